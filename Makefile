@@ -1,0 +1,48 @@
+# Every target sets up what it needs; a second run starts at once.
+PYTHON ?= python3
+BIN := .venv/bin
+TEXT ?= The quick brown fox jumps over the lazy dog.
+OUTPUT ?= speech.wav
+override TEXT := $(value TEXT)
+export TEXT
+
+.DEFAULT_GOAL := help
+.PHONY: help say test lint format bench clean
+
+help:
+	@echo 'make say TEXT="Hello."   speak, into $(OUTPUT) and to the speakers'
+	@echo 'make test                lint, types, layers and all tests'
+	@echo 'make lint | format       what the code should look like'
+	@echo 'make bench               what the engine costs per frame'
+
+.venv/.installed: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "Setting up .venv (once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[hibari]"
+	@touch $@
+
+.venv/.dev: .venv/.installed
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[hibari,dev]"
+	@touch $@
+
+say: .venv/.installed
+	@$(BIN)/rhapsode say -o "$(OUTPUT)" -- "$$TEXT"
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: lint
+	$(BIN)/pytest -n 2
+
+bench: .venv/.dev
+	$(BIN)/python benchmarks/engine_overhead.py
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

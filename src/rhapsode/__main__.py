@@ -1,0 +1,5 @@
+"""`python -m rhapsode` is `rhapsode`."""
+
+from rhapsode.cli.main import main
+
+main()

@@ -1,0 +1,1 @@
+"""Audio at the edges: decode, encode, resample, change tempo, join. Needs no torch."""

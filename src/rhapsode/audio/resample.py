@@ -1,0 +1,49 @@
+"""Changing the sample rate, in a stream or at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import soxr
+
+from rhapsode.audio.samples import shaped, silence
+
+if TYPE_CHECKING:
+    from rhapsode.types import Samples
+
+
+class Resampler:
+    """Samples at one rate in, at another out; the chunking never changes the result."""
+
+    def __init__(self, from_rate: int, to_rate: int, channels: int = 1) -> None:
+        self._channels = channels
+        same = from_rate == to_rate
+        self._stream = None if same else soxr.ResampleStream(from_rate, to_rate, channels, dtype="float32")
+        self._closed = False
+
+    def write(self, samples: Samples) -> Samples:
+        if self._closed:
+            raise ValueError("the resampler is closed")
+        samples = shaped(samples, self._channels)
+        return samples if self._stream is None else self._push(samples)
+
+    def close(self) -> Samples:
+        """What the filter still holds; nothing the second time."""
+        nothing = silence(self._channels)
+        if self._closed or self._stream is None:
+            self._closed = True
+            return nothing
+        self._closed = True
+        return self._push(nothing, last=True)
+
+    def _push(self, samples: Samples, last: bool = False) -> Samples:
+        assert self._stream is not None
+        out: Samples = self._stream.resample_chunk(np.ascontiguousarray(samples.T), last=last)
+        return np.ascontiguousarray(out.T)
+
+
+def resample(samples: Samples, from_rate: int, to_rate: int) -> Samples:
+    """All of the samples at another rate."""
+    resampler = Resampler(from_rate, to_rate, samples.shape[0])
+    return np.concatenate((resampler.write(samples), resampler.close()), axis=1)

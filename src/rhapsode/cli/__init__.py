@@ -1,0 +1,1 @@
+"""The command line: one small file per command. Nothing here imports an engine before it is needed."""

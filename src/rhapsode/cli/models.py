@@ -1,0 +1,52 @@
+"""`rhapsode models`: the families that are here, and what each can do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Annotated, Any
+
+import typer
+
+
+def models(
+    everything: Annotated[bool, typer.Option("--all", help="Also those made for tests.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """List the model families."""
+    from rhapsode.models.registry import families, how_to_get, missing
+
+    found, _ = families()
+    rows: list[dict[str, Any]] = [
+        {
+            "name": spec.name,
+            "summary": spec.summary,
+            "sample_rate": spec.sample_rate,
+            "channels": spec.channels,
+            "can": list(spec.can.names()),
+            "voices": list(spec.voices),
+            "languages": list(spec.languages),
+            "options": {f.name: f.default for f in fields(spec.options)},
+            "stages": [stage.name for stage in spec.pipeline],
+            "install": how_to_get(spec) if missing(spec) else None,
+        }
+        for spec in found.values()
+        if everything or not spec.hidden
+    ]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("family", "what it is", "rate", "can", "voices", box=None, header_style="bold")
+    for row in rows:
+        note = f"\n[yellow]not installed: {row['install'].replace('[', chr(92) + '[')}[/]" if row["install"] else ""
+        table.add_row(
+            row["name"],
+            row["summary"] + note,
+            f"{row['sample_rate'] / 1000:g} kHz",
+            ", ".join(row["can"]) or "-",
+            ", ".join(row["voices"]) or "-",
+        )
+    Console().print(table)

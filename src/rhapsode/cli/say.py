@@ -1,0 +1,195 @@
+"""`rhapsode say`: text to a file, and to the speakers where there are any."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rhapsode.errors import InvalidRequest, OutputError
+
+if TYPE_CHECKING:
+    from rhapsode.audio.clip import Audio
+    from rhapsode.tts import TTS, Stream
+
+Text = Annotated[
+    str | None, typer.Argument(help="What to say; without it, standard input is read.", show_default=False)
+]
+File = Annotated[Path | None, typer.Option("-f", "--file", help="Read the text from this file.")]
+Output = Annotated[
+    str, typer.Option("-o", "--output", help="wav, mp3, flac, opus, aac or pcm; '-' is standard output.")
+]
+Model = Annotated[str | None, typer.Option("-m", "--model", help="A family's name or a checkpoint's folder.")]
+VoiceName = Annotated[str | None, typer.Option("-v", "--voice", help="A preset voice.")]
+Format = Annotated[str | None, typer.Option("--format", help="The format, where the file's name does not say it.")]
+Speed = Annotated[float, typer.Option(help="0.25 to 4, at the same pitch.")]
+Seed = Annotated[int | None, typer.Option(help="The same seed says it the same way again.")]
+Language = Annotated[str | None, typer.Option(help="The language of the text, where the model asks for it.")]
+Instructions = Annotated[str | None, typer.Option(help="How to say it, for models that take instructions.")]
+Options = Annotated[list[str] | None, typer.Option("--option", help="An option of the family: name=value.")]
+Config = Annotated[Path | None, typer.Option("-c", "--config", help="A deployment file.")]
+Live = Annotated[bool, typer.Option("--stream", help="Play, or write to standard output, while it is spoken.")]
+Play = Annotated[bool, typer.Option("--play/--no-play", help="Play the result where a player exists.")]
+
+
+def say(
+    text: Text = None,
+    file: File = None,
+    output: Output = "speech.wav",
+    model: Model = None,
+    voice: VoiceName = None,
+    format: Format = None,
+    speed: Speed = 1.0,
+    seed: Seed = None,
+    language: Language = None,
+    instructions: Instructions = None,
+    option: Options = None,
+    config: Config = None,
+    stream: Live = False,
+    play: Play = True,
+) -> None:
+    """Say something: writes speech.wav, and plays it."""
+    words = read_text(text, file)
+    check_output(output, format)
+    wishes: dict[str, Any] = {
+        "voice": voice,
+        "speed": speed,
+        "seed": seed,
+        "language": language,
+        "instructions": instructions,
+        **parse_options(option or []),
+    }
+    from rhapsode.tts import TTS
+
+    started_s = time.perf_counter()
+    with TTS(model, config=config) as tts:
+        loaded_s = time.perf_counter() - started_s
+        audio, timing = speak(tts, words, wishes, output, format, live=stream, play=play)
+    where = "standard output" if output == "-" else output
+    print(
+        f"{where}: {audio.duration_s:.2f} s of speech; "
+        f"first audio after {timing.first_audio_s * 1000:.0f} ms, real-time factor {timing.rtf(audio):.3f} "
+        f"(model loaded in {loaded_s:.2f} s)",
+        file=sys.stderr,
+    )
+
+
+class Timing:
+    """When the first audio came, and how long all of it took."""
+
+    def __init__(self) -> None:
+        self._started_s = time.perf_counter()
+        self.first_audio_s = 0.0
+        self.total_s = 0.0
+
+    def heard(self) -> None:
+        self.total_s = time.perf_counter() - self._started_s
+        self.first_audio_s = self.first_audio_s or self.total_s
+
+    def rtf(self, audio: Audio) -> float:
+        return self.total_s / audio.duration_s
+
+
+def speak(
+    tts: TTS, text: str, wishes: dict[str, Any], output: str, format: str | None, *, live: bool, play: bool
+) -> tuple[Audio, Timing]:
+    """Speak into memory, and on the way to whoever listens live; save only what is whole."""
+    import numpy as np
+
+    from rhapsode.audio.clip import Audio
+    from rhapsode.cli.player import LivePlayer, StdoutWriter, play_file
+
+    timing = Timing()
+    with ExitStack() as stack:
+        stream: Stream = stack.enter_context(tts.stream(text, **wishes))
+        sinks: list[Any] = []
+        if output == "-":
+            sinks.append(stack.enter_context(StdoutWriter(format or "wav", stream.sample_rate, stream.channels)))
+        elif live and play:
+            sinks.append(stack.enter_context(LivePlayer(stream.sample_rate, stream.channels)))
+        pieces = []
+        show = stack.enter_context(progress())
+        for chunk in stream:
+            timing.heard()
+            pieces.append(chunk.samples)
+            for sink in sinks:
+                sink.write(chunk.samples)
+            show(chunk.duration_s)
+        timing.heard()
+    audio = Audio(np.concatenate(pieces, axis=1), tts.sample_rate)
+    if output != "-":
+        audio.save(output, format)
+        if play and not live:
+            play_file(Path(output))
+    return audio, timing
+
+
+def read_text(text: str | None, file: Path | None) -> str:
+    if text is not None and file is not None:
+        raise InvalidRequest("give the text or a file, not both.")
+    if file is not None:
+        try:
+            return file.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise InvalidRequest(f"cannot read {file}: {reason}.") from None
+    if text is None or text == "-":
+        if sys.stdin is None or sys.stdin.isatty():
+            raise InvalidRequest('nothing to say: try  rhapsode say "Hello there."')
+        try:
+            return sys.stdin.read()
+        except UnicodeDecodeError:
+            raise InvalidRequest("standard input is not UTF-8 text.") from None
+    return text
+
+
+def check_output(output: str, format: str | None) -> None:
+    """Find out before speaking whether the result can be written."""
+    from rhapsode.audio.formats import format_of
+
+    if output == "-":
+        if sys.stdout.isatty():
+            raise OutputError("audio is not for a terminal: pipe it, or give a file with -o.")
+        format_of(format or "wav")
+        return
+    path = Path(output)
+    format_of(format or path)
+    if path.is_dir():
+        raise OutputError(f"cannot write {output}: it is a directory.")
+    if not path.absolute().parent.is_dir():
+        raise OutputError(f"cannot write {output}: the directory {path.absolute().parent} does not exist.")
+
+
+def parse_options(pairs: list[str]) -> dict[str, Any]:
+    import yaml
+
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise InvalidRequest(f"--option takes name=value, not '{pair}'.")
+        try:
+            options[name.strip().replace("-", "_")] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            options[name.strip().replace("-", "_")] = value
+    return options
+
+
+@contextmanager
+def progress() -> Iterator[Any]:
+    """A line that shows how much has been spoken, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.completed:.1f} s spoken"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("speaking", total=None)
+        yield lambda seconds: bar.advance(task, seconds)

@@ -1,0 +1,163 @@
+"""A deployment file, environment variables and flags resolve into one frozen object."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from rhapsode.errors import ConfigError, did_you_mean
+
+ENV_PREFIX = "RHAPSODE_"
+DEFAULT_MODEL = "hibari"
+
+Count = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Limits(Section):
+    """What bounds the load."""
+
+    max_concurrency: Count = 32
+    """Requests spoken at once: the number of slots."""
+    max_queue: Annotated[int, Field(ge=0)] = 128
+    """Requests that may wait for a slot; one more is refused."""
+    max_text_chars: Count = 20_000
+    max_positions: Count = 4096
+    """Prompt and frames of one request together."""
+
+
+class Memory(Section):
+    """Paged KV."""
+
+    page_size: Count = 16
+    pages: Count | None = None
+    """Pages in all; by default enough for every slot to fill up `max_positions`."""
+    prefill_positions: Count = 1024
+    """Prompt positions run between two frames, so that prefill never starves running listeners."""
+
+
+class ChunkConfig(Section):
+    """How audio is cut into chunks."""
+
+    first: Count = 1
+    growth: Annotated[int, Field(ge=2)] = 2
+    largest: Count = 16
+    ring: Count = 64
+    """Frames a talker may be ahead of its codec."""
+    batch: Count = 64
+    """Rows decoded at once."""
+    urgent_s: Seconds = 0.25
+    """With less than this in hand a listener's frames are decoded at once, however few."""
+    comfort_s: Seconds = 1.0
+    """With more than this in hand a listener waits until a batch fills."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.first > self.largest:
+            raise ValueError("the first chunk is larger than the largest")
+        return self
+
+
+class Placement(Section):
+    """Where and how one stage runs; what is not set is as the family says."""
+
+    device: str | None = None
+    workers: Count | None = None
+    batch: Count | None = None
+
+
+class Deployment(Section):
+    """Which model runs where, and within what limits."""
+
+    model: str = DEFAULT_MODEL
+    """A family's name or a checkpoint's folder."""
+    device: str = "auto"
+    dtype: str = "auto"
+    graphs: bool = True
+    """Capture launches as CUDA graphs where there is a GPU."""
+    limits: Limits = Limits()
+    memory: Memory = Memory()
+    chunks: ChunkConfig = ChunkConfig()
+    stages: dict[str, Placement] = {}
+    options: dict[str, Any] = {}
+    """Settings of a family that needs no checkpoint."""
+
+
+def resolve(
+    file: Path | None = None,
+    env: Mapping[str, str] = os.environ,
+    flags: Mapping[str, Any] | None = None,
+) -> Deployment:
+    """Defaults, then the file, then `RHAPSODE_*` variables (`__` nests), then flags; the later one wins."""
+    merged: dict[str, Any] = {}
+    for layer in (_from_file(file) if file else {}, _from_env(env), dict(flags or {})):
+        _merge(merged, layer)
+    try:
+        return Deployment.model_validate(merged)
+    except ValidationError as error:
+        raise ConfigError(_explain(error)) from None
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ConfigError(f"cannot read the configuration file {file}: {reason}.") from None
+    except yaml.YAMLError as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" at line {where.line + 1}" if where else ""
+        raise ConfigError(f"{file} is not valid YAML{line}.") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigError(f"{file} must hold keys and values at its top level.")
+    return content
+
+
+def _from_env(env: Mapping[str, str]) -> dict[str, Any]:
+    layer: dict[str, Any] = {}
+    for name, text in sorted(env.items()):
+        if name.startswith(ENV_PREFIX):
+            *parents, leaf = name.removeprefix(ENV_PREFIX).lower().split("__")
+            target = layer
+            for parent in parents:
+                target = target.setdefault(parent, {})
+            target[leaf] = yaml.safe_load(text) if text.strip() else None
+    return layer
+
+
+def _merge(into: dict[str, Any], layer: Mapping[str, Any]) -> None:
+    for key, value in layer.items():
+        if isinstance(value, Mapping) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = dict(value) if isinstance(value, Mapping) else value
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        *parents, name = first["loc"]
+        return f"unknown key '{where}': {did_you_mean(str(name), _keys_at(parents))}"
+    return f"'{where}': {first['msg'].lower()}, got {first['input']!r}."
+
+
+def _keys_at(parents: list[int | str]) -> list[str]:
+    section: type[BaseModel] = Deployment
+    for name in parents:
+        field = section.model_fields.get(str(name))
+        if field is None:  # a stage's name under `stages`
+            continue
+        section = Placement if name == "stages" else field.annotation  # type: ignore[assignment]
+    return list(section.model_fields)

@@ -1,0 +1,56 @@
+"""A function, optionally batched, on workers of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rhapsode.engine.job import Job
+from rhapsode.engine.stage import Inbox, Outbox, Work, failure, isolate
+
+
+class CallStage:
+    """Calls `function(payload)`, or `function([payload, ...])` where it takes batches."""
+
+    def __init__(self, name: str, function: Callable[[Any], Any], workers: int, batch: int) -> None:
+        self.name = name
+        self.inbox = Inbox()
+        self.outbox = Outbox()
+        self._function = function
+        self._batch = batch
+        self._stopping = False
+        self._threads = [
+            threading.Thread(target=self._run, name=f"rhapsode-{name}-{i}", daemon=True) for i in range(workers)
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stopping = True
+        while any(thread.is_alive() for thread in self._threads):
+            self.inbox.wake()
+            for thread in self._threads:
+                thread.join(0.05)
+
+    def abort(self, job: Job) -> None:
+        """Nothing to forget: work for a job that is over is skipped, and a late result is dropped."""
+        job.release(self.name)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            works = [m for m in self.inbox.wait(self._batch) if isinstance(m, Work) and not m.job.over]
+            if works:
+                for done, results in isolate(works, self._call, self._fail):
+                    for work, result in zip(done, results, strict=True):
+                        self.outbox.payload(work.job, result)
+
+    def _call(self, works: Sequence[Work]) -> Sequence[Any]:
+        if self._batch > 1:
+            return list(self._function([work.payload for work in works]))
+        return [self._function(work.payload) for work in works]
+
+    def _fail(self, work: Work, error: BaseException) -> None:
+        work.job.fail(failure(self.name, error))

@@ -1,0 +1,94 @@
+"""Who is vocoded next, and how much: small first chunks, then larger ones, and nobody runs dry."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rhapsode.config import ChunkConfig
+
+Ints = NDArray[np.int64]
+clock_s = time.perf_counter
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One decode launch: these slots, this many frames each, this many more to look ahead at."""
+
+    slots: Ints
+    frames: int
+    ahead: int
+
+
+class ChunkSchedule:
+    """The sizes chunks come in: first, first * growth, ... up to the largest.
+
+    Where launches are captured as graphs, only sizes of the `ladder` are used: a tail of 13 frames is 8 + 4 + 1.
+    """
+
+    def __init__(self, config: ChunkConfig, captured: bool) -> None:
+        self.first = config.first
+        self.largest = config.largest
+        self._growth = config.growth
+        self._captured = captured
+        self.ladder = [1]
+        while self.ladder[-1] * config.growth <= config.largest:
+            self.ladder.append(self.ladder[-1] * config.growth)
+        self.ladder = sorted({*self.ladder, config.first, config.largest})
+
+    def after(self, frames: int) -> int:
+        """The size that follows a chunk of this many frames."""
+        return min(frames * self._growth, self.largest)
+
+    def fit(self, frames: int) -> int:
+        """The largest chunk that this many frames fill."""
+        return self.ladder[bisect_right(self.ladder, frames) - 1] if self._captured else frames
+
+
+class Deadlines:
+    """Chooses rows by the moment their listener runs dry.
+
+    A row is due when its next chunk's frames are there. A row about to run dry goes with what it has. Rows whose
+    listeners have plenty in hand wait for company, so that batches fill.
+    """
+
+    def __init__(self, slots: int, schedule: ChunkSchedule, config: ChunkConfig, lookahead: int) -> None:
+        self._schedule = schedule
+        self._config = config
+        self._lookahead = lookahead
+        self.want = np.zeros(slots + 1, np.int64)
+        self.dry_at_s = np.zeros(slots + 1, np.float64)
+
+    def open(self, slot: int, first_frames: int | None) -> None:
+        self.want[slot] = min(first_frames or self._schedule.first, self._schedule.largest)
+        self.dry_at_s[slot] = 0.0
+
+    def sent(self, choice: Choice, audio_s: float) -> None:
+        """These rows' listeners have that much more to play."""
+        slots = choice.slots
+        self.dry_at_s[slots] = np.maximum(self.dry_at_s[slots], clock_s()) + audio_s
+        self.want[slots] = self._schedule.after(choice.frames)
+
+    def choose(self, live: Ints, ready: Ints, ended: NDArray[np.bool_], room: int, most: int) -> Choice | None:
+        """The next launch over the `live` slots, which have `ready` frames each; None: nothing to do now."""
+        usable = np.where(ended, ready, ready - self._lookahead)
+        dry_in_s = self.dry_at_s[live] - clock_s()
+        due = usable >= np.where(ended, 1, self.want[live])
+        urgent = (usable > 0) & (dry_in_s < self._config.urgent_s) & (self.dry_at_s[live] > 0)
+        able = np.flatnonzero(due | urgent)
+        if not len(able):
+            return None
+        able = able[np.argsort(dry_in_s[able], kind="stable")]
+        leader = able[0]
+        frames = self._schedule.fit(int(min(usable[leader], self.want[live[leader]])))
+        ahead = np.where(ended, np.minimum(self._lookahead, ready - frames), self._lookahead)
+        mates = able[(usable[able] >= frames) & (ahead[able] == ahead[leader])][:most]
+        comfortable = dry_in_s[leader] > self._config.comfort_s
+        can_wait = not ended[mates].any() and (ready[mates] < room).all()
+        if comfortable and can_wait and len(mates) < min(len(live), most):
+            return None
+        return Choice(live[mates], frames, int(ahead[leader]))

@@ -1,0 +1,41 @@
+"""Which device and number format a stage runs on."""
+
+from __future__ import annotations
+
+import torch
+
+from rhapsode.errors import ConfigError, did_you_mean
+
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "float64": torch.float64,
+}
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto` is the first GPU where there is one."""
+    if name == "auto":
+        name = "cuda:0" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ConfigError(f"unknown device '{name}': use auto, cpu, cuda or cuda:N.") from None
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"device '{name}' is not supported: use auto, cpu, cuda or cuda:N.")
+    if device.type == "cuda":
+        index = device.index or 0
+        if index >= torch.cuda.device_count():
+            raise ConfigError(f"there is no device '{name}' here: {torch.cuda.device_count()} GPUs are visible.")
+        return torch.device("cuda", index)
+    return device
+
+
+def pick_dtype(name: str, device: torch.device) -> torch.dtype:
+    """`auto` is bfloat16 on a GPU and float32 on a CPU."""
+    if name == "auto":
+        name = "bfloat16" if device.type == "cuda" else "float32"
+    if name not in DTYPES:
+        raise ConfigError(f"unknown dtype '{name}': {did_you_mean(name, DTYPES)}")
+    return DTYPES[name]

@@ -1,0 +1,155 @@
+"""The engine: takes requests in, bounds them, runs them through a pipeline, lets go of them."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Self
+
+from rhapsode.config import Deployment
+from rhapsode.engine.job import Job
+from rhapsode.engine.pipeline import Pipeline, Source
+from rhapsode.engine.speech import Speech
+from rhapsode.engine.validate import check, check_length
+from rhapsode.errors import Busy, InvalidRequest, Unavailable
+from rhapsode.models.base import ModelSpec
+from rhapsode.types import SpeechRequest
+
+
+@dataclass(frozen=True)
+class Load:
+    """How full the engine is."""
+
+    slots: int
+    slots_in_use: int
+    queued: int
+    pages: int = 0
+    pages_in_use: int = 0
+
+
+class Engine:
+    """One model, ready to speak for many listeners: `submit` a request, iterate what it returns."""
+
+    def __init__(self, spec: ModelSpec, deployment: Deployment, source: Source | None = None) -> None:
+        self.spec = spec
+        self.deployment = deployment
+        self.pipeline = Pipeline(spec, source or Source(None, deployment.options), deployment)
+        self._lock = threading.RLock()
+        self._free_slots = list(range(deployment.limits.max_concurrency))[::-1]
+        self._queue: deque[Job] = deque()
+        self._jobs: dict[str, Job] = {}
+        self._text_chars: dict[str, int] = {}
+        self._serial = itertools.count()
+        self._running = False
+        self._usual_s = 1.0
+
+    def start(self) -> Self:
+        self.pipeline.start()
+        self._running = True
+        return self
+
+    def stop(self) -> None:
+        """End everything that runs, with an error for who still listens."""
+        with self._lock:
+            was_running, self._running = self._running, False
+            jobs = list(self._jobs.values())
+        for job in jobs:
+            job.fail(Unavailable("the engine was stopped."))
+        if was_running:
+            self.pipeline.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # --- the narrow interface: submit, append text, abort ---
+
+    def submit(self, request: SpeechRequest, request_id: str | None = None) -> Speech:
+        """Start speaking, or queue; raises at once what can be told at once."""
+        check(request, self.spec, self.deployment.limits)
+        request_id = request_id or f"speech-{next(self._serial)}-{secrets.token_hex(4)}"
+        job = Job(request_id, request, self.spec.sample_rate, self._on_over, self._on_free)
+        job.speech = Speech(request_id, self.spec.sample_rate, self.spec.channels, self)
+        with self._lock:
+            if not self._running:
+                raise Unavailable("the engine is not running.")
+            if request_id in self._jobs:
+                raise InvalidRequest(f"a request with the id '{request_id}' is still running.")
+            if not self._free_slots and len(self._queue) >= self.deployment.limits.max_queue:
+                raise Busy(f"{len(self._queue)} requests are waiting already.", retry_after_s=self._usual_s)
+            self._jobs[request_id] = job
+            self._text_chars[request_id] = len(request.text)
+            self._queue.append(job)
+            self._admit()
+        return job.speech
+
+    def append_text(self, request_id: str, text: str) -> None:
+        """More text for a request whose text is open."""
+        self._send_text(request_id, text, final=False)
+
+    def close_text(self, request_id: str) -> None:
+        self._send_text(request_id, "", final=True)
+
+    def abort(self, request_id: str) -> None:
+        """End a request, wherever it is; unknown or ended ones are left alone."""
+        job = self._jobs.get(request_id)
+        if job is not None:
+            job.abort()
+
+    def load(self) -> Load:
+        with self._lock:
+            slots = self.deployment.limits.max_concurrency
+            in_use, queued = slots - len(self._free_slots), len(self._queue)
+        pools: list[Any] = [pool for s in self.pipeline.stages.values() if (pool := getattr(s, "pool", None))]
+        return Load(slots, in_use, queued, sum(p.total for p in pools), sum(p.in_use for p in pools))
+
+    # --- inside ---
+
+    def _send_text(self, request_id: str, text: str, final: bool) -> None:
+        with self._lock:
+            job = self._jobs.get(request_id)
+            if job is None:
+                return  # it ended while the text was on its way
+            if not job.request.text_open or request_id not in self._text_chars:
+                raise InvalidRequest("the text of this request is closed.", param="input")
+            chars = self._text_chars[request_id] + len(text)
+            check_length(chars, self.deployment.limits)
+            if final:
+                del self._text_chars[request_id]
+            else:
+                self._text_chars[request_id] = chars
+        self.pipeline.text(job, text, final)
+
+    def _admit(self) -> None:
+        while self._free_slots and self._queue:
+            job = self._queue.popleft()
+            slot = self._free_slots.pop()
+            if job.admit(slot, self.pipeline.stages):
+                self.pipeline.enter(job)
+            else:
+                self._free_slots.append(slot)
+
+    def _on_over(self, job: Job) -> None:
+        """The one clean-up, on every path: called once per job, from whichever thread ended it."""
+        with self._lock:
+            self._jobs.pop(job.id, None)
+            self._text_chars.pop(job.id, None)
+            queued = job.slot < 0
+            if queued and job in self._queue:
+                self._queue.remove(job)
+            if job.outcome is not None:
+                self._usual_s += 0.1 * (job.outcome.total_s - self._usual_s)
+        if not queued:
+            self.pipeline.forget(job)
+
+    def _on_free(self, job: Job) -> None:
+        """Every stage has let go of the job: its slot goes to the next one."""
+        with self._lock:
+            self._free_slots.append(job.slot)
+            if self._running:
+                self._admit()

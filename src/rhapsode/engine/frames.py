@@ -1,0 +1,51 @@
+"""The edge that carries frames: a ring per slot on the device, counters on the host."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rhapsode.nn.state import buffer
+
+
+class FrameStream:
+    """Frames on their way from a talker to a codec. The producer puts, the consumer takes; no row is copied twice."""
+
+    def __init__(
+        self, slots: int, capacity: int, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
+    ) -> None:
+        self.capacity = capacity
+        self._ring = buffer(slots, capacity, *shape, dtype=dtype, device=device)
+        self._head = buffer(slots, dtype=torch.int64, device=device)
+        self._tail = buffer(slots, dtype=torch.int64, device=device)
+        self.promised = np.zeros(slots + 1, np.int64)  # launched, perhaps not all of them emitted
+        self.written = np.zeros(slots + 1, np.int64)
+        self.taken = np.zeros(slots + 1, np.int64)
+        self.ended = np.zeros(slots + 1, np.bool_)
+
+    def open(self, slot: int) -> None:
+        """A new request owns this slot."""
+        for counter in (self.promised, self.written, self.taken, self.ended):
+            counter[slot] = 0
+        self._head[slot] = 0
+        self._tail[slot] = 0
+
+    def put(self, slots: Tensor, frames: Tensor, emitted: Tensor) -> None:
+        """Device side, part of the step: store what was emitted. A frame that was not is overwritten next time."""
+        head = self._head[slots]
+        self._ring[slots, head % self.capacity] = frames.to(self._ring.dtype)
+        self._head[slots] = head + emitted
+
+    def peek(self, slots: Tensor, frames: int) -> Tensor:
+        """Device side: the next `[B, frames, ...]`."""
+        index = (self._tail[slots][:, None] + torch.arange(frames, device=slots.device)) % self.capacity
+        return self._ring[slots[:, None], index]
+
+    def take(self, slots: Tensor, frames: int) -> None:
+        """Device side: so many of them are used up."""
+        self._tail[slots] += frames
+
+    @property
+    def has_room(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        return self.promised - self.taken < self.capacity

@@ -1,0 +1,98 @@
+"""An opaque model that yields audio itself: one generator per request, the neediest listener first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rhapsode.engine.chunks import clock_s
+from rhapsode.engine.job import Job
+from rhapsode.engine.stage import Drop, Text, TurnStage, Work, failure
+from rhapsode.models.base import Generator, TextFeed
+from rhapsode.types import Samples
+
+
+@dataclass
+class _Speaking:
+    job: Job
+    chunks: Iterator[Samples | None]
+    feed: TextFeed | None
+    dry_at_s: float = 0.0
+    parked: bool = False
+    """It has nothing to say until more text arrives."""
+
+
+class GeneratorStage(TurnStage):
+    """Interleaves the generators of all running requests, chunk by chunk."""
+
+    def __init__(self, name: str, model: Generator, sample_rate: int) -> None:
+        super().__init__(name)
+        self._model = model
+        self._sample_rate = sample_rate
+        self._speaking: dict[str, _Speaking] = {}
+        self._early: dict[str, list[Text]] = {}  # text that came before the prompt did
+
+    def jobs(self) -> list[Job]:
+        return [speaking.job for speaking in self._speaking.values()]
+
+    def stop(self) -> None:
+        for job in self.jobs():
+            self._drop(job)
+
+    def turn(self) -> bool:
+        for message in self.inbox.drain():
+            match message:
+                case Work(job, prompt) if not job.over:
+                    self._open(job, prompt)
+                case Text(job) if not job.over:
+                    self._take_text(message)
+                case Drop(job):
+                    self._drop(job)
+        ready = [s for s in self._speaking.values() if not s.parked]
+        if ready:
+            self._advance(min(ready, key=lambda s: s.dry_at_s))
+        return bool(ready)
+
+    def _open(self, job: Job, prompt: Any) -> None:
+        speaking = _Speaking(job, self._model.speak(prompt, job.seed), prompt.feed)
+        self._speaking[job.id] = speaking
+        for text in self._early.pop(job.id, []):
+            self._take_text(text)
+
+    def _take_text(self, message: Text) -> None:
+        speaking = self._speaking.get(message.job.id)
+        if speaking is None:
+            self._early.setdefault(message.job.id, []).append(message)
+        elif speaking.feed is not None:
+            speaking.feed.push(message.text)
+            if message.final:
+                speaking.feed.close()
+            speaking.parked = False
+
+    def _advance(self, speaking: _Speaking) -> None:
+        job = speaking.job
+        try:
+            samples = next(speaking.chunks)
+        except StopIteration:
+            job.finish()
+        except Exception as error:
+            job.fail(failure(self.name, error))
+        else:
+            if samples is None:
+                speaking.parked = True
+                return
+            job.frames += 1
+            job.deliver(samples)
+            played_s = samples.shape[1] / self._sample_rate
+            speaking.dry_at_s = max(speaking.dry_at_s, clock_s()) + played_s
+        if job.over:
+            speaking.parked = True  # until the engine's Drop arrives
+
+    def _drop(self, job: Job) -> None:
+        self._early.pop(job.id, None)
+        speaking = self._speaking.pop(job.id, None)
+        close = getattr(speaking.chunks, "close", None) if speaking else None
+        if close is not None:
+            close()
+        job.release(self.name)

@@ -1,0 +1,70 @@
+"""The one way device work is launched: eagerly, or as a CUDA graph captured once per batch bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Statics = tuple[int, ...]
+
+
+def batch_buckets(most: int) -> list[int]:
+    """1, 2, 4, 8, then steps that waste at most a quarter of a launch."""
+    sizes, size = [], 1
+    while size < most:
+        sizes.append(size)
+        size = size * 2 if size < 8 else size + max(8, size // 4 // 8 * 8)
+    return [*sizes, most]
+
+
+class Launcher:
+    """Runs `function(slots, *statics)`, which works in place on slot-indexed buffers and returns one tensor.
+
+    Eager is the reference and the fallback. Captured sizes are replayed; a batch between two sizes is padded with the
+    scratch slot, whose rows nobody reads.
+    """
+
+    def __init__(self, function: Callable[..., Tensor], scratch_slot: int, device: torch.device) -> None:
+        self._function = function
+        self._scratch = scratch_slot
+        self._device = device
+        self._graphs: dict[tuple[int, Statics], tuple[torch.cuda.CUDAGraph, Tensor, Tensor]] = {}
+        self._buckets: dict[Statics, list[int]] = {}
+
+    def __call__(self, slots: NDArray[np.int64], *statics: int) -> Tensor:
+        bucket = next((b for b in self._buckets.get(statics, ()) if b >= len(slots)), None)
+        if bucket is None:
+            return self._function(self._upload(slots), *statics)
+        graph, inputs, output = self._graphs[bucket, statics]
+        inputs[len(slots) :].fill_(self._scratch)
+        inputs[: len(slots)].copy_(self._upload(slots))
+        graph.replay()
+        return output[: len(slots)]
+
+    def capture(self, buckets: Iterable[int], *statics: int) -> None:
+        """Record these batch sizes, largest first so that the smaller ones share its memory."""
+        if self._device.type != "cuda":
+            return
+        pool = torch.cuda.graph_pool_handle()
+        for bucket in sorted(buckets, reverse=True):
+            inputs = torch.full((bucket,), self._scratch, dtype=torch.int64, device=self._device)
+            side = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+            side.wait_stream(torch.cuda.current_stream(self._device))
+            with torch.cuda.stream(side):
+                self._function(inputs, *statics)
+            torch.cuda.current_stream(self._device).wait_stream(side)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=pool):
+                output = self._function(inputs, *statics)
+            self._graphs[bucket, statics] = (graph, inputs, output)
+            self._buckets.setdefault(statics, []).insert(0, bucket)
+
+    def _upload(self, slots: NDArray[np.int64]) -> Tensor:
+        host = torch.from_numpy(slots)
+        if self._device.type == "cuda":
+            return host.pin_memory().to(self._device, non_blocking=True)
+        return host

@@ -1,0 +1,122 @@
+"""One request's life: queued, preparing, speaking, over. Whatever ends it, it ends once."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+
+from rhapsode.engine.chunks import clock_s
+from rhapsode.engine.speech import Speech
+from rhapsode.errors import Aborted, EmptyAudio, RhapsodeError
+from rhapsode.types import AudioChunk, FinishReason, Outcome, Samples, SpeechRequest
+
+
+class Life(StrEnum):
+    QUEUED = "queued"
+    PREPARING = "preparing"
+    SPEAKING = "speaking"
+    FINISHED = "finished"
+    ABORTED = "aborted"
+    FAILED = "failed"
+
+
+class Job:
+    """The one owner of a request's state. Stages look at `over` and never keep a job that is."""
+
+    def __init__(
+        self,
+        request_id: str,
+        request: SpeechRequest,
+        sample_rate: int,
+        on_over: Callable[[Job], None],
+        on_free: Callable[[Job], None],
+    ) -> None:
+        self.id = request_id
+        self.request = request
+        self.seed = secrets.randbits(63) if request.seed is None else request.seed
+        self.life = Life.QUEUED
+        self.slot = -1
+        self.frames = 0
+        self.reason = FinishReason.STOP
+        self.outcome: Outcome | None = None
+        self.speech: Speech
+        self._sample_rate = sample_rate
+        self._on_over, self._on_free = on_over, on_free
+        self._lock = threading.Lock()
+        self._holders: set[str] = set()
+        self._created_s = clock_s()
+        self._admitted_s = self._first_audio_s = 0.0
+        self._samples = 0
+        self._chunks = 0
+
+    @property
+    def over(self) -> bool:
+        return self.life in (Life.FINISHED, Life.ABORTED, Life.FAILED)
+
+    def admit(self, slot: int, holders: Iterable[str]) -> bool:
+        """Own a slot until every holder has let go; False if the request ended while it was queued."""
+        with self._lock:
+            if self.over:
+                return False
+            self.slot = slot
+            self._holders = set(holders)
+            self._admitted_s = clock_s()
+            self.life = Life.PREPARING
+            return True
+
+    def deliver(self, samples: Samples) -> None:
+        """Hand samples to the listener: a delta, in order, never after the end."""
+        with self._lock:
+            if self.over or samples.shape[1] == 0:
+                return
+            if not self._chunks:
+                self._first_audio_s = clock_s()
+            self.life = Life.SPEAKING
+            chunk = AudioChunk(samples, self._sample_rate, self._chunks)
+            self._chunks += 1
+            self._samples += samples.shape[1]
+        self.speech.push(chunk)
+
+    def finish(self) -> None:
+        """All is said. Empty audio is an error, never a success."""
+        if self._samples == 0:
+            self.fail(EmptyAudio("the model ended without saying anything; try another text or seed."))
+        else:
+            self._end(Life.FINISHED, self.reason, None)
+
+    def fail(self, error: RhapsodeError) -> None:
+        self._end(Life.FAILED, FinishReason.FAILED, error)
+
+    def abort(self) -> None:
+        self._end(Life.ABORTED, FinishReason.ABORTED, Aborted("the request was aborted."))
+
+    def release(self, holder: str) -> None:
+        """A stage has forgotten this job; when the last one has, the slot is free."""
+        with self._lock:
+            if holder not in self._holders:
+                return
+            self._holders.discard(holder)
+            last = not self._holders
+        if last:
+            self._on_free(self)
+
+    def _end(self, life: Life, reason: FinishReason, error: RhapsodeError | None) -> None:
+        with self._lock:
+            if self.over:
+                return
+            self.life = life
+            now_s = clock_s()
+            self.outcome = Outcome(
+                request_id=self.id,
+                finish_reason=reason,
+                audio_s=self._samples / self._sample_rate,
+                frames=self.frames,
+                queued_s=(self._admitted_s or now_s) - self._created_s,
+                first_audio_s=self._first_audio_s - self._created_s if self._chunks else None,
+                total_s=now_s - self._created_s,
+                error=error.message if error else None,
+            )
+        self.speech.end(self.outcome, error)
+        self._on_over(self)

@@ -1,0 +1,203 @@
+"""A family's pipeline, built: stages made by their factories, edges wired, loops started."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rhapsode.config import Deployment, Placement
+from rhapsode.engine.call_stage import CallStage
+from rhapsode.engine.generator_stage import GeneratorStage
+from rhapsode.engine.job import Job
+from rhapsode.engine.loop import Loop
+from rhapsode.engine.stage import Inbox, Stage, Text, TurnStage, Work
+from rhapsode.errors import ConfigError, did_you_mean
+from rhapsode.models.base import ModelSpec, StageContext, StageSpec
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the stages are made from: a checkpoint's folder, if any, and its configuration."""
+
+    checkpoint: Path | None
+    config: Mapping[str, Any]
+
+
+class Junction:
+    """The way into a stage that several others send payloads to: it gets them together, by sender."""
+
+    def __init__(self, inbox: Inbox, senders: tuple[str, ...]) -> None:
+        self._inbox = inbox
+        self._senders = senders
+        self._parts: dict[str, dict[str, Any]] = {}
+        self._lock = threading.Lock()
+
+    def entry(self, sender: str) -> Callable[[Job, Any], None]:
+        def receive(job: Job, payload: Any) -> None:
+            if len(self._senders) <= 1:
+                self._inbox.put(Work(job, payload))
+                return
+            with self._lock:
+                parts = self._parts.setdefault(job.id, {})
+                parts[sender] = payload
+                if len(parts) == len(self._senders):
+                    self._inbox.put(Work(job, self._parts.pop(job.id)))
+
+        return receive
+
+    def forget(self, job: Job) -> None:
+        with self._lock:
+            self._parts.pop(job.id, None)
+
+
+class Pipeline:
+    """The stages of one family, ready to be sent requests."""
+
+    def __init__(self, spec: ModelSpec, source: Source, deployment: Deployment) -> None:
+        check_wiring(spec)
+        for name in deployment.stages:
+            if name not in {stage.name for stage in spec.pipeline}:
+                hint = did_you_mean(name, (stage.name for stage in spec.pipeline))
+                raise ConfigError(f"{spec.name} has no stage '{name}': {hint}")
+        self._spec = spec
+        self._source = source
+        self._deployment = deployment
+        self.workers: dict[str, Any] = {}
+        self.stages: dict[str, Stage] = {}
+        self._loops: dict[str, list[TurnStage]] = {}
+        for stage in sorted(spec.pipeline, key=lambda s: s.kind == "stream"):  # streams need their talker first
+            self.stages[stage.name] = self._build(stage)
+        self._junctions = {s.name: Junction(self.stages[s.name].inbox, senders(spec, s)) for s in spec.pipeline}
+        self._wire()
+        self._running = [Loop(place, stages) for place, stages in self._loops.items()]
+
+    def start(self) -> None:
+        for stage in self.stages.values():
+            stage.start()
+        for loop in self._running:
+            loop.start()
+
+    def stop(self) -> None:
+        for loop in self._running:
+            loop.stop()
+        for stage in self.stages.values():
+            stage.stop()
+
+    def enter(self, job: Job) -> None:
+        """Send a request to every stage that nobody else sends a payload to."""
+        for stage in self._spec.pipeline:
+            if stage.kind != "stream" and not senders(self._spec, stage):
+                self.stages[stage.name].inbox.put(Work(job, job.request))
+
+    def text(self, job: Job, text: str, final: bool) -> None:
+        for stage in self._spec.pipeline:
+            if stage.takes_text:
+                self.stages[stage.name].inbox.put(Text(job, text, final))
+
+    def forget(self, job: Job) -> None:
+        """The job is over: every stage lets go of it."""
+        for junction in self._junctions.values():
+            junction.forget(job)
+        for stage in self.stages.values():
+            stage.abort(job)
+
+    # --- building ---
+
+    def _build(self, stage: StageSpec) -> Stage:
+        placement = self._deployment.stages.get(stage.name, Placement())
+        device = placement.device or self._deployment.device
+        if stage.kind in ("frame", "stream"):
+            return self._build_on_device(stage, device)
+        worker = self._make(stage, "cpu" if device == "auto" else device, "float32")
+        if stage.kind == "call":
+            batch = min(placement.batch or stage.batch, stage.batch)
+            return CallStage(stage.name, worker, placement.workers or stage.workers, batch)
+        generator = GeneratorStage(stage.name, worker, self._spec.sample_rate)
+        self._loops[stage.name] = [generator]
+        return generator
+
+    def _build_on_device(self, stage: StageSpec, name: str) -> Stage:
+        # Only here does the engine need torch.
+        from rhapsode.engine.device import pick_device, pick_dtype
+        from rhapsode.engine.frame_stage import FrameStage
+        from rhapsode.engine.stream_stage import StreamStage
+
+        device = pick_device(name)
+        dtype = pick_dtype(self._deployment.dtype, device)
+        worker = self._make(stage, str(device), str(dtype).removeprefix("torch."))
+        built: TurnStage
+        if stage.kind == "frame":
+            built = FrameStage(stage.name, worker, self._deployment, device, dtype)
+        else:
+            source = next(s for s in self._spec.pipeline if stage.name in s.stream_to)
+            talker = self.stages[source.name]
+            assert isinstance(talker, FrameStage)
+            limits, chunks = self._deployment.limits, self._deployment.chunks
+            stream = talker.frame_stream(limits.max_concurrency, chunks.ring)
+            needs_payload = bool(senders(self._spec, stage)) and not stage.accepts_early_stream
+            built = StreamStage(
+                stage.name, worker, stream, self._deployment, device, self._spec.sample_rate, needs_payload
+            )
+        self._loops.setdefault(str(device), []).append(built)
+        return built
+
+    def _make(self, stage: StageSpec, device: str, dtype: str) -> Any:
+        module, _, name = stage.factory.partition(":")
+        factory = getattr(importlib.import_module(module), name)
+        slots = self._deployment.limits.max_concurrency
+        context = StageContext(self._spec, self._source.checkpoint, self._source.config, device, dtype, slots)
+        self.workers[stage.name] = factory(context)
+        return self.workers[stage.name]
+
+    def _wire(self) -> None:
+        for stage in self._spec.pipeline:
+            outbox = self.stages[stage.name].outbox
+            outbox.payload_to = [self._junctions[name].entry(stage.name) for name in stage.next]
+            outbox.frames_to = [self.stages[name].inbox for name in stage.stream_to]
+
+
+def senders(spec: ModelSpec, stage: StageSpec) -> tuple[str, ...]:
+    """The stages whose payload this one gets."""
+    return tuple(other.name for other in spec.pipeline if stage.name in other.next)
+
+
+def check_wiring(spec: ModelSpec) -> None:
+    """A pipeline must be a DAG of known stages with one stage that makes the audio."""
+    stages = {stage.name: stage for stage in spec.pipeline}
+
+    def broken(why: str) -> ConfigError:
+        return ConfigError(f"the pipeline of {spec.name} is broken: {why}.")
+
+    if len(stages) != len(spec.pipeline):
+        raise broken("two stages have one name")
+    for stage in spec.pipeline:
+        if stage.kind not in ("call", "frame", "stream", "generator"):
+            raise broken(f"stage '{stage.name}' is of unknown kind '{stage.kind}'")
+        for name in (*stage.next, *stage.stream_to):
+            if name not in stages:
+                raise broken(f"stage '{stage.name}' sends to '{name}', which does not exist")
+        for name in stage.stream_to:
+            if stage.kind != "frame" or stages[name].kind != "stream":
+                raise broken(f"frames go from a frame stage to a stream stage, not from '{stage.name}' to '{name}'")
+        streams_in = [s.name for s in spec.pipeline if stage.name in s.stream_to]
+        if stage.kind == "stream" and len(streams_in) != 1:
+            raise broken(f"stream stage '{stage.name}' needs exactly one stage that streams to it")
+    speakers = [s.name for s in spec.pipeline if s.kind in ("stream", "generator")]
+    if len(speakers) != 1:
+        raise broken("exactly one stream or generator stage must make the audio")
+    order: list[str] = []
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        if name in path:
+            raise broken(f"stages {' -> '.join((*path, name))} form a circle")
+        if name not in order:
+            for target in (*stages[name].next, *stages[name].stream_to):
+                visit(target, (*path, name))
+            order.append(name)
+
+    for name in stages:
+        visit(name, ())

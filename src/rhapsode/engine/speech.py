@@ -1,0 +1,124 @@
+"""The listener's end of a request: chunks out, text in, abort. Works from threads and from asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import TracebackType
+from typing import Protocol, Self
+
+from rhapsode.errors import RhapsodeError
+from rhapsode.types import AudioChunk, Outcome
+
+
+class Controls(Protocol):
+    """What a listener may ask of the engine."""
+
+    def append_text(self, request_id: str, text: str) -> None: ...
+    def close_text(self, request_id: str) -> None: ...
+    def abort(self, request_id: str) -> None: ...
+
+
+class Speech:
+    """Audio as it is spoken: iterate (`for` or `async for`) to hear it; a failure is raised where it happened.
+
+    Chunks wait here until they are taken, so a slow listener slows nobody down. Leaving the `with` block, or
+    dropping out of the loop inside one, aborts what is still running.
+    """
+
+    def __init__(self, request_id: str, sample_rate: int, channels: int, controls: Controls) -> None:
+        self.id = request_id
+        self.sample_rate = sample_rate
+        self.channels = channels
+        self.outcome: Outcome | None = None
+        self._controls = controls
+        self._chunks: deque[AudioChunk] = deque()
+        self._error: RhapsodeError | None = None
+        self._changed = threading.Condition()
+        self._wakers: list[Callable[[], None]] = []
+
+    # --- the listener's side ---
+
+    def append(self, text: str) -> None:
+        """More text for a request that was submitted with its text open."""
+        self._controls.append_text(self.id, text)
+
+    def finish_text(self) -> None:
+        """No more text will come."""
+        self._controls.close_text(self.id)
+
+    def abort(self) -> None:
+        """Stop speaking; everything the request holds is freed within one frame."""
+        self._controls.abort(self.id)
+
+    def __iter__(self) -> Iterator[AudioChunk]:
+        while (chunk := self.get()) is not None:
+            yield chunk
+
+    async def __aiter__(self) -> AsyncIterator[AudioChunk]:
+        while (chunk := await self.get_async()) is not None:
+            yield chunk
+
+    def get(self, timeout_s: float | None = None) -> AudioChunk | None:
+        """The next chunk, or None when all is said."""
+        with self._changed:
+            if not self._changed.wait_for(self._has_news, timeout_s):
+                raise TimeoutError
+            return self._take()
+
+    async def get_async(self) -> AudioChunk | None:
+        """The next chunk, or None when all is said, without blocking the event loop."""
+        loop = asyncio.get_running_loop()
+        while True:
+            woken = asyncio.Event()
+
+            def wake(event: asyncio.Event = woken) -> None:
+                loop.call_soon_threadsafe(event.set)
+
+            with self._changed:
+                if self._has_news():
+                    return self._take()
+                self._wakers.append(wake)
+            await woken.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()
+
+    # --- the engine's side ---
+
+    def push(self, chunk: AudioChunk) -> None:
+        self._change(lambda: self._chunks.append(chunk))
+
+    def end(self, outcome: Outcome, error: RhapsodeError | None) -> None:
+        def close() -> None:
+            self.outcome, self._error = outcome, error
+
+        self._change(close)
+
+    def _change(self, change: Callable[[], None]) -> None:
+        with self._changed:
+            change()
+            wakers, self._wakers = self._wakers, []
+            self._changed.notify_all()
+        for wake in wakers:
+            try:
+                wake()
+            except RuntimeError:  # the listener's event loop has been closed: nobody is waiting any more
+                continue
+
+    def _has_news(self) -> bool:
+        return bool(self._chunks) or self.outcome is not None
+
+    def _take(self) -> AudioChunk | None:
+        if self._chunks:
+            return self._chunks.popleft()
+        if self._error is not None:
+            raise self._error
+        return None

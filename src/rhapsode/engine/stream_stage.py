@@ -1,0 +1,199 @@
+"""Streaming codecs: slot-indexed state, batched across requests, the listener nearest to silence first."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rhapsode.config import Deployment
+from rhapsode.engine.chunks import Choice, ChunkSchedule, Deadlines
+from rhapsode.engine.frames import FrameStream
+from rhapsode.engine.graphs import Launcher, batch_buckets
+from rhapsode.engine.job import Job
+from rhapsode.engine.stage import Drop, Opened, TurnStage, Work, failure, isolate
+from rhapsode.engine.transfer import Landing, lag_of
+from rhapsode.errors import ConfigError
+from rhapsode.models.base import Codec
+from rhapsode.nn.slots import Rows, SlotRow, SlotTable
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """Audio on its way to the host, and whose it is."""
+
+    jobs: list[Job]
+    audio: Landing
+
+
+class StreamStage(TurnStage):
+    """Turns the frames of an incoming stream into samples for the listeners."""
+
+    def __init__(
+        self,
+        name: str,
+        codec: Codec,
+        stream: FrameStream,
+        deployment: Deployment,
+        device: torch.device,
+        sample_rate: int,
+        needs_payload: bool,
+    ) -> None:
+        super().__init__(name)
+        slots = deployment.limits.max_concurrency
+        schedule = ChunkSchedule(deployment.chunks, captured=deployment.graphs and device.type == "cuda")
+        self._codec = codec
+        self._stream = stream
+        self._deployment = deployment
+        self._device = device
+        self._lag = lag_of(device)
+        self._frame_s = codec.hop / sample_rate
+        self._needs_payload = needs_payload
+        self._ladder = schedule.ladder
+        self._deadlines = Deadlines(slots, schedule, deployment.chunks, codec.lookahead_frames)
+        self._room = stream.capacity - schedule.largest - codec.lookahead_frames
+        if self._room < 1:
+            raise ConfigError(f"chunks.ring must be more than {stream.capacity - self._room} for these chunks.")
+        self._most = min(deployment.chunks.batch, slots)
+        self._table = SlotTable(slots, 0, device)
+        self._state = codec.state(slots)
+        self._launcher = Launcher(self._decode_on_device, slots, device)
+        self._job_of: list[Job | None] = [None] * (slots + 1)
+        self._live = np.zeros(slots + 1, np.bool_)
+        self._payloads: dict[str, Any] = {}
+        self._launches: deque[_Launch] = deque()
+        self._held_back = False
+        self.decodes = 0
+
+    @property
+    def poll(self) -> bool:
+        return self._held_back
+
+    def start(self) -> None:
+        if self._deployment.graphs:
+            with torch.inference_mode():
+                for frames in self._ladder:
+                    self._launcher.capture(batch_buckets(self._most), frames, self._codec.lookahead_frames)
+
+    def stop(self) -> None:
+        for job in self.jobs():
+            self._drop(job)
+
+    def jobs(self) -> list[Job]:
+        return [job for job in self._job_of if job is not None]
+
+    @torch.inference_mode()
+    def turn(self) -> bool:
+        for message in self.inbox.drain():
+            match message:
+                case Opened(job) if not job.over:
+                    self._open(job)
+                case Work(job, payload) if not job.over:
+                    self._payloads[job.id] = payload
+                    self._begin(job)
+                case Drop(job):
+                    self._drop(job)
+        launched = self._decode()
+        keep = self._lag if launched else 0
+        collected = len(self._launches) > keep
+        while len(self._launches) > keep:
+            self._collect(self._launches.popleft())
+        self._finish_ended()
+        return launched or collected
+
+    # --- joining ---
+
+    def _open(self, job: Job) -> None:
+        """Frames of this job are coming; it begins once its payload, if it needs one, is there too."""
+        self._job_of[job.slot] = job
+        self._begin(job)
+
+    def _begin(self, job: Job) -> None:
+        opened = self._job_of[job.slot] is job
+        if not opened or (self._needs_payload and job.id not in self._payloads):
+            return
+        if not self._live[job.slot]:
+            self._table.join([SlotRow(job.slot, job.seed, (), 0.0, 0, 0.0, 0.0)])
+            self._state.clear(torch.tensor([job.slot], device=self._device))
+            self._deadlines.open(job.slot, job.request.first_chunk_frames)
+            self._live[job.slot] = True
+        if job.id in self._payloads:
+            slots = torch.tensor([job.slot], device=self._device)
+            for _ in isolate([job], lambda _: self._prime(job, slots), self._fail):
+                pass
+
+    def _prime(self, job: Job, slots: Tensor) -> None:
+        self._codec.open(self._payloads.pop(job.id), Rows(slots, self._table), self._state)
+
+    # --- decoding ---
+
+    def _decode(self) -> bool:
+        live = np.flatnonzero(self._live)
+        self._held_back = False
+        if not len(live):
+            return False
+        stream = self._stream
+        ready = stream.written[live] - stream.taken[live]
+        choice = self._deadlines.choose(live, ready, stream.ended[live], self._room, self._most)
+        if choice is None:
+            self._held_back = bool(ready.any())
+            return False
+        for slots, audio in isolate(choice.slots.tolist(), lambda rows: self._launch(rows, choice), self._fail_slot):
+            jobs = [job for slot in slots if (job := self._job_of[slot]) is not None]
+            self._launches.append(_Launch(jobs, Landing(audio)))
+        return True
+
+    def _launch(self, slots: Sequence[int], choice: Choice) -> Tensor:
+        which: NDArray[np.int64] = np.asarray(slots)
+        audio = self._launcher(which, choice.frames, choice.ahead)
+        self._stream.taken[which] += choice.frames
+        self._deadlines.sent(Choice(which, choice.frames, choice.ahead), choice.frames * self._frame_s)
+        self.decodes += 1
+        return audio
+
+    def _decode_on_device(self, slots: Tensor, frames: int, ahead: int) -> Tensor:
+        """From frames in the ring to samples: what a graph captures."""
+        window = self._stream.peek(slots, frames + ahead)
+        audio = self._codec.decode(window, ahead, Rows(slots, self._table), self._state)
+        self._stream.take(slots, frames)
+        self._table.advance(slots, frames)
+        return audio
+
+    def _collect(self, launch: _Launch) -> None:
+        audio = launch.audio.numpy()  # [B, channels, samples]
+        for job, samples in zip(launch.jobs, audio, strict=True):
+            job.deliver(samples)
+
+    def _finish_ended(self) -> None:
+        stream = self._stream
+        if self._launches:
+            return
+        for slot in np.flatnonzero(self._live & stream.ended & (stream.taken == stream.written)):
+            job = self._job_of[slot]
+            assert job is not None
+            self._live[slot] = False
+            job.finish()
+
+    # --- leaving ---
+
+    def _fail(self, job: Job, error: BaseException) -> None:
+        job.fail(failure(self.name, error))
+        self._live[job.slot] = False
+
+    def _fail_slot(self, slot: int, error: BaseException) -> None:
+        job = self._job_of[slot]
+        assert job is not None
+        self._fail(job, error)
+
+    def _drop(self, job: Job) -> None:
+        self._payloads.pop(job.id, None)
+        if self._job_of[job.slot] is job:
+            self._live[job.slot] = False
+            self._job_of[job.slot] = None
+        job.release(self.name)

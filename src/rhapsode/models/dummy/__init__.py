@@ -1,0 +1,1 @@
+"""A complete family without weights: text becomes tones, one frame per character."""

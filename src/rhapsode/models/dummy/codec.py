@@ -1,0 +1,58 @@
+"""A stateful codec: each codebook drives an oscillator whose phase lives in the slot."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rhapsode.models.base import StageContext
+from rhapsode.models.dummy.talker import CODEBOOKS, CODES
+from rhapsode.nn.slots import Rows
+from rhapsode.nn.state import State, buffer
+
+
+class DummyCodecState(State):
+    def __init__(self, slots: int, device: torch.device) -> None:
+        self.phase = buffer(slots, CODEBOOKS, dtype=torch.int64, device=device)
+        self.tail = buffer(slots, 1, device=device)  # the last sample before smoothing
+
+
+class DummyCodec:
+    """Tones, smoothed over two samples; with look-ahead, louder where the next frame is a high one."""
+
+    channels = 1
+
+    def __init__(self, context: StageContext) -> None:
+        self._device = torch.device(context.device)
+        self._rate = context.spec.sample_rate
+        self.hop = int(self._rate / (context.spec.frame_hz or 50))
+        self.lookahead_frames = int(context.config.get("lookahead", 0))
+        turn = torch.arange(self._rate, dtype=torch.float64) * (2 * math.pi / self._rate)
+        self._sine = (turn.sin() * (0.5 / CODEBOOKS)).to(torch.float32).to(self._device)
+
+    def state(self, slots: int) -> DummyCodecState:
+        return DummyCodecState(slots, self._device)
+
+    def open(self, payload: Any, rows: Rows, state: DummyCodecState) -> None:
+        """Nothing of the prompt matters to an oscillator."""
+
+    def decode(self, frames: Tensor, ahead: int, rows: Rows, state: DummyCodecState) -> Tensor:
+        slots, n = rows.slots, frames.shape[1] - ahead
+        pitch_hz = 110 + frames[:, :n] * 8  # [B, n, G]
+        turns = pitch_hz.repeat_interleave(self.hop, dim=1).cumsum(1)  # [B, T, G]
+        phase = (state.phase[slots][:, None] + turns) % self._rate
+        tone = self._sine[phase].sum(-1) * self._loudness(frames, n).repeat_interleave(self.hop, dim=1)
+        shifted = torch.cat([state.tail[slots], tone[:, :-1]], dim=1)
+        state.phase[slots] = phase[:, -1]
+        state.tail[slots] = tone[:, -1:]
+        return ((tone + shifted) * 0.5)[:, None]
+
+    def _loudness(self, frames: Tensor, n: int) -> Tensor:
+        if not self.lookahead_frames:
+            return torch.ones(frames.shape[0], n, device=frames.device)
+        coming = frames[:, 1 : n + 1, 0]
+        level = 0.5 + 0.5 * (coming >= CODES // 2).to(torch.float32)
+        return torch.nn.functional.pad(level, (0, n - level.shape[1]), value=0.5)

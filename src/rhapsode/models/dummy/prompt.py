@@ -1,0 +1,82 @@
+"""From a request to a prompt: the voice is what is prefilled, the text is what is consumed frame by frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from rhapsode.models.base import Prompt, StageContext
+from rhapsode.models.dummy.spec import DummyOptions
+from rhapsode.models.options import parse_options
+from rhapsode.text.clean import clean
+from rhapsode.types import SpeechRequest
+
+VOCAB = 251  # small enough that bfloat16 holds every token exactly
+MAX_TEXT = 2048
+
+
+@dataclass
+class DummyPrompt(Prompt):
+    voice: str = ""
+    tokens: list[int] = field(default_factory=list)
+    closed: bool = True
+    endless: bool = False
+
+
+class CharacterFeed:
+    """One token per character, each certain at once."""
+
+    def __init__(self, tokens: int) -> None:
+        self._tokens = tokens
+        self._closed = False
+
+    def push(self, text: str) -> Sequence[int]:
+        tokens = tokenize(text)
+        self._tokens += len(tokens)
+        return tokens
+
+    def close(self) -> Sequence[int]:
+        self._closed = True
+        return ()
+
+    def steps(self) -> int | None:
+        return None if self._closed else self._tokens
+
+
+def tokenize(text: str) -> list[int]:
+    return [ord(char) % VOCAB for char in text]
+
+
+class Prepare:
+    """Validates and tokenises."""
+
+    def __init__(self, context: StageContext) -> None:
+        self._spec = context.spec
+
+    def __call__(self, request: SpeechRequest) -> DummyPrompt:
+        options: DummyOptions = parse_options(self._spec, request.options)
+        tokens = tokenize(request.text if request.text_open else clean(request.text))
+        return DummyPrompt(
+            max_frames=MAX_TEXT if request.text_open else 2 * len(tokens) + 16,
+            voice=f"{request.voice.name or self._spec.voices[0]}:{request.instructions or ''}",
+            tokens=tokens[:MAX_TEXT],
+            closed=not request.text_open,
+            endless=options.endless,
+            feed=CharacterFeed(len(tokens)) if request.text_open else None,
+        )
+
+
+class Encode:
+    """Stands for a reference encoder: makes of the voice what the talker prefills."""
+
+    def __init__(self, context: StageContext) -> None:
+        self._repeat = int(context.config.get("voice_repeat", 3))
+
+    def __call__(self, prompts: Sequence[DummyPrompt]) -> list[DummyPrompt]:
+        return [self._encode(prompt) for prompt in prompts]
+
+    def _encode(self, prompt: DummyPrompt) -> DummyPrompt:
+        content = np.array(tokenize(prompt.voice * self._repeat), np.int64)[:, None]
+        return replace(prompt, length=len(content), content=content)

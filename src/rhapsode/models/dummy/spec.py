@@ -1,0 +1,39 @@
+"""The dummy family: every rule of the engine, in milliseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rhapsode.models.base import ModelSpec, StageSpec
+from rhapsode.types import Capabilities
+
+
+@dataclass(frozen=True)
+class DummyOptions:
+    endless: bool = False
+    """Never stop: what a runaway looks like."""
+
+
+SPEC = ModelSpec(
+    name="dummy",
+    summary="tones instead of words; for tests and for reading how a family is made",
+    architectures=("RhapsodeDummy",),
+    sample_rate=16_000,
+    frame_hz=50.0,
+    can=Capabilities(presets=True, text_stream=True),
+    voices=("low", "high"),
+    options=DummyOptions,
+    hidden=True,
+    pipeline=(
+        StageSpec("prepare", "call", "rhapsode.models.dummy.prompt:Prepare", next=("encode",)),
+        StageSpec("encode", "call", "rhapsode.models.dummy.prompt:Encode", next=("talk",), batch=8),
+        StageSpec(
+            "talk",
+            "frame",
+            "rhapsode.models.dummy.talker:DummyTalker",
+            stream_to=("vocode",),
+            takes_text=True,
+        ),
+        StageSpec("vocode", "stream", "rhapsode.models.dummy.codec:DummyCodec"),
+    ),
+)

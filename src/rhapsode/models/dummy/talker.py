@@ -1,0 +1,97 @@
+"""A talker whose frames depend on everything they should: prompt, text, seed, step, and its own past frames.
+
+All arithmetic is on small whole numbers, so results are exact on every device and in every batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from rhapsode.models.base import StageContext, Step
+from rhapsode.models.dummy.prompt import MAX_TEXT, VOCAB, DummyPrompt
+from rhapsode.nn.kv import KVLayout
+from rhapsode.nn.philox import uniform
+from rhapsode.nn.slots import Rows
+from rhapsode.nn.state import State, buffer
+from rhapsode.types import Sampling
+
+CODEBOOKS, CODES = 4, 64
+
+
+class DummyState(State):
+    def __init__(self, slots: int, device: torch.device) -> None:
+        self.text = buffer(slots, MAX_TEXT, dtype=torch.int64, device=device)
+        self.text_length = buffer(slots, dtype=torch.int64, device=device)
+        self.closed = buffer(slots, dtype=torch.bool, device=device)
+        self.endless = buffer(slots, dtype=torch.bool, device=device)
+
+
+class DummyTalker:
+    frame_shape = (CODEBOOKS,)
+    frame_dtype = torch.int64
+    defaults = Sampling(temperature=1.0, top_k=16, top_p=1.0, repetition_penalty=1.0)
+
+    def __init__(self, context: StageContext) -> None:
+        self._device = torch.device(context.device)
+
+    def kv(self) -> tuple[KVLayout, ...]:
+        return (KVLayout(layers=1, heads=1, head_dim=1),)
+
+    def state(self, slots: int) -> DummyState:
+        return DummyState(slots, self._device)
+
+    def prefill(
+        self, prompts: Sequence[DummyPrompt], spans: Sequence[tuple[int, int]], rows: Rows, state: DummyState
+    ) -> None:
+        for i, (prompt, (start, stop)) in enumerate(zip(prompts, spans, strict=True)):
+            slots = rows.slots[i : i + 1]
+            if start < stop:
+                assert prompt.content is not None
+                tokens = torch.from_numpy(prompt.content[start:stop, 0]).to(self._device)
+                where = torch.arange(start, stop, device=self._device)[None]
+                self._remember(Rows(slots, rows.table, rows.kv), where, tokens[None])
+            if stop == prompt.length:
+                state.endless[slots] = prompt.endless
+                self._append(prompt.tokens, slots, state)
+                state.closed[slots] = prompt.closed
+
+    def extend(self, tokens: Sequence[int], final: bool, rows: Rows, state: DummyState) -> None:
+        self._append(tokens, rows.slots, state)
+        state.closed[rows.slots] = final
+
+    def step(self, rows: Rows, state: DummyState) -> Step:
+        slots, steps = rows.slots, rows.steps
+        context = self._recall(rows)
+        token = state.text[slots, steps.clamp(max=MAX_TEXT - 1)]
+        base = context * 31 + token * 7 + steps
+        drawn = torch.cat([self._draw(rows, base, book) for book in range(CODEBOOKS)], dim=1)
+        self._remember(rows, rows.positions[:, None], (drawn.sum(1, keepdim=True) + token[:, None]) % VOCAB)
+        past_text = steps >= state.text_length[slots]
+        stopped = past_text & state.closed[slots] & ~state.endless[slots]
+        return Step(drawn, ~past_text | state.endless[slots], stopped)
+
+    def _draw(self, rows: Rows, base: Tensor, book: int) -> Tensor:
+        table = rows.table
+        spread = table.top_k[rows.slots] * (table.temperature[rows.slots] > 0)
+        noise = uniform(rows.seeds, rows.steps, book, 1)[:, 0] * spread
+        return ((base * (book + 1) + noise.to(torch.int64)) % CODES)[:, None]
+
+    def _remember(self, rows: Rows, positions: Tensor, tokens: Tensor) -> None:
+        values = tokens.to(rows.kv[0].keys.dtype)[..., None, None]  # [B, T, 1, 1]
+        rows.kv[0].write(0, rows.pages, positions, values, values)
+
+    def _recall(self, rows: Rows) -> Tensor:
+        """A checksum of everything before this position, in its order."""
+        keys, _ = rows.kv[0].read(0, rows.pages)
+        past = keys[:, :, 0, 0].to(torch.int64)  # [B, T]
+        where = torch.arange(past.shape[1], device=past.device)[None]
+        return (past * (where % 13 + 1) * (where < rows.positions[:, None])).sum(1) % VOCAB
+
+    def _append(self, tokens: Sequence[int], slots: Tensor, state: DummyState) -> None:
+        length = int(state.text_length[slots])
+        new = torch.tensor(list(tokens)[: MAX_TEXT - length], dtype=torch.int64, device=self._device)
+        state.text[slots, length : length + len(new)] = new
+        state.text_length[slots] += len(new)

@@ -1,0 +1,1 @@
+"""A small English voice: the `hibari-tts` package behind a generator stage."""

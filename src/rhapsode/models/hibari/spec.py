@@ -1,0 +1,31 @@
+"""The default voice until the project has one of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rhapsode.models.base import ModelSpec, StageSpec
+from rhapsode.types import Capabilities
+
+
+@dataclass(frozen=True)
+class HibariOptions:
+    pause_s: float = 0.25
+    """Silence between two sentences."""
+
+
+SPEC = ModelSpec(
+    name="hibari",
+    summary="English, 24 kHz, about 100 times real time on one CPU core (hibari-tts, Apache-2.0)",
+    sample_rate=24_000,
+    can=Capabilities(presets=True, text_stream=True),
+    voices=("heart", "fenrir", "emma", "fable", "kore"),
+    languages=("en",),
+    options=HibariOptions,
+    requires=("hibari",),
+    extra="hibari",
+    pipeline=(
+        StageSpec("prepare", "call", "rhapsode.models.hibari.prompt:Prepare", next=("speak",)),
+        StageSpec("speak", "generator", "rhapsode.models.hibari.speaker:Speaker", takes_text=True),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Building blocks that families share. Nothing here knows a family or the engine."""

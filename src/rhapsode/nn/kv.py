@@ -1,0 +1,43 @@
+"""Paged keys and values: pages of positions, found through a slot's page table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+SCRATCH_PAGE = 0
+
+
+@dataclass(frozen=True)
+class KVLayout:
+    """The shape of one stack of layers' keys and values."""
+
+    layers: int
+    heads: int
+    head_dim: int
+
+    def bytes_per_position(self, dtype: torch.dtype) -> int:
+        return 2 * self.layers * self.heads * self.head_dim * dtype.itemsize
+
+
+class PagedKV:
+    """Keys and values of one stack. Page 0 is scratch: padding rows write there."""
+
+    def __init__(self, layout: KVLayout, pages: int, page_size: int, dtype: torch.dtype, device: torch.device) -> None:
+        shape = (layout.layers, pages + 1, page_size, layout.heads, layout.head_dim)
+        self.page_size = page_size
+        self.keys = torch.zeros(shape, dtype=dtype, device=device)
+        self.values = torch.zeros(shape, dtype=dtype, device=device)
+
+    def write(self, layer: int, pages: Tensor, positions: Tensor, key: Tensor, value: Tensor) -> None:
+        """Store `[B, T, heads, head_dim]` at `positions [B, T]` of the rows whose tables are `pages [B, P]`."""
+        page = pages.gather(1, positions // self.page_size)
+        offset = positions % self.page_size
+        self.keys[layer, page, offset] = key
+        self.values[layer, page, offset] = value
+
+    def read(self, layer: int, pages: Tensor) -> tuple[Tensor, Tensor]:
+        """All positions these page tables hold: two `[B, P * page_size, heads, head_dim]`."""
+        return self.keys[layer, pages].flatten(1, 2), self.values[layer, pages].flatten(1, 2)

@@ -1,0 +1,36 @@
+"""A counter RNG: the same (seed, frame, codebook, index) gives the same number on every device and batch.
+
+Philox 4x32 with ten rounds, in int64 arithmetic so that it runs on any torch device and inside a graph.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_MASK = 0xFFFFFFFF
+_MUL = (0xD2511F53, 0xCD9E8D57)
+_WEYL = (0x9E3779B9, 0xBB67AE85)
+
+
+def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
+    """Four 32-bit words, as int64, for each broadcast element of counter and key."""
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(10):
+        p0, p1 = c0 * _MUL[0], c2 * _MUL[1]
+        high0, high1 = (p0 >> 32) & _MASK, (p1 >> 32) & _MASK
+        c0, c1, c2, c3 = high1 ^ c1 ^ k0, p1 & _MASK, high0 ^ c3 ^ k1, p0 & _MASK
+        k0, k1 = (k0 + _WEYL[0]) & _MASK, (k1 + _WEYL[1]) & _MASK
+    return c0, c1, c2, c3
+
+
+def uniform(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> Tensor:
+    """`[B, n]` numbers in the open interval (0, 1), one stream per seed, frame and codebook."""
+    index = torch.arange(n, device=seeds.device)[None, :]
+    zero = torch.zeros_like(index)
+    frame = (steps & _MASK)[:, None] + zero
+    key = ((seeds & _MASK)[:, None] + zero, ((seeds >> 32) & _MASK)[:, None] + zero)
+    word = philox((index + zero, frame, zero + codebook, zero), key)[0]
+    # 24 bits fit a float32 exactly; the half step keeps both ends out.
+    return ((word >> 8).to(torch.float32) + 0.5) * (1.0 / (1 << 24))

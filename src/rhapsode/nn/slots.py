@@ -1,0 +1,99 @@
+"""The slot table: what the engine keeps on the device for every request it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rhapsode.nn.kv import SCRATCH_PAGE, PagedKV
+from rhapsode.nn.state import State, buffer
+
+
+@dataclass(frozen=True)
+class SlotRow:
+    """One request's entry in the slot table when it joins."""
+
+    slot: int
+    seed: int
+    pages: Sequence[int]
+    temperature: float
+    top_k: int
+    top_p: float
+    repetition_penalty: float
+
+
+class SlotTable(State):
+    """Positions, page tables, seeds and sampling parameters, one row per slot, on the device."""
+
+    def __init__(self, slots: int, pages_per_slot: int, device: torch.device) -> None:
+        def ints(*shape: int) -> Tensor:
+            return buffer(slots, *shape, dtype=torch.int64, device=device)
+
+        def floats() -> Tensor:
+            return buffer(slots, device=device)
+
+        self.position = ints()  # KV positions filled so far
+        self.step = ints()  # frames stepped so far: the RNG's counter
+        self.seed = ints()
+        self.pages = ints(pages_per_slot)
+        self.top_k = ints()
+        self.temperature = floats()
+        self.top_p = floats()
+        self.repetition_penalty = floats()
+
+    @property
+    def device(self) -> torch.device:
+        return self.position.device
+
+    def join(self, rows: Sequence[SlotRow]) -> None:
+        """Take these requests in: one upload per column, however many rows."""
+        slots = self._upload([r.slot for r in rows], torch.int64)
+        self.position[slots] = 0
+        self.step[slots] = 0
+        for column in ("seed", "top_k", "temperature", "top_p", "repetition_penalty"):
+            target: Tensor = getattr(self, column)
+            target[slots] = self._upload([getattr(r, column) for r in rows], target.dtype)
+        width = self.pages.shape[1]
+        padded = [[*r.pages, *[SCRATCH_PAGE] * (width - len(r.pages))] for r in rows]
+        self.pages[slots] = self._upload(padded, torch.int64)
+
+    def advance(self, slots: Tensor, frames: int = 1) -> None:
+        """So many frames further for these rows; the scratch row stays where it is."""
+        self.position[slots] += frames
+        self.step[slots] += frames
+        self.position[-1] = 0
+        self.step[-1] = 0
+
+    def _upload(self, values: object, dtype: torch.dtype) -> Tensor:
+        host = torch.tensor(values, dtype=dtype)
+        if self.device.type == "cuda":
+            return host.pin_memory().to(self.device, non_blocking=True)
+        return host
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The batch of one launch: which slots, and where their state is."""
+
+    slots: Tensor  # [B]
+    table: SlotTable
+    kv: tuple[PagedKV, ...] = ()
+
+    @property
+    def positions(self) -> Tensor:
+        return self.table.position[self.slots]
+
+    @property
+    def steps(self) -> Tensor:
+        return self.table.step[self.slots]
+
+    @property
+    def seeds(self) -> Tensor:
+        return self.table.seed[self.slots]
+
+    @property
+    def pages(self) -> Tensor:
+        return self.table.pages[self.slots]

@@ -1,0 +1,122 @@
+"""The offline API: one model, spoken to from Python."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from rhapsode.audio.clip import Audio
+from rhapsode.audio.tempo import Tempo
+from rhapsode.config import resolve
+from rhapsode.engine import Engine, Source, Speech
+from rhapsode.models.registry import find
+from rhapsode.types import AudioChunk, Outcome, Sampling, SpeechRequest, Voice
+
+
+class Stream:
+    """Chunks as they are spoken, at the speed asked for: `for chunk in stream` or `async for chunk in stream`."""
+
+    def __init__(self, speech: Speech, speed: float) -> None:
+        self._speech = speech
+        self._tempo = Tempo(speed, speech.sample_rate, speech.channels)
+        self.sample_rate = speech.sample_rate
+        self.channels = speech.channels
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How it went, once it is over."""
+        return self._speech.outcome
+
+    def append(self, text: str) -> None:
+        """More text, where the stream was opened with `text_open=True`."""
+        self._speech.append(text)
+
+    def finish_text(self) -> None:
+        """No more text will come."""
+        self._speech.finish_text()
+
+    def abort(self) -> None:
+        self._speech.abort()
+
+    def __iter__(self) -> Iterator[AudioChunk]:
+        index = 0
+        for chunk in self._speech:
+            if out := self._chunk(self._tempo.write(chunk.samples), index):
+                yield out
+                index += 1
+        if out := self._chunk(self._tempo.close(), index):
+            yield out
+
+    async def __aiter__(self) -> AsyncIterator[AudioChunk]:
+        index = 0
+        async for chunk in self._speech:
+            if out := self._chunk(self._tempo.write(chunk.samples), index):
+                yield out
+                index += 1
+        if out := self._chunk(self._tempo.close(), index):
+            yield out
+
+    def _chunk(self, samples: Any, index: int) -> AudioChunk | None:
+        return AudioChunk(samples, self.sample_rate, index) if samples.shape[1] else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()
+
+
+class TTS:
+    """A loaded model. `TTS().speak("Hello.").save("hello.wav")`
+
+    `model` is a family's name or a checkpoint's folder; `config` a deployment file; `settings` override both.
+    """
+
+    def __init__(self, model: str | None = None, *, config: Path | str | None = None, **settings: Any) -> None:
+        flags = settings if model is None else {"model": model, **settings}
+        deployment = resolve(Path(config) if config else None, flags=flags)
+        found = find(deployment.model)
+        source = Source(found.checkpoint, {**found.config, **deployment.options})
+        self.engine = Engine(found.spec, deployment, source).start()
+
+    @property
+    def sample_rate(self) -> int:
+        return self.engine.spec.sample_rate
+
+    def speak(self, text: str, voice: str | Voice | None = None, **wishes: Any) -> Audio:
+        """The whole utterance; `wishes` are the fields of `SpeechRequest`, of `Sampling`, or the family's options."""
+        with self.stream(text, voice, **wishes) as stream:
+            chunks = [chunk.samples for chunk in stream]
+        return Audio(np.concatenate(chunks, axis=1), self.sample_rate)
+
+    def stream(self, text: str, voice: str | Voice | None = None, **wishes: Any) -> Stream:
+        """Speech as it is made; with `text_open=True` more text may be appended while it speaks."""
+        request = make_request(text, voice, **wishes)
+        return Stream(self.engine.submit(request), request.speed)
+
+    def close(self) -> None:
+        self.engine.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def make_request(text: str, voice: str | Voice | None = None, **wishes: Any) -> SpeechRequest:
+    """A request from keywords: what is neither its own field nor a sampling parameter is an option of the family."""
+    request_fields = SpeechRequest.__dataclass_fields__.keys() - {"text", "voice", "sampling", "options"}
+    own = {name: value for name, value in wishes.items() if name in request_fields}
+    sampling = {name: value for name, value in wishes.items() if name in Sampling.__dataclass_fields__}
+    options = {name: value for name, value in wishes.items() if name not in own and name not in sampling}
+    chosen = voice if isinstance(voice, Voice) else Voice(name=voice)
+    return SpeechRequest(text, chosen, sampling=Sampling(**sampling), options=options, **own)

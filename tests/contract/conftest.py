@@ -1,0 +1,30 @@
+"""The contract suite runs over every registered family."""
+
+import importlib
+
+import pytest
+from contract.subject import Subject
+
+from rhapsode.engine import Engine
+from rhapsode.models.registry import families, missing
+
+
+def subject_of(name: str) -> Subject:
+    return importlib.import_module(f"contract.families.{name.replace('-', '_')}").SUBJECT
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "subject" in metafunc.fixturenames:
+        found, _ = families()
+        names = [name for name, spec in found.items() if not missing(spec)]
+        kinds = getattr(metafunc.cls, "kinds", None) or {"frame", "generator"}
+        names = [n for n in names if kinds & {stage.kind for stage in found[n].pipeline}]
+        metafunc.parametrize("subject", [subject_of(n) for n in names], ids=names, scope="module")
+
+
+@pytest.fixture(scope="module")
+def engine(subject: Subject):
+    """One engine for the tests that can share it; each leaves it empty."""
+    engine: Engine = subject.engine()
+    yield engine
+    engine.stop()

@@ -1,0 +1,70 @@
+"""What the contract suite needs to know of a family; one file per family under `families/`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rhapsode.config import resolve
+from rhapsode.engine import Engine, Source, Speech
+from rhapsode.models.registry import find
+from rhapsode.types import Samples, SpeechRequest
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A family under test."""
+
+    name: str
+    texts: tuple[str, ...]
+    """Short utterances of different lengths, at least four."""
+    samples_differ_by_seed: bool = True
+    model: Callable[[], str] | None = None
+    """A checkpoint's folder, where the family needs one."""
+    wishes: dict[str, Any] = field(default_factory=dict)
+    max_positions: int = 1024
+
+    def engine(self, **settings: Any) -> Engine:
+        """A running engine of this family; settings as in a deployment file."""
+        settings.setdefault("limits", {})
+        settings["limits"] = {"max_concurrency": 4, "max_positions": self.max_positions, **settings["limits"]}
+        model = self.model() if self.model else self.name
+        deployment = resolve(env={}, flags={"model": model, "device": "cpu", **settings})
+        found = find(model)
+        source = Source(found.checkpoint, {**found.config, **deployment.options})
+        return Engine(found.spec, deployment, source).start()
+
+    def request(self, text: str, **wishes: Any) -> SpeechRequest:
+        return SpeechRequest(text, **{"seed": 7, **self.wishes, **wishes})
+
+
+def hear(speech: Speech) -> Samples:
+    """Everything a listener gets, checked to be deltas in order."""
+    chunks = []
+    while (chunk := speech.get(timeout_s=20)) is not None:
+        chunks.append(chunk)
+    assert [chunk.index for chunk in chunks] == list(range(len(chunks)))
+    assert all(chunk.samples.dtype == np.float32 for chunk in chunks)
+    return np.concatenate([chunk.samples for chunk in chunks], axis=1)
+
+
+def speak(engine: Engine, request: SpeechRequest) -> Samples:
+    return hear(engine.submit(request))
+
+
+def assert_all_free(engine: Engine, within_s: float = 5.0) -> None:
+    """Nothing is held: no slot, no page, no queue place, in no stage."""
+    give_up_s = time.monotonic() + within_s
+    while time.monotonic() < give_up_s:
+        load = engine.load()
+        held = {
+            name: jobs() for name, stage in engine.pipeline.stages.items() if (jobs := getattr(stage, "jobs", None))
+        }
+        if (load.slots_in_use, load.pages_in_use, load.queued) == (0, 0, 0) and not any(held.values()):
+            return
+        time.sleep(0.005)
+    raise AssertionError(f"still held: {load}, {held}")

@@ -1,0 +1,185 @@
+"""Rules for families that speak frame by frame: exact streaming, paging, limits, isolation."""
+
+import numpy as np
+import pytest
+from contract.subject import assert_all_free, hear, speak
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rhapsode.errors import GenerationFailed, InvalidRequest, Runaway
+from rhapsode.types import FinishReason
+
+RELAXED = settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+
+
+@pytest.fixture(scope="module")
+def one_shot(subject):
+    """Each text spoken as one chunk: what every schedule must equal."""
+    engine = subject.engine(chunks={"first": 1024, "largest": 1024, "ring": 1025, "urgent_s": 0.0})
+    whole = []
+    for text in subject.texts:
+        (chunk,) = engine.submit(subject.request(text))
+        whole.append(chunk.samples)
+    engine.stop()
+    return whole
+
+
+def frame_samples(engine):
+    return engine.pipeline.workers["vocode"].hop
+
+
+class TestExactStreaming:
+    kinds = {"frame"}
+
+    @RELAXED
+    @given(data=st.data())
+    def test_every_chunk_schedule_gives_the_same_samples(self, subject, one_shot, data):
+        first = data.draw(st.integers(1, 9), label="first")
+        largest = data.draw(st.integers(first, 40), label="largest")
+        chunks = {
+            "first": first,
+            "growth": data.draw(st.integers(2, 5), label="growth"),
+            "largest": largest,
+            "ring": largest + 1 + data.draw(st.integers(0, 7), label="spare"),
+            "batch": data.draw(st.integers(1, 4), label="batch"),
+            "urgent_s": data.draw(st.sampled_from([0.0, 0.1, 10.0]), label="urgent_s"),
+            "comfort_s": data.draw(st.sampled_from([0.0, 0.5, 100.0]), label="comfort_s"),
+        }
+        engine = subject.engine(chunks=chunks, memory={"page_size": data.draw(st.integers(1, 17), label="page")})
+        speeches = [engine.submit(subject.request(text)) for text in subject.texts]
+        for speech, expected in zip(speeches, one_shot, strict=True):
+            assert np.array_equal(hear(speech), expected)
+        assert_all_free(engine)
+        engine.stop()
+
+    def test_the_first_chunk_is_one_frame_and_the_next_ones_grow(self, subject):
+        engine = subject.engine(chunks={"urgent_s": 0.0})
+        sizes = [chunk.samples.shape[1] for chunk in engine.submit(subject.request(" ".join(subject.texts)))]
+        hop = frame_samples(engine)
+        assert sizes[:4] == [hop, 2 * hop, 4 * hop, 8 * hop]
+        engine.stop()
+
+    def test_a_request_may_ask_for_a_larger_first_chunk(self, subject):
+        engine = subject.engine(chunks={"urgent_s": 0.0})
+        request = subject.request(" ".join(subject.texts), first_chunk_frames=8)
+        assert engine.submit(request).get().samples.shape[1] == 8 * frame_samples(engine)
+        request = subject.request(" ".join(subject.texts), first_chunk_frames=10_000)
+        assert hear(engine.submit(request)).shape[1] > 0
+        engine.stop()
+
+    def test_every_frame_is_heard_once(self, subject, engine):
+        speech = engine.submit(subject.request(subject.texts[2]))
+        assert hear(speech).shape[1] == speech.outcome.frames * frame_samples(engine)
+
+
+class TestPrefill:
+    kinds = {"frame"}
+
+    @pytest.mark.parametrize("positions", [1, 3, 7])
+    def test_prefill_in_small_pieces_changes_nothing(self, subject, one_shot, positions):
+        engine = subject.engine(memory={"prefill_positions": positions})
+        speeches = [engine.submit(subject.request(text)) for text in subject.texts]
+        for speech, expected in zip(speeches, one_shot, strict=True):
+            assert np.array_equal(hear(speech), expected)
+        engine.stop()
+
+    def test_equal_prefixes_share_pages_and_sound_the_same(self, subject, one_shot):
+        engine = subject.engine(memory={"page_size": 2})
+        pool = engine.pipeline.stages["talk"].pool
+        for _ in range(2):
+            for text, expected in zip(subject.texts, one_shot, strict=True):
+                assert np.array_equal(speak(engine, subject.request(text)), expected)
+        assert pool.shared_hits > 0
+        assert_all_free(engine)
+        engine.stop()
+
+    def test_when_pages_run_out_requests_wait_their_turn(self, subject, one_shot):
+        engine = subject.engine(memory={"page_size": 16, "pages": 1 + subject.max_positions // 16 // 4})
+        speeches = [engine.submit(subject.request(text)) for text in subject.texts]
+        for speech, expected in zip(speeches, one_shot, strict=True):
+            assert np.array_equal(hear(speech), expected)
+        assert_all_free(engine)
+        engine.stop()
+
+    def test_a_prompt_that_can_never_fit_is_refused(self, subject):
+        engine = subject.engine(limits={"max_positions": 2}, memory={"page_size": 2})
+        with pytest.raises(InvalidRequest, match="positions"):
+            speak(engine, subject.request(subject.texts[0]))
+        assert_all_free(engine)
+        engine.stop()
+
+
+class TestLimits:
+    kinds = {"frame"}
+
+    def test_max_frames_ends_it_there_and_says_so(self, subject, engine, one_shot):
+        speech = engine.submit(subject.request(subject.texts[2], max_frames=3))
+        samples = hear(speech)
+        assert samples.shape[1] == 3 * frame_samples(engine)
+        assert np.array_equal(samples, one_shot[2][:, : samples.shape[1]])
+        assert speech.outcome.finish_reason == FinishReason.LENGTH
+
+    def test_a_runaway_is_cut_and_reported(self, subject, monkeypatch):
+        engine = subject.engine()
+        talker = engine.pipeline.workers["talk"]
+        step = talker.step
+        monkeypatch.setattr(talker, "step", lambda rows, state: step(rows, state)._replace(stopped=rows.slots < 0))
+        speech = engine.submit(subject.request(subject.texts[0]))
+        with pytest.raises(Runaway, match="cut"):
+            hear(speech)
+        assert_all_free(engine)
+        monkeypatch.undo()
+        assert speak(engine, subject.request(subject.texts[0])).shape[1] > 0
+        engine.stop()
+
+
+def bad_slot(engine, jobs):
+    """The slot of the first request that was submitted."""
+    return engine._jobs[jobs[0].id].slot
+
+
+class TestIsolation:
+    kinds = {"frame"}
+
+    @pytest.mark.parametrize(
+        ("stage", "method", "rows_at"), [("talk", "prefill", 2), ("talk", "step", 0), ("vocode", "decode", 2)]
+    )
+    def test_a_row_reported_as_bad_fails_alone(self, subject, one_shot, monkeypatch, stage, method, rows_at):
+        engine = subject.engine()
+        worker = engine.pipeline.workers[stage]
+        real, bad = getattr(worker, method), set()
+
+        def faulty(*args):
+            if bad & set(args[rows_at].slots.tolist()):
+                raise GenerationFailed("this row is bad")
+            return real(*args)
+
+        submit = engine.pipeline.enter
+        monkeypatch.setattr(engine.pipeline, "enter", lambda job: (bad or bad.add(job.slot), submit(job)))
+        monkeypatch.setattr(worker, method, faulty)
+        speeches = [engine.submit(subject.request(text)) for text in subject.texts]
+        with pytest.raises(GenerationFailed, match="bad"):
+            hear(speeches[0])
+        for speech, expected in zip(speeches[1:], one_shot[1:], strict=True):
+            assert np.array_equal(hear(speech), expected)
+        assert_all_free(engine)
+        engine.stop()
+
+    @pytest.mark.parametrize(("stage", "method"), [("talk", "prefill"), ("talk", "step"), ("vocode", "decode")])
+    def test_a_crash_fails_what_was_running_and_nothing_after_it(self, subject, one_shot, monkeypatch, stage, method):
+        engine = subject.engine()
+        worker = engine.pipeline.workers[stage]
+
+        def crash(*args):
+            raise ZeroDivisionError("bad luck")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(worker, method, crash)
+            with pytest.raises(GenerationFailed, match=stage):
+                speak(engine, subject.request(subject.texts[0]))
+        assert_all_free(engine)
+        for text, expected in zip(subject.texts, one_shot, strict=True):
+            assert np.array_equal(speak(engine, subject.request(text)), expected)
+        engine.stop()

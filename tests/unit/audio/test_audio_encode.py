@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import io
+import wave
+
+import av
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rhapsode.audio.encode import Encoder, encode, pcm16
+from rhapsode.audio.formats import FORMATS
+from rhapsode.errors import GenerationFailed, InvalidRequest
+from rhapsode.types import Clip
+
+LOSSY = ["mp3", "opus", "aac"]
+LOSSLESS = ["wav", "flac", "pcm"]
+
+
+def heard(data: bytes, fmt: str, channels: int = 1) -> tuple[np.ndarray, int]:
+    """Decodes without any code of ours; pcm and wav by hand."""
+    if fmt == "pcm":
+        return np.frombuffer(data, dtype="<i2").reshape(-1, channels).T / 32768, 24_000
+    if fmt == "wav":
+        with wave.open(io.BytesIO(data)) as file:
+            assert (file.getsampwidth(), file.getnchannels()) == (2, channels)
+            raw = file.readframes(10**7)
+            return np.frombuffer(raw, dtype="<i2").reshape(-1, channels).T / 32768, file.getframerate()
+    with av.open(io.BytesIO(data), format={"opus": "ogg"}.get(fmt, fmt)) as container:
+        resampler = av.AudioResampler(format="fltp")
+        frames = [f.to_ndarray() for g in container.decode(audio=0) for f in resampler.resample(g)]
+        return np.concatenate(frames, axis=1), container.streams.audio[0].sample_rate
+
+
+def in_chunks(fmt: str, samples: np.ndarray, chunk: int, sample_rate: int = 24_000) -> list[bytes]:
+    encoder = Encoder(fmt, sample_rate, samples.shape[0])
+    out = [encoder.write(samples[:, i : i + chunk]) for i in range(0, samples.shape[1], chunk)]
+    return [*out, encoder.close()]
+
+
+@pytest.mark.parametrize("fmt", LOSSLESS)
+@pytest.mark.parametrize("channels", [1, 2])
+def test_lossless_formats_give_back_every_sample_streamed_or_whole(noise, fmt, channels):
+    samples = noise(30_001, channels)
+    expected = pcm16(samples) / 32768
+    streamed, _ = heard(b"".join(in_chunks(fmt, samples, 977)), fmt, channels)
+    whole, _ = heard(encode(Clip(samples, 24_000), fmt), fmt, channels)
+    assert np.array_equal(streamed, expected)
+    assert np.array_equal(whole, expected)
+
+
+@settings(max_examples=25, deadline=None)
+@given(fmt=st.sampled_from(sorted(FORMATS)), chunk=st.integers(1, 5_000), length=st.integers(1, 9_000))
+def test_the_chunking_never_changes_the_sound(noise, fmt, chunk, length):
+    samples = noise(length)
+    chunk = max(chunk, length // 50)
+    at_once, _ = heard(b"".join(in_chunks(fmt, samples, length)), fmt)
+    chunked, _ = heard(b"".join(in_chunks(fmt, samples, chunk)), fmt)
+    assert np.array_equal(at_once, chunked)
+
+
+@pytest.mark.parametrize("fmt", sorted(FORMATS))
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("seconds", [0.05, 0.5, 1.013])
+def test_a_burst_in_the_last_30_ms_is_heard_in_full(tone, peak_hz, fmt, whole, seconds):
+    samples = np.concatenate((tone(200, seconds, level=0.05), tone(2_000, 0.03, level=0.7)), axis=1)
+    data = encode(Clip(samples, 24_000), fmt) if whole else b"".join(in_chunks(fmt, samples, 480))
+    out, rate = heard(data, fmt)
+    loud = np.flatnonzero(np.abs(out[0]) > 0.35)
+    assert loud[-1] - loud[0] == pytest.approx(0.03 * rate, abs=0.004 * rate)
+    assert peak_hz(out[0, loud[0] : loud[-1]], rate) == pytest.approx(2_000, abs=100)
+
+
+@pytest.mark.parametrize("fmt", LOSSY)
+@pytest.mark.parametrize("sample_rate", [8_000, 22_050, 24_000, 44_100, 48_000])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_lossy_formats_keep_length_pitch_and_level_at_any_rate(tone, peak_hz, fmt, sample_rate, channels):
+    samples = tone(440, 0.6, sample_rate, channels)
+    out, rate = heard(b"".join(in_chunks(fmt, samples, 1_000, sample_rate)), fmt, channels)
+    # Without a place for the encoder's delay in a stream, mp3 and aac keep it: up to three frames.
+    longest_delay_s = {
+        "opus": 0.0,
+        "aac": 2 * 1_024 / rate,
+        "mp3": 3 * (576 if rate < 32_000 else 1_152) / rate,
+    }
+    assert -0.001 <= out.shape[1] / rate - 0.6 <= longest_delay_s[fmt] + 0.001
+    for c in range(channels):
+        middle = out[c, rate // 5 : rate // 2]
+        assert peak_hz(middle, rate) == pytest.approx(440 * 2**c, abs=5)
+        assert np.sqrt(np.mean(middle**2)) == pytest.approx(0.3 / np.sqrt(2), rel=0.1)
+
+
+@pytest.mark.parametrize("fmt", ["opus", "mp3"])
+def test_a_whole_file_tells_players_its_exact_length(noise, fmt):
+    out, rate = heard(encode(Clip(noise(24_311), 24_000), fmt), fmt)
+    assert out.shape[1] == round(24_311 * rate / 24_000)
+
+
+@pytest.mark.parametrize("fmt", sorted(FORMATS))
+def test_most_bytes_leave_before_the_end(noise, fmt):
+    encoder = Encoder(fmt, 24_000)
+    samples = noise(48_000)
+    sent = [len(encoder.write(samples[:, i : i + 480])) for i in range(0, 48_000, 480)]
+    early, all_sent = sum(sent[:25]), sum(sent)  # half a second of two
+    held = len(encoder.close())
+    # mp3 looks two frames ahead, aac and flac one; none may be waiting for a full buffer.
+    assert early >= 0.17 * (all_sent + held)
+    assert held < 0.1 * (all_sent + held)
+    assert next(i for i, size in enumerate(sent) if size) <= 5
+
+
+def test_a_streamed_wav_starts_with_a_header_of_unknown_length(noise):
+    first = Encoder("wav", 24_000).write(noise(100))
+    assert first[:8] == b"RIFF" + b"\xff" * 4
+    assert first[36:44] == b"data" + b"\xff" * 4
+    assert len(first) == 44 + 200
+
+
+def test_a_whole_wav_and_flac_tell_their_length(noise):
+    samples = noise(12_345)
+    with wave.open(io.BytesIO(encode(Clip(samples, 24_000), "wav"))) as file:
+        assert file.getnframes() == 12_345
+    with av.open(io.BytesIO(encode(Clip(samples, 24_000), "flac"))) as container:
+        assert container.streams.audio[0].duration == 12_345
+
+
+@pytest.mark.parametrize("fmt", sorted(FORMATS))
+def test_closing_twice_gives_nothing_more_and_writing_after_is_refused(noise, fmt):
+    encoder = Encoder(fmt, 24_000)
+    encoder.write(noise(1_000))
+    encoder.close()
+    assert encoder.close() == b""
+    with pytest.raises(ValueError, match="closed"):
+        encoder.write(noise(10))
+
+
+@pytest.mark.parametrize("fmt", sorted(FORMATS))
+def test_closing_without_a_sample_is_not_an_error(fmt):
+    assert isinstance(Encoder(fmt, 24_000).close(), bytes)
+
+
+@pytest.mark.parametrize("fmt", sorted(FORMATS))
+@pytest.mark.parametrize("sample_rate", [24_000, 22_050])
+def test_samples_that_are_not_numbers_are_never_encoded(noise, fmt, sample_rate):
+    samples = noise(5_000)
+    samples[0, 1_000] = np.nan
+    encoder = Encoder(fmt, sample_rate)
+    with pytest.raises(GenerationFailed, match="not finite"):
+        encoder.write(samples)
+
+
+@pytest.mark.parametrize("fmt", LOSSY)
+def test_samples_beyond_full_scale_are_clipped_before_a_codec_sees_them(tone, fmt):
+    loud, _ = heard(encode(Clip(tone(440, 0.3, level=40.0), 24_000), fmt), fmt)
+    assert np.abs(loud).max() < 1.6
+
+
+def test_an_unknown_format_or_too_many_channels_are_refused_at_once():
+    with pytest.raises(InvalidRequest, match="Unknown audio format"):
+        Encoder("midi", 24_000)
+    for fmt in FORMATS:
+        with pytest.raises(InvalidRequest, match="mono or stereo"):
+            Encoder(fmt, 24_000, channels=6)
