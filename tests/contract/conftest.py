@@ -3,8 +3,8 @@
 import importlib
 
 import pytest
-from contract.subject import Subject
 
+from contract.subject import Subject
 from rhapsode.engine import Engine
 from rhapsode.models.registry import families, missing
 

@@ -1,15 +1,16 @@
 """Rules that hold for every family, whatever its pipeline."""
 
 import asyncio
+import contextlib
 import random
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
-from pathlib import Path
-from contract.subject import assert_all_free, hear, speak
 
+from contract.subject import assert_all_free, hear, speak
 from rhapsode.engine.stage import Stage
 from rhapsode.errors import Aborted, Busy, GenerationFailed, InvalidRequest, Unavailable
 from rhapsode.models.registry import families
@@ -189,10 +190,8 @@ class TestFailure:
     def test_nothing_said_is_an_error(self, subject, engine, monkeypatch):
         # A text of nothing but symbols may be spoken or refused, but never answered with empty audio.
         speech = engine.submit(subject.request("\u200b."))
-        try:
+        with contextlib.suppress(GenerationFailed, InvalidRequest):
             assert hear(speech).shape[1] > 0
-        except (GenerationFailed, InvalidRequest):
-            pass
         assert_all_free(engine)
 
     def test_an_unknown_option_is_refused_at_once(self, subject, engine):
@@ -273,16 +272,12 @@ class TestAppendedText:
 
     def test_closed_text_cannot_be_appended_to(self, subject, engine):
         speech = self.open(subject, engine)
-        speech.append(subject.texts[0])
+        speech.append(" ".join(subject.texts * 4))
         speech.finish_text()
-        try:
-            with pytest.raises(InvalidRequest, match="closed"):
-                for _ in range(100):  # unless it has ended already
-                    speech.append("more")
-                    if speech.outcome is not None:
-                        raise InvalidRequest("closed")
-        finally:
-            speech.abort()
+        with pytest.raises(InvalidRequest, match="closed"):
+            speech.append("more")
+        speech.abort()
+        speech.append("more")  # it is over: nobody minds
         assert_all_free(engine)
 
     def test_appended_text_is_bounded(self, subject, engine):

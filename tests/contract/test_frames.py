@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from contract.subject import assert_all_free, hear, speak
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from contract.subject import assert_all_free, hear, speak
 from rhapsode.errors import GenerationFailed, InvalidRequest, Runaway
 from rhapsode.types import FinishReason
 
@@ -31,7 +31,7 @@ def frame_samples(engine):
 
 
 class TestExactStreaming:
-    kinds = {"frame"}
+    kinds = frozenset({"frame"})
 
     @RELAXED
     @given(data=st.data())
@@ -75,7 +75,7 @@ class TestExactStreaming:
 
 
 class TestPrefill:
-    kinds = {"frame"}
+    kinds = frozenset({"frame"})
 
     @pytest.mark.parametrize("positions", [1, 3, 7])
     def test_prefill_in_small_pieces_changes_nothing(self, subject, one_shot, positions):
@@ -112,7 +112,7 @@ class TestPrefill:
 
 
 class TestLimits:
-    kinds = {"frame"}
+    kinds = frozenset({"frame"})
 
     def test_max_frames_ends_it_there_and_says_so(self, subject, engine, one_shot):
         speech = engine.submit(subject.request(subject.texts[2], max_frames=3))
@@ -135,13 +135,8 @@ class TestLimits:
         engine.stop()
 
 
-def bad_slot(engine, jobs):
-    """The slot of the first request that was submitted."""
-    return engine._jobs[jobs[0].id].slot
-
-
 class TestIsolation:
-    kinds = {"frame"}
+    kinds = frozenset({"frame"})
 
     @pytest.mark.parametrize(
         ("stage", "method", "rows_at"), [("talk", "prefill", 2), ("talk", "step", 0), ("vocode", "decode", 2)]

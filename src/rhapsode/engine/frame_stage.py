@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -15,39 +15,22 @@ from rhapsode.config import Deployment
 from rhapsode.engine.frames import FrameStream
 from rhapsode.engine.graphs import Launcher, batch_buckets
 from rhapsode.engine.job import Job
-from rhapsode.engine.pages import Key, PagePool, page_keys
+from rhapsode.engine.memory import TalkerMemory
+from rhapsode.engine.pages import PagePool
+from rhapsode.engine.prefill import FrameRow, Prefill
 from rhapsode.engine.stage import Drop, Text, TurnStage, Work, failure, isolate
 from rhapsode.engine.transfer import Landing, lag_of
 from rhapsode.errors import InvalidRequest, Runaway
 from rhapsode.models.base import Prompt, Talker
-from rhapsode.nn.kv import PagedKV
-from rhapsode.nn.slots import Rows, SlotRow, SlotTable
 from rhapsode.types import FinishReason
 
 EMITTED, STOPPED = 1, 2
 UNLIMITED = np.iinfo(np.int64).max
 
 
-@dataclass(eq=False)
-class _Row:
-    """A request in this stage."""
-
-    job: Job
-    prompt: Prompt
-    limit: int
-    keys: list[Key]
-    pages: list[int] = field(default_factory=list)
-    filled: int = 0
-    """Prompt positions whose keys and values are there."""
-
-    @property
-    def slot(self) -> int:
-        return self.job.slot
-
-
 @dataclass(frozen=True)
 class _Launch:
-    """A step under way."""
+    """A step under way: whose it is, and its flags on their way to the host."""
 
     slots: NDArray[np.int64]
     tenures: NDArray[np.int64]
@@ -62,39 +45,34 @@ class FrameStage(TurnStage):
     ) -> None:
         super().__init__(name)
         slots = deployment.limits.max_concurrency
-        memory = deployment.memory
         self._talker = talker
         self._deployment = deployment
-        self._device = device
-        self._lag = lag_of(device)
-        self._page_size = memory.page_size
-        pages_per_slot = -(-deployment.limits.max_positions // memory.page_size)
-        self.pool = PagePool(memory.pages or slots * pages_per_slot)
-        self.streams: list[FrameStream] = []
-        self._table = SlotTable(slots, pages_per_slot, device)
-        self._kv = tuple(PagedKV(lay, self.pool.total, memory.page_size, dtype, device) for lay in talker.kv())
-        self._state = talker.state(slots)
+        self._memory = TalkerMemory(talker, deployment, device, dtype)
+        self._prefill = Prefill(talker, self._memory, deployment.memory.prefill_positions)
         self._launcher = Launcher(self._step_on_device, slots, device)
-        self._rows: dict[str, _Row] = {}
-        self._row_of: list[_Row | None] = [None] * (slots + 1)
-        self._waiting: deque[_Row] = deque()
-        self._filling: list[_Row] = []
-        self._texts: dict[str, list[Text]] = {}
+        self._lag = lag_of(device)
         self._launches: deque[_Launch] = deque()
+        self._streams: list[FrameStream] = []
+        self._rows: dict[str, FrameRow] = {}
+        self._texts: dict[str, list[Text]] = {}  # appended, not yet given to the talker
         # By slot: what the host decides with, as vectors.
+        self._row_of: list[FrameRow | None] = [None] * (slots + 1)
         self._running = np.zeros(slots + 1, np.bool_)
         self._launched = np.zeros(slots + 1, np.int64)
         self._done = np.zeros(slots + 1, np.int64)
         self._limit = np.zeros(slots + 1, np.int64)
-        self._allowed = np.zeros(slots + 1, np.int64)
-        self._tenure = np.zeros(slots + 1, np.int64)  # counts a slot's owners: late results of an earlier one show
-        self.steps = 0
+        self._allowed = np.zeros(slots + 1, np.int64)  # by the text so far
+        self._tenure = np.zeros(slots + 1, np.int64)  # counts a slot's owners: an earlier one's late result shows
+
+    @property
+    def pool(self) -> PagePool:
+        return self._memory.pool
 
     def frame_stream(self, slots: int, capacity: int) -> FrameStream:
         """A new edge for this stage's frames."""
         talker = self._talker
-        stream = FrameStream(slots, capacity, talker.frame_shape, talker.frame_dtype, self._device)
-        self.streams.append(stream)
+        stream = FrameStream(slots, capacity, talker.frame_shape, talker.frame_dtype, self._memory.device)
+        self._streams.append(stream)
         return stream
 
     def start(self) -> None:
@@ -119,118 +97,58 @@ class FrameStage(TurnStage):
                     self._texts.setdefault(job.id, []).append(message)
                 case Drop(job):
                     self._drop(job)
-        self._reserve()
-        busy = self._prefill()
+        ready, busy = self._prefill.turn(self._fail)
+        for row in ready:
+            self._run(row)
         self._extend()
         return self._step() or busy
 
     # --- joining ---
 
     def _enter(self, job: Job, prompt: Prompt) -> None:
-        limits = self._deployment.limits
-        limit = min(prompt.max_frames, job.request.max_frames or prompt.max_frames)
-        room = min(limits.max_positions, self.pool.total * self._page_size) - prompt.length
-        if room < 1:
-            job.fail(InvalidRequest(f"the prompt needs {prompt.length} positions; {limits.max_positions} fit."))
+        most = self._memory.most_positions
+        if prompt.length >= most:
+            job.fail(InvalidRequest(f"the prompt needs {prompt.length} positions, and only {most} fit."))
             return
-        row = _Row(job, prompt, min(limit, room), page_keys(prompt.content, self._page_size))
-        self._rows[job.id] = row
-        self._waiting.append(row)
+        limit = min(prompt.max_frames, job.request.max_frames or prompt.max_frames, most - prompt.length)
+        row = self._rows[job.id] = FrameRow(job, prompt, limit)
+        self._prefill.add(row)
 
-    def _reserve(self) -> None:
-        """Give pages to waiting requests, in their order, for all they can ever need: nobody runs out midway."""
-        joining: list[_Row] = []
-        while self._waiting:
-            row = self._waiting[0]
-            count = -(-(row.prompt.length + row.limit) // self._page_size)
-            reserved = self.pool.reserve(count, row.keys)
-            if reserved is None:
-                break
-            self._waiting.popleft()
-            row.pages, shared = reserved
-            row.filled = shared * self._page_size
-            joining.append(row)
-        if joining:
-            self._table.join([self._slot_row(row) for row in joining])
-            self._state.clear(torch.tensor([row.slot for row in joining], device=self._device))
-            self._filling += joining
-
-    def _slot_row(self, row: _Row) -> SlotRow:
-        sampling = row.job.request.sampling.over(self._talker.defaults)
-        values = vars(sampling)
-        return SlotRow(row.slot, row.job.seed, row.pages, **values)
-
-    def _prefill(self) -> bool:
-        batch: list[_Row] = []
-        budget = self._deployment.memory.prefill_positions
-        for row in self._filling:
-            if budget <= 0:
-                break
-            budget -= max(1, row.prompt.length - row.filled)
-            batch.append(row)
-        for rows, stops in isolate(batch, self._launch_prefill, self._fail):
-            for row, stop in zip(rows, stops, strict=True):
-                self._filled(row, stop)
-        return bool(batch)
-
-    def _launch_prefill(self, rows: Sequence[_Row]) -> list[int]:
-        budget = self._deployment.memory.prefill_positions
-        spans: list[tuple[int, int]] = []
-        for row in rows:
-            stop = min(row.prompt.length, row.filled + budget)
-            budget -= stop - row.filled
-            spans.append((row.filled, stop))
-        slots = torch.tensor([row.slot for row in rows], device=self._device)
-        prompts = [row.prompt for row in rows]
-        self._talker.prefill(prompts, spans, Rows(slots, self._table, self._kv), self._state)
-        return [stop for _, stop in spans]
-
-    def _filled(self, row: _Row, stop: int) -> None:
-        whole = stop // self._page_size
-        for page, key in zip(row.pages[:whole], row.keys[:whole], strict=True):
-            self.pool.publish(page, key)
-        row.filled = stop
-        if stop == row.prompt.length:
-            self._filling.remove(row)
-            self._run(row)
-
-    def _run(self, row: _Row) -> None:
+    def _run(self, row: FrameRow) -> None:
         slot = row.slot
-        self._table.position[slot] = row.prompt.length
-        for stream in self.streams:
+        self._memory.table.position[slot] = row.prompt.length
+        for stream in self._streams:
             stream.open(slot)
         self._row_of[slot] = row
         self._launched[slot] = self._done[slot] = 0
         self._limit[slot] = row.limit
-        self._allowed[slot] = self._steps_allowed(row)
+        self._allowed[slot] = _steps_allowed(row.prompt)
         self._running[slot] = True
         self.outbox.opened(row.job)
 
-    # --- text that arrives while the request is spoken ---
-
     def _extend(self) -> None:
-        for row in [self._rows[i] for i in self._texts if i in self._rows]:
-            if not self._running[row.slot] or self._row_of[row.slot] is not row or row.prompt.feed is None:
-                continue
-            for text in self._texts.pop(row.job.id):
-                tokens = [*row.prompt.feed.push(text.text), *(row.prompt.feed.close() if text.final else ())]
-                slots = torch.tensor([row.slot], device=self._device)
-                self._talker.extend(tokens, text.final, Rows(slots, self._table, self._kv), self._state)
-            self._allowed[row.slot] = self._steps_allowed(row)
+        """Give the talker the text that has arrived for requests it is speaking."""
+        for row in [self._rows[job_id] for job_id in self._texts if job_id in self._rows]:
+            if self._row_of[row.slot] is row:
+                for _ in isolate([row], self._give_text, self._fail):
+                    self._allowed[row.slot] = _steps_allowed(row.prompt)
 
-    @staticmethod
-    def _steps_allowed(row: _Row) -> int:
-        steps = row.prompt.feed.steps() if row.prompt.feed else None
-        return UNLIMITED if steps is None else steps
+    def _give_text(self, rows: Sequence[FrameRow]) -> None:
+        (row,) = rows
+        feed, slots = row.prompt.feed, self._memory.slots([row.slot])
+        assert feed is not None  # only requests with open text are sent any
+        for text in self._texts.pop(row.job.id):
+            tokens = [*feed.push(text.text), *(feed.close() if text.final else ())]
+            self._talker.extend(tokens, text.final, self._memory.rows(slots), self._memory.state)
 
     # --- stepping ---
 
     def _step(self) -> bool:
         able = self._running & (self._launched < np.minimum(self._allowed, self._limit))
-        for stream in self.streams:
+        for stream in self._streams:
             able &= stream.has_room
         slots = np.flatnonzero(able)
-        for rows, flags in isolate(slots.tolist(), self._launch_step, self._fail_slot) if len(slots) else ():
+        for rows, flags in isolate(slots.tolist(), self._launch, self._fail_slot) if len(slots) else ():
             self._launches.append(_Launch(np.asarray(rows), self._tenure[rows], Landing(flags)))
         keep = self._lag if len(slots) else 0
         busy = bool(len(slots)) or len(self._launches) > keep
@@ -238,21 +156,20 @@ class FrameStage(TurnStage):
             self._collect(self._launches.popleft())
         return busy
 
-    def _launch_step(self, slots: Sequence[int]) -> Tensor:
+    def _launch(self, slots: Sequence[int]) -> Tensor:
         which = np.asarray(slots)
         flags = self._launcher(which)
         self._launched[which] += 1
-        for stream in self.streams:
+        for stream in self._streams:
             stream.promised[which] += 1
-        self.steps += 1
         return flags
 
     def _step_on_device(self, slots: Tensor) -> Tensor:
         """The whole frame: what a graph captures."""
-        step = self._talker.step(Rows(slots, self._table, self._kv), self._state)
-        for stream in self.streams:
+        step = self._talker.step(self._memory.rows(slots), self._memory.state)
+        for stream in self._streams:
             stream.put(slots, step.frames, step.emitted)
-        self._table.advance(slots)
+        self._memory.table.advance(slots)
         return step.emitted.to(torch.uint8) * EMITTED + step.stopped.to(torch.uint8) * STOPPED
 
     def _collect(self, launch: _Launch) -> None:
@@ -260,49 +177,50 @@ class FrameStage(TurnStage):
         current = self._running[launch.slots] & (self._tenure[launch.slots] == launch.tenures)
         slots, flags = launch.slots[current], flags[current]
         emitted = flags & EMITTED
-        for stream in self.streams:
+        for stream in self._streams:
             stream.written[slots] += emitted
             stream.promised[slots] -= 1 - emitted
         self._done[slots] += 1
         stopped = (flags & STOPPED) > 0
-        for slot in slots[stopped | (self._done[slots] >= self._limit[slots])]:
-            self._finish(int(slot), bool(stopped[slots == slot][0]))
+        ended = stopped | (self._done[slots] >= self._limit[slots])
+        for slot, of_itself in zip(slots[ended].tolist(), stopped[ended].tolist(), strict=True):
+            self._finish(slot, of_itself)
+        for stream in self._streams:
+            stream.on_written()
 
-    def _finish(self, slot: int, stopped: bool) -> None:
-        row = self._row_of[slot]
-        assert row is not None
-        job = row.job
-        job.frames = int(self.streams[0].written[slot]) if self.streams else int(self._done[slot])
-        asked_for = job.request.max_frames is not None and row.limit == job.request.max_frames
-        if not stopped and not asked_for:
-            job.fail(Runaway(f"no end within {row.limit} frames, more than this text can need; the speech was cut."))
-        elif not stopped:
+    def _finish(self, slot: int, of_itself: bool) -> None:
+        row = self._at(slot)
+        job, wanted = row.job, row.job.request.max_frames
+        job.frames = int(self._streams[0].written[slot])
+        if not of_itself and row.limit == wanted:
             job.reason = FinishReason.LENGTH
+        elif not of_itself:
+            job.fail(Runaway(f"no end within the {row.limit} frames this request may have; the speech was cut."))
         self._leave(row)
-        for stream in self.streams:
+        for stream in self._streams:
             stream.ended[slot] = True
 
     # --- leaving ---
 
-    def _fail(self, row: _Row, error: BaseException) -> None:
+    def _at(self, slot: int) -> FrameRow:
+        row = self._row_of[slot]
+        assert row is not None
+        return row
+
+    def _fail(self, row: FrameRow, error: BaseException) -> None:
         row.job.fail(failure(self.name, error))
         self._leave(row)
 
     def _fail_slot(self, slot: int, error: BaseException) -> None:
-        row = self._row_of[slot]
-        assert row is not None
-        self._fail(row, error)
+        self._fail(self._at(slot), error)
 
-    def _leave(self, row: _Row) -> None:
-        """Stop working on this row and give its pages back; once or twice, it is the same."""
+    def _leave(self, row: FrameRow) -> None:
+        """Stop working on this row and give its pages back; twice is as good as once."""
         if self._row_of[row.slot] is row:
             self._running[row.slot] = False
             self._row_of[row.slot] = None
             self._tenure[row.slot] += 1
-        if row in self._filling:
-            self._filling.remove(row)
-        if row in self._waiting:
-            self._waiting.remove(row)
+        self._prefill.remove(row)
         self.pool.free(row.pages)
         row.pages = []
 
@@ -312,3 +230,8 @@ class FrameStage(TurnStage):
         if row is not None:
             self._leave(row)
         job.release(self.name)
+
+
+def _steps_allowed(prompt: Prompt) -> int:
+    steps = prompt.feed.steps() if prompt.feed else None
+    return UNLIMITED if steps is None else steps

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -16,6 +18,10 @@ class FrameStream:
         self, slots: int, capacity: int, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
     ) -> None:
         self.capacity = capacity
+        self.device = device
+        # The two ends may run in different loops: each is woken by what the other does.
+        self.on_written: Callable[[], None] = lambda: None
+        self.on_taken: Callable[[], None] = lambda: None
         self._ring = buffer(slots, capacity, *shape, dtype=dtype, device=device)
         self._head = buffer(slots, dtype=torch.int64, device=device)
         self._tail = buffer(slots, dtype=torch.int64, device=device)

@@ -142,6 +142,7 @@ class Pipeline:
             built = StreamStage(
                 stage.name, worker, stream, self._deployment, device, self._spec.sample_rate, needs_payload
             )
+            stream.on_written, stream.on_taken = built.wake, talker.wake
         self._loops.setdefault(str(device), []).append(built)
         return built
 

@@ -74,7 +74,7 @@ class Inbox:
             return messages
 
     def wait(self, most: int) -> list[Message]:
-        """Up to `most` messages, as soon as there is one; none after `close`-ing wake-ups."""
+        """Up to `most` messages, as soon as there is one; none if woken without any."""
         with self._changed:
             if not self._messages:
                 self._changed.wait()
@@ -134,6 +134,10 @@ class TurnStage:
 
     def abort(self, job: Job) -> None:
         self.inbox.put(Drop(job))
+
+    def wake(self) -> None:
+        """Have the loop come by, if it sleeps."""
+        self.inbox.on_put()
 
     def turn(self) -> bool:
         """Launch what can be launched now; False: nothing could."""

@@ -153,15 +153,17 @@ class StreamStage(TurnStage):
         which: NDArray[np.int64] = np.asarray(slots)
         audio = self._launcher(which, choice.frames, choice.ahead)
         self._stream.taken[which] += choice.frames
+        self._stream.on_taken()
         self._deadlines.sent(Choice(which, choice.frames, choice.ahead), choice.frames * self._frame_s)
         self.decodes += 1
         return audio
 
     def _decode_on_device(self, slots: Tensor, frames: int, ahead: int) -> Tensor:
         """From frames in the ring to samples: what a graph captures."""
-        window = self._stream.peek(slots, frames + ahead)
+        there = slots.to(self._stream.device)
+        window = self._stream.peek(there, frames + ahead).to(self._device)
         audio = self._codec.decode(window, ahead, Rows(slots, self._table), self._state)
-        self._stream.take(slots, frames)
+        self._stream.take(there, frames)
         self._table.advance(slots, frames)
         return audio
 

@@ -1,0 +1,48 @@
+"""Everything a talker keeps on the device: the slot table, KV pages, its own slot-indexed state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from rhapsode.config import Deployment
+from rhapsode.engine.pages import PagePool
+from rhapsode.models.base import Talker
+from rhapsode.nn.kv import PagedKV
+from rhapsode.nn.slots import Rows, SlotRow, SlotTable
+
+
+class TalkerMemory:
+    """Allocated once, when the engine starts; requests come and go in it."""
+
+    def __init__(self, talker: Talker, deployment: Deployment, device: torch.device, dtype: torch.dtype) -> None:
+        slots, memory = deployment.limits.max_concurrency, deployment.memory
+        self.device = device
+        self.page_size = memory.page_size
+        self.positions_per_slot = deployment.limits.max_positions
+        pages_per_slot = self.pages_for(self.positions_per_slot)
+        self.pool = PagePool(memory.pages or slots * pages_per_slot)
+        self.table = SlotTable(slots, pages_per_slot, device)
+        self.kv = tuple(PagedKV(layout, self.pool.total, self.page_size, dtype, device) for layout in talker.kv())
+        self.state = talker.state(slots)
+
+    def pages_for(self, positions: int) -> int:
+        return -(-positions // self.page_size)
+
+    @property
+    def most_positions(self) -> int:
+        """The most that one request can ever get."""
+        return min(self.positions_per_slot, self.pool.total * self.page_size)
+
+    def slots(self, slots: Sequence[int]) -> Tensor:
+        return torch.tensor(slots, dtype=torch.int64, device=self.device)
+
+    def rows(self, slots: Tensor) -> Rows:
+        return Rows(slots, self.table, self.kv)
+
+    def join(self, rows: Sequence[SlotRow]) -> None:
+        """New owners for these slots: nothing of the old ones stays."""
+        self.table.join(rows)
+        self.state.clear(self.slots([row.slot for row in rows]))

@@ -1,0 +1,99 @@
+import numpy as np
+import pytest
+
+from rhapsode.config import ChunkConfig
+from rhapsode.engine import chunks
+from rhapsode.engine.chunks import ChunkSchedule, Deadlines
+
+LIVE = np.array([0, 1, 2])
+RUNNING = np.zeros(3, bool)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(chunks, "clock_s", lambda: now[0])
+    return now
+
+
+def deadlines(lookahead=0, **settings):
+    config = ChunkConfig(**settings)
+    made = Deadlines(4, ChunkSchedule(config, captured=True), config, lookahead)
+    for slot in range(4):
+        made.open(slot, None)
+    return made
+
+
+def choose(made, ready, ended=RUNNING, room=64, most=8):
+    return made.choose(LIVE, np.array(ready), np.asarray(ended, bool), room, most)
+
+
+def test_chunks_ramp_up_to_the_largest():
+    schedule = ChunkSchedule(ChunkConfig(first=1, growth=2, largest=8), captured=True)
+    sizes = [schedule.first]
+    while len(sizes) < 6:
+        sizes.append(schedule.after(sizes[-1]))
+    assert sizes == [1, 2, 4, 8, 8, 8]
+
+
+def test_captured_sizes_cut_a_tail_into_pieces():
+    schedule = ChunkSchedule(ChunkConfig(largest=8), captured=True)
+    assert [schedule.fit(n) for n in (1, 3, 7, 8, 13)] == [1, 2, 4, 8, 8]
+    assert ChunkSchedule(ChunkConfig(largest=8), captured=False).fit(13) == 13
+
+
+def test_nothing_ready_means_nothing_to_do(clock):
+    assert choose(deadlines(), [0, 0, 0]) is None
+
+
+def test_first_audio_goes_before_everything_else(clock):
+    made = deadlines()
+    first = choose(made, [1, 0, 0])
+    made.sent(first, 0.5)
+    choice = choose(made, [2, 1, 0])
+    assert choice.slots[0] == 1
+    assert choice.frames == 1
+
+
+def test_the_listener_nearest_to_silence_goes_first(clock):
+    made = deadlines(comfort_s=0.0)
+    for slot, audio_s in ((0, 3.0), (1, 0.5), (2, 2.0)):
+        made.sent(chunks.Choice(np.array([slot]), 1, 0), audio_s)
+    assert choose(made, [2, 2, 2]).slots.tolist() == [1, 2, 0]
+
+
+def test_a_listener_about_to_run_dry_gets_what_there_is(clock):
+    made = deadlines(urgent_s=0.25)
+    made.sent(chunks.Choice(np.array([0]), 8, 0), 1.0)
+    assert choose(made, [3, 0, 0]) is None
+    clock[0] += 0.8
+    assert choose(made, [3, 0, 0]).frames == 2
+
+
+def test_listeners_with_plenty_in_hand_wait_for_company(clock):
+    made = deadlines(comfort_s=1.0)
+    for slot in range(3):
+        made.sent(chunks.Choice(np.array([slot]), 1, 0), 5.0)
+    assert choose(made, [2, 1, 1]) is None
+    assert choose(made, [2, 2, 2]).slots.tolist() == [0, 1, 2]
+
+
+def test_nobody_waits_once_the_ring_is_full_or_the_talker_has_ended(clock):
+    made = deadlines(comfort_s=1.0)
+    for slot in range(3):
+        made.sent(chunks.Choice(np.array([slot]), 1, 0), 5.0)
+    assert choose(made, [2, 1, 1], room=2).slots.tolist() == [0]
+    assert choose(made, [1, 1, 1], ended=[True, False, False]).slots.tolist() == [0]
+
+
+def test_a_batch_is_no_larger_than_allowed(clock):
+    assert len(choose(deadlines(), [1, 1, 1], most=2).slots) == 2
+
+
+def test_frames_that_must_be_looked_ahead_at_are_held_back(clock):
+    made = deadlines(lookahead=2)
+    assert choose(made, [2, 0, 0]) is None
+    choice = choose(made, [3, 0, 0])
+    assert (choice.frames, choice.ahead) == (1, 2)
+    choice = choose(made, [2, 0, 0], ended=[True, False, False])
+    assert (choice.frames, choice.ahead) == (1, 1)

@@ -1,0 +1,138 @@
+"""Pipelines other than the usual one: fan-out, joins, early streams, a device per stage, look-ahead."""
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from contract.subject import assert_all_free, hear, speak
+from rhapsode.config import resolve
+from rhapsode.engine import Engine
+from rhapsode.errors import ConfigError
+from rhapsode.models.base import StageSpec
+from rhapsode.models.dummy.codec import DummyCodec
+from rhapsode.models.dummy.spec import SPEC
+from rhapsode.types import SpeechRequest
+
+PREPARE, ENCODE, TALK, VOCODE = SPEC.pipeline
+REQUEST = SpeechRequest("Something to say, and then some more of it.", seed=3)
+HERE = __name__
+
+
+@pytest.fixture(scope="module")
+def expected():
+    with Engine(SPEC, resolve(env={})) as engine:
+        return speak(engine, REQUEST)
+
+
+def run(pipeline, request=REQUEST, **settings):
+    with Engine(replace(SPEC, pipeline=pipeline), resolve(env={}, flags=settings)) as engine:
+        samples = [hear(speech) for speech in [engine.submit(request) for _ in range(3)]]
+        assert_all_free(engine)
+        assert all(np.array_equal(one, samples[0]) for one in samples)
+        return samples[0]
+
+
+def upper(context):
+    return lambda request: request.text.upper()
+
+
+def first_of_both(context):
+    def join(parts):
+        assert parts["shout"] == REQUEST.text.upper()
+        return parts["encode"][0] if isinstance(parts["encode"], list) else parts["encode"]
+
+    return join
+
+
+def test_a_payload_may_fan_out_and_be_joined_again(expected):
+    shout = StageSpec("shout", "call", f"{HERE}:upper", next=("join",))
+    join = StageSpec("join", "call", f"{HERE}:first_of_both", next=("talk",))
+    assert np.array_equal(run((PREPARE, replace(ENCODE, next=("join",)), shout, join, TALK, VOCODE)), expected)
+
+
+class GatedCodec(DummyCodec):
+    """Counts what it is given before its payload."""
+
+    opened = threading.Event()
+    decoded_before_payload = 0
+
+    def open(self, payload, rows, state):
+        GatedCodec.opened.set()
+
+    def decode(self, frames, ahead, rows, state):
+        if not GatedCodec.opened.is_set():
+            GatedCodec.decoded_before_payload += 1
+        return super().decode(frames, ahead, rows, state)
+
+
+def late(context):
+    gate = threading.Event()
+
+    def wait(prompt):
+        gate.wait(0.2)
+        return prompt
+
+    return wait
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_stream_may_start_before_its_payload_only_where_that_is_accepted(expected, early):
+    GatedCodec.opened.clear()
+    GatedCodec.decoded_before_payload = 0
+    slow = StageSpec("slow", "call", f"{HERE}:late", next=("vocode",))
+    vocode = StageSpec("vocode", "stream", f"{HERE}:GatedCodec", accepts_early_stream=early)
+    pipeline = (PREPARE, replace(ENCODE, next=("talk", "slow"), workers=1), slow, TALK, vocode)
+    assert np.array_equal(run(pipeline), expected)
+    assert (GatedCodec.decoded_before_payload > 0) == early
+
+
+def test_stages_on_devices_of_their_own_run_in_loops_of_their_own(expected):
+    assert np.array_equal(
+        run(SPEC.pipeline, stages={"talk": {"device": "cpu:0"}, "vocode": {"device": "cpu"}}), expected
+    )
+
+
+def test_a_codec_that_looks_ahead_is_exact_for_every_schedule():
+    schedules = [{}, {"first": 3, "largest": 5, "ring": 12}, {"first": 16}, {"largest": 1, "ring": 4}]
+    samples = [run(SPEC.pipeline, options={"lookahead": 1}, chunks=chunks) for chunks in schedules]
+    assert all(np.array_equal(one, samples[0]) for one in samples)
+
+
+def test_looking_ahead_is_heard(expected):
+    assert not np.array_equal(run(SPEC.pipeline, options={"lookahead": 1}), expected)
+
+
+def test_a_ring_too_small_for_its_chunks_is_a_clear_error():
+    with pytest.raises(ConfigError, match=r"chunks\.ring"):
+        run(SPEC.pipeline, chunks={"ring": 16, "largest": 16})
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "why"),
+    [
+        ((PREPARE, ENCODE, TALK), "vocode"),
+        ((PREPARE, replace(ENCODE, next=("nowhere",)), TALK, VOCODE), "nowhere"),
+        ((PREPARE, replace(ENCODE, next=("prepare", "talk")), TALK, VOCODE), "circle"),
+        ((PREPARE, PREPARE, ENCODE, TALK, VOCODE), "one name"),
+        ((replace(PREPARE, kind="magic"), ENCODE, TALK, VOCODE), "magic"),
+        ((PREPARE, ENCODE, replace(TALK, stream_to=("prepare",)), VOCODE), "frames go"),
+        ((PREPARE, ENCODE, replace(TALK, stream_to=()), VOCODE), "exactly one"),
+        ((replace(PREPARE, next=()),), "make the audio"),
+    ],
+)
+def test_a_broken_pipeline_says_what_is_wrong(pipeline, why):
+    with pytest.raises(ConfigError, match=why):
+        run(pipeline)
+
+
+def test_an_unknown_stage_in_the_deployment_is_a_clear_error():
+    with pytest.raises(ConfigError, match="vocode"):
+        run(SPEC.pipeline, stages={"vocod": {"device": "cpu"}})
+
+
+@pytest.mark.parametrize("device", ["tpu", "cuda:77", "nonsense"])
+def test_an_unknown_device_is_a_clear_error(device):
+    with pytest.raises(ConfigError, match="device"):
+        run(SPEC.pipeline, device=device)
