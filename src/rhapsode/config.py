@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -109,14 +110,11 @@ def resolve(
 
 def _from_file(file: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(file.read_text("utf-8"))
+        text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ConfigError(f"cannot read the configuration file {file}: {reason}.") from None
-    except yaml.YAMLError as error:
-        where = getattr(error, "problem_mark", None)
-        line = f" at line {where.line + 1}" if where else ""
-        raise ConfigError(f"{file} is not valid YAML{line}.") from None
+    content = parse_yaml(text, str(file))
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -132,8 +130,22 @@ def _from_env(env: Mapping[str, str]) -> dict[str, Any]:
             target = layer
             for parent in parents:
                 target = target.setdefault(parent, {})
-            target[leaf] = yaml.safe_load(text) if text.strip() else None
+                if not isinstance(target, dict):
+                    raise ConfigError(f"{name} contradicts another variable: '{parent}' has a value of its own.")
+            target[leaf] = parse_yaml(text, name)
     return layer
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """What a piece of YAML says; whatever its parser chokes on is one clear error."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" at line {mark.line + 1}" if mark else ""
+        raise ConfigError(f"{where} is not valid YAML{line}.") from None
+    except (ValueError, AttributeError, RecursionError):  # impossible dates, endless digits, bottomless nesting
+        raise ConfigError(f"{where} is not valid YAML.") from None
 
 
 def _merge(into: dict[str, Any], layer: Mapping[str, Any]) -> None:
@@ -150,7 +162,11 @@ def _explain(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         *parents, name = first["loc"]
         return f"unknown key '{where}': {did_you_mean(str(name), _keys_at(parents))}"
-    return f"'{where}': {first['msg'].lower()}, got {first['input']!r}."
+    problem = first["msg"].lower()
+    if first["type"] in ("model_type", "dict_type"):
+        problem = "input should be keys and values"
+    got = reprlib.repr(first["input"])
+    return f"'{where}': {problem}, got {got if len(got) < 100 else type(first['input']).__name__}."
 
 
 def _keys_at(parents: list[int | str]) -> list[str]:

@@ -89,15 +89,15 @@ class TTS:
     def sample_rate(self) -> int:
         return self.engine.spec.sample_rate
 
-    def speak(self, text: str, voice: str | Voice | None = None, **wishes: Any) -> Audio:
+    def speak(self, text: str | SpeechRequest, voice: str | Voice | None = None, **wishes: Any) -> Audio:
         """The whole utterance; `wishes` are the fields of `SpeechRequest`, of `Sampling`, or the family's options."""
         with self.stream(text, voice, **wishes) as stream:
             chunks = [chunk.samples for chunk in stream]
         return Audio(np.concatenate(chunks, axis=1), self.sample_rate)
 
-    def stream(self, text: str, voice: str | Voice | None = None, **wishes: Any) -> Stream:
+    def stream(self, text: str | SpeechRequest, voice: str | Voice | None = None, **wishes: Any) -> Stream:
         """Speech as it is made; with `text_open=True` more text may be appended while it speaks."""
-        request = make_request(text, voice, **wishes)
+        request = text if isinstance(text, SpeechRequest) else make_request(text, voice, **wishes)
         return Stream(self.engine.submit(request), request.speed)
 
     def close(self) -> None:

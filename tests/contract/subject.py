@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +14,9 @@ from rhapsode.config import resolve
 from rhapsode.engine import Engine, Source, Speech
 from rhapsode.models.registry import find
 from rhapsode.types import Samples, SpeechRequest
+
+DEVICE = os.environ.get("TEST_DEVICE", "cpu")
+"""`TEST_DEVICE=cuda pytest tests/contract` holds a GPU to the same rules."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Subject:
         settings.setdefault("limits", {})
         settings["limits"] = {"max_concurrency": 4, "max_positions": self.max_positions, **settings["limits"]}
         model = self.model() if self.model else self.name
-        deployment = resolve(env={}, flags={"model": model, "device": "cpu", **settings})
+        deployment = resolve(env={}, flags={"model": model, "device": DEVICE, "dtype": "float32", **settings})
         found = find(model)
         source = Source(found.checkpoint, {**found.config, **deployment.options})
         return Engine(found.spec, deployment, source).start()

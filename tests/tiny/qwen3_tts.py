@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from . import qwen_tokenizer, weights
-from .qwen3_tts_shapes import Shapes, codec_shapes, talker_shapes
+from tiny import qwen_tokenizer, weights
+from tiny.qwen3_tts_shapes import Shapes, codec_shapes, talker_shapes
 
 Kind = Literal["base", "custom_voice", "voice_design"]
 
@@ -32,9 +32,7 @@ class Tiny:
     """The recipe of one checkpoint."""
 
     kind: Kind = "custom_voice"
-    predictor: Literal["same", "proj"] = (
-        "proj"  # predictor width: the talker's, or half of it behind a projection
-    )
+    predictor: Literal["same", "proj"] = "proj"  # predictor width: the talker's, or half of it behind a projection
     size: str = "1b7"  # "0b6" makes upstream ignore `instruct` for custom voices
     eos_gain: float = 0.3  # how far the end-of-speech logit swings; 1.0 swings like any other code
     seed: int = 0
@@ -218,7 +216,7 @@ PREPROCESSOR_CONFIG = {
     "overlap": None,
 }
 
-# First match decides: a standard deviation, or bounds. Everything else is 1 / sqrt(fan in) (matrices) or 0.05 (vectors).
+# First match decides: a standard deviation, or bounds. All else is 1 / sqrt(fan in) (matrices) or 0.05 (vectors).
 # Codec gains are low so that the waveform stays well inside [-1, 1]: a clipped codec hides errors.
 _STD = (
     (r"text_embedding", 1.0),
@@ -234,8 +232,8 @@ _BOUNDS = (
     (r"initialized", (1.0, 1.0)),
 )
 _GAIN = (
-    (r"encoder\.encoder\.layers\.0\.", 6.0),
-    (r"codec_head|lm_head", 6.0),
+    (r"encoder\.encoder\.layers\.0\.", 3.0),
+    (r"codec_head|lm_head", 3.0),
     (r"decoder\.decoder\.\d+\.block\.\d\.conv2", 0.5),
     (r"decoder\.decoder\.6\.", 0.15),
 )
@@ -270,7 +268,7 @@ def codec_tensors(tiny: Tiny) -> dict[str, np.ndarray]:
     return _tensors(codec_shapes(CODEC_CONFIG), tiny.seed)
 
 
-def write(folder: Path | str, tiny: Tiny = Tiny(), shards: int = 1) -> str:
+def write(folder: Path | str, tiny: Tiny, shards: int = 1) -> str:
     """Write the checkpoint of this recipe into `folder`; return the fingerprint of its tensors."""
     folder = Path(folder)
     codec = folder / "speech_tokenizer"

@@ -152,9 +152,7 @@ def _vocoder_shapes(d: dict[str, Any]) -> Shapes:
             shapes |= _snake(f"{at}.{unit}.act2", half) | _conv(f"{at}.{unit}.conv2.conv", half, half, 1)
         dim = half
     last = len(d["upsample_rates"]) + 1
-    return (
-        shapes | _snake(f"decoder.decoder.{last}", dim) | _conv(f"decoder.decoder.{last + 1}.conv", 1, dim, 7)
-    )
+    return shapes | _snake(f"decoder.decoder.{last}", dim) | _conv(f"decoder.decoder.{last + 1}.conv", 1, dim, 7)
 
 
 def _codec_encoder_shapes(m: dict[str, Any]) -> Shapes:

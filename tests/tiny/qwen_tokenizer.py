@@ -1,6 +1,6 @@
 """A byte-level BPE tokenizer of the Qwen2 kind: 256 bytes, a few merges, and the special tokens Qwen3-TTS uses.
 
-Upstream slices the tokenised prompt at fixed offsets, so `assistant` and `user` must be one token each, as in the real one.
+Upstream slices the tokenised prompt at fixed offsets, so `assistant` and `user` must be one token each, as in Qwen2.
 """
 
 import json

@@ -27,10 +27,12 @@ warnings.filterwarnings("ignore")
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
-from qwen3_tts_cases import BATCHES, CASES, CV, HISTORY_LENGTHS, SAMPLING, BASE, Batch, Case  # noqa: E402
+from qwen3_tts_cases import BASE, BATCHES, CASES, CV, HISTORY_LENGTHS, SAMPLING, Batch, Case  # noqa: E402
 from qwen_tts import Qwen3TTSModel  # noqa: E402
 from qwen_tts.core.models import modeling_qwen3_tts as upstream_talker  # noqa: E402
 from qwen_tts.core.tokenizer_12hz import modeling_qwen3_tts_tokenizer_v2 as upstream_codec  # noqa: E402
+from safetensors import safe_open  # noqa: E402
+
 from tiny import qwen3_tts as tiny_qwen3  # noqa: E402
 from tiny import weights  # noqa: E402
 from tiny.qwen3_tts import CODES, EOS, GROUPS, HOP, SAMPLE_RATE, Tiny  # noqa: E402
@@ -63,6 +65,12 @@ class Upstream:
         with tempfile.TemporaryDirectory() as folder:
             self.fingerprint = tiny_qwen3.write(folder, tiny)
             self.model = Qwen3TTSModel.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+            for module, file in (
+                (self.model.model, folder),
+                (self.model.model.speech_tokenizer.model, f"{folder}/speech_tokenizer"),
+            ):
+                with safe_open(f"{file}/model.safetensors", "np") as checkpoint:
+                    assert set(checkpoint.keys()) == set(module.state_dict()), "tensor names are not upstream's"
         self.kind = tiny.kind
         self.trace = Trace()
         talker = self.model.model.talker
@@ -104,7 +112,9 @@ class Upstream:
         with recorded_scores(self.trace.scores):
             if self.kind == "custom_voice":
                 wavs, _ = self.model.generate_custom_voice(
-                    speaker=[ask["speaker"] for ask in asks], instruct=[ask.get("instruct", "") for ask in asks], **common
+                    speaker=[ask["speaker"] for ask in asks],
+                    instruct=[ask.get("instruct", "") for ask in asks],
+                    **common,
                 )
             elif self.kind == "voice_design":
                 wavs, _ = self.model.generate_voice_design(instruct=[ask["instruct"] for ask in asks], **common)
@@ -167,19 +177,23 @@ def fits(case: Case, trace: Trace) -> bool:
     codes = trace.codes[0]
     if min(margins(trace, 0)) < MARGIN:
         return False
+    if case.hasty and max(int(row[0].argmax()) for row in trace.talker[:2]) != EOS:
+        return False
     if case.ends:
-        return 3 <= len(codes) < case.frames
+        return 2 <= len(codes) < case.frames
     return len(codes) == case.frames and len(torch.unique(codes[:, 0])) >= 12
 
 
 def single(name: str, case: Case, upstream: Upstream, out: Path) -> dict[str, Any]:
-    for text in case.pool:
+    turn = list(CASES).index(name) % len(case.pool)  # begin elsewhere in the pool each time, for variety
+    for text in case.pool[turn:] + case.pool[:turn]:
         trace = upstream.speak([text], [case])
         if fits(case, trace):
             break
     else:
         raise SystemExit(f"{name}: no text of its pool will do, add some")
-    assert trace.prompt is not None and trace.trailing is not None
+    assert trace.prompt is not None
+    assert trace.trailing is not None
     wav = trace.wavs[0]
     arrays = row_arrays(trace, 0) | {
         "talker_row0": trace.talker[0][0].numpy(),
@@ -187,6 +201,8 @@ def single(name: str, case: Case, upstream: Upstream, out: Path) -> dict[str, An
         "trailing": trace.trailing[0].numpy(),
         "wav_ends": np.concatenate([wav[:256], wav[-256:]]),
     }
+    if case.codes_only:
+        arrays = {"codes": arrays["codes"]}
     np.savez_compressed(out / f"{name}.npz", **arrays)
     talker, predictor = margins(trace, 0)
     return {
@@ -233,8 +249,9 @@ def batch(name: str, rows: Batch, upstream: Upstream, singles: dict[str, Any], o
 
 
 def checkpoint_name(tiny: Tiny) -> str:
-    extra = "" if tiny.size == "1b7" else f"_{tiny.size}"
-    return f"{tiny.kind}_{tiny.predictor}{extra}" + ("" if tiny.eos_gain == Tiny.eos_gain else "_ends")
+    size = "" if tiny.size == Tiny.size else f"_{tiny.size}"
+    gain = "" if tiny.eos_gain == Tiny.eos_gain else f"_eos{tiny.eos_gain}"
+    return f"{tiny.kind}_{tiny.predictor}{size}{gain}"
 
 
 def talk(out: Path) -> dict[str, Any]:
@@ -271,7 +288,7 @@ def exact_norms() -> Iterator[None]:
 
 
 LONG_FRAMES = [0, 1, 24, 25, 299, 300, 301, 328, 329]  # frames of the long case that are kept
-MIDDLE_STRIDE = 7  # samples of the middle case that are kept: one in this many
+MIDDLE_STRIDE, EXACT_STRIDE = 7, 3  # of these cases one sample in this many is kept
 
 
 @torch.no_grad()
@@ -288,12 +305,18 @@ def codec(out: Path) -> dict[str, Any]:
     short, middle, long = one_pass(12), one_pass(40), one_pass(330)
     with exact_norms():
         exact = one_pass(12)
-    kept = long.reshape(-1, HOP)[LONG_FRAMES]
-    arrays = {"short_32": short32, "short_64": short, "short_64_exact": exact, "middle_64": middle[::MIDDLE_STRIDE], "long_64": kept}
+    arrays = {
+        "short_32": short32,
+        "short_64": short,
+        "short_64_exact": exact[::EXACT_STRIDE],
+        "middle_64": middle[::MIDDLE_STRIDE],
+        "long_64": long.reshape(-1, HOP)[LONG_FRAMES],
+    }
     np.savez_compressed(out / "codec.npz", **arrays)
     return {
         "checkpoint": checkpoint_name(CV),
         "short_frames": 12,
+        "exact_stride": EXACT_STRIDE,
         "middle_frames": 40,
         "middle_stride": MIDDLE_STRIDE,
         "long_frames": 330,
@@ -310,10 +333,13 @@ REFERENCE_SAMPLES = (48_000, 30_000, 12_345)  # the first is a whole number of f
 
 
 def quantizer_margin(codec_model: Any, latent: torch.Tensor) -> float:
-    """Least distance between the nearest and the second nearest code, over all kept codebooks; latent is [1, hidden, F]."""
+    """Least distance between the nearest and the second nearest code, over all kept books; latent is [1, hidden, F]."""
     least = math.inf
     quantizer = codec_model.encoder.quantizer
-    parts = ((quantizer.semantic_residual_vector_quantizer, 1), (quantizer.acoustic_residual_vector_quantizer, GROUPS - 1))
+    parts = (
+        (quantizer.semantic_residual_vector_quantizer, 1),
+        (quantizer.acoustic_residual_vector_quantizer, GROUPS - 1),
+    )
     for part, books in parts:
         residual = part.input_proj(latent)[0].T.double()  # [F, dim]
         for layer in part.layers[:books]:
@@ -326,7 +352,7 @@ def quantizer_margin(codec_model: Any, latent: torch.Tensor) -> float:
 
 @torch.no_grad()
 def reference(out: Path) -> dict[str, Any]:
-    """Codes, speaker embedding and mel of synthetic references; `tiny.qwen3_tts.reference_audio(n)` re-makes the audio."""
+    """Codes, speaker embedding and mel of synthetic references; `tiny.qwen3_tts.reference_audio(n)` makes the audio."""
     model = Upstream(BASE).model.model
     tokenizer = model.speech_tokenizer
     latents: list[torch.Tensor] = []
@@ -388,10 +414,12 @@ def sampling(out: Path) -> dict[str, Any]:
     arrays: dict[str, np.ndarray] = {}
     for name, arguments in SAMPLING.items():
         talker, predictor = processors(upstream, arguments)
+        ties = arguments.get("top_p", 1.0) == 1.0  # where top-k cuts; top-p sorts, and leaves the order of equals open
         for length in HISTORY_LENGTHS:
             at = f"{name}/{length}"
             logits = weights.uniform(f"logits/{at}", (3, len(COLUMNS)), -8.0, 8.0, seed=0)
-            logits[2, :30] = np.sort(logits[2])[-10]  # ties where top-k cuts
+            if ties:
+                logits[2, :30] = np.sort(logits[2])[-10]
             logits[:, -1] = (6.0, 9.0, -1.0)  # end-of-speech: likely, certain, unlikely
             draws = weights.uniform(f"history/{at}", (3, length), 0, CODES, seed=0).astype(np.int64)
             whole = np.full((3, CODES + 1024), SUPPRESSED_LOGIT, np.float32)
@@ -399,9 +427,14 @@ def sampling(out: Path) -> dict[str, Any]:
             scores = talker(torch.from_numpy(draws), torch.from_numpy(whole))
             probabilities = scores.softmax(-1).numpy()
             assert abs(probabilities[:, COLUMNS].sum(1) - 1).max() < 1e-5, "a suppressed id has probability"
-            arrays |= {f"{at}/logits": logits, f"{at}/history": draws.astype(np.int16), f"{at}/probabilities": probabilities[:, COLUMNS]}
+            arrays |= {
+                f"{at}/logits": logits,
+                f"{at}/history": draws.astype(np.int16),
+                f"{at}/probabilities": probabilities[:, COLUMNS],
+            }
         logits = weights.uniform(f"logits/{name}/predictor", (3, CODES), -8.0, 8.0, seed=0)
-        logits[2, :60] = np.sort(logits[2])[-10]
+        if ties:
+            logits[2, :60] = np.sort(logits[2])[-10]
         scores = predictor(torch.zeros(3, 0, dtype=torch.long), torch.from_numpy(logits))
         arrays |= {f"{name}/predictor/logits": logits, f"{name}/predictor/probabilities": scores.softmax(-1).numpy()}
     np.savez_compressed(out / "sampling.npz", **arrays)
@@ -427,7 +460,9 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     index_file = arguments.out / "index.json"
     index: dict[str, Any] = json.loads(index_file.read_text()) if index_file.exists() else {}
-    index["made_with"] = {name: importlib.metadata.version(name) for name in ("qwen-tts", "transformers", "torch", "librosa")}
+    index["made_with"] = {
+        name: importlib.metadata.version(name) for name in ("qwen-tts", "transformers", "torch", "librosa")
+    }
     index["talker_columns"] = {"codes": CODES, "eos": EOS}
     for part in arguments.parts or PARTS:
         made = PARTS[part](arguments.out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,10 +13,10 @@ from rhapsode.cli.models import models
 from rhapsode.cli.say import say
 from rhapsode.errors import InvalidRequest, RhapsodeError
 
+UsageError: Any = typer.BadParameter.__base__  # typer has carried click inside, and beside, itself
 app = typer.Typer(
     name="rhapsode",
     help="Neural text-to-speech: exact, fast, for many listeners at once.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -44,11 +44,15 @@ def _root(
 def main() -> None:
     """Run a command; whatever a user can cause ends in one sentence and a non-zero exit."""
     try:
-        app()
+        sys.exit(app(sys.argv[1:] or ["--help"], standalone_mode=False))
+    except UsageError as error:
+        message = " ".join(error.format_message().split()).rstrip(".")
+        print(f"rhapsode: {message} (--help tells what there is).", file=sys.stderr)
+        sys.exit(2)
     except RhapsodeError as error:
         print(f"rhapsode: {error.message}", file=sys.stderr)
         sys.exit(2 if isinstance(error, InvalidRequest) else 1)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         print("rhapsode: interrupted.", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+import math
+from dataclasses import MISSING, Field, fields
 from typing import Annotated, Any
 
 import typer
@@ -26,7 +27,7 @@ def models(
             "can": list(spec.can.names()),
             "voices": list(spec.voices),
             "languages": list(spec.languages),
-            "options": {f.name: f.default for f in fields(spec.options)},
+            "options": {f.name: _default(f) for f in fields(spec.options)},
             "stages": [stage.name for stage in spec.pipeline],
             "install": how_to_get(spec) if missing(spec) else None,
         }
@@ -34,19 +35,30 @@ def models(
         if everything or not spec.hidden
     ]
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        typer.echo(json.dumps(rows, indent=2, default=str))
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table("family", "what it is", "rate", "can", "voices", box=None, header_style="bold")
     for row in rows:
-        note = f"\n[yellow]not installed: {row['install'].replace('[', chr(92) + '[')}[/]" if row["install"] else ""
         table.add_row(
             row["name"],
-            row["summary"] + note,
+            escape(row["summary"]),
             f"{row['sample_rate'] / 1000:g} kHz",
             ", ".join(row["can"]) or "-",
             ", ".join(row["voices"]) or "-",
         )
     Console().print(table)
+    for row in rows:
+        if row["install"]:
+            typer.echo(f"{row['name']} is not installed: {row['install']}")
+
+
+def _default(option: Field[Any]) -> Any:
+    if option.default_factory is not MISSING:
+        return option.default_factory()
+    if option.default is MISSING:
+        return None
+    return option.default if option.default not in (math.inf, -math.inf) else str(option.default)

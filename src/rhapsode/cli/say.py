@@ -16,6 +16,7 @@ from rhapsode.errors import InvalidRequest, OutputError
 if TYPE_CHECKING:
     from rhapsode.audio.clip import Audio
     from rhapsode.tts import TTS, Stream
+    from rhapsode.types import SpeechRequest
 
 Text = Annotated[
     str | None, typer.Argument(help="What to say; without it, standard input is read.", show_default=False)
@@ -56,20 +57,22 @@ def say(
     """Say something: writes speech.wav, and plays it."""
     words = read_text(text, file)
     check_output(output, format)
-    wishes: dict[str, Any] = {
-        "voice": voice,
-        "speed": speed,
-        "seed": seed,
-        "language": language,
-        "instructions": instructions,
-        **parse_options(option or []),
-    }
     from rhapsode.tts import TTS
+    from rhapsode.types import SpeechRequest, Voice
 
+    request = SpeechRequest(
+        words,
+        Voice(name=voice),
+        language=language,
+        instructions=instructions,
+        speed=speed,
+        seed=seed,
+        options=parse_options(option or []),
+    )
     started_s = time.perf_counter()
     with TTS(model, config=config) as tts:
         loaded_s = time.perf_counter() - started_s
-        audio, timing = speak(tts, words, wishes, output, format, live=stream, play=play)
+        audio, timing = speak(tts, request, output, format, live=stream, play=play)
     where = "standard output" if output == "-" else output
     print(
         f"{where}: {audio.duration_s:.2f} s of speech; "
@@ -96,7 +99,7 @@ class Timing:
 
 
 def speak(
-    tts: TTS, text: str, wishes: dict[str, Any], output: str, format: str | None, *, live: bool, play: bool
+    tts: TTS, request: SpeechRequest, output: str, format: str | None, *, live: bool, play: bool
 ) -> tuple[Audio, Timing]:
     """Speak into memory, and on the way to whoever listens live; save only what is whole."""
     import numpy as np
@@ -106,7 +109,7 @@ def speak(
 
     timing = Timing()
     with ExitStack() as stack:
-        stream: Stream = stack.enter_context(tts.stream(text, **wishes))
+        stream: Stream = stack.enter_context(tts.stream(request))
         sinks: list[Any] = []
         if output == "-":
             sinks.append(stack.enter_context(StdoutWriter(format or "wav", stream.sample_rate, stream.channels)))
@@ -142,7 +145,7 @@ def read_text(text: str | None, file: Path | None) -> str:
         if sys.stdin is None or sys.stdin.isatty():
             raise InvalidRequest('nothing to say: try  rhapsode say "Hello there."')
         try:
-            return sys.stdin.read()
+            return sys.stdin.buffer.read().decode("utf-8")
         except UnicodeDecodeError:
             raise InvalidRequest("standard input is not UTF-8 text.") from None
     return text
@@ -159,24 +162,24 @@ def check_output(output: str, format: str | None) -> None:
         return
     path = Path(output)
     format_of(format or path)
-    if path.is_dir():
-        raise OutputError(f"cannot write {output}: it is a directory.")
-    if not path.absolute().parent.is_dir():
-        raise OutputError(f"cannot write {output}: the directory {path.absolute().parent} does not exist.")
+    try:
+        if path.is_dir():
+            raise OutputError(f"cannot write {output}: it is a directory.")
+        if not path.absolute().parent.is_dir():
+            raise OutputError(f"cannot write {output}: the directory {path.absolute().parent} does not exist.")
+    except (OSError, ValueError) as error:
+        raise OutputError(f"cannot write there: {getattr(error, 'strerror', None) or error}.") from None
 
 
 def parse_options(pairs: list[str]) -> dict[str, Any]:
-    import yaml
+    from rhapsode.config import parse_yaml
 
     options: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
-        if not equals or not name:
+        if not equals or not name.strip():
             raise InvalidRequest(f"--option takes name=value, not '{pair}'.")
-        try:
-            options[name.strip().replace("-", "_")] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            options[name.strip().replace("-", "_")] = value
+        options[name.strip().replace("-", "_")] = parse_yaml(value, f"the value of --option {name.strip()}")
     return options
 
 

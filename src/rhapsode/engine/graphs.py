@@ -52,7 +52,7 @@ class Launcher:
         pool = torch.cuda.graph_pool_handle()
         for bucket in sorted(buckets, reverse=True):
             inputs = torch.full((bucket,), self._scratch, dtype=torch.int64, device=self._device)
-            side = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+            side = torch.cuda.Stream(self._device)
             side.wait_stream(torch.cuda.current_stream(self._device))
             with torch.cuda.stream(side):
                 self._function(inputs, *statics)

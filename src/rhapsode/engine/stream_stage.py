@@ -165,12 +165,12 @@ class StreamStage(TurnStage):
         audio = self._codec.decode(window, ahead, Rows(slots, self._table), self._state)
         self._stream.take(there, frames)
         self._table.advance(slots, frames)
-        return audio
+        return audio.to(torch.float32)
 
     def _collect(self, launch: _Launch) -> None:
         audio = launch.audio.numpy()  # [B, channels, samples]
         for job, samples in zip(launch.jobs, audio, strict=True):
-            job.deliver(samples)
+            job.deliver(samples.copy())  # a slow listener must not keep the whole batch
 
     def _finish_ended(self) -> None:
         stream = self._stream

@@ -17,13 +17,13 @@ class Landing:
         if tensor.is_cuda:
             self._host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
             self._host.copy_(tensor, non_blocking=True)
-            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._event = torch.cuda.Event()
             self._event.record()
         else:
             self._host = tensor
 
     def ready(self) -> bool:
-        return self._event is None or bool(self._event.query())  # type: ignore[no-untyped-call]
+        return self._event is None or bool(self._event.query())
 
     def numpy(self) -> NDArray[Any]:
         """The values; waits for the copy if it is still under way."""

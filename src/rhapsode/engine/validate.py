@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rhapsode.config import Limits
 from rhapsode.errors import InvalidRequest, TextTooLong, UnknownVoice, did_you_mean
 from rhapsode.models.base import ModelSpec
@@ -13,6 +15,7 @@ SPEED_RANGE = (0.25, 4.0)
 
 def check(request: SpeechRequest, spec: ModelSpec, limits: Limits) -> None:
     """Raise what is wrong with a request, in words that say what would be right."""
+    _check_types(request)
     if not request.text_open and not request.text.strip():
         raise InvalidRequest("the text is empty: there is nothing to say.", param="input")
     check_length(len(request.text), limits)
@@ -30,6 +33,27 @@ def check(request: SpeechRequest, spec: ModelSpec, limits: Limits) -> None:
     _check_sampling(request.sampling)
     _check_voice(request.voice, spec)
     parse_options(spec, request.options)
+
+
+def _check_types(request: SpeechRequest) -> None:
+    """Callers from Python may hand in anything; a wrong type would surface far from where it was made."""
+    expected: dict[str, tuple[Any, type | tuple[type, ...]]] = {
+        "text": (request.text, str),
+        "speed": (request.speed, (int, float)),
+        "seed": (request.seed or 0, int),
+        "max_frames": (request.max_frames or 1, int),
+        "first_chunk_frames": (request.first_chunk_frames or 1, int),
+        "language": (request.language or "", str),
+        "instructions": (request.instructions or "", str),
+        "temperature": (request.sampling.temperature or 0, (int, float)),
+        "top_k": (request.sampling.top_k or 0, int),
+        "top_p": (request.sampling.top_p or 0, (int, float)),
+        "repetition_penalty": (request.sampling.repetition_penalty or 0, (int, float)),
+    }
+    for name, (value, kind) in expected.items():
+        if not isinstance(value, kind) or isinstance(value, bool):
+            what = {str: "text", int: "a whole number"}.get(kind, "a number") if isinstance(kind, type) else "a number"
+            raise InvalidRequest(f"{name} must be {what}, not {type(value).__name__}.", param=name)
 
 
 def check_length(chars: int, limits: Limits) -> None:
@@ -60,6 +84,8 @@ def _check_voice(voice: Voice, spec: ModelSpec) -> None:
         if wanted and not getattr(spec.can, ability):
             can = ", ".join(spec.can.names()) or "nothing of the kind"
             raise InvalidRequest(f"{spec.name} does not do voice {ability}; it can do: {can}.", param="voice")
+    if voice.name is not None and not spec.can.presets:
+        raise InvalidRequest(f"{spec.name} has no voices to choose by name.", param="voice")
     if voice.name is not None and spec.voices and voice.name not in spec.voices:
         hint = did_you_mean(voice.name, spec.voices)
         raise UnknownVoice(f"{spec.name} has no voice '{voice.name}': {hint}", param="voice")

@@ -23,4 +23,7 @@ def parse_options(spec: ModelSpec, given: Mapping[str, Any]) -> Any:
         except ValidationError as error:
             problem = error.errors()[0]["msg"].lower()
             raise InvalidRequest(f"option '{name}': {problem}, got {value!r}.", param=name) from None
-    return spec.options(**parsed)
+    try:
+        return spec.options(**parsed)
+    except ValueError as error:  # what an options class says about its own values
+        raise InvalidRequest(f"{spec.name}: {error}.") from None

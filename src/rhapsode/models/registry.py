@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import rhapsode.models
+from rhapsode.checkpoints import hub
+from rhapsode.checkpoints.folder import read_config
 from rhapsode.errors import CheckpointError, MissingDependency, UnknownModel, did_you_mean
 from rhapsode.models.base import ModelSpec
 
@@ -47,27 +48,21 @@ def families() -> tuple[Mapping[str, ModelSpec], tuple[Broken, ...]]:
             if spec.name in found:
                 raise ValueError(f"another family is called '{spec.name}' already")
             found[spec.name] = spec
-        except Exception as error:  # whatever a plugin does wrong is reported, never fatal, never swallowed
+        except (Exception, SystemExit) as error:  # whatever a plugin does wrong is reported, never fatal
             broken.append(Broken(name, f"{type(error).__name__}: {error}"))
     return found, tuple(broken)
 
 
 def find(model: str) -> Model:
-    """A family by name, or by the `architectures` in the `config.json` of a checkpoint's folder."""
+    """A family by name, or by the `architectures` of a checkpoint: a folder, or `owner/name` on a model hub."""
     specs, broken = families()
     if model in specs:
         return Model(_usable(specs[model]), None, {})
-    folder = Path(model).expanduser()
-    if folder.is_dir():
-        config = _read_config(folder)
-        architectures = [str(a) for a in config.get("architectures") or ()]
-        for spec in specs.values():
-            if set(architectures) & set(spec.architectures):
-                return Model(_usable(spec), folder, config)
-        known = sorted(a for spec in specs.values() for a in spec.architectures)
-        raise UnknownModel(
-            f"no family here runs the architectures {architectures} of {folder}; known: {', '.join(known) or 'none'}."
-        )
+    if folder := _folder(model):
+        return _match(folder, model)
+    if hub.is_id(model):
+        found = _match(hub.fetch(model, ("config.json",)), model)  # a model nobody here runs is not downloaded
+        return replace(found, checkpoint=hub.fetch(model))
     for one in broken:
         if one.name == model:
             raise UnknownModel(f"the family '{model}' is broken ({one.error}); `rhapsode doctor` tells more.")
@@ -80,11 +75,43 @@ def find(model: str) -> Model:
 
 def missing(spec: ModelSpec) -> list[str]:
     """The modules this family needs and does not have here."""
-    return [name for name in spec.requires if importlib.util.find_spec(name) is None]
+    return [name for name in spec.requires if not _importable(name)]
+
+
+def _importable(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ImportError:  # a parent package is missing
+        return False
 
 
 def how_to_get(spec: ModelSpec) -> str:
     return f'pip install "rhapsode[{spec.extra}]"' if spec.extra else f"pip install {' '.join(spec.requires)}"
+
+
+def _folder(model: str) -> Path | None:
+    try:
+        folder = Path(model).expanduser()
+        return folder if folder.is_dir() else None
+    except (OSError, ValueError, RuntimeError):  # too long, a null byte, the home of nobody: no folder
+        return None
+
+
+def _match(folder: Path, model: str) -> Model:
+    """The family that runs the architecture of this checkpoint."""
+    specs, _ = families()
+    config = read_config(folder)
+    architectures = config.get("architectures") or []
+    if not isinstance(architectures, list):
+        raise CheckpointError(f"'architectures' of {folder / 'config.json'} must be a list, not {architectures!r}.")
+    architectures = [str(a) for a in architectures]
+    for spec in specs.values():
+        if set(architectures) & set(spec.architectures):
+            return Model(_usable(spec), folder, config)
+    known = sorted(a for spec in specs.values() for a in spec.architectures)
+    raise UnknownModel(
+        f"no family here runs the architectures {architectures} of {model}; known: {', '.join(known) or 'none'}."
+    )
 
 
 def _usable(spec: ModelSpec) -> ModelSpec:
@@ -107,16 +134,3 @@ def _read(where: str) -> ModelSpec:
     if not isinstance(spec, ModelSpec):
         raise TypeError(f"{where} is not a ModelSpec")
     return spec
-
-
-def _read_config(folder: Path) -> dict[str, Any]:
-    path = folder / "config.json"
-    try:
-        config = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise CheckpointError(f"{folder} holds no config.json: it is not a checkpoint's folder.") from None
-    except (OSError, ValueError):
-        raise CheckpointError(f"{path} is not readable JSON.") from None
-    if not isinstance(config, dict):
-        raise CheckpointError(f"{path} must hold one JSON object.")
-    return config

@@ -7,18 +7,24 @@ from collections.abc import Iterator
 
 import sentencex
 
-_CLAUSE_END = re.compile(r"(?<=[,;:—–，；：、])\s*")
+_CLAUSE_END = re.compile(r"(?<=[,;:—–])\s+|(?<=[，；：、])\s*")
 
 
 def split(text: str, language: str = "en", most_chars: int = 300) -> list[str]:
     """The sentences of a text; those longer than `most_chars` are cut at clauses, then at words."""
-    sentences = [s.strip() for s in sentencex.segment(language, text)]
-    return [part for sentence in sentences if sentence for part in _fit(sentence, most_chars)]
+    return [part for sentence in segments(text, language) for part in fit(sentence.strip(), most_chars)]
 
 
-def _fit(sentence: str, most_chars: int) -> Iterator[str]:
+def segments(text: str, language: str = "en") -> list[str]:
+    """The sentences with the white space around them: joined, they are the text."""
+    return list(sentencex.segment(language, text))
+
+
+def fit(sentence: str, most_chars: int) -> Iterator[str]:
+    """A sentence, in as many parts as it takes."""
     if len(sentence) <= most_chars:
-        yield sentence
+        if sentence:
+            yield sentence
         return
     yield from _pack(_pieces(sentence, most_chars), most_chars)
 

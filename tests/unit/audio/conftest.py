@@ -14,13 +14,9 @@ Array = np.ndarray
 def tone() -> Callable[..., Array]:
     """A sine `[channels, n]`; each channel an octave above the one before."""
 
-    def make(
-        hz: float, seconds: float, sample_rate: int = 24_000, channels: int = 1, level: float = 0.3
-    ) -> Array:
+    def make(hz: float, seconds: float, sample_rate: int = 24_000, channels: int = 1, level: float = 0.3) -> Array:
         t = np.arange(round(seconds * sample_rate)) / sample_rate
-        return np.stack([level * np.sin(2 * np.pi * hz * 2**c * t) for c in range(channels)]).astype(
-            np.float32
-        )
+        return np.stack([level * np.sin(2 * np.pi * hz * 2**c * t) for c in range(channels)]).astype(np.float32)
 
     return make
 

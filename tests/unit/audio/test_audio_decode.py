@@ -185,6 +185,22 @@ def test_a_playlist_cannot_make_us_read_another_file(tmp_path, noise, script, on
         decode(source if on_disk else source.read_bytes())
 
 
+def test_a_container_that_is_not_on_the_list_is_not_opened(tone):
+    film = muxed("avi", "mp2", "s16", tone(440, 0.5, 48_000))
+    with av.open(io.BytesIO(film)) as container:
+        assert container.streams.audio
+    with pytest.raises(BadAudio, match="unknown format"):
+        decode(film)
+
+
+def test_a_frame_larger_than_any_real_one_is_not_decoded(noise, monkeypatch):
+    data = encode(Clip(noise(6_000), 24_000), "flac")
+    assert decode(data).samples.shape == (1, 6_000)
+    monkeypatch.setattr("rhapsode.audio.decode._MAX_FRAME_SAMPLES", "1000")
+    with pytest.raises(BadAudio):
+        decode(data)
+
+
 def test_more_bytes_than_allowed_are_refused_before_they_are_read(tmp_path, noise):
     data = encode(Clip(noise(3_000), 24_000), "wav")
     path = tmp_path / "x.wav"

@@ -86,9 +86,7 @@ def test_a_click_far_below_the_threshold_counts_as_silence_and_quiet_speech_does
 
 @settings(max_examples=60, deadline=None)
 @given(
-    shapes=st.lists(
-        st.tuples(st.floats(0, 0.4), st.floats(0, 0.2), st.floats(0, 0.4)), min_size=1, max_size=4
-    ),
+    shapes=st.lists(st.tuples(st.floats(0, 0.4), st.floats(0, 0.2), st.floats(0, 0.4)), min_size=1, max_size=4),
     chunk=st.integers(90, 3_000),
     channels=st.integers(1, 2),
 )

@@ -18,9 +18,7 @@ RATES = st.sampled_from([8_000, 16_000, 22_050, 24_000, 44_100, 48_000])
     length=st.integers(0, 6_000),
     lengths=st.lists(st.integers(0, 1_500), max_size=8),
 )
-def test_the_chunking_never_changes_the_result(
-    streamed, noise, from_rate, to_rate, channels, length, lengths
-):
+def test_the_chunking_never_changes_the_result(streamed, noise, from_rate, to_rate, channels, length, lengths):
     samples = noise(length, channels)
     whole = resample(samples, from_rate, to_rate)
     assert np.array_equal(streamed(Resampler(from_rate, to_rate, channels), samples, lengths), whole)

@@ -27,6 +27,14 @@ def test_the_chunking_never_changes_the_result_and_the_length_is_exact(
     assert whole.shape == (channels, round(length / speed))
 
 
+@pytest.mark.parametrize("speed", [0.25, 0.5, 0.7])
+def test_many_odd_chunks_give_the_same_slow_speech_as_one(streamed, tone, noise, speed):
+    samples = tone(220, 3.0) + noise(72_000, level=0.1)
+    lengths = np.random.default_rng(0).integers(1, 100, 900).tolist()
+    whole = streamed(Tempo(speed, 24_000), samples, [])
+    assert np.array_equal(streamed(Tempo(speed, 24_000), samples, lengths), whole)
+
+
 @pytest.mark.parametrize("speed", SPEEDS)
 def test_the_pitch_of_each_channel_stays(streamed, tone, peak_hz, speed):
     out = streamed(Tempo(speed, 24_000, 2), tone(330, 2.0, channels=2), [])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from rhapsode.errors import TextTooLong
 from rhapsode.models.base import Prompt, StageContext
 from rhapsode.models.dummy.spec import DummyOptions
 from rhapsode.models.options import parse_options
@@ -35,6 +36,7 @@ class CharacterFeed:
     def push(self, text: str) -> Sequence[int]:
         tokens = tokenize(text)
         self._tokens += len(tokens)
+        check_fits(self._tokens)
         return tokens
 
     def close(self) -> Sequence[int]:
@@ -49,6 +51,11 @@ def tokenize(text: str) -> list[int]:
     return [ord(char) % VOCAB for char in text]
 
 
+def check_fits(tokens: int) -> None:
+    if tokens > MAX_TEXT:
+        raise TextTooLong(f"the text has {tokens} characters; a slot holds {MAX_TEXT}.", param="input")
+
+
 class Prepare:
     """Validates and tokenises."""
 
@@ -58,10 +65,11 @@ class Prepare:
     def __call__(self, request: SpeechRequest) -> DummyPrompt:
         options: DummyOptions = parse_options(self._spec, request.options)
         tokens = tokenize(request.text if request.text_open else clean(request.text))
+        check_fits(len(tokens))
         return DummyPrompt(
             max_frames=MAX_TEXT if request.text_open else 2 * len(tokens) + 16,
             voice=f"{request.voice.name or self._spec.voices[0]}:{request.instructions or ''}",
-            tokens=tokens[:MAX_TEXT],
+            tokens=tokens,
             closed=not request.text_open,
             endless=options.endless,
             feed=CharacterFeed(len(tokens)) if request.text_open else None,

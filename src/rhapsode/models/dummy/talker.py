@@ -92,6 +92,6 @@ class DummyTalker:
 
     def _append(self, tokens: Sequence[int], slots: Tensor, state: DummyState) -> None:
         length = int(state.text_length[slots])
-        new = torch.tensor(list(tokens)[: MAX_TEXT - length], dtype=torch.int64, device=self._device)
+        new = torch.tensor(list(tokens), dtype=torch.int64, device=self._device)
         state.text[slots, length : length + len(new)] = new
         state.text_length[slots] += len(new)

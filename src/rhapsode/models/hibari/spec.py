@@ -11,7 +11,11 @@ from rhapsode.types import Capabilities
 @dataclass(frozen=True)
 class HibariOptions:
     pause_s: float = 0.25
-    """Silence between two sentences."""
+    """Silence between two sentences, up to 10 s."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.pause_s <= 10:
+            raise ValueError(f"pause_s must be between 0 and 10, not {self.pause_s}")
 
 
 SPEC = ModelSpec(

@@ -1,0 +1,68 @@
+"""A checkpoint's folder: its JSON files, read into typed objects. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, TypeVar, get_origin, get_type_hints
+
+from rhapsode.errors import CheckpointError
+
+T = TypeVar("T")
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The checkpoint's own `config.json`."""
+    if not (folder / "config.json").is_file():
+        raise CheckpointError(f"{folder} holds no config.json: it is not a checkpoint's folder.")
+    return read_json(folder / "config.json")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The one object in a JSON file."""
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{path.parent} holds no {path.name}.") from None
+    except (OSError, ValueError, RecursionError):
+        raise CheckpointError(f"{path} is not readable JSON.") from None
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path} must hold one JSON object.")
+    return content
+
+
+def parse(into: type[T], values: Mapping[str, Any], where: str) -> T:
+    """A dataclass from the keys it names; other keys are ignored, a missing or mistyped one is an error."""
+    types = get_type_hints(into)
+    found: dict[str, Any] = {}
+    for field in fields(into):  # type: ignore[arg-type]
+        value = values.get(field.name)
+        if value is None:  # upstream writes null for "as by default"
+            if field.default is MISSING and field.default_factory is MISSING:
+                raise CheckpointError(f"'{field.name}' is missing from {where}.")
+            continue
+        found[field.name] = _typed(value, types[field.name], f"'{field.name}' of {where}")
+    return into(**found)
+
+
+def section(values: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:
+    """An object within a configuration."""
+    found = values.get(name)
+    if not isinstance(found, Mapping):
+        raise CheckpointError(f"'{name}' is missing from {where}.")
+    return found
+
+
+def _typed(value: Any, wanted: Any, what: str) -> Any:
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    kind = get_origin(wanted) or wanted
+    if kind is tuple and isinstance(value, list):
+        return tuple(value)
+    if kind is Mapping and isinstance(value, dict):
+        return value
+    if isinstance(kind, type) and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+        raise CheckpointError(f"{what} must be a {kind.__name__}, not {value!r}.")
+    return value

@@ -1,0 +1,69 @@
+"""The tensors of a folder: one safetensors file, or shards with their index. Read one by one, never all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from rhapsode.checkpoints.folder import read_json
+from rhapsode.errors import CheckpointError
+
+SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+class Weights:
+    """Names, shapes and values of a folder's tensors."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._open: dict[str, Any] = {}
+        self._file_of = self._single() if (folder / SINGLE).is_file() else self._sharded()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._file_of
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._file_of)
+
+    def file_of(self, name: str) -> Path:
+        return self.folder / self._file_of[name]
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self._handle(self._file_of[name]).get_slice(name).get_shape())
+
+    def read(self, name: str) -> Tensor:
+        """The values, from the mapped file: they take memory only while they are used."""
+        tensor: Tensor = self._handle(self._file_of[name]).get_tensor(name)
+        return tensor
+
+    def _single(self) -> dict[str, str]:
+        return dict.fromkeys(self._handle(SINGLE).keys(), SINGLE)
+
+    def _sharded(self) -> dict[str, str]:
+        if not (self.folder / INDEX).is_file():
+            raise CheckpointError(f"{self.folder} holds neither {SINGLE} nor {INDEX}: its weights are missing.")
+        file_of = read_json(self.folder / INDEX).get("weight_map")
+        if not isinstance(file_of, dict):
+            raise CheckpointError(f"{self.folder / INDEX} has no 'weight_map'.")
+        for file in sorted(set(file_of.values())):
+            if Path(file).name != file:
+                raise CheckpointError(f"{self.folder / INDEX} names a file outside its folder: {file}.")
+            present = set(self._handle(file).keys())
+            for name in (name for name, where in file_of.items() if where == file and name not in present):
+                raise CheckpointError(f"{self.folder / file} lacks the tensor '{name}' that {INDEX} promises.")
+        return file_of
+
+    def _handle(self, file: str) -> Any:
+        if file not in self._open:
+            from safetensors import SafetensorError, safe_open
+
+            try:
+                self._open[file] = safe_open(self.folder / file, framework="pt", device="cpu").__enter__()
+            except FileNotFoundError:
+                raise CheckpointError(f"{self.folder} lacks {file}, which its index names.") from None
+            except (SafetensorError, OSError) as error:
+                raise CheckpointError(f"{self.folder / file} is not a readable safetensors file: {error}") from None
+        return self._open[file]

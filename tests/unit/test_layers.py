@@ -1,0 +1,61 @@
+"""A family stands on its own: it knows the building blocks, never the engine or another family."""
+
+import sys
+from pathlib import Path
+
+import grimp
+import pytest
+
+import rhapsode.models
+
+FAMILIES = sorted(path.parent.name for path in Path(rhapsode.models.__path__[0]).glob("*/spec.py"))
+ABOVE = {"rhapsode.engine", "rhapsode.serve", "rhapsode.tts", "rhapsode.cli", "rhapsode.bench", "rhapsode.cluster"}
+
+
+@pytest.fixture(scope="module")
+def graph() -> grimp.ImportGraph:
+    return grimp.build_graph(
+        "rhapsode", include_external_packages=True, exclude_type_checking_imports=True, cache_dir=None
+    )
+
+
+def imports_of(graph: grimp.ImportGraph, package: str) -> set[str]:
+    inside = {package, *graph.find_descendants(package)}
+    return {target for module in inside for target in graph.find_modules_directly_imported_by(module)}
+
+
+def within(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
+
+
+def test_the_families_of_the_package_are_here() -> None:
+    assert {"dummy", "hibari"} <= set(FAMILIES)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_imports_no_other_family(graph: grimp.ImportGraph, family: str) -> None:
+    others = {f"rhapsode.models.{other}" for other in FAMILIES} - {f"rhapsode.models.{family}"}
+    found = imports_of(graph, f"rhapsode.models.{family}")
+    assert "rhapsode.models.base" in found
+    assert not {module for module in found if any(within(module, other) for other in others)}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_imports_nothing_above_it(graph: grimp.ImportGraph, family: str) -> None:
+    found = imports_of(graph, f"rhapsode.models.{family}")
+    assert not {module for module in found if any(within(module, layer) for layer in ABOVE)}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_spec_imports_only_words(graph: grimp.ImportGraph, family: str) -> None:
+    found = graph.find_modules_directly_imported_by(f"rhapsode.models.{family}.spec")
+    beyond_stdlib = {module for module in found if module.split(".")[0] not in sys.stdlib_module_names}
+    assert "rhapsode.models.base" in beyond_stdlib
+    assert beyond_stdlib <= {"rhapsode.models.base", "rhapsode.types"}
+
+
+def test_the_engine_knows_no_family(graph: grimp.ImportGraph) -> None:
+    families = {f"rhapsode.models.{family}" for family in FAMILIES}
+    found = imports_of(graph, "rhapsode.engine")
+    assert "rhapsode.models.base" in found
+    assert not {module for module in found if any(within(module, family) for family in families)}

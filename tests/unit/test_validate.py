@@ -1,0 +1,192 @@
+"""What is wrong with a request is said before anything works on it."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rhapsode.config import Limits
+from rhapsode.engine.validate import check
+from rhapsode.errors import InvalidRequest, TextTooLong, UnknownOption, UnknownVoice
+from rhapsode.models.base import ModelSpec
+from rhapsode.models.dummy.spec import SPEC as DUMMY
+from rhapsode.types import Capabilities, Clip, Sampling, SpeechRequest, Voice
+
+LIMITS = Limits(max_text_chars=20)
+NAN, INFINITY = float("nan"), float("inf")
+CLIP = Clip(np.zeros((1, 10), np.float32), 16_000)
+
+
+def complaint(request: SpeechRequest, spec: ModelSpec = DUMMY) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as caught:
+        check(request, spec, LIMITS)
+    assert "\n" not in caught.value.message
+    assert caught.value.message.endswith((".", "?"))
+    return caught.value
+
+
+def test_a_plain_request_is_fine() -> None:
+    assert check(SpeechRequest("Hello."), DUMMY, LIMITS) is None
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t \u00a0\u3000", "\u2003"])
+def test_text_without_a_word_is_refused(text: str) -> None:
+    error = complaint(SpeechRequest(text))
+    assert "empty" in error.message
+    assert error.param == "input"
+
+
+def test_open_text_may_begin_empty() -> None:
+    assert check(SpeechRequest("", text_open=True), DUMMY, LIMITS) is None
+
+
+def test_open_text_is_refused_by_a_family_that_needs_it_whole() -> None:
+    deaf = replace(DUMMY, can=Capabilities(presets=True))
+    assert "whole text" in complaint(SpeechRequest("Hello.", text_open=True), deaf).message
+
+
+def test_text_up_to_the_limit_is_fine_and_one_character_more_is_not() -> None:
+    check(SpeechRequest("a" * 20), DUMMY, LIMITS)
+    error = complaint(SpeechRequest("a" * 21))
+    assert isinstance(error, TextTooLong)
+    assert "21" in error.message
+    assert "20" in error.message
+
+
+@pytest.mark.parametrize("text_open", [False, True])
+def test_too_long_is_too_long_also_where_more_may_come(text_open: bool) -> None:
+    assert isinstance(complaint(SpeechRequest("a" * 21, text_open=text_open)), TextTooLong)
+
+
+@pytest.mark.parametrize("speed", [0.25, 1, 4.0])
+def test_a_speed_in_range_is_fine(speed: float) -> None:
+    assert check(SpeechRequest("Hello.", speed=speed), DUMMY, LIMITS) is None
+
+
+@pytest.mark.parametrize("speed", [0.0, -1.0, 0.2499, 4.0001, NAN, INFINITY, -INFINITY])
+def test_a_speed_out_of_range_is_refused_with_the_range(speed: float) -> None:
+    error = complaint(SpeechRequest("Hello.", speed=speed))
+    assert error.param == "speed"
+    assert "0.25" in error.message
+    assert "4" in error.message
+
+
+@pytest.mark.parametrize("seed", [None, 0, 1, 2**63 - 1])
+def test_a_seed_of_up_to_63_bits_is_fine(seed: int | None) -> None:
+    assert check(SpeechRequest("Hello.", seed=seed), DUMMY, LIMITS) is None
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 2**64])
+def test_another_seed_is_refused(seed: int) -> None:
+    assert complaint(SpeechRequest("Hello.", seed=seed)).param == "seed"
+
+
+@pytest.mark.parametrize("name", ["max_frames", "first_chunk_frames"])
+def test_a_number_of_frames_is_at_least_one(name: str) -> None:
+    check(SpeechRequest("Hello.", **{name: 1}), DUMMY, LIMITS)
+    assert complaint(SpeechRequest("Hello.", **{name: 0})).param == name
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(),
+        Sampling(temperature=0.0, top_k=0, top_p=1.0, repetition_penalty=1.0),
+        Sampling(temperature=10.0, top_k=50, top_p=0.1, repetition_penalty=0.5),
+    ],
+)
+def test_sampling_in_range_is_fine(sampling: Sampling) -> None:
+    assert check(SpeechRequest("Hello.", sampling=sampling), DUMMY, LIMITS) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("temperature", -0.1),
+        ("temperature", 10.1),
+        ("temperature", NAN),
+        ("temperature", INFINITY),
+        ("top_k", -1),
+        ("top_k", 2**31),
+        ("top_p", 0.0),
+        ("top_p", 1.01),
+        ("top_p", NAN),
+        ("repetition_penalty", 0.0),
+        ("repetition_penalty", 11.0),
+        ("repetition_penalty", NAN),
+    ],
+)
+def test_sampling_out_of_range_is_refused_by_name(name: str, value: float) -> None:
+    error = complaint(SpeechRequest("Hello.", sampling=Sampling(**{name: value})))
+    assert error.param == name
+    assert name in error.message
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("text", 5),
+        ("text", None),
+        ("speed", "fast"),
+        ("speed", None),
+        ("seed", "abc"),
+        ("seed", 1.5),
+        ("max_frames", "many"),
+        ("max_frames", 2.5),
+        ("first_chunk_frames", "few"),
+        ("language", 5),
+        ("instructions", ["softly"]),
+    ],
+)
+def test_a_field_of_another_type_is_refused(name: str, value: Any) -> None:
+    complaint(SpeechRequest(**{"text": "Hello.", name: value}))
+
+
+@pytest.mark.parametrize(("name", "value"), [("temperature", "hot"), ("top_k", 1.5), ("top_p", "most")])
+def test_a_sampling_parameter_of_another_type_is_refused(name: str, value: Any) -> None:
+    assert complaint(SpeechRequest("Hello.", sampling=Sampling(**{name: value}))).param == name
+
+
+@pytest.mark.parametrize(
+    ("ability", "voice"),
+    [
+        ("clone", Voice(reference=CLIP)),
+        ("embedding", Voice(embedding=(0.1, 0.2))),
+        ("design", Voice(description="an old man")),
+    ],
+)
+def test_a_voice_needs_a_family_that_can_do_it(ability: str, voice: Voice) -> None:
+    error = complaint(SpeechRequest("Hello.", voice))
+    assert error.param == "voice"
+    assert ability in error.message
+    assert "presets" in error.message
+    able = replace(DUMMY, can=Capabilities(**{ability: True}))
+    assert check(SpeechRequest("Hello.", voice), able, LIMITS) is None
+
+
+def test_a_family_that_can_do_nothing_says_so() -> None:
+    plain = replace(DUMMY, can=Capabilities(), voices=())
+    assert "nothing of the kind" in complaint(SpeechRequest("Hello.", Voice(reference=CLIP)), plain).message
+
+
+def test_a_preset_voice_is_refused_by_a_family_without_any() -> None:
+    plain = replace(DUMMY, can=Capabilities(clone=True), voices=())
+    assert complaint(SpeechRequest("Hello.", Voice(name="low")), plain).param == "voice"
+
+
+def test_an_unknown_voice_is_answered_with_the_nearest_known_one() -> None:
+    check(SpeechRequest("Hello.", Voice(name="high")), DUMMY, LIMITS)
+    error = complaint(SpeechRequest("Hello.", Voice(name="hihg")))
+    assert isinstance(error, UnknownVoice)
+    assert "did you mean 'high'?" in error.message
+    assert error.param == "voice"
+
+
+def test_an_unknown_voice_like_no_other_is_answered_with_all_of_them() -> None:
+    assert "known: high, low." in complaint(SpeechRequest("Hello.", Voice(name="zzz"))).message
+
+
+def test_the_familys_options_are_checked_too() -> None:
+    assert isinstance(complaint(SpeechRequest("Hello.", options={"endles": True})), UnknownOption)
+    assert complaint(SpeechRequest("Hello.", options={"endless": "yes"})).param == "endless"
