@@ -19,7 +19,7 @@ def is_id(name: str) -> bool:
 
 
 def fetch(name: str, files: tuple[str, ...] = FILES) -> Path:
-    """The local folder of a checkpoint on the hub, downloaded where it is not in the cache (`HF_HUB_OFFLINE`: never)."""
+    """The local folder of a checkpoint on the hub, downloaded if it is not in the cache and `HF_HUB_OFFLINE` allows."""
     try:
         from huggingface_hub import constants, errors, snapshot_download
     except ImportError:
