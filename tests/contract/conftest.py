@@ -9,8 +9,8 @@ from rhapsode.engine import Engine
 from rhapsode.models.registry import families, missing
 
 
-def subject_of(name: str) -> Subject:
-    return importlib.import_module(f"contract.families.{name.replace('-', '_')}").SUBJECT
+def subjects_of(name: str) -> tuple[Subject, ...]:
+    return importlib.import_module(f"contract.families.{name.replace('-', '_')}").SUBJECTS
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -19,7 +19,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         names = [name for name, spec in found.items() if not missing(spec)]
         kinds = getattr(metafunc.cls, "kinds", None) or {"frame", "generator"}
         names = [n for n in names if kinds & {stage.kind for stage in found[n].pipeline}]
-        metafunc.parametrize("subject", [subject_of(n) for n in names], ids=names, scope="module")
+        subjects = [subject for n in names for subject in subjects_of(n)]
+        ids = [f"{s.name}-{s.variant}" if s.variant else s.name for s in subjects]
+        metafunc.parametrize("subject", subjects, ids=ids, scope="module")
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,10 @@ class Subject:
     name: str
     texts: tuple[str, ...]
     """Short utterances of different lengths, at least four."""
-    samples_differ_by_seed: bool = True
+    variant: str = ""
+    dtype: str = "float32"
+    """Rounding may depend on the batch; in float64 it is too small to change a draw."""
+    tolerance: float = 0.0
     model: Callable[[], str] | None = None
     """A checkpoint's folder, where the family needs one."""
     wishes: dict[str, Any] = field(default_factory=dict)
@@ -37,10 +40,14 @@ class Subject:
         settings.setdefault("limits", {})
         settings["limits"] = {"max_concurrency": 4, "max_positions": self.max_positions, **settings["limits"]}
         model = self.model() if self.model else self.name
-        deployment = resolve(env={}, flags={"model": model, "device": DEVICE, "dtype": "float32", **settings})
+        deployment = resolve(env={}, flags={"model": model, "device": DEVICE, "dtype": self.dtype, **settings})
         found = find(model)
         source = Source(found.checkpoint, {**found.config, **deployment.options})
         return Engine(found.spec, deployment, source).start()
+
+    def same(self, one: Samples, other: Samples) -> bool:
+        """Equal sample for sample; to rounding, where the family says so."""
+        return one.shape == other.shape and float(np.abs(one - other).max(initial=0)) <= self.tolerance
 
     def request(self, text: str, **wishes: Any) -> SpeechRequest:
         return SpeechRequest(text, **{"seed": 7, **self.wishes, **wishes})

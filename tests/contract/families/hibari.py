@@ -1,3 +1,4 @@
 from contract.subject import Subject
 
-SUBJECT = Subject("hibari", ("Hello there.", "One two three. Four five.", "Good morning.", "Is it you? Yes. It is."))
+TEXTS = ("Hello there.", "One two three. Four five.", "Good morning.", "Is it you? Yes. It is.")
+SUBJECTS = (Subject("hibari", TEXTS),)

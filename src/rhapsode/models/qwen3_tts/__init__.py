@@ -1,0 +1,1 @@
+"""Qwen3-TTS 12 Hz: Base (cloning), CustomVoice (presets) and VoiceDesign (descriptions)."""

@@ -1,0 +1,137 @@
+"""A checkpoint's `config.json` and `generation_config.json`, typed. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rhapsode.checkpoints.folder import parse, read_json, section
+from rhapsode.errors import CheckpointError
+
+KINDS = {"base": "Base", "custom_voice": "CustomVoice", "voice_design": "VoiceDesign"}
+
+SUPPRESSED = 1024
+"""The last ids of the talker's vocabulary name languages, voices and marks: of these only the end may be drawn."""
+
+
+@dataclass(frozen=True)
+class LayersConfig:
+    """What the talker's and the predictor's layers have in common."""
+
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    vocab_size: int
+    rope_theta: float
+    rms_norm_eps: float = 1e-6
+    head_dim: int = 0
+    attention_bias: bool = False
+    hidden_act: str = "silu"
+    use_sliding_window: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.head_dim:
+            object.__setattr__(self, "head_dim", self.hidden_size // self.num_attention_heads)
+        if self.use_sliding_window or self.hidden_act != "silu":
+            raise CheckpointError("layers with a sliding window or without SiLU are none of Qwen3-TTS's.")
+
+
+@dataclass(frozen=True)
+class TokensConfig:
+    """The ids that shape a prompt on the codec's side."""
+
+    codec_pad_id: int
+    codec_bos_id: int
+    codec_eos_token_id: int
+    codec_think_id: int
+    codec_nothink_id: int
+    codec_think_bos_id: int
+    codec_think_eos_id: int
+    codec_language_id: Mapping[str, int]
+    num_code_groups: int
+    text_hidden_size: int
+    text_vocab_size: int
+    spk_id: Mapping[str, Any]
+    spk_is_dialect: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class TextConfig:
+    """The ids that shape a prompt on the text's side, and what kind of model this is."""
+
+    tts_model_type: str
+    im_start_token_id: int
+    im_end_token_id: int
+    tts_pad_token_id: int
+    tts_bos_token_id: int
+    tts_eos_token_id: int
+    tts_model_size: str = "1b7"
+
+    def __post_init__(self) -> None:
+        if self.tts_model_type not in KINDS:
+            raise CheckpointError(f"'tts_model_type' is '{self.tts_model_type}'; known: {', '.join(KINDS)}.")
+
+
+@dataclass(frozen=True)
+class GenerationConfig:
+    """How a checkpoint wants to be sampled; the defaults are upstream's own."""
+
+    do_sample: bool = True
+    temperature: float = 0.9
+    top_k: int = 50
+    top_p: float = 1.0
+    repetition_penalty: float = 1.05
+    subtalker_dosample: bool = True
+    subtalker_temperature: float = 0.9
+    subtalker_top_k: int = 50
+    subtalker_top_p: float = 1.0
+    max_new_tokens: int = 2048
+
+    @property
+    def max_frames(self) -> int:
+        """Upstream throws the last token it draws away."""
+        return self.max_new_tokens - 1
+
+
+@dataclass(frozen=True)
+class QwenConfig:
+    """Everything prompts and talker need to know of a checkpoint."""
+
+    text: TextConfig
+    tokens: TokensConfig
+    talker: LayersConfig
+    predictor: LayersConfig
+    generation: GenerationConfig
+    speaker_width: int
+
+    @property
+    def kind(self) -> str:
+        return self.text.tts_model_type
+
+    @property
+    def groups(self) -> int:
+        return self.tokens.num_code_groups
+
+
+def read(config: Mapping[str, Any], folder: Path | None) -> QwenConfig:
+    """From the content of `config.json`, and the folder it is in."""
+    talker = section(config, "talker_config", "config.json")
+    predictor = section(talker, "code_predictor_config", "talker_config in config.json")
+    generation = folder / "generation_config.json" if folder else None
+    given = read_json(generation) if generation and generation.is_file() else {}
+    layers = parse(LayersConfig, talker, "talker_config in config.json")
+    width = dict(config.get("speaker_encoder_config") or {}).get("enc_dim", layers.hidden_size)
+    if width != layers.hidden_size:
+        raise CheckpointError(f"'enc_dim' is {width}, but the talker is {layers.hidden_size} wide: they must agree.")
+    return QwenConfig(
+        text=parse(TextConfig, config, "config.json"),
+        tokens=parse(TokensConfig, talker, "talker_config in config.json"),
+        talker=layers,
+        predictor=parse(LayersConfig, predictor, "code_predictor_config in config.json"),
+        generation=parse(GenerationConfig, given, "generation_config.json"),
+        speaker_width=width,
+    )

@@ -1,0 +1,100 @@
+"""The encode stage: references become speaker vectors and codes, drafts become prompts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rhapsode.audio.resample import resample
+from rhapsode.errors import InvalidRequest
+from rhapsode.models.base import StageContext
+from rhapsode.models.qwen3_tts.config import read
+from rhapsode.models.qwen3_tts.prepare import Draft
+from rhapsode.models.qwen3_tts.prompt import Layout, QwenPrompt
+from rhapsode.types import Clip
+
+REMEMBERED = 256
+"""References whose encodings are kept; a voice that is used again is not encoded again."""
+
+
+def interpolate(first: NDArray[np.float32], second: NDArray[np.float32], weight: float) -> NDArray[np.float32]:
+    """A voice between two: the first at 0, the second at 1."""
+    if first.shape != second.shape:
+        raise InvalidRequest(f"voices of {first.size} and {second.size} numbers cannot be mixed.", param="voice")
+    if not 0 <= weight <= 1:
+        raise InvalidRequest("the weight of a mix of voices is between 0 and 1.", param="voice")
+    return ((1 - weight) * first + weight * second).astype(np.float32)
+
+
+class Remembered:
+    """What a function made of a reference, by the reference's content; the longest unused is forgotten."""
+
+    def __init__(self, function: Callable[[NDArray[np.float32]], NDArray[Any]], most: int = REMEMBERED) -> None:
+        self._function = function
+        self._most = most
+        self._known: OrderedDict[bytes, NDArray[Any]] = OrderedDict()
+
+    def __call__(self, samples: NDArray[np.float32]) -> NDArray[Any]:
+        key = hashlib.blake2b(samples.tobytes(), digest_size=16).digest()
+        if key not in self._known:
+            self._known[key] = self._function(samples)
+        self._known.move_to_end(key)
+        while len(self._known) > self._most:
+            self._known.popitem(last=False)
+        return self._known[key]
+
+
+class Encode:
+    """Finishes drafts, in the order they come."""
+
+    def __init__(self, context: StageContext) -> None:
+        config = read(context.config, context.checkpoint)
+        self._layout = Layout(config)
+        self._sample_rate = context.spec.sample_rate
+        if config.kind == "base":
+            from rhapsode.models.qwen3_tts import parts
+
+            self._speaker = Remembered(parts.embedder(context))
+            self._codes = Remembered(parts.encoder(context))
+
+    def __call__(self, drafts: Sequence[Draft]) -> list[QwenPrompt]:
+        return [self._finish(draft) for draft in drafts]
+
+    def _finish(self, draft: Draft) -> QwenPrompt:
+        script = draft.script
+        if draft.reference is not None:
+            samples = self._mono(draft.reference)
+            if script.speaker is None:
+                script = replace(script, speaker=self._speaker(samples))
+            if draft.in_context:
+                script = replace(script, reference_codes=self._codes(samples))
+        if script.open and script.beside() > len(script.text):
+            raise InvalidRequest(
+                f"with this reference the first {script.beside()} tokens of the text must be there from the start: "
+                "begin with more text, or set 'x_vector_only_mode'.",
+                param="input",
+            )
+        if draft.feed is not None:
+            draft.feed.use(script.beside())
+        content, last, text = self._layout.build(script)
+        return QwenPrompt(
+            max_frames=draft.max_frames,
+            length=len(content),
+            content=content,
+            feed=draft.feed,
+            last=last,
+            text=text,
+            speaker=script.speaker,
+            reference_codes=script.reference_codes,
+            subtalker=draft.subtalker,
+        )
+
+    def _mono(self, clip: Clip) -> NDArray[np.float32]:
+        mono = clip.samples.mean(axis=0, dtype=np.float32, keepdims=True)
+        return np.ascontiguousarray(resample(mono, clip.sample_rate, self._sample_rate)[0])

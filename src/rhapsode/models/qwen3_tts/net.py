@@ -1,0 +1,70 @@
+"""The talker's network: embeddings, backbone, head and predictor, named as the checkpoint names them."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rhapsode.models.qwen3_tts.config import QwenConfig
+from rhapsode.models.qwen3_tts.predictor import Predictor, layers
+from rhapsode.nn.decoder import DecoderStack
+from rhapsode.nn.derived import Derived
+
+_ROWS = 8192  # of the text table projected at a time
+
+
+class TextProjection(nn.Module):
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.linear_fc1 = nn.Linear(inputs, inputs)
+        self.linear_fc2 = nn.Linear(inputs, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear_fc2(F.silu(self.linear_fc1(x)))
+
+
+class Backbone(DecoderStack):
+    def __init__(self, config: QwenConfig) -> None:
+        super().__init__(layers(config.talker))
+        self.codec_embedding = nn.Embedding(config.talker.vocab_size, config.talker.hidden_size)
+        self.text_embedding = nn.Embedding(config.tokens.text_vocab_size, config.tokens.text_hidden_size)
+
+
+class TalkerNet(Derived):
+    text_table: Tensor  # [text vocabulary, hidden], once it is derived
+
+    def __init__(self, config: QwenConfig) -> None:
+        super().__init__()
+        hidden = config.talker.hidden_size
+        self.model = Backbone(config)
+        self.text_projection = TextProjection(config.tokens.text_hidden_size, hidden)
+        self.codec_head = nn.Linear(hidden, config.talker.vocab_size, bias=False)
+        self.code_predictor = Predictor(config.predictor, config.groups - 1, hidden)
+        self.register_buffer("text_table", None, persistent=False)
+
+    def derive(self) -> None:
+        """Project every text embedding once, and keep that instead of what it was made from."""
+        if hasattr(self, "text_projection"):
+            table = self.model.text_embedding.weight
+            self.text_table = torch.cat([self.text_projection(rows) for rows in table.split(_ROWS)])
+            del self.model.text_embedding, self.text_projection
+
+    def text(self, ids: Tensor) -> Tensor:
+        """`ids [...]` to [..., hidden]; a negative one adds nothing."""
+        return _lookup(ids, self.text_table)
+
+    def codec(self, ids: Tensor) -> Tensor:
+        """The sum over the codebooks of `ids [..., G]`, [..., hidden]; negative ones add nothing."""
+        rest = ids[..., 1:]
+        others = self.code_predictor.embed(rest.clamp(min=0)) * (rest >= 0)[..., None]
+        return _lookup(ids[..., 0], self.model.codec_embedding.weight) + others.sum(-2)
+
+    def frame(self, codes: Tensor) -> Tensor:
+        """The same for whole frames, `codes [B, G]`."""
+        first = F.embedding(codes[:, 0], self.model.codec_embedding.weight)
+        return first + self.code_predictor.embed(codes[:, 1:]).sum(1)
+
+
+def _lookup(ids: Tensor, table: Tensor) -> Tensor:
+    return F.embedding(ids.clamp(min=0), table) * (ids >= 0)[..., None]

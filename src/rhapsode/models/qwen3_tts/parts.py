@@ -1,0 +1,68 @@
+"""Parts of a checkpoint, built and filled: the talker, and the two encoders of references."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from rhapsode.checkpoints.folder import read_config, section
+from rhapsode.checkpoints.load import load
+from rhapsode.checkpoints.random import randomize
+from rhapsode.errors import CheckpointError
+from rhapsode.models.base import StageContext
+from rhapsode.models.qwen3_tts.config import QwenConfig
+from rhapsode.models.qwen3_tts.encoder import CodecEncoder, CodecEncoderConfig
+from rhapsode.models.qwen3_tts.net import TalkerNet
+from rhapsode.models.qwen3_tts.speaker import SpeakerConfig, SpeakerEncoder
+from rhapsode.nn.derived import derive
+
+Net = TypeVar("Net", bound=nn.Module)
+
+
+def talker(config: QwenConfig, context: StageContext) -> TalkerNet:
+    return _fill(lambda: TalkerNet(config), context, "talker.", dtype=getattr(torch, context.dtype))
+
+
+def encoder(context: StageContext) -> Callable[[NDArray[np.float32]], NDArray[Any]]:
+    """24 kHz samples `[N]` to codes `[F, G]`."""
+    config = CodecEncoderConfig.from_dict(read_config(_checkpoint(context) / "speech_tokenizer"))
+    unused = ("quantizer.*",)  # codebooks past those that are used, and what turns codes back
+    net = _fill(lambda: CodecEncoder(config), context, "encoder.", "speech_tokenizer", unused)
+    return lambda samples: net.encode(torch.from_numpy(samples)).cpu().numpy()
+
+
+def embedder(context: StageContext) -> Callable[[NDArray[np.float32]], NDArray[Any]]:
+    """24 kHz samples `[N]` to a speaker embedding."""
+    config = SpeakerConfig.from_dict(section(context.config, "speaker_encoder_config", "config.json"))
+    net = _fill(lambda: SpeakerEncoder(config), context, "speaker_encoder.")
+    return lambda samples: net.embed(torch.from_numpy(samples)).float().cpu().numpy()
+
+
+def _fill(
+    build: Callable[[], Net],
+    context: StageContext,
+    prefix: str,
+    folder: str = "",
+    ignore: Sequence[str] = (),
+    dtype: torch.dtype = torch.float32,
+) -> Net:
+    with torch.device("meta"):
+        net = build()
+    if context.config.get("random_weights"):
+        randomize(net, device=context.device, dtype=dtype)
+    else:
+        load(net, _checkpoint(context) / folder, prefix=prefix, device=context.device, dtype=dtype, ignore=ignore)
+    derive(net)
+    return net.eval()
+
+
+def _checkpoint(context: StageContext) -> Path:
+    if context.checkpoint is None:
+        raise CheckpointError(f"{context.spec.name} needs a checkpoint: give its folder or its Hugging Face id.")
+    return context.checkpoint

@@ -1,0 +1,182 @@
+"""The talker: one frame of sixteen codes per step, one text token per frame where the text is streamed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rhapsode.models.base import StageContext, Step
+from rhapsode.models.qwen3_tts import parts
+from rhapsode.models.qwen3_tts.config import SUPPRESSED, QwenConfig, read
+from rhapsode.models.qwen3_tts.prompt import SPEAKER, TEXT, QwenPrompt
+from rhapsode.nn.attention import Paged
+from rhapsode.nn.kv import KVLayout
+from rhapsode.nn.sampling import Gumbel, Settings, draw, penalize
+from rhapsode.nn.slots import Rows
+from rhapsode.nn.state import State, buffer
+from rhapsode.types import Sampling
+
+LEAST_TOKENS = 2
+"""First codes that must be drawn before the end may be."""
+
+
+class QwenState(State):
+    """What a request owns beside its keys and values."""
+
+    def __init__(self, slots: int, config: QwenConfig, dtype: torch.dtype, device: torch.device) -> None:
+        hidden, vocab = config.talker.hidden_size, config.talker.vocab_size
+        # A frame takes at most one token, so no text needs more than there can be frames.
+        self.text = buffer(slots, config.generation.max_new_tokens, dtype=torch.int32, device=device)
+        self.text_count = buffer(slots, dtype=torch.int64, device=device)
+        self.silent = buffer(slots, dtype=torch.bool, device=device)  # closed without any text
+        self.previous = buffer(slots, hidden, dtype=dtype, device=device)  # the last frame, embedded
+        self.history = buffer(slots, vocab, dtype=torch.bool, device=device)  # first codes drawn so far
+        self.temperature = buffer(slots, device=device)  # of the other codes
+        self.top_k = buffer(slots, dtype=torch.int64, device=device)
+        self.top_p = buffer(slots, device=device)
+
+
+class QwenTalker:
+    frame_dtype = torch.int64
+
+    def __init__(self, context: StageContext) -> None:
+        self._config = config = read(context.config, context.checkpoint)
+        self._device, self._dtype = torch.device(context.device), getattr(torch, context.dtype)
+        self.net = parts.talker(config, context)
+        self.frame_shape = (config.groups,)
+        self.defaults = defaults(config)
+        vocab, codes = config.talker.vocab_size, config.predictor.vocab_size
+        self._gumbel = Gumbel([vocab] + [codes] * (config.groups - 1), self._device)
+        self._eos = config.tokens.codec_eos_token_id
+        ids = torch.arange(vocab, device=self._device)
+        self._is_eos = ids == self._eos  # [vocab]
+        self._suppressed = (ids >= vocab - SUPPRESSED) & ~self._is_eos
+
+    def kv(self) -> tuple[KVLayout, ...]:
+        return (self.net.model.config.kv(),)
+
+    def state(self, slots: int) -> QwenState:
+        return QwenState(slots, self._config, self._dtype, self._device)
+
+    # --- the prompt ---
+
+    def prefill(
+        self, prompts: Sequence[QwenPrompt], spans: Sequence[tuple[int, int]], rows: Rows, state: QwenState
+    ) -> None:
+        if any(start < stop for start, stop in spans):
+            self._run(prompts, spans, rows)
+        ended = [i for i, (prompt, (_, stop)) in enumerate(zip(prompts, spans, strict=True)) if stop == prompt.length]
+        if ended:
+            self._ready([prompts[i] for i in ended], rows.slots[self._upload(np.array(ended))], state)
+
+    def _run(self, prompts: Sequence[QwenPrompt], spans: Sequence[tuple[int, int]], rows: Rows) -> None:
+        """All chunks in one pass, each filled up to the longest."""
+        longest = max(stop - start for start, stop in spans)
+        content = np.full((len(prompts), longest, 2 + self._config.groups), -1, np.int64)
+        where = np.zeros((len(prompts), longest), np.int64)
+        valid = np.zeros((len(prompts), longest), np.bool_)
+        speakers = np.zeros((len(prompts), self._config.speaker_width), np.float32)
+        for i, (prompt, (start, stop)) in enumerate(zip(prompts, spans, strict=True)):
+            assert prompt.content is not None
+            content[i, : stop - start] = prompt.content[start:stop]
+            where[i] = np.minimum(np.arange(start, start + longest), max(start, stop - 1))
+            valid[i, : stop - start] = True
+            if prompt.speaker is not None:
+                speakers[i] = prompt.speaker
+        x = self.embed(self._upload(content), self._upload(speakers))
+        self.hidden(x, rows, self._upload(where), self._upload(valid))
+
+    def embed(self, content: Tensor, speakers: Tensor) -> Tensor:
+        """The input of prompt positions: `content [B, T, 2 + G]` with `speakers [B, hidden]` to [B, T, hidden]."""
+        x = self.net.text(content[..., TEXT]) + self.net.codec(content[..., 1:SPEAKER])
+        here = content[..., SPEAKER].clamp(min=-1) != 0  # filled-up positions are nobody's
+        return x + here[..., None] * speakers[:, None].to(x.dtype)
+
+    def _ready(self, prompts: Sequence[QwenPrompt], slots: Tensor, state: QwenState) -> None:
+        """Put what the first step needs where it looks for it."""
+        most = max(len(prompt.text) for prompt in prompts)
+        text = np.zeros((len(prompts), most), np.int32)
+        for i, prompt in enumerate(prompts):
+            text[i, : len(prompt.text)] = prompt.text
+        state.text[slots, :most] = self._upload(text)
+        state.text_count[slots] = self._upload(np.array([len(prompt.text) for prompt in prompts]))
+        state.previous[slots] = self.net.codec(self._upload(np.stack([prompt.last for prompt in prompts])))
+        temperature, top_k, top_p = zip(*(prompt.subtalker for prompt in prompts), strict=True)
+        state.temperature[slots] = self._upload(np.array(temperature, np.float32))
+        state.top_k[slots] = self._upload(np.array(top_k, np.int64))
+        state.top_p[slots] = self._upload(np.array(top_p, np.float32))
+
+    def extend(self, tokens: Sequence[int], final: bool, rows: Rows, state: QwenState) -> None:
+        slots = rows.slots
+        if final and not tokens:  # a feed that has had any text ends with a token that says so
+            state.silent[slots] = True
+            return
+        count = state.text_count[slots]  # [1]
+        most = state.text.shape[1]
+        where = count + torch.arange(len(tokens), device=slots.device)
+        state.text[slots, where.clamp(max=most - 1)] = self._upload(np.array(tokens, np.int32))
+        state.text_count[slots] = (count + len(tokens)).clamp(max=most)
+
+    # --- the step ---
+
+    def step(self, rows: Rows, state: QwenState) -> Step:
+        slots = rows.slots
+        hidden = self.hidden(self.input(rows, state)[:, None], rows, rows.positions[:, None])[:, 0]
+        noise = self._gumbel(rows.seeds, rows.steps)
+        first = self._first(self.logits(hidden), noise[0], rows, state)
+        stopped = (first == self._eos) | state.silent[slots]
+        first = first.masked_fill(stopped, 0)  # the end is no code: nobody may look it up as one
+        embedded = self.net.model.codec_embedding(first)
+        rest = self.net.code_predictor(hidden, embedded, self._others(noise[1:], rows, state))
+        frame = torch.cat((first[:, None], rest), dim=1)
+        following = self.net.frame(frame)
+        state.history[slots, first] = True
+        state.previous[slots] = following
+        return Step(frame, ~stopped, stopped)
+
+    def input(self, rows: Rows, state: QwenState) -> Tensor:
+        """The last frame and the next text token, added up: [B, hidden]."""
+        slots, steps = rows.slots, rows.steps
+        token = state.text[slots, steps.clamp(max=state.text.shape[1] - 1)]
+        token = token.masked_fill(steps >= state.text_count[slots], self._config.text.tts_pad_token_id)
+        return state.previous[slots] + torch.nn.functional.embedding(token, self.net.text_table)
+
+    def hidden(self, x: Tensor, rows: Rows, positions: Tensor, valid: Tensor | None = None) -> Tensor:
+        """The backbone over `x [B, T, hidden]` at `positions [B, T]`."""
+        memory = Paged(rows.kv[0], rows, positions, valid)
+        return self.net.model(x, self.net.model.turn(positions, x.dtype), memory)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Of the first code, [B, vocabulary]."""
+        return self.net.codec_head(hidden).float()
+
+    def _first(self, logits: Tensor, noise: Tensor, rows: Rows, state: QwenState) -> Tensor:
+        table, slots = rows.table, rows.slots
+        scores = penalize(logits, state.history[slots], table.repetition_penalty[slots])
+        early = (rows.steps < LEAST_TOKENS)[:, None]
+        scores = scores.masked_fill(self._suppressed | (self._is_eos & early), float("-inf"))
+        settings = Settings(table.temperature[slots], table.top_k[slots], table.top_p[slots])
+        return draw(scores, settings, noise, settings.narrow())
+
+    def _others(self, noise: tuple[Tensor, ...], rows: Rows, state: QwenState) -> Callable[[int, Tensor], Tensor]:
+        slots = rows.slots
+        # A request that is to be greedy is greedy throughout.
+        temperature = state.temperature[slots] * (rows.table.temperature[slots] > 0)
+        settings = Settings(temperature, state.top_k[slots], state.top_p[slots])
+        narrow = settings.narrow()
+        return lambda book, logits: draw(logits, settings, noise[book], narrow)
+
+    def _upload(self, values: NDArray[np.generic]) -> Tensor:
+        host = torch.from_numpy(values)
+        return host.pin_memory().to(self._device, non_blocking=True) if self._device.type == "cuda" else host
+
+
+def defaults(config: QwenConfig) -> Sampling:
+    """How the checkpoint draws first codes where the user says nothing."""
+    given = config.generation
+    heat = given.temperature if given.do_sample else 0.0
+    return Sampling(heat, given.top_k, given.top_p, given.repetition_penalty)

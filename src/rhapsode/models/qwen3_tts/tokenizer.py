@@ -1,0 +1,66 @@
+"""Text to ids, as the checkpoint's Qwen2 tokenizer does it; marks that users write are text like any other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
+from tokenizers.models import BPE
+
+from rhapsode.checkpoints.folder import read_json
+from rhapsode.errors import CheckpointError
+
+SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
+
+Encode = Callable[[str], list[int]]
+
+
+def read(folder: Path) -> Encode:
+    """The tokenizer of a checkpoint, as a function.
+
+    Added tokens are left out on purpose: prompts place the ids of `<|im_start|>` and its like themselves, and a user
+    who writes `<|im_end|>` means those ten characters.
+    """
+    tokenizer = _from_json(folder) if (folder / "tokenizer.json").is_file() else _from_parts(folder)
+
+    def encode(text: str) -> list[int]:
+        whole = text.encode("utf-8", "replace").decode("utf-8")  # JSON can bring a lone surrogate
+        ids: list[int] = tokenizer.encode(whole, add_special_tokens=False).ids
+        return ids
+
+    return encode
+
+
+def _from_json(folder: Path) -> Any:
+    path = folder / "tokenizer.json"
+    try:
+        return Tokenizer.from_str(json.dumps({**read_json(path), "added_tokens": []}))
+    except CheckpointError:
+        raise
+    except Exception as error:  # the package raises bare exceptions
+        raise CheckpointError(f"{path} is not a tokenizer: {error}") from None
+
+
+def _from_parts(folder: Path) -> Any:
+    vocab, merges = folder / "vocab.json", folder / "merges.txt"
+    for file in (vocab, merges):
+        if not file.is_file():
+            raise CheckpointError(f"{folder} holds neither tokenizer.json nor {file.name}: its tokenizer is missing.")
+    try:
+        tokenizer = Tokenizer(BPE.from_file(str(vocab), str(merges)))
+    except Exception as error:  # the package raises bare exceptions
+        raise CheckpointError(f"{vocab} and {merges.name} do not make a tokenizer: {error}") from None
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(SPLIT), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    return tokenizer

@@ -1,0 +1,68 @@
+"""A depth transformer: a stack of layers over the few tokens of one frame, with a memory that is fresh each frame."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rhapsode.nn.attention import attention
+from rhapsode.nn.decoder import DecoderConfig, DecoderStack
+from rhapsode.nn.rope import Turn
+
+
+class FrameMemory:
+    """Keys and values of one frame's tokens, added in order.
+
+    How many there are is known to the host: shapes depend on the batch alone, one token looks back without a mask, and
+    what one frame leaves behind is never seen by the next.
+    """
+
+    def __init__(
+        self,
+        config: DecoderConfig,
+        batch: int,
+        most: int,
+        turns: Turn | None,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        shape = (config.layers, batch, config.kv_heads, most, config.head_dim)  # as the products want them
+        self._keys = torch.empty(shape, dtype=dtype, device=device)
+        self._values = torch.empty(shape, dtype=dtype, device=device)
+        self._turns = turns
+        self.start = self.stop = 0
+
+    def take(self, tokens: int) -> Turn | None:
+        """So many tokens come next: what their positions mean."""
+        self.start, self.stop = self.stop, self.stop + tokens
+        if self._turns is None:
+            return None
+        return Turn(self._turns.cos[:, self.start : self.stop], self._turns.sin[:, self.start : self.stop])
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        keys, values = self._keys[layer].transpose(1, 2), self._values[layer].transpose(1, 2)  # [B, most, kv_heads, D]
+        keys[:, self.start : self.stop] = key
+        values[:, self.start : self.stop] = value
+        return attention(query, keys[:, : self.stop], values[:, : self.stop], self._mask(query))
+
+    def _mask(self, query: Tensor) -> Tensor | None:
+        if self.stop - self.start == 1:
+            return None
+        where = torch.arange(self.stop, device=query.device)
+        return (where <= where[self.start :, None]).expand(query.shape[0], -1, -1)  # [B, T, S]
+
+
+class DepthStack(DecoderStack):
+    """`begin` a frame, then `advance` by its tokens, one or a few at a time."""
+
+    def __init__(self, config: DecoderConfig, most: int) -> None:
+        super().__init__(config)
+        self.most = most
+
+    def begin(self, batch: int, dtype: torch.dtype, device: torch.device) -> FrameMemory:
+        turns = self.turn(torch.arange(self.most, device=device)[None], dtype)
+        return FrameMemory(self.config, batch, self.most, turns, dtype, device)
+
+    def advance(self, x: Tensor, memory: FrameMemory) -> Tensor:
+        """The normed hidden states of the next tokens `x [B, T, hidden]`."""
+        return self(x, memory.take(x.shape[1]), memory)

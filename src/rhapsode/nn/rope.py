@@ -1,0 +1,50 @@
+"""Rotary position embedding, half-split layout: the first half of a head turns against the second."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class RopeConfig:
+    """Which angles a head's channels turn by. Scaled variants add their fields here and a branch in `inv_freq`."""
+
+    head_dim: int
+    theta: float = 10_000.0
+
+
+def inv_freq(config: RopeConfig) -> Tensor:
+    """Radians per position for each pair of channels, [head_dim / 2]; in float32, as every upstream computes it."""
+    # An explicit device: modules are built on the meta device, and this is no parameter to be loaded.
+    pair = torch.arange(0, config.head_dim, 2, dtype=torch.int64, device="cpu").float()
+    return 1.0 / (config.theta ** (pair / config.head_dim))
+
+
+class Turn(NamedTuple):
+    """Cosines and signed sines of a batch of positions, ready to be applied."""
+
+    cos: Tensor  # [B, T, 1, head_dim]
+    sin: Tensor  # [B, T, 1, head_dim], the first half negated
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """`x [B, T, heads, head_dim]`, each head turned by its position."""
+        first, second = x.chunk(2, dim=-1)
+        return torch.addcmul(x * self.cos, torch.cat((second, first), dim=-1), self.sin)
+
+
+class Rope(nn.Module):
+    inv_freq: Tensor
+
+    def __init__(self, config: RopeConfig) -> None:
+        super().__init__()
+        self.register_buffer("inv_freq", inv_freq(config), persistent=False)
+
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Turn:
+        """For `positions [B, T]`."""
+        angle = positions[..., None, None].float() * self.inv_freq  # [B, T, 1, D / 2]
+        cos, sin = angle.cos(), angle.sin()
+        return Turn(torch.cat((cos, cos), dim=-1).to(dtype), torch.cat((-sin, sin), dim=-1).to(dtype))

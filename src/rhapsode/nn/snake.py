@@ -1,0 +1,35 @@
+"""SnakeBeta: an activation with a periodic part of its own frequency and size in every channel."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from rhapsode.nn.derived import Derived
+
+
+def snake_beta(x: Tensor, frequency: Tensor, size: Tensor) -> Tensor:
+    """`x + size * sin(frequency * x) ** 2`; x is [B, C, T], the others are [C, 1]."""
+    wave = (x * frequency).sin_()
+    return torch.addcmul(x, wave * size, wave)
+
+
+class SnakeBeta(Derived):
+    """Both parameters are kept as logarithms; beta is the inverse of the size."""
+
+    frequency: Tensor  # [C, 1]
+    size: Tensor  # [C, 1]
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.alpha = nn.Parameter(torch.zeros(channels))
+        self.beta = nn.Parameter(torch.zeros(channels))
+        self.register_buffer("frequency", None, persistent=False)
+        self.register_buffer("size", None, persistent=False)
+
+    def derive(self) -> None:
+        self.frequency = self.alpha.exp()[:, None]
+        self.size = (self.beta.exp() + 1e-9).reciprocal()[:, None]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return snake_beta(x, self.frequency, self.size)

@@ -1,0 +1,158 @@
+"""Causal convolutions that can stop anywhere and go on: what they still need of their input is in a slot."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rhapsode.nn.derived import Derived
+from rhapsode.nn.state import State, buffer
+
+
+class Streaming(nn.Module):
+    """`forward(x, slots, state)` continues these slots; without them it is one pass over the whole."""
+
+    def state(self, slots: int) -> State:
+        raise NotImplementedError
+
+
+class TailState(State):
+    """The last inputs of a convolution. They start as zeros: the padding of a causal one-pass."""
+
+    def __init__(self, slots: int, like: Tensor, channels: int, length: int) -> None:
+        self.tail = buffer(slots, channels, length, dtype=like.dtype, device=like.device)
+
+
+class PartsState(State):
+    """One state per part of a module."""
+
+    def __init__(self, parts: list[State]) -> None:
+        self.parts = parts
+
+
+def extend(x: Tensor, slots: Tensor, state: TailState) -> Tensor:
+    """What these slots kept, followed by `x`; keep the end of it for the next time. [B, C, T] -> [B, C, tail + T]"""
+    length = state.tail.shape[-1]
+    joined = torch.cat([state.tail.index_select(0, slots), x], dim=-1)
+    state.tail.index_copy_(0, slots, joined[..., -length:])
+    return joined
+
+
+def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, dilation: int = 1, groups: int = 1) -> Tensor:
+    """`F.conv1d` for the chunks of a stream: short, and many rows at once.
+
+    On a CPU the kernels behind it take long to start and go row by row; a product with the unfolded input does not.
+    """
+    outputs, width, kernel = weight.shape
+    if x.device.type != "cpu" or kernel == 1 or groups not in (1, outputs):
+        return F.conv1d(x, weight, bias, dilation=dilation, groups=groups)
+    batch, channels, length = x.shape[0], x.shape[1], x.shape[2] - (kernel - 1) * dilation
+    rows, columns, step = x.stride()
+    windows = x.as_strided((batch, channels, kernel, length), (rows, columns, dilation * step, step))
+    if width == 1:
+        y = (windows * weight.transpose(1, 2)).sum(2)
+    else:
+        y = weight.flatten(1).expand(batch, -1, -1).bmm(windows.reshape(batch, -1, length))
+    return y if bias is None else y.add_(bias[:, None])
+
+
+class CausalConv1d(Streaming):
+    """A convolution over the present and the past.
+
+    A strided one streams in chunks that are multiples of its stride; in one pass it pads the end of its input to one.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        stride: int = 1,
+        dilation: int = 1,
+        groups: int = 1,
+        bias: bool = True,
+        pad_mode: Literal["constant", "replicate"] = "constant",
+    ) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(inputs, outputs, kernel, stride, dilation=dilation, groups=groups, bias=bias)
+        self.tail = (kernel - 1) * dilation + 1 - stride
+        self.pad_mode = pad_mode
+
+    def state(self, slots: int) -> State:
+        if not self.tail:
+            return State()
+        if self.pad_mode != "constant":
+            raise ValueError(f"a convolution with {self.pad_mode} padding does not stream")
+        return TailState(slots, self.conv.weight, self.conv.in_channels, self.tail)
+
+    def forward(self, x: Tensor, slots: Tensor | None = None, state: State | None = None) -> Tensor:
+        conv = self.conv
+        if slots is None or conv.stride[0] > 1:
+            return conv(self._pad(x) if slots is None else self._extend(x, slots, state))  # [B, outputs, T / stride]
+        return convolve(self._extend(x, slots, state), conv.weight, conv.bias, conv.dilation[0], conv.groups)
+
+    def _extend(self, x: Tensor, slots: Tensor, state: State | None) -> Tensor:
+        return extend(x, slots, state) if isinstance(state, TailState) else x
+
+    def _pad(self, x: Tensor) -> Tensor:
+        end = -x.shape[-1] % self.conv.stride[0]
+        return F.pad(x, (self.tail, end), self.pad_mode) if self.tail or end else x
+
+
+class CausalConvTranspose1d(Streaming, Derived):
+    """A transposed convolution that gives `stride` samples per input and drops what would come after the last input.
+
+    A sample depends on `kernel / stride` inputs, rounded up: the one it comes with and those whose overlap reaches it.
+    So this is a causal convolution with `stride` outputs (phases) per channel. Computed as that, a sample is one dot
+    product however the input is cut, gets its bias once, and what is carried are the inputs that overlap what follows.
+    """
+
+    phases: Tensor  # [outputs * stride, inputs, taps]
+    phase_bias: Tensor  # [outputs * stride]
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int) -> None:
+        super().__init__()
+        self.conv = nn.ConvTranspose1d(inputs, outputs, kernel, stride)
+        self.stride = stride
+        self.taps = -(-kernel // stride)
+        self.register_buffer("phases", None, persistent=False)
+        self.register_buffer("phase_bias", None, persistent=False)
+
+    def derive(self) -> None:
+        weight, bias = self.conv.weight, self.conv.bias
+        assert bias is not None
+        inputs, outputs, kernel = weight.shape
+        taps = F.pad(weight, (0, self.taps * self.stride - kernel)).view(inputs, outputs, self.taps, self.stride)
+        oldest_first = taps.flip(2).permute(1, 3, 0, 2)  # [outputs, stride, inputs, taps]
+        self.phases = oldest_first.reshape(outputs * self.stride, inputs, self.taps).contiguous()
+        self.phase_bias = bias.repeat_interleave(self.stride)
+
+    def state(self, slots: int) -> State:
+        return TailState(slots, self.conv.weight, self.conv.in_channels, self.taps - 1) if self.taps > 1 else State()
+
+    def forward(self, x: Tensor, slots: Tensor | None = None, state: State | None = None) -> Tensor:
+        batch, _, length = x.shape
+        if slots is None:
+            x = F.pad(x, (self.taps - 1, 0))
+        elif isinstance(state, TailState):
+            x = extend(x, slots, state)
+        phases = convolve(x, self.phases, self.phase_bias).view(batch, -1, self.stride, length)
+        return phases.transpose(2, 3).reshape(batch, -1, length * self.stride)  # [B, outputs, T * stride]
+
+
+class Chain(nn.Sequential, Streaming):
+    """Modules one after the other; those that stream have their part of the state."""
+
+    def state(self, slots: int) -> PartsState:
+        return PartsState([part.state(slots) if isinstance(part, Streaming) else State() for part in self])
+
+    def forward(self, x: Tensor, slots: Tensor | None = None, state: PartsState | None = None) -> Tensor:
+        for i, part in enumerate(self):
+            if slots is None or state is None or not isinstance(part, Streaming):
+                x = part(x)
+            else:
+                x = part(x, slots, state.parts[i])
+        return x
