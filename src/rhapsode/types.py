@@ -8,6 +8,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from rhapsode.errors import RhapsodeError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -103,7 +105,11 @@ class Outcome:
     queued_s: float
     first_audio_s: float | None
     total_s: float
-    error: str | None = None
+    underruns: int = 0
+    """Times a listener who plays from the first chunk on would have run dry."""
+    longest_gap_s: float = 0.0
+    """The longest wait between two chunks."""
+    error: RhapsodeError | None = None
 
 
 @dataclass(frozen=True)

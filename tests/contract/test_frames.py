@@ -88,11 +88,10 @@ class TestPrefill:
 
     def test_equal_prefixes_share_pages_and_sound_the_same(self, subject, one_shot):
         engine = subject.engine(memory={"page_size": 2})
-        pool = engine.pipeline.stages["talk"].pool
         for _ in range(2):
             for text, expected in zip(subject.texts, one_shot, strict=True):
                 assert subject.same(speak(engine, subject.request(text)), expected)
-        assert pool.shared_hits > 0
+        assert engine.load().pages_shared > 0
         assert_all_free(engine)
         engine.stop()
 

@@ -6,35 +6,42 @@ import itertools
 import secrets
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from rhapsode.config import Deployment
 from rhapsode.engine.job import Job
 from rhapsode.engine.pipeline import Pipeline, Source
 from rhapsode.engine.speech import Speech
+from rhapsode.engine.stage import Usage
 from rhapsode.engine.validate import check, check_length
 from rhapsode.errors import Busy, InvalidRequest, Unavailable
 from rhapsode.models.base import ModelSpec
-from rhapsode.types import SpeechRequest
+from rhapsode.types import Outcome, SpeechRequest
 
 
-@dataclass(frozen=True)
-class Load:
+@dataclass(frozen=True, kw_only=True)
+class Load(Usage):
     """How full the engine is."""
 
     slots: int
     slots_in_use: int
     queued: int
-    pages: int = 0
-    pages_in_use: int = 0
 
 
 class Engine:
     """One model, ready to speak for many listeners: `submit` a request, iterate what it returns."""
 
-    def __init__(self, spec: ModelSpec, deployment: Deployment, source: Source | None = None) -> None:
+    def __init__(
+        self,
+        spec: ModelSpec,
+        deployment: Deployment,
+        source: Source | None = None,
+        on_outcome: Callable[[Outcome], None] = lambda outcome: None,
+    ) -> None:
         self.spec = spec
+        self._on_outcome = on_outcome
         self.deployment = deployment
         self.pipeline = Pipeline(spec, source or Source(None, deployment.options), deployment)
         self._lock = threading.RLock()
@@ -105,8 +112,7 @@ class Engine:
         with self._lock:
             slots = self.deployment.limits.max_concurrency
             in_use, queued = slots - len(self._free_slots), len(self._queue)
-        pools: list[Any] = [pool for s in self.pipeline.stages.values() if (pool := getattr(s, "pool", None))]
-        return Load(slots, in_use, queued, sum(p.total for p in pools), sum(p.in_use for p in pools))
+        return Load(slots=slots, slots_in_use=in_use, queued=queued, **vars(self.pipeline.usage()))
 
     # --- inside ---
 
@@ -144,6 +150,7 @@ class Engine:
                 self._queue.remove(job)
             if job.outcome is not None:
                 self._usual_s += 0.1 * (job.outcome.total_s - self._usual_s)
+                self._on_outcome(job.outcome)
         if not queued:
             self.pipeline.forget(job)
 

@@ -16,9 +16,8 @@ from rhapsode.engine.frames import FrameStream
 from rhapsode.engine.graphs import Launcher, batch_buckets
 from rhapsode.engine.job import Job
 from rhapsode.engine.memory import TalkerMemory
-from rhapsode.engine.pages import PagePool
 from rhapsode.engine.prefill import FrameRow, Prefill
-from rhapsode.engine.stage import Drop, Text, TurnStage, Work, failure, isolate
+from rhapsode.engine.stage import Drop, Text, TurnStage, Usage, Work, failure, isolate
 from rhapsode.engine.transfer import Landing, lag_of
 from rhapsode.errors import InvalidRequest, Runaway
 from rhapsode.models.base import Prompt, Talker
@@ -52,6 +51,7 @@ class FrameStage(TurnStage):
         self._launcher = Launcher(self._step_on_device, slots, device)
         self._lag = lag_of(device)
         self._launches: deque[_Launch] = deque()
+        self._steps_total = self._frames_total = 0
         self._streams: list[FrameStream] = []
         self._rows: dict[str, FrameRow] = {}
         self._texts: dict[str, list[Text]] = {}  # appended, not yet given to the talker
@@ -63,10 +63,6 @@ class FrameStage(TurnStage):
         self._limit = np.zeros(slots + 1, np.int64)
         self._allowed = np.zeros(slots + 1, np.int64)  # by the text so far
         self._tenure = np.zeros(slots + 1, np.int64)  # counts a slot's owners: an earlier one's late result shows
-
-    @property
-    def pool(self) -> PagePool:
-        return self._memory.pool
 
     def frame_stream(self, slots: int, capacity: int) -> FrameStream:
         """A new edge for this stage's frames."""
@@ -86,6 +82,10 @@ class FrameStage(TurnStage):
 
     def jobs(self) -> list[Job]:
         return [row.job for row in self._rows.values()]
+
+    def usage(self) -> Usage:
+        pool = self._memory.pool
+        return Usage(pool.total, pool.in_use, pool.shared_hits, self._steps_total, self._frames_total)
 
     @torch.inference_mode()
     def turn(self) -> bool:
@@ -177,6 +177,8 @@ class FrameStage(TurnStage):
         current = self._running[launch.slots] & (self._tenure[launch.slots] == launch.tenures)
         slots, flags = launch.slots[current], flags[current]
         emitted = flags & EMITTED
+        self._steps_total += 1
+        self._frames_total += int(emitted.sum())
         for stream in self._streams:
             stream.written[slots] += emitted
             stream.promised[slots] -= 1 - emitted
@@ -221,7 +223,7 @@ class FrameStage(TurnStage):
             self._row_of[row.slot] = None
             self._tenure[row.slot] += 1
         self._prefill.remove(row)
-        self.pool.free(row.pages)
+        self._memory.pool.free(row.pages)
         row.pages = []
 
     def _drop(self, job: Job) -> None:

@@ -48,8 +48,8 @@ class Job:
         self._holders: set[str] = set()
         self._created_s = clock_s()
         self._admitted_s = self._first_audio_s = 0.0
-        self._samples = 0
-        self._chunks = 0
+        self._last_chunk_s = self._dry_at_s = self._longest_gap_s = 0.0
+        self._samples = self._chunks = self._underruns = 0
 
     @property
     def over(self) -> bool:
@@ -71,13 +71,23 @@ class Job:
         with self._lock:
             if self.over or samples.shape[1] == 0:
                 return
-            if not self._chunks:
-                self._first_audio_s = clock_s()
+            self._play(samples.shape[1] / self._sample_rate)
             self.life = Life.SPEAKING
             chunk = AudioChunk(samples, self._sample_rate, self._chunks)
             self._chunks += 1
             self._samples += samples.shape[1]
         self.speech.push(chunk)
+
+    def _play(self, audio_s: float) -> None:
+        """Follow the clock of a listener who plays from the first chunk on."""
+        now_s = clock_s()
+        if self._chunks:
+            self._longest_gap_s = max(self._longest_gap_s, now_s - self._last_chunk_s)
+            self._underruns += now_s > self._dry_at_s
+        else:
+            self._first_audio_s = now_s
+        self._last_chunk_s = now_s
+        self._dry_at_s = max(self._dry_at_s, now_s) + audio_s
 
     def finish(self) -> None:
         """All is said. Empty audio is an error, never a success."""
@@ -116,7 +126,9 @@ class Job:
                 queued_s=(self._admitted_s or now_s) - self._created_s,
                 first_audio_s=self._first_audio_s - self._created_s if self._chunks else None,
                 total_s=now_s - self._created_s,
-                error=error.message if error else None,
+                underruns=self._underruns,
+                longest_gap_s=self._longest_gap_s,
+                error=error,
             )
         self.speech.end(self.outcome, error)
         self._on_over(self)

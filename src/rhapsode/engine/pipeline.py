@@ -14,7 +14,7 @@ from rhapsode.engine.call_stage import CallStage
 from rhapsode.engine.generator_stage import GeneratorStage
 from rhapsode.engine.job import Job
 from rhapsode.engine.loop import Loop
-from rhapsode.engine.stage import Inbox, Stage, Text, TurnStage, Work
+from rhapsode.engine.stage import Inbox, Stage, Text, TurnStage, Usage, Work
 from rhapsode.errors import ConfigError, did_you_mean
 from rhapsode.models.base import ModelSpec, StageContext, StageSpec
 
@@ -104,6 +104,11 @@ class Pipeline:
             junction.forget(job)
         for stage in self.stages.values():
             stage.abort(job)
+
+    def usage(self) -> Usage:
+        """Of the stage that talks, where there is one."""
+        stages = [stage for stage in self.stages.values() if isinstance(stage, TurnStage)]
+        return next((usage for stage in stages if (usage := stage.usage()) != Usage()), Usage())
 
     # --- building ---
 

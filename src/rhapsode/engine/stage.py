@@ -105,6 +105,19 @@ class Outbox:
             inbox.put(Opened(job))
 
 
+@dataclass(frozen=True)
+class Usage:
+    """What a stage holds, and has done since it started."""
+
+    pages: int = 0
+    pages_in_use: int = 0
+    pages_shared: int = 0
+    """Pages that were found instead of computed."""
+    steps: int = 0
+    """Launches of the talker; frames over steps is the mean batch."""
+    frames: int = 0
+
+
 class Stage(Protocol):
     """A step of a pipeline."""
 
@@ -146,6 +159,9 @@ class TurnStage:
     def jobs(self) -> list[Job]:
         """Everything this stage holds."""
         raise NotImplementedError
+
+    def usage(self) -> Usage:
+        return Usage()
 
     @property
     def poll(self) -> bool:

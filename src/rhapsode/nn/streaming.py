@@ -47,12 +47,13 @@ def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, dilation: int = 1, 
     On a CPU the kernels behind it take long to start and go row by row; a product with the unfolded input does not.
     """
     outputs, width, kernel = weight.shape
-    if x.device.type != "cpu" or kernel == 1 or groups not in (1, outputs):
+    depthwise = groups == outputs and width == 1
+    if x.device.type != "cpu" or kernel == 1 or not (groups == 1 or depthwise):
         return F.conv1d(x, weight, bias, dilation=dilation, groups=groups)
     batch, channels, length = x.shape[0], x.shape[1], x.shape[2] - (kernel - 1) * dilation
     rows, columns, step = x.stride()
     windows = x.as_strided((batch, channels, kernel, length), (rows, columns, dilation * step, step))
-    if width == 1:
+    if depthwise:
         y = (windows * weight.transpose(1, 2)).sum(2)
     else:
         y = weight.flatten(1).expand(batch, -1, -1).bmm(windows.reshape(batch, -1, length))

@@ -113,7 +113,10 @@ def test_state_and_samples_have_the_weights_type(dtype: torch.dtype):
     assert module(torch.randn(1, 4, 3, dtype=dtype), torch.tensor([0]), state).dtype == dtype
 
 
-@pytest.mark.parametrize(("inputs", "outputs", "kernel", "dilation", "groups"), [(4, 6, 3, 2, 1), (4, 4, 7, 1, 4)])
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "kernel", "dilation", "groups"),
+    [(4, 6, 3, 2, 1), (4, 4, 7, 1, 4), (1, 4, 3, 1, 1), (4, 1, 3, 1, 1), (8, 4, 3, 1, 4), (4, 8, 3, 1, 4)],
+)
 def test_convolve_is_torchs_convolution(inputs: int, outputs: int, kernel: int, dilation: int, groups: int):
     x = torch.randn(3, 30, inputs, dtype=torch.float64).transpose(1, 2)  # not contiguous
     weight = torch.randn(outputs, inputs // groups, kernel, dtype=torch.float64)

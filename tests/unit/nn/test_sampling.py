@@ -1,0 +1,158 @@
+"""Draws: the probabilities are those of the Hugging Face processors, and a draw follows them whoever is beside it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from rhapsode.nn.philox import uniform
+from rhapsode.nn.sampling import NARROW, Gumbel, Settings, draw, kept, penalize, probabilities
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "qwen3_tts"
+INFO = json.loads((GOLDEN / "index.json").read_text())["sampling"]
+NEVER = float("-inf")
+
+
+def settings(batch: int, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> Settings:
+    return Settings(torch.full((batch,), temperature), torch.full((batch,), top_k), torch.full((batch,), top_p))
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)) * 3
+
+
+def gumbel(batch: int, width: int, seed: int = 0) -> Tensor:
+    seeds = torch.arange(batch) + 1000 * seed
+    return Gumbel([width], torch.device("cpu"))(seeds, torch.zeros(batch, dtype=torch.int64))[0]
+
+
+# --- as upstream has it ---
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[str, np.ndarray]:
+    return dict(np.load(GOLDEN / "sampling.npz"))
+
+
+@pytest.mark.parametrize("length", INFO["history_lengths"])
+@pytest.mark.parametrize("name", INFO["sets"])
+def test_processed_probabilities_are_upstreams(golden: dict[str, np.ndarray], name: str, length: int) -> None:
+    at, wish = f"{name}/{length}", INFO["sets"][name]
+    scores = torch.from_numpy(golden[f"{at}/logits"])
+    history = torch.zeros(scores.shape, dtype=torch.bool)
+    drawn = torch.from_numpy(golden[f"{at}/history"]).long()
+    history.scatter_(1, drawn, torch.ones_like(drawn, dtype=torch.bool))
+    scores = penalize(scores, history, torch.full((3,), wish["repetition_penalty"]))
+    if length < INFO["min_new_tokens"]:
+        scores[:, -1] = NEVER  # the last column is the end
+    found = probabilities(scores, settings(3, wish["temperature"], wish["top_k"], wish["top_p"]))
+    np.testing.assert_allclose(found, golden[f"{at}/probabilities"], atol=2e-6)
+
+
+@pytest.mark.parametrize("name", INFO["sets"])
+def test_the_predictors_probabilities_are_upstreams(golden: dict[str, np.ndarray], name: str) -> None:
+    wish = INFO["sets"][name]
+    found = probabilities(
+        torch.from_numpy(golden[f"{name}/predictor/logits"]),
+        settings(3, wish["temperature"], wish["top_k"], wish["top_p"]),
+    )
+    np.testing.assert_allclose(found, golden[f"{name}/predictor/probabilities"], atol=2e-6)
+
+
+# --- what is kept ---
+
+
+def test_ids_that_tie_with_the_last_one_kept_stay() -> None:
+    scores = torch.tensor([[3.0, 1.0, 2.0, 2.0, 2.0, 0.0]])
+    for narrow in (None, 2):
+        assert kept(scores, settings(1, top_k=2), narrow).tolist() == [[True, False, True, True, True, False]]
+
+
+@pytest.mark.parametrize("width", [40, 500])
+def test_the_short_way_keeps_what_the_long_way_keeps(width: int) -> None:
+    scores = random(6, width).round(decimals=1)  # with ties
+    scores[:, ::7] = NEVER
+    rows = Settings(torch.full((6,), 0.7), torch.tensor([0, 1, 2, 50, 64, 33]), torch.ones(6))
+    assert rows.narrow() == NARROW
+    assert torch.equal(kept(scores, rows, rows.narrow()) & (scores > NEVER), kept(scores, rows))
+
+
+def test_rows_that_want_more_go_the_long_way() -> None:
+    assert settings(2, top_k=65).narrow() is None
+    assert settings(2, top_k=50, top_p=0.9).narrow() is None
+    assert settings(2).narrow() == 0
+
+
+def test_a_banned_id_is_never_drawn() -> None:
+    scores = random(200, 8)
+    scores[:, [1, 5]] = NEVER
+    for wish in (settings(200), settings(200, top_k=7), settings(200, top_p=0.99)):
+        drawn = draw(scores, wish, gumbel(200, 8), wish.narrow())
+        assert not {1, 5} & set(drawn.tolist())
+
+
+def test_the_penalty_counts_once_and_pushes_down_both_signs() -> None:
+    scores = torch.tensor([[2.0, -2.0, 2.0]])
+    history = torch.tensor([[True, True, False]])
+    assert penalize(scores, history, torch.tensor([2.0])).tolist() == [[1.0, -4.0, 2.0]]
+
+
+# --- the draw ---
+
+
+def test_temperature_zero_takes_the_best_whatever_else_is_asked() -> None:
+    scores = random(50, 30)
+    for wish in (settings(50, 0.0), settings(50, 0.0, 5), settings(50, 0.0, 5, 0.5)):
+        assert torch.equal(draw(scores, wish, gumbel(50, 30), wish.narrow()), scores.argmax(-1))
+
+
+def test_among_equals_the_greedy_take_the_first() -> None:
+    scores = torch.tensor([[1.0, 2.0, 2.0, 2.0]])
+    for wish in (settings(1, 0.0), settings(1, 0.0, top_p=0.3)):
+        assert draw(scores, wish, gumbel(1, 4), wish.narrow()).tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    "wish", [{}, {"temperature": 0.6}, {"top_k": 5}, {"top_p": 0.8, "temperature": 1.4}, {"top_k": 6, "top_p": 0.9}]
+)
+def test_draws_follow_the_probabilities(wish: dict[str, float]) -> None:
+    count = 20_000
+    scores = random(1, 12, seed=3).expand(count, -1)
+    rows = settings(count, **wish)
+    drawn = torch.bincount(draw(scores, rows, gumbel(count, 12), rows.narrow()), minlength=12) / count
+    expected = probabilities(scores[:1], settings(1, **wish))[0]
+    assert (drawn - expected).abs().max() < 4 * (0.25 / count) ** 0.5
+    assert not drawn[expected == 0].any()
+
+
+def test_each_row_has_settings_of_its_own_and_no_effect_on_the_others() -> None:
+    scores = random(4, 100)
+    rows = Settings(
+        torch.tensor([0.0, 0.5, 1.0, 2.0]), torch.tensor([0, 3, 80, 0]), torch.tensor([1.0, 1.0, 0.5, 0.9])
+    )
+    together = draw(scores, rows, gumbel(4, 100))
+    for i in range(4):
+        alone = Settings(rows.temperature[i : i + 1], rows.top_k[i : i + 1], rows.top_p[i : i + 1])
+        assert draw(scores[i : i + 1], alone, gumbel(4, 100)[i : i + 1], alone.narrow()) == together[i]
+
+
+def test_noise_depends_on_seed_frame_codebook_and_id_alone() -> None:
+    seeds, steps = torch.tensor([7, 2**62 + 5, 7]), torch.tensor([0, 3, 9])
+    noise = Gumbel([20, 5, 8], torch.device("cpu"))(seeds, steps)
+    assert [part.shape for part in noise] == [(3, 20), (3, 5), (3, 8)]
+    for book, part in enumerate(noise):
+        drawn = uniform(seeds, steps, book, part.shape[1])
+        assert torch.equal(part, -(-drawn.log()).log())
+    alone = Gumbel([20, 5, 8], torch.device("cpu"))(seeds[1:2], steps[1:2])
+    assert all(torch.equal(a[0], b[1]) for a, b in zip(alone, noise, strict=True))
+
+
+def test_a_tiny_change_of_the_scores_changes_no_draw() -> None:
+    scores = random(2000, 64)
+    rows = settings(2000, 0.9, 50)
+    first = draw(scores, rows, gumbel(2000, 64), 50)
+    second = draw(scores + random(2000, 64, seed=1) * 1e-7, rows, gumbel(2000, 64), 50)
+    assert (first != second).sum() <= 1  # noise is each id's own: near-equal ids swapping ranks swaps nothing else

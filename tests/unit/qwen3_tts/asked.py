@@ -1,0 +1,131 @@
+"""What upstream was asked for in each golden case, as requests of ours; and our parts, run as the engine runs them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rhapsode.models.base import StageContext
+from rhapsode.models.qwen3_tts.encode import Encode
+from rhapsode.models.qwen3_tts.prepare import Prepare
+from rhapsode.models.qwen3_tts.prompt import QwenPrompt
+from rhapsode.models.qwen3_tts.spec import SPEC
+from rhapsode.models.qwen3_tts.talker import QwenTalker
+from rhapsode.nn.kv import PagedKV
+from rhapsode.nn.slots import Rows, SlotRow, SlotTable
+from rhapsode.types import Clip, Sampling, SpeechRequest, Voice
+from tiny.qwen3_tts import CODES, EOS, SAMPLE_RATE, reference_audio
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "qwen3_tts"
+INDEX: dict[str, Any] = json.loads((GOLDEN / "index.json").read_text("utf-8"))
+CASES: dict[str, Any] = INDEX["cases"]
+SINGLES = [name for name, case in CASES.items() if "rows" not in case]
+BATCHES = [name for name, case in CASES.items() if "rows" in case]
+COLUMNS = [*range(CODES), EOS]
+CPU = torch.device("cpu")
+GREEDY = Sampling(temperature=0.0)
+
+
+def golden(name: str) -> dict[str, np.ndarray]:
+    return dict(np.load(GOLDEN / f"{name}.npz"))
+
+
+def request(case: dict[str, Any], **wishes: Any) -> SpeechRequest:
+    """The request of a golden case; what `wishes` has comes on top."""
+    ask, options = case["ask"], {"non_streaming_mode": case["non_streaming"]}
+    voice = Voice(name=ask.get("speaker"))
+    if "ref_samples" in ask:
+        options["x_vector_only_mode"] = ask["x_vector_only_mode"]
+        clip = Clip(reference_audio(ask["ref_samples"])[None], SAMPLE_RATE)
+        voice = Voice(reference=clip, reference_text=ask["ref_text"])
+    made = {"language": ask["language"], "instructions": ask.get("instruct") or None, "options": options}
+    return SpeechRequest(case["text"], voice, **(made | wishes))
+
+
+@dataclass
+class Family:
+    """One checkpoint's stages."""
+
+    prepare: Prepare
+    encode: Encode
+    talker: QwenTalker
+
+    @classmethod
+    def open(cls, folder: Path, **config: Any) -> "Family":
+        made = json.loads((folder / "config.json").read_text()) | config
+        context = StageContext(SPEC, folder, made, "cpu", "float32", 4)
+        return cls(Prepare(context), Encode(context), QwenTalker(context))
+
+    def prompt(self, asked: SpeechRequest) -> QwenPrompt:
+        return self.encode([self.prepare(asked)])[0]
+
+
+class Stage:
+    """The frame stage's way of calling a talker, without its thread; every logits row is kept."""
+
+    def __init__(self, talker: QwenTalker, slots: int = 4, page_size: int = 16, positions: int = 256) -> None:
+        pages = -(-positions // page_size)
+        self.talker = talker
+        self.table = SlotTable(slots, pages, CPU)
+        self.kv = tuple(PagedKV(layout, slots * pages, page_size, torch.float32, CPU) for layout in talker.kv())
+        self.state = talker.state(slots)
+        self._pages = [list(range(1 + slot * pages, 1 + (slot + 1) * pages)) for slot in range(slots)]
+        self.first_logits: list[torch.Tensor] = []  # [B, vocabulary] per step
+        self.other_logits: list[torch.Tensor] = []  # [B, codes], 15 per step
+        self._first, self._others = talker.logits, talker.net.code_predictor.logits
+
+    def rows(self, *slots: int) -> Rows:
+        return Rows(torch.tensor(slots), self.table, self.kv)
+
+    def join(
+        self,
+        slots: Sequence[int],
+        prompts: Sequence[QwenPrompt],
+        sampling: Sampling = GREEDY,
+        seeds: Sequence[int] | None = None,
+        piece: int = 1000,
+    ) -> None:
+        """Prefill these prompts together, `piece` positions of each at a time."""
+        chosen = sampling.over(self.talker.defaults)
+        made = zip(slots, seeds or [0] * len(slots), strict=True)
+        self.table.join([SlotRow(slot, seed, self._pages[slot], **vars(chosen)) for slot, seed in made])
+        self.state.clear(torch.tensor(slots))
+        for start in range(0, max(prompt.length for prompt in prompts), piece):
+            going = [(s, p) for s, p in zip(slots, prompts, strict=True) if start < p.length]
+            spans = [(start, min(start + piece, p.length)) for _, p in going]
+            self.talker.prefill([p for _, p in going], spans, self.rows(*(s for s, _ in going)), self.state)
+        for slot, prompt in zip(slots, prompts, strict=True):
+            self.table.position[slot] = prompt.length
+
+    def step(self, *slots: int) -> Any:
+        talker, rows = self.talker, self.rows(*slots)
+        talker.logits = lambda hidden: self._keep(self.first_logits, self._first(hidden))  # type: ignore[method-assign]
+        predictor = talker.net.code_predictor
+        predictor.logits = lambda hidden, book: self._keep(self.other_logits, self._others(hidden, book))
+        try:
+            step = talker.step(rows, self.state)
+        finally:
+            talker.logits, predictor.logits = self._first, self._others  # type: ignore[method-assign]
+        self.table.advance(rows.slots)
+        return step
+
+    @staticmethod
+    def _keep(into: list[torch.Tensor], value: torch.Tensor) -> torch.Tensor:
+        into.append(value)
+        return value
+
+    def speak(self, slots: Sequence[int], steps: int) -> list[np.ndarray]:
+        """The frames of these slots, [n, G] each, until their end or for so many steps; ended ones keep running."""
+        frames: list[list[np.ndarray]] = [[] for _ in slots]
+        over = [False] * len(slots)
+        for _ in range(steps):
+            step = self.step(*slots)
+            for i, (frame, emitted, stopped) in enumerate(zip(*step, strict=True)):
+                if emitted and not over[i]:
+                    frames[i].append(frame.numpy())
+                over[i] |= bool(stopped)
+        return [np.array(own) for own in frames]
