@@ -64,8 +64,8 @@ class SlotTable(State):
         """So many frames further for these rows; the scratch row stays where it is."""
         self.position[slots] += frames
         self.step[slots] += frames
-        self.position[-1] = 0
-        self.step[-1] = 0
+        self.position[-1].zero_()
+        self.step[-1].zero_()
 
     def _upload(self, values: object, dtype: torch.dtype) -> Tensor:
         host = torch.tensor(values, dtype=dtype)

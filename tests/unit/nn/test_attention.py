@@ -19,7 +19,11 @@ def random(*shape: int, seed: int = 0) -> torch.Tensor:
 
 def tokens(batch: int, length: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     query = random(batch, length, HEADS, DIM, seed=seed)
-    return query, random(batch, length, KV_HEADS, DIM, seed=seed + 1), random(batch, length, KV_HEADS, DIM, seed=seed + 2)
+    return (
+        query,
+        random(batch, length, KV_HEADS, DIM, seed=seed + 1),
+        random(batch, length, KV_HEADS, DIM, seed=seed + 2),
+    )
 
 
 def one_pass(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
@@ -37,7 +41,7 @@ def paging(*pages: list[int]) -> Rows:
 
 @pytest.mark.parametrize("length", [1, 5])
 def test_grouped_heads_share_keys_as_repeated_ones_would(length: int) -> None:
-    query, key, value = tokens(3, length)
+    query = random(3, length, HEADS, DIM)
     past = random(3, 7, KV_HEADS, DIM, seed=9)
     mask = torch.arange(7) <= torch.arange(length)[:, None] + 2
     expected = scaled_dot_product_attention(
@@ -65,7 +69,9 @@ def test_ragged_chunks_are_each_what_they_are_alone() -> None:
     rows = paging([1, 2], [3, 4], [5, 6])
     earlier = tokens(1, 3, seed=20)
     Paged(rows.kv[0], Rows(torch.tensor([1]), rows.table), torch.arange(3)[None]).attend(0, *earlier)
-    where = torch.tensor([[min(s + i, max(s, s + n - 1)) for i in range(6)] for s, n in zip(starts, lengths, strict=True)])
+    where = torch.tensor(
+        [[min(s + i, max(s, s + n - 1)) for i in range(6)] for s, n in zip(starts, lengths, strict=True)]
+    )
     valid = torch.arange(6) < torch.tensor(lengths)[:, None]
     seen = Paged(rows.kv[0], rows, where, valid).attend(0, query, key, value)
     torch.testing.assert_close(seen[:1], one_pass(query[:1], key[:1], value[:1]), **CLOSE)

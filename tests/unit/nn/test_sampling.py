@@ -130,9 +130,7 @@ def test_draws_follow_the_probabilities(wish: dict[str, float]) -> None:
 
 def test_each_row_has_settings_of_its_own_and_no_effect_on_the_others() -> None:
     scores = random(4, 100)
-    rows = Settings(
-        torch.tensor([0.0, 0.5, 1.0, 2.0]), torch.tensor([0, 3, 80, 0]), torch.tensor([1.0, 1.0, 0.5, 0.9])
-    )
+    rows = Settings(torch.tensor([0.0, 0.5, 1.0, 2.0]), torch.tensor([0, 3, 80, 0]), torch.tensor([1.0, 1.0, 0.5, 0.9]))
     together = draw(scores, rows, gumbel(4, 100))
     for i in range(4):
         alone = Settings(rows.temperature[i : i + 1], rows.top_k[i : i + 1], rows.top_p[i : i + 1])

@@ -1,12 +1,16 @@
 """The talker is upstream's: every row of logits, every greedy code; alone, in ragged batches, and fed word by word."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from rhapsode.models.qwen3_tts.talker import LEAST_TOKENS
+from rhapsode.nn import attention
+from rhapsode.nn.sampling import Settings
 from rhapsode.types import Sampling
 from tiny.qwen3_tts import CODES, EOS
 from unit.qwen3_tts.asked import BATCHES, CASES, COLUMNS, SINGLES, Family, Stage, golden, request
@@ -140,6 +144,18 @@ def test_a_reference_in_context_takes_text_in_pieces_once_enough_is_there(family
     assert np.array_equal(codes, wanted["codes"])
 
 
+def test_more_text_than_there_can_be_frames_is_harmless(family: Families) -> None:
+    parts = family("custom_voice_proj")
+    prompt = parts.prompt(request(CASES["cv_auto_stream"]))
+    longer = replace(prompt, text=[*prompt.text[:-1], *[prompt.text[0]] * 9000])
+    stage = Stage(parts.talker)
+    stage.join([0, 1], [longer, parts.prompt(request(CASES["cv_en_stream"]))])
+    codes, other = stage.speak([0, 1], 12)
+    stage.talker.extend([1] * 9000, False, stage.rows(0), stage.state)
+    assert np.array_equal(codes, golden("cv_auto_stream")["codes"][:12])
+    assert np.array_equal(other, golden("cv_en_stream")["codes"][:12])
+
+
 def test_text_that_never_came_is_ended_at_once(family: Families) -> None:
     parts = family("custom_voice_proj")
     case = CASES["cv_en_stream"]
@@ -220,6 +236,34 @@ def test_a_code_that_was_drawn_is_penalised_from_then_on(family: Families) -> No
 def test_ids_that_are_no_codes_are_never_drawn(family: Families) -> None:
     (codes,) = sampled(family("custom_voice_proj"), ["cv_en_block"], [0], 24, temperature=5.0, top_k=0)
     assert codes.max() < CODES < EOS
+
+
+# --- what a graph captures ---
+
+
+def test_the_step_asks_nothing_of_its_values_where_that_would_mean_waiting(
+    family: Families, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = family("custom_voice_proj")
+    stage = Stage(parts.talker)
+    stage.join([0, 1], [parts.prompt(request(CASES["cv_en_stream"]))] * 2)
+    # As on a GPU, where both look at everything instead of looking how much there is.
+    monkeypatch.setattr(attention, "_width", lambda pages, positions, page_size: pages.shape[1])
+    monkeypatch.setattr(Settings, "narrow", lambda settings: None)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        step = parts.talker.step(stage.rows(0, 1), stage.state)
+        assert [part.shape for part in step] == [(2, 16), (2,), (2,)]
+        with pytest.raises(DataDependentOutputException):
+            step.stopped.any().item()
+
+
+def test_looking_at_everything_gives_the_same_codes(family: Families, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = family("custom_voice_proj")
+    expected = sampled(parts, ["cv_en_stream", "cv_auto_block"], [5, 6])
+    monkeypatch.setattr(attention, "_width", lambda pages, positions, page_size: pages.shape[1])
+    monkeypatch.setattr(Settings, "narrow", lambda settings: None)
+    for wide, narrow in zip(sampled(parts, ["cv_en_stream", "cv_auto_block"], [5, 6]), expected, strict=True):
+        assert np.array_equal(wide, narrow)
 
 
 # --- slots ---

@@ -24,6 +24,7 @@ class WordFeed:
         self._encode = encode
         self._end = end
         self._known = 0
+        self._used = 0
         self._pending = ""
         self._begun = False
         self._closed = False
@@ -46,11 +47,11 @@ class WordFeed:
         return [*rest, self._end] if self._begun else ()
 
     def steps(self) -> int | None:
-        return None if self._closed else max(0, self._known)
+        return None if self._closed else max(0, self._known - self._used)
 
     def use(self, tokens: int) -> None:
         """So many of the tokens are in the prompt, and no step takes them; negative: steps take others before."""
-        self._known -= tokens
+        self._used = tokens
 
     def _commit(self, chars: int) -> list[int]:
         text, self._pending = self._pending[:chars], self._pending[chars:]

@@ -93,17 +93,18 @@ class QwenTalker:
     def embed(self, content: Tensor, speakers: Tensor) -> Tensor:
         """The input of prompt positions: `content [B, T, 2 + G]` with `speakers [B, hidden]` to [B, T, hidden]."""
         x = self.net.text(content[..., TEXT]) + self.net.codec(content[..., 1:SPEAKER])
-        here = content[..., SPEAKER].clamp(min=-1) != 0  # filled-up positions are nobody's
+        here = content[..., SPEAKER] != 0
         return x + here[..., None] * speakers[:, None].to(x.dtype)
 
     def _ready(self, prompts: Sequence[QwenPrompt], slots: Tensor, state: QwenState) -> None:
         """Put what the first step needs where it looks for it."""
-        most = max(len(prompt.text) for prompt in prompts)
-        text = np.zeros((len(prompts), most), np.int32)
-        for i, prompt in enumerate(prompts):
-            text[i, : len(prompt.text)] = prompt.text
-        state.text[slots, :most] = self._upload(text)
-        state.text_count[slots] = self._upload(np.array([len(prompt.text) for prompt in prompts]))
+        texts = [prompt.text[: state.text.shape[1]] for prompt in prompts]  # no step reads further
+        counts = np.array([len(text) for text in texts])
+        padded = np.zeros((len(texts), counts.max()), np.int32)
+        for i, text in enumerate(texts):
+            padded[i, : len(text)] = text
+        state.text[slots, : counts.max()] = self._upload(padded)
+        state.text_count[slots] = self._upload(counts)
         state.previous[slots] = self.net.codec(self._upload(np.stack([prompt.last for prompt in prompts])))
         temperature, top_k, top_p = zip(*(prompt.subtalker for prompt in prompts), strict=True)
         state.temperature[slots] = self._upload(np.array(temperature, np.float32))
@@ -134,7 +135,7 @@ class QwenTalker:
         rest = self.net.code_predictor(hidden, embedded, self._others(noise[1:], rows, state))
         frame = torch.cat((first[:, None], rest), dim=1)
         following = self.net.frame(frame)
-        state.history[slots, first] = True
+        state.history[slots, first] = torch.ones_like(stopped)  # a Python value would come from the host
         state.previous[slots] = following
         return Step(frame, ~stopped, stopped)
 

@@ -1,0 +1,15 @@
+"""A cloned voice, with and without the reference's words: python examples/qwen3_clone.py CHECKPOINT REFERENCE "ITS WORDS" """
+
+import sys
+
+from rhapsode import TTS, Audio, Voice
+
+checkpoint, reference, words = sys.argv[1:4]
+clip = Audio.open(reference)
+text = "Whatever I say now is said in that voice."
+
+with TTS(checkpoint) as tts:
+    in_context = tts.speak(text, Voice(reference=clip, reference_text=words), language="English")
+    print(in_context.save("clone_in_context.wav"), in_context)
+    by_speaker = tts.speak(text, Voice(reference=clip), language="English", x_vector_only_mode=True)
+    print(by_speaker.save("clone_by_speaker.wav"), by_speaker)
