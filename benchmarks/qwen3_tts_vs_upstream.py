@@ -68,7 +68,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), Tiny())
         found = find(folder)
-        deployment = resolve(env={}, flags={"model": folder, "device": "cpu", "limits": {"max_positions": 512}})
+        deployment = resolve(env={}, flags={"model": folder, "device": "cpu", "threads": 1, "limits": {"max_positions": 512}})
         upstream = None
         if given.upstream:
             command = [given.upstream, "-c", UPSTREAM, str(ROOT / "tools" / "golden"), folder, TEXT]

@@ -40,7 +40,9 @@ class Subject:
         settings.setdefault("limits", {})
         settings["limits"] = {"max_concurrency": 4, "max_positions": self.max_positions, **settings["limits"]}
         model = self.model() if self.model else self.name
-        deployment = resolve(env={}, flags={"model": model, "device": DEVICE, "dtype": self.dtype, **settings})
+        deployment = resolve(
+            env={}, flags={"model": model, "device": DEVICE, "dtype": self.dtype, "threads": 1, **settings}
+        )
         found = find(model)
         source = Source(found.checkpoint, {**found.config, **deployment.options})
         return Engine(found.spec, deployment, source).start()

@@ -39,3 +39,9 @@ def pick_dtype(name: str, device: torch.device) -> torch.dtype:
     if name not in DTYPES:
         raise ConfigError(f"unknown dtype '{name}': {did_you_mean(name, DTYPES)}")
     return DTYPES[name]
+
+
+def use_threads(threads: int | None) -> None:
+    """How many CPU threads one operation may use; torch has one setting for the whole process."""
+    if threads is not None and threads != torch.get_num_threads():
+        torch.set_num_threads(threads)

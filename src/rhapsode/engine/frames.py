@@ -28,14 +28,18 @@ class FrameStream:
         self.promised = np.zeros(slots + 1, np.int64)  # launched, perhaps not all of them emitted
         self.written = np.zeros(slots + 1, np.int64)
         self.taken = np.zeros(slots + 1, np.int64)
+        self.freed = np.zeros(slots + 1, np.int64)  # taken, and no longer being read
         self.ended = np.zeros(slots + 1, np.bool_)
 
     def open(self, slot: int) -> None:
-        """A new request owns this slot."""
-        for counter in (self.promised, self.written, self.taken, self.ended):
+        """The producer's side: a new request owns this slot."""
+        for counter in (self.promised, self.written, self.taken, self.freed, self.ended):
             counter[slot] = 0
-        self._head[slot] = 0
-        self._tail[slot] = 0
+        self._head[slot].zero_()
+
+    def rewind(self, slots: Tensor) -> None:
+        """The consumer's side, on its own stream: what these slots will be sent starts at the beginning."""
+        self._tail.index_fill_(0, slots, 0)
 
     def put(self, slots: Tensor, frames: Tensor, emitted: Tensor) -> None:
         """Device side, part of the step: store what was emitted. A frame that was not is overwritten next time."""
@@ -54,4 +58,4 @@ class FrameStream:
 
     @property
     def has_room(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        return self.promised - self.taken < self.capacity
+        return self.promised - self.freed < self.capacity

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +23,16 @@ def batch_buckets(most: int) -> list[int]:
     return [*sizes, most]
 
 
+@dataclass
+class _Captured:
+    """A recorded launch, its buffers, and the slots that are in them."""
+
+    graph: torch.cuda.CUDAGraph
+    inputs: Tensor
+    output: Tensor
+    slots: NDArray[np.int64]
+
+
 class Launcher:
     """Runs `function(slots, *statics)`, which works in place on slot-indexed buffers and returns one tensor.
 
@@ -32,35 +44,34 @@ class Launcher:
         self._function = function
         self._scratch = scratch_slot
         self._device = device
-        self._graphs: dict[tuple[int, Statics], tuple[torch.cuda.CUDAGraph, Tensor, Tensor]] = {}
+        self._graphs: dict[tuple[int, Statics], _Captured] = {}
         self._buckets: dict[Statics, list[int]] = {}
+        self._pool: Any = None
 
     def __call__(self, slots: NDArray[np.int64], *statics: int) -> Tensor:
         bucket = next((b for b in self._buckets.get(statics, ()) if b >= len(slots)), None)
         if bucket is None:
             return self._function(self._upload(slots), *statics)
-        graph, inputs, output = self._graphs[bucket, statics]
-        inputs[len(slots) :].fill_(self._scratch)
-        inputs[: len(slots)].copy_(self._upload(slots))
-        graph.replay()
-        return output[: len(slots)]
+        captured = self._graphs[bucket, statics]
+        if not np.array_equal(captured.slots, slots):  # most launches are for the same rows as the one before
+            captured.slots = slots
+            padding = np.full(bucket - len(slots), self._scratch)
+            captured.inputs.copy_(self._upload(np.concatenate([slots, padding])))
+        captured.graph.replay()
+        return captured.output[: len(slots)]
 
     def capture(self, buckets: Iterable[int], *statics: int) -> None:
         """Record these batch sizes, largest first so that the smaller ones share its memory."""
         if self._device.type != "cuda":
             return
-        pool = torch.cuda.graph_pool_handle()
+        self._pool = self._pool or torch.cuda.graph_pool_handle()
         for bucket in sorted(buckets, reverse=True):
             inputs = torch.full((bucket,), self._scratch, dtype=torch.int64, device=self._device)
-            side = torch.cuda.Stream(self._device)
-            side.wait_stream(torch.cuda.current_stream(self._device))
-            with torch.cuda.stream(side):
-                self._function(inputs, *statics)
-            torch.cuda.current_stream(self._device).wait_stream(side)
+            self._function(inputs, *statics)  # once, so that everything lazy has happened
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=pool):
+            with torch.cuda.graph(graph, pool=self._pool):
                 output = self._function(inputs, *statics)
-            self._graphs[bucket, statics] = (graph, inputs, output)
+            self._graphs[bucket, statics] = _Captured(graph, inputs, output, np.full(bucket, -1))
             self._buckets.setdefault(statics, []).insert(0, bucket)
 
     def _upload(self, slots: NDArray[np.int64]) -> Tensor:

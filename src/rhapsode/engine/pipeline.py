@@ -127,10 +127,11 @@ class Pipeline:
 
     def _build_on_device(self, stage: StageSpec, name: str) -> Stage:
         # Only here does the engine need torch.
-        from rhapsode.engine.device import pick_device, pick_dtype
+        from rhapsode.engine.device import pick_device, pick_dtype, use_threads
         from rhapsode.engine.frame_stage import FrameStage
         from rhapsode.engine.stream_stage import StreamStage
 
+        use_threads(self._deployment.threads)
         device = pick_device(name)
         dtype = pick_dtype(self._deployment.dtype, device)
         worker = self._make(stage, str(device), str(dtype).removeprefix("torch."))

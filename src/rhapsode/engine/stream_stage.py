@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,17 +19,22 @@ from rhapsode.engine.frames import FrameStream
 from rhapsode.engine.graphs import Launcher, batch_buckets
 from rhapsode.engine.job import Job
 from rhapsode.engine.stage import Drop, Opened, TurnStage, Work, failure, isolate
-from rhapsode.engine.transfer import Landing, lag_of
+from rhapsode.engine.transfer import Landing
 from rhapsode.errors import ConfigError
 from rhapsode.models.base import Codec
 from rhapsode.nn.slots import Rows, SlotRow, SlotTable
+
+MOST_LAUNCHES = 4
+"""Decodes under way before the host waits for the oldest."""
 
 
 @dataclass(frozen=True)
 class _Launch:
     """Audio on its way to the host, and whose it is."""
 
-    jobs: list[Job]
+    slots: NDArray[np.int64]
+    jobs: list[Job | None]
+    frames: int
     audio: Landing
 
 
@@ -52,7 +58,9 @@ class StreamStage(TurnStage):
         self._stream = stream
         self._deployment = deployment
         self._device = device
-        self._lag = lag_of(device)
+        # On a GPU the codec has a stream of its own, ahead of the talker's: first audio comes first. A frame the host
+        # knows of has been written, and one is only overwritten once it has been read: the two need not wait.
+        self._cuda = torch.cuda.Stream(device, priority=-1) if device.type == "cuda" else None
         self._frame_s = codec.hop / sample_rate
         self._needs_payload = needs_payload
         self._ladder = schedule.ladder
@@ -73,11 +81,14 @@ class StreamStage(TurnStage):
 
     @property
     def poll(self) -> bool:
-        return self._held_back
+        return self._held_back or bool(self._launches)
+
+    def _on_stream(self) -> AbstractContextManager[Any]:
+        return torch.cuda.stream(self._cuda) if self._cuda else nullcontext()
 
     def start(self) -> None:
         if self._deployment.graphs:
-            with torch.inference_mode():
+            with torch.inference_mode(), self._on_stream():
                 for frames in self._ladder:
                     self._launcher.capture(batch_buckets(self._most), frames, self._codec.lookahead_frames)
 
@@ -90,6 +101,10 @@ class StreamStage(TurnStage):
 
     @torch.inference_mode()
     def turn(self) -> bool:
+        with self._on_stream():
+            return self._turn()
+
+    def _turn(self) -> bool:
         for message in self.inbox.drain():
             match message:
                 case Opened(job) if not job.over:
@@ -100,12 +115,12 @@ class StreamStage(TurnStage):
                 case Drop(job):
                     self._drop(job)
         launched = self._decode()
-        keep = self._lag if launched else 0
-        collected = len(self._launches) > keep
-        while len(self._launches) > keep:
+        collected = 0
+        while self._launches and (self._launches[0].audio.ready() or len(self._launches) > MOST_LAUNCHES):
             self._collect(self._launches.popleft())
+            collected += 1
         self._finish_ended()
-        return launched or collected
+        return launched or collected > 0
 
     # --- joining ---
 
@@ -120,7 +135,9 @@ class StreamStage(TurnStage):
             return
         if not self._live[job.slot]:
             self._table.join([SlotRow(job.slot, job.seed, (), 0.0, 0, 0.0, 0.0)])
-            self._state.clear(torch.tensor([job.slot], device=self._device))
+            slots = torch.tensor([job.slot], device=self._device)
+            self._state.clear(slots)
+            self._stream.rewind(slots.to(self._stream.device))
             self._deadlines.open(job.slot, job.request.first_chunk_frames)
             self._live[job.slot] = True
         if job.id in self._payloads:
@@ -145,15 +162,14 @@ class StreamStage(TurnStage):
             self._held_back = bool(ready.any())
             return False
         for slots, audio in isolate(choice.slots.tolist(), lambda rows: self._launch(rows, choice), self._fail_slot):
-            jobs = [job for slot in slots if (job := self._job_of[slot]) is not None]
-            self._launches.append(_Launch(jobs, Landing(audio)))
+            jobs = [self._job_of[slot] for slot in slots]
+            self._launches.append(_Launch(np.asarray(slots), jobs, choice.frames, Landing(audio)))
         return True
 
     def _launch(self, slots: Sequence[int], choice: Choice) -> Tensor:
         which: NDArray[np.int64] = np.asarray(slots)
         audio = self._launcher(which, choice.frames, choice.ahead)
         self._stream.taken[which] += choice.frames
-        self._stream.on_taken()
         self._deadlines.sent(Choice(which, choice.frames, choice.ahead), choice.frames * self._frame_s)
         self.decodes += 1
         return audio
@@ -169,14 +185,15 @@ class StreamStage(TurnStage):
 
     def _collect(self, launch: _Launch) -> None:
         audio = launch.audio.numpy()  # [B, channels, samples]
-        for job, samples in zip(launch.jobs, audio, strict=True):
-            job.deliver(samples.copy())  # a slow listener must not keep the whole batch
+        for slot, job, samples in zip(launch.slots.tolist(), launch.jobs, audio, strict=True):
+            if job is not None and self._job_of[slot] is job:
+                self._stream.freed[slot] += launch.frames
+                job.deliver(samples.copy())  # a slow listener must not keep the whole batch
+        self._stream.on_taken()
 
     def _finish_ended(self) -> None:
         stream = self._stream
-        if self._launches:
-            return
-        for slot in np.flatnonzero(self._live & stream.ended & (stream.taken == stream.written)):
+        for slot in np.flatnonzero(self._live & stream.ended & (stream.freed == stream.written)):
             job = self._job_of[slot]
             assert job is not None
             self._live[slot] = False
