@@ -1,0 +1,138 @@
+"""A voice on disk: its tensors in one safetensors file, and all else in a JSON file that is written last."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter
+from safetensors import safe_open
+from safetensors.numpy import load, save
+
+from rhapsode.types import Clip, Voice
+from rhapsode.voices.name import checked_name
+
+if sys.platform != "win32":
+    import fcntl
+
+SAMPLES, EMBEDDING = "samples", "embedding"
+
+
+@dataclass(frozen=True)
+class StoredVoice:
+    """What is known of a voice without reading its tensors."""
+
+    id: str
+    name: str
+    created_at: int
+    consent: str | None = None
+    text: str | None = None
+    sample_rate: int | None = None
+    duration_s: float | None = None
+    embedding_size: int | None = None
+
+
+_STORED = TypeAdapter(StoredVoice)
+
+
+class BrokenVoice(Exception):
+    """Files that are not a whole voice of ours."""
+
+
+def write_voice(folder: Path, voice: StoredVoice, tensors: Mapping[str, NDArray[np.float32]]) -> None:
+    """Both files or, to every reader, none of them."""
+    _write_atomically(_tensors_of(folder, voice.id), save(dict(tensors)))
+    try:
+        _write_atomically(_record_of(folder, voice.id), json.dumps(asdict(voice), indent=1).encode())
+    except OSError:
+        _tensors_of(folder, voice.id).unlink(missing_ok=True)
+        raise
+
+
+def read_record(folder: Path, voice_id: str) -> StoredVoice:
+    """What the JSON file says, if its tensors are there and are what it says; else `BrokenVoice`."""
+    try:
+        voice = _STORED.validate_json(_record_of(folder, voice_id).read_bytes(), strict=True)
+        with safe_open(_tensors_of(folder, voice_id), framework="numpy") as tensors:
+            slices = {name: tensors.get_slice(name) for name in tensors.keys()}  # noqa: SIM118
+            shapes = {name: tuple(part.get_shape()) for name, part in slices.items() if part.get_dtype() == "F32"}
+        if voice.id != voice_id or voice.name != checked_name(voice.name) or not _agree(voice, shapes):
+            raise BrokenVoice("its two files contradict each other")
+    except BrokenVoice:
+        raise
+    except Exception as error:  # whatever a foreign file provokes in the parsers
+        raise BrokenVoice(type(error).__name__) from error
+    return voice
+
+
+def read_voice(folder: Path, voice: StoredVoice) -> Voice:
+    """The voice with its tensors; else `BrokenVoice`."""
+    try:
+        # Read, not mapped: a mapped file that another replica deletes from a network share would crash the process.
+        tensors = load(_tensors_of(folder, voice.id).read_bytes())
+    except Exception as error:
+        raise BrokenVoice(type(error).__name__) from error
+    if not all(tensor.dtype == np.float32 and np.isfinite(tensor).all() for tensor in tensors.values()):
+        raise BrokenVoice("its tensors are not finite float32 numbers")
+    if not _agree(voice, {name: tensor.shape for name, tensor in tensors.items()}):
+        raise BrokenVoice("its two files contradict each other")
+    if voice.sample_rate is not None:
+        return Voice(reference=Clip(tensors[SAMPLES], voice.sample_rate), reference_text=voice.text)
+    return Voice(embedding=tuple(tensors[EMBEDDING].tolist()))
+
+
+def delete_voice(folder: Path, voice_id: str) -> bool:
+    """Whether it was there; once its JSON file is gone, the voice is."""
+    try:
+        _record_of(folder, voice_id).unlink()
+    except FileNotFoundError:
+        return False
+    with contextlib.suppress(OSError):
+        _tensors_of(folder, voice_id).unlink()
+    return True
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keeps other threads and replicas from adding to the folder meanwhile, where the system can."""
+    with (folder / ".lock").open("ab") as file:
+        if sys.platform != "win32":
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _agree(voice: StoredVoice, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    if voice.sample_rate is None:
+        return voice.embedding_size is not None and shapes == {EMBEDDING: (voice.embedding_size,)}
+    shape = shapes.get(SAMPLES, ())
+    whole = len(shapes) == 1 and len(shape) == 2 and min(shape) > 0 and voice.sample_rate > 0
+    return whole and voice.duration_s == shape[1] / voice.sample_rate
+
+
+def _record_of(folder: Path, voice_id: str) -> Path:
+    return folder / f"{voice_id}.json"
+
+
+def _tensors_of(folder: Path, voice_id: str) -> Path:
+    return folder / f"{voice_id}.safetensors"
+
+
+def _write_atomically(target: Path, data: bytes) -> None:
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
