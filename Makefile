@@ -3,13 +3,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 TEXT ?= The quick brown fox jumps over the lazy dog.
 OUTPUT ?= speech.wav
+MODEL ?=
+HOST ?= 127.0.0.1
+PORT ?= 8000
 override TEXT := $(value TEXT)
 export TEXT
 
 .DEFAULT_GOAL := help
-.PHONY: help say test lint format bench clean
+.PHONY: help serve say test lint format bench clean
 
 help:
+	@echo 'make serve               the OpenAI speech API on port $(PORT); MODEL=, HOST=, PORT='
 	@echo 'make say TEXT="Hello."   speak, into $(OUTPUT) and to the speakers'
 	@echo 'make test                lint, types, layers and all tests'
 	@echo 'make lint | format       what the code should look like'
@@ -18,12 +22,15 @@ help:
 .venv/.installed: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "Setting up .venv (once) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[hibari]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[hibari,serve]"
 	@touch $@
 
 .venv/.dev: .venv/.installed
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[hibari,dev]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[hibari,serve,dev]"
 	@touch $@
+
+serve: .venv/.installed
+	@exec $(BIN)/rhapsode serve $(MODEL) --host "$(HOST)" --port "$(PORT)"
 
 say: .venv/.installed
 	@$(BIN)/rhapsode say -o "$(OUTPUT)" -- "$$TEXT"

@@ -6,10 +6,10 @@ import os
 import reprlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from rhapsode.errors import ConfigError, did_you_mean
 
@@ -76,6 +76,72 @@ class Placement(Section):
     batch: Count | None = None
 
 
+class FetchConfig(Section):
+    """Reference audio that a request names by its URL."""
+
+    enabled: bool = True
+    max_bytes: Count = 25 * 2**20
+    connect_s: Seconds = 5.0
+    total_s: Seconds = 30.0
+    allow_hosts: tuple[str, ...] = ()
+    """Exact names or `*.suffix`; when empty, every public host is allowed."""
+    allow_private: bool = False
+    """Also reach private and loopback addresses."""
+
+
+class SocketConfig(Section):
+    """WebSockets."""
+
+    most: Count = 256
+    """Connections at once; one more is refused."""
+    config_s: Annotated[float, Field(gt=0)] = 10.0
+    """How long a client may take for its first message."""
+    idle_s: Annotated[float, Field(gt=0)] = 60.0
+    """How long a client may be silent while nothing is spoken for it."""
+
+
+class ServerConfig(Section):
+    """How the engine is reached over HTTP."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    """0 takes any free one, and says which."""
+    api_keys: tuple[SecretStr, ...] = ()
+    """When there are any, every request to `/v1` must bring one of them."""
+    cors_origins: tuple[str, ...] = ()
+    """Web pages from these origins may call; `*` is everybody."""
+    voices: Path = Path("~/.local/share/rhapsode/voices")
+    """Where uploaded voices are kept; replicas may share it."""
+    max_voices: Count = 1000
+    max_body_bytes: Count = 40 * 2**20
+    max_upload_bytes: Count = 25 * 2**20
+    max_reference_s: Annotated[float, Field(gt=0)] = 60.0
+    max_batch: Count = 32
+    max_request_s: Annotated[float, Field(gt=0)] = 300.0
+    """From submission to the last sample; who reads slowly may take longer."""
+    drain_timeout_s: Seconds = 30.0
+    """How long running streams may go on once the server has been told to stop."""
+    idle_unload_s: Seconds | None = None
+    """The model is let go of after this long without a request, and loaded again for the next one."""
+    reference_cache_bytes: Annotated[int, Field(ge=0)] = 256 * 2**20
+    log_format: Literal["text", "json"] = "text"
+    fetch: FetchConfig = FetchConfig()
+    socket: SocketConfig = SocketConfig()
+
+    @field_validator("api_keys", "cors_origins", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        """A variable holds several of them with commas between."""
+        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+    @field_validator("api_keys")
+    @classmethod
+    def _not_empty(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        if not all(key.get_secret_value().strip() for key in keys):
+            raise ValueError("an API key is empty")
+        return keys
+
+
 class Deployment(Section):
     """Which model runs where, and within what limits."""
 
@@ -83,6 +149,8 @@ class Deployment(Section):
     """A family's name or a checkpoint's folder."""
     device: str = "auto"
     dtype: str = "auto"
+    threads: Count | None = None
+    """CPU threads of one operation; by default as torch decides. Small models are fastest with 1."""
     graphs: bool = True
     """Capture launches as CUDA graphs where there is a GPU."""
     limits: Limits = Limits()
@@ -91,6 +159,7 @@ class Deployment(Section):
     stages: dict[str, Placement] = {}
     options: dict[str, Any] = {}
     """Settings of a family that needs no checkpoint."""
+    server: ServerConfig = ServerConfig()
 
 
 def resolve(
@@ -165,6 +234,8 @@ def _explain(error: ValidationError) -> str:
     problem = first["msg"].lower()
     if first["type"] in ("model_type", "dict_type"):
         problem = "input should be keys and values"
+    if "api_keys" in first["loc"]:
+        return f"'{where}': {problem}."  # a key is never shown, not even a wrong one
     got = reprlib.repr(first["input"])
     return f"'{where}': {problem}, got {got if len(got) < 100 else type(first['input']).__name__}."
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -11,9 +11,9 @@ import numpy as np
 
 from rhapsode.audio.clip import Audio
 from rhapsode.audio.tempo import Tempo
-from rhapsode.config import resolve
+from rhapsode.config import Deployment, resolve
 from rhapsode.engine import Engine, Source, Speech
-from rhapsode.models.registry import find
+from rhapsode.models.registry import Model, find
 from rhapsode.types import AudioChunk, Outcome, Sampling, SpeechRequest, Voice
 
 
@@ -81,9 +81,7 @@ class TTS:
     def __init__(self, model: str | None = None, *, config: Path | str | None = None, **settings: Any) -> None:
         flags = settings if model is None else {"model": model, **settings}
         deployment = resolve(Path(config) if config else None, flags=flags)
-        found = find(deployment.model)
-        source = Source(found.checkpoint, {**found.config, **deployment.options})
-        self.engine = Engine(found.spec, deployment, source).start()
+        self.engine = open_engine(find(deployment.model), deployment)
 
     @property
     def sample_rate(self) -> int:
@@ -110,6 +108,14 @@ class TTS:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def open_engine(
+    model: Model, deployment: Deployment, on_outcome: Callable[[Outcome], None] = lambda outcome: None
+) -> Engine:
+    """A model, loaded and running."""
+    source = Source(model.checkpoint, {**model.config, **deployment.options})
+    return Engine(model.spec, deployment, source, on_outcome).start()
 
 
 def make_request(text: str, voice: str | Voice | None = None, **wishes: Any) -> SpeechRequest:

@@ -8,9 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from rhapsode import __version__
+from rhapsode.cli.bench import bench
 from rhapsode.cli.doctor import doctor
 from rhapsode.cli.models import models
 from rhapsode.cli.say import say
+from rhapsode.cli.serve import serve
 from rhapsode.errors import InvalidRequest, RhapsodeError
 
 UsageError: Any = typer.BadParameter.__base__  # typer has carried click inside, and beside, itself
@@ -21,9 +23,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(serve)
 app.command()(say)
 app.command()(models)
 app.command()(doctor)
+app.add_typer(bench)
 
 
 def _print_version(wanted: bool) -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rhapsode.errors import InvalidRequest, OutputError
+from rhapsode.errors import EmptyAudio, InvalidRequest, OutputError
 
 if TYPE_CHECKING:
     from rhapsode.audio.clip import Audio
-    from rhapsode.tts import TTS, Stream
-    from rhapsode.types import SpeechRequest
+    from rhapsode.serve.client import RemoteStream
+    from rhapsode.tts import Stream
 
 Text = Annotated[
     str | None, typer.Argument(help="What to say; without it, standard input is read.", show_default=False)
@@ -35,6 +35,10 @@ Instructions = Annotated[str | None, typer.Option(help="How to say it, for model
 Options = Annotated[list[str] | None, typer.Option("--option", help="An option of the family: name=value.")]
 Config = Annotated[Path | None, typer.Option("-c", "--config", help="A deployment file.")]
 Live = Annotated[bool, typer.Option("--stream", help="Play, or write to standard output, while it is spoken.")]
+ServerUrl = Annotated[
+    str | None, typer.Option("--server", help="Have this server speak, instead of a model here.", show_default=False)
+]
+ApiKey = Annotated[str | None, typer.Option(envvar="RHAPSODE_API_KEY", help="The server's key.", show_default=False)]
 Play = Annotated[bool, typer.Option("--play/--no-play", help="Play the result where a player exists.")]
 
 
@@ -53,10 +57,17 @@ def say(
     config: Config = None,
     stream: Live = False,
     play: Play = True,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
 ) -> None:
     """Say something: writes speech.wav, and plays it."""
     words = read_text(text, file)
     check_output(output, format)
+    if server is not None:
+        wishes = {"model": model, "voice": voice, "speed": speed, "seed": seed, "language": language}
+        body = {**wishes, "instructions": instructions, **parse_options(option or [])}
+        say_from(server, {"input": words, **body}, api_key, output, format, play)
+        return
     from rhapsode.tts import TTS
     from rhapsode.types import SpeechRequest, Voice
 
@@ -72,12 +83,26 @@ def say(
     started_s = time.perf_counter()
     with TTS(model, config=config) as tts:
         loaded_s = time.perf_counter() - started_s
-        audio, timing = speak(tts, request, output, format, live=stream, play=play)
+        audio, timing = speak(lambda: tts.stream(request), output, format, live=stream, play=play)
+    report(audio, timing, output, f"model loaded in {loaded_s:.2f} s")
+
+
+def say_from(
+    server: str, body: dict[str, Any], api_key: str | None, output: str, format: str | None, play: bool
+) -> None:
+    """Listen to a server: heard while it comes, saved once it is whole."""
+    from rhapsode.serve.client import RemoteStream
+
+    wish = {name: value for name, value in body.items() if value is not None}
+    audio, timing = speak(lambda: RemoteStream(server, wish, api_key), output, format, live=True, play=play)
+    report(audio, timing, output, f"from {server}")
+
+
+def report(audio: Audio, timing: Timing, output: str, how: str) -> None:
     where = "standard output" if output == "-" else output
     print(
         f"{where}: {audio.duration_s:.2f} s of speech; "
-        f"first audio after {timing.first_audio_s * 1000:.0f} ms, real-time factor {timing.rtf(audio):.3f} "
-        f"(model loaded in {loaded_s:.2f} s)",
+        f"first audio after {timing.first_audio_s * 1000:.0f} ms, real-time factor {timing.rtf(audio):.3f} ({how})",
         file=sys.stderr,
     )
 
@@ -99,7 +124,7 @@ class Timing:
 
 
 def speak(
-    tts: TTS, request: SpeechRequest, output: str, format: str | None, *, live: bool, play: bool
+    listen: Callable[[], Stream | RemoteStream], output: str, format: str | None, *, live: bool, play: bool
 ) -> tuple[Audio, Timing]:
     """Speak into memory, and on the way to whoever listens live; save only what is whole."""
     import numpy as np
@@ -109,7 +134,8 @@ def speak(
 
     timing = Timing()
     with ExitStack() as stack:
-        stream: Stream = stack.enter_context(tts.stream(request))
+        stream = listen()
+        stack.enter_context(stream)
         sinks: list[Any] = []
         if output == "-":
             sinks.append(stack.enter_context(StdoutWriter(format or "wav", stream.sample_rate, stream.channels)))
@@ -124,7 +150,9 @@ def speak(
                 sink.write(chunk.samples)
             show(chunk.duration_s)
         timing.heard()
-    audio = Audio(np.concatenate(pieces, axis=1), tts.sample_rate)
+    if not pieces:
+        raise EmptyAudio("nothing was said.")
+    audio = Audio(np.concatenate(pieces, axis=1), stream.sample_rate)
     if output != "-":
         audio.save(output, format)
         if play and not live:

@@ -11,6 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rhapsode.engine.transfer import upload
+
 Statics = tuple[int, ...]
 
 
@@ -51,12 +53,12 @@ class Launcher:
     def __call__(self, slots: NDArray[np.int64], *statics: int) -> Tensor:
         bucket = next((b for b in self._buckets.get(statics, ()) if b >= len(slots)), None)
         if bucket is None:
-            return self._function(self._upload(slots), *statics)
+            return self._function(upload(slots, self._device), *statics)
         captured = self._graphs[bucket, statics]
         if not np.array_equal(captured.slots, slots):  # most launches are for the same rows as the one before
             captured.slots = slots
             padding = np.full(bucket - len(slots), self._scratch)
-            captured.inputs.copy_(self._upload(np.concatenate([slots, padding])))
+            captured.inputs.copy_(upload(np.concatenate([slots, padding]), self._device))
         captured.graph.replay()
         return captured.output[: len(slots)]
 
@@ -73,9 +75,3 @@ class Launcher:
                 output = self._function(inputs, *statics)
             self._graphs[bucket, statics] = _Captured(graph, inputs, output, np.full(bucket, -1))
             self._buckets.setdefault(statics, []).insert(0, bucket)
-
-    def _upload(self, slots: NDArray[np.int64]) -> Tensor:
-        host = torch.from_numpy(slots)
-        if self._device.type == "cuda":
-            return host.pin_memory().to(self._device, non_blocking=True)
-        return host

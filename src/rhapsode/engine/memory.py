@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rhapsode.config import Deployment
 from rhapsode.engine.pages import PagePool
+from rhapsode.engine.transfer import upload
 from rhapsode.models.base import Talker
 from rhapsode.nn.kv import PagedKV
 from rhapsode.nn.slots import Rows, SlotRow, SlotTable
@@ -37,7 +39,7 @@ class TalkerMemory:
         return min(self.positions_per_slot, self.pool.total * self.page_size)
 
     def slots(self, slots: Sequence[int]) -> Tensor:
-        return torch.tensor(slots, dtype=torch.int64, device=self.device)
+        return upload(np.asarray(slots, np.int64), self.device)
 
     def rows(self, slots: Tensor) -> Rows:
         return Rows(slots, self.table, self.kv)

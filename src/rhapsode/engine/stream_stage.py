@@ -19,7 +19,7 @@ from rhapsode.engine.frames import FrameStream
 from rhapsode.engine.graphs import Launcher, batch_buckets
 from rhapsode.engine.job import Job
 from rhapsode.engine.stage import Drop, Opened, TurnStage, Work, failure, isolate
-from rhapsode.engine.transfer import Landing
+from rhapsode.engine.transfer import Landing, upload
 from rhapsode.errors import ConfigError
 from rhapsode.models.base import Codec
 from rhapsode.nn.slots import Rows, SlotRow, SlotTable
@@ -135,13 +135,13 @@ class StreamStage(TurnStage):
             return
         if not self._live[job.slot]:
             self._table.join([SlotRow(job.slot, job.seed, (), 0.0, 0, 0.0, 0.0)])
-            slots = torch.tensor([job.slot], device=self._device)
+            slots = upload(np.array([job.slot]), self._device)
             self._state.clear(slots)
             self._stream.rewind(slots.to(self._stream.device))
             self._deadlines.open(job.slot, job.request.first_chunk_frames)
             self._live[job.slot] = True
         if job.id in self._payloads:
-            slots = torch.tensor([job.slot], device=self._device)
+            slots = upload(np.array([job.slot]), self._device)
             for _ in isolate([job], lambda _: self._prime(job, slots), self._fail):
                 pass
 

@@ -9,7 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rhapsode.nn.attention import Memory
+from rhapsode.nn.attention import FusedMemory, Memory
+from rhapsode.nn.heads import Heads
+from rhapsode.nn.kernels.linear import fused_linear
 from rhapsode.nn.kv import KVLayout
 from rhapsode.nn.norm import RMSNorm
 from rhapsode.nn.rope import Rope, RopeConfig, Turn
@@ -58,13 +60,20 @@ class Attention(nn.Module):
         self.k_norm = RMSNorm(config.head_dim, config.eps) if config.qk_norm else None
 
     def forward(self, x: Tensor, layer: int, turn: Turn | None, memory: Memory) -> Tensor:
-        heads = self.qkv(x).unflatten(-1, (-1, self.head_dim))  # [B, T, heads + 2 * kv_heads, D]
-        query, key, value = heads.split((self.heads, self.kv_heads, self.kv_heads), dim=2)
-        if self.q_norm is not None and self.k_norm is not None:
-            query, key = self.q_norm(query), self.k_norm(key)
-        if turn is not None:
-            query, key = turn(query), turn(key)
-        return self.o_proj(memory.attend(layer, query, key, value).flatten(2))
+        """For normed `x`; what it adds to the residual stream."""
+        return self.o_proj(self.look(self.qkv(x), layer, turn, memory))
+
+    def add(self, x: Tensor, norm: nn.Module, layer: int, turn: Turn | None, memory: Memory) -> Tensor:
+        """The residual stream `x`, which is given up, and what attention to its norm adds to it."""
+        seen = self.look(normed_linear(x, norm, self.qkv.weight, self.qkv.bias), layer, turn, memory)
+        return fused_linear(seen, self.o_proj.weight, self.o_proj.bias, residual=x)
+
+    def look(self, qkv: Tensor, layer: int, turn: Turn | None, memory: Memory) -> Tensor:
+        """What the heads see, [B, T, heads * head_dim]."""
+        heads = Heads(qkv, self.heads, self.kv_heads, self.head_dim, self.q_norm, self.k_norm, turn)
+        if isinstance(memory, FusedMemory):
+            return memory.attend_heads(layer, heads)
+        return memory.attend(layer, *heads.split()).flatten(2)
 
 
 class GatedMLP(nn.Module):
@@ -74,8 +83,12 @@ class GatedMLP(nn.Module):
         self.down_proj = nn.Linear(config.ffn, config.hidden, bias=config.mlp_bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        gate, up = self.gate_up(x).chunk(2, dim=-1)
-        return self.down_proj(F.silu(gate) * up)
+        return self.down_proj(fused_linear(x, self.gate_up.weight, self.gate_up.bias, gated=True))
+
+    def add(self, x: Tensor, norm: nn.Module) -> Tensor:
+        """The residual stream `x`, which is given up, and what is added to it."""
+        inner = normed_linear(x, norm, self.gate_up.weight, self.gate_up.bias, gated=True)
+        return fused_linear(inner, self.down_proj.weight, self.down_proj.bias, residual=x)
 
 
 class PlainMLP(nn.Module):
@@ -87,6 +100,18 @@ class PlainMLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.fc2(F.gelu(self.fc1(x), approximate=self.approximate))
+
+    def add(self, x: Tensor, norm: nn.Module) -> Tensor:
+        return x + self(norm(x))
+
+
+def normed_linear(
+    x: Tensor, norm: nn.Module, weight: Tensor, bias: Tensor | None = None, *, gated: bool = False
+) -> Tensor:
+    """A linear of the norm of `x`, in one go where the norm is of the usual kind."""
+    if isinstance(norm, RMSNorm):
+        return fused_linear(x, weight, bias, norm=(norm.weight, norm.eps), gated=gated)
+    return fused_linear(norm(x), weight, bias, gated=gated)
 
 
 def make_norm(config: DecoderConfig) -> nn.Module:
@@ -102,8 +127,8 @@ class DecoderLayer(nn.Module):
         self.mlp = GatedMLP(config) if config.mlp == "swiglu" else PlainMLP(config)
 
     def forward(self, x: Tensor, layer: int, turn: Turn | None, memory: Memory) -> Tensor:
-        x = x + self.self_attn(self.input_layernorm(x), layer, turn, memory)
-        return x + self.mlp(self.post_attention_layernorm(x))
+        x = self.self_attn.add(x, self.input_layernorm, layer, turn, memory)
+        return self.mlp.add(x, self.post_attention_layernorm)
 
 
 class DecoderStack(nn.Module):
@@ -121,7 +146,11 @@ class DecoderStack(nn.Module):
         return self.rope(positions, dtype) if self.rope else None
 
     def forward(self, x: Tensor, turn: Turn | None, memory: Memory) -> Tensor:
-        """`x [B, T, hidden]`, turned as `turn` says for its positions."""
+        """`x [B, T, hidden]`, which is given up, turned as `turn` says for its positions."""
+        return self.norm(self.run(x, turn, memory))
+
+    def run(self, x: Tensor, turn: Turn | None, memory: Memory) -> Tensor:
+        """The same without the last norm."""
         for i, layer in enumerate(self.layers):
             x = layer(x, i, turn, memory)
-        return self.norm(x)
+        return x

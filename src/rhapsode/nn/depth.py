@@ -5,12 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rhapsode.nn.attention import attention
+from rhapsode.nn.attention import FusedMemory
 from rhapsode.nn.decoder import DecoderConfig, DecoderStack
+from rhapsode.nn.heads import Heads
+from rhapsode.nn.kernels.attention import attention, frame_attention
 from rhapsode.nn.rope import Turn
 
 
-class FrameMemory:
+class FrameMemory(FusedMemory):
     """Keys and values of one frame's tokens, added in order.
 
     How many there are is known to the host: shapes depend on the batch alone, one token looks back without a mask, and
@@ -39,6 +41,10 @@ class FrameMemory:
             return None
         return Turn(self._turns.cos[:, self.start : self.stop], self._turns.sin[:, self.start : self.stop])
 
+    def attend_heads(self, layer: int, heads: Heads) -> Tensor:
+        seen = frame_attention(heads, self._keys[layer], self._values[layer], self.start)
+        return super().attend_heads(layer, heads) if seen is None else seen
+
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         keys, values = self._keys[layer].transpose(1, 2), self._values[layer].transpose(1, 2)  # [B, most, kv_heads, D]
         keys[:, self.start : self.stop] = key
@@ -55,14 +61,25 @@ class FrameMemory:
 class DepthStack(DecoderStack):
     """`begin` a frame, then `advance` by its tokens, one or a few at a time."""
 
+    _cos: Tensor | None
+    _sin: Tensor
+
     def __init__(self, config: DecoderConfig, most: int) -> None:
         super().__init__(config)
         self.most = most
+        # What positions mean is the same in every frame.
+        turns = self.turn(torch.arange(most, device="cpu")[None], torch.float32)
+        self.register_buffer("_cos", turns.cos if turns else None, persistent=False)
+        self.register_buffer("_sin", turns.sin if turns else None, persistent=False)
 
     def begin(self, batch: int, dtype: torch.dtype, device: torch.device) -> FrameMemory:
-        turns = self.turn(torch.arange(self.most, device=device)[None], dtype)
+        turns = None if self._cos is None else Turn(self._cos.to(dtype), self._sin.to(dtype))
         return FrameMemory(self.config, batch, self.most, turns, dtype, device)
 
     def advance(self, x: Tensor, memory: FrameMemory) -> Tensor:
-        """The normed hidden states of the next tokens `x [B, T, hidden]`."""
-        return self(x, memory.take(x.shape[1]), memory)
+        """The normed hidden states of the next tokens `x [B, T, hidden]`, which is given up."""
+        return self.norm(self.advance_unnormed(x, memory))
+
+    def advance_unnormed(self, x: Tensor, memory: FrameMemory) -> Tensor:
+        """The same for a head that norms its input itself."""
+        return self.run(x, memory.take(x.shape[1]), memory)

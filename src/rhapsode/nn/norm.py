@@ -1,16 +1,11 @@
-"""Root-mean-square normalisation; for LayerNorm use torch's."""
+"""Root-mean-square normalisation as a module; for LayerNorm use torch's."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-
-def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Over the last axis, in float32 whatever the input is, and scaled in the input's own type."""
-    wide = x.float()
-    scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
-    return (wide * scale).to(x.dtype) * weight
+from rhapsode.nn.kernels.norm import rms_norm
 
 
 class RMSNorm(nn.Module):

@@ -8,6 +8,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+BELOW_ONE = 1 - 2**-24
+"""The largest float32 below 1: what rounds up to 1 becomes this."""
+
 _MASK = 0xFFFFFFFF
 _MUL = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -33,4 +36,4 @@ def uniform(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> Tensor:
     key = ((seeds & _MASK)[:, None] + zero, ((seeds >> 32) & _MASK)[:, None] + zero)
     word = philox((index + zero, frame, zero + codebook, zero), key)[0]
     # 24 bits fit a float32 exactly; the half step keeps both ends out.
-    return ((word >> 8).to(torch.float32) + 0.5) * (1.0 / (1 << 24))
+    return (((word >> 8).to(torch.float32) + 0.5) * (1.0 / (1 << 24))).clamp_(max=BELOW_ONE)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rhapsode.nn.philox import philox
+from rhapsode.nn import kernels
+from rhapsode.nn.philox import BELOW_ONE, philox
 
 NARROW = 64
 """Up to this top-k, a partial sort finds what is kept."""
@@ -34,6 +35,37 @@ class Settings:
             return None
         most = int(self.top_k.max())
         return most if most <= NARROW else None
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What comes before the settings: a penalty on what was drawn before, and ids that may not be drawn."""
+
+    history: Tensor  # [slots, V] bool: drawn before
+    slots: Tensor  # [B], the rows' places in it
+    penalty: Tensor  # [B]
+    banned: Tensor  # [V] bool: never to be drawn
+    late: Tensor  # [V] bool: not before `least_steps`
+    steps: Tensor  # [B]
+    least_steps: int
+
+    def apply(self, scores: Tensor) -> Tensor:
+        scores = penalize(scores, self.history[self.slots], self.penalty)
+        early = (self.steps < self.least_steps)[:, None]
+        return scores.masked_fill(self.banned | (self.late & early), _NEVER)
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Noise that is still to be made, by the kernel that draws: what it is a function of, beside the ids."""
+
+    seeds: Tensor  # [B]
+    steps: Tensor  # [B]
+    book: int
+
+
+Noise = Tensor | Counters
+"""Standard Gumbel noise, `[B, V]`."""
 
 
 def penalize(scores: Tensor, history: Tensor, penalty: Tensor) -> Tensor:
@@ -59,8 +91,17 @@ def probabilities(scores: Tensor, settings: Settings) -> Tensor:
     return scaled.masked_fill(~kept(scores, settings), _NEVER).softmax(-1)
 
 
-def draw(scores: Tensor, settings: Settings, noise: Tensor, narrow: int | None = None) -> Tensor:
-    """One id per row, [B]; `noise [B, V]` is standard Gumbel."""
+def draw(
+    scores: Tensor, settings: Settings, noise: Noise, narrow: int | None = None, rules: Rules | None = None
+) -> Tensor:
+    """One id per row, [B]."""
+    if isinstance(noise, Counters):
+        from rhapsode.nn.kernels.gpu import sampling
+
+        return sampling.draw(scores, settings, noise, rules)
+    scores = scores.float()
+    if rules is not None:
+        scores = rules.apply(scores)
     # max(s / t + g) is where max(s + t * g) is, and temperature 0 needs no case of its own.
     raced = scores + noise * settings.temperature[:, None]
     return raced.masked_fill(~kept(scores, settings, narrow), _NEVER).argmax(-1)
@@ -74,14 +115,16 @@ class Gumbel:
         self._index = torch.cat([torch.arange(size) for size in sizes]).to(device)
         self._book = torch.cat([torch.full((size,), book) for book, size in enumerate(sizes)]).to(device)
 
-    def __call__(self, seeds: Tensor, steps: Tensor) -> tuple[Tensor, ...]:
+    def __call__(self, seeds: Tensor, steps: Tensor) -> tuple[Noise, ...]:
         """For each codebook `[B, size]`, a function of (seed, frame, codebook, id) alone."""
+        if kernels.on(seeds):
+            return tuple(Counters(seeds, steps, book) for book in range(len(self._sizes)))
         low = 0xFFFFFFFF
         key = ((seeds & low)[:, None], ((seeds >> 32) & low)[:, None])
         counter = (self._index, (steps & low)[:, None], self._book, torch.zeros_like(self._index))
         word = philox(counter, key)[0]  # [B, all sizes]
         uniform = ((word >> 8).to(torch.float32) + 0.5) * (1.0 / (1 << 24))  # as `philox.uniform` has it
-        return (-(-uniform.log()).log()).split(self._sizes, dim=1)
+        return (-(-uniform.clamp_(max=BELOW_ONE).log()).log()).split(self._sizes, dim=1)
 
 
 def _divisor(settings: Settings) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import torch
@@ -20,10 +21,13 @@ class Streaming(nn.Module):
 
 
 class TailState(State):
-    """The last inputs of a convolution. They start as zeros: the padding of a causal one-pass."""
+    """The last inputs of a convolution. They start as zeros: the padding of a causal one-pass.
+
+    Channels are last, as kernels read and write them.
+    """
 
     def __init__(self, slots: int, like: Tensor, channels: int, length: int) -> None:
-        self.tail = buffer(slots, channels, length, dtype=like.dtype, device=like.device)
+        self.tail = buffer(slots, length, channels, dtype=like.dtype, device=like.device)
 
 
 class PartsState(State):
@@ -33,11 +37,29 @@ class PartsState(State):
         self.parts = parts
 
 
+def join_tails(states: Sequence[State]) -> Tensor:
+    """Put all tails of these states into one buffer `[slots + 1, all of them]`, in order; they become views of it."""
+    tails = list(_tails(states))
+    sizes = [state.tail[0].numel() for state in tails]
+    joined = torch.cat([state.tail.flatten(1) for state in tails], dim=1)
+    for state, part in zip(tails, joined.split(sizes, dim=1), strict=True):
+        state.tail = part.unflatten(1, state.tail.shape[1:])
+    return joined
+
+
+def _tails(states: Sequence[State]) -> Iterator[TailState]:
+    for state in states:
+        if isinstance(state, TailState):
+            yield state
+        elif isinstance(state, PartsState):
+            yield from _tails(state.parts)
+
+
 def extend(x: Tensor, slots: Tensor, state: TailState) -> Tensor:
     """What these slots kept, followed by `x`; keep the end of it for the next time. [B, C, T] -> [B, C, tail + T]"""
-    length = state.tail.shape[-1]
-    joined = torch.cat([state.tail.index_select(0, slots), x], dim=-1)
-    state.tail.index_copy_(0, slots, joined[..., -length:])
+    length = state.tail.shape[1]
+    joined = torch.cat([state.tail.index_select(0, slots).transpose(1, 2), x], dim=-1)
+    state.tail.index_copy_(0, slots, joined[..., -length:].transpose(1, 2))
     return joined
 
 

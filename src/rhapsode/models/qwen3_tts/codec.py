@@ -7,33 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rhapsode.checkpoints.folder import read_config, section
-from rhapsode.checkpoints.load import load
-from rhapsode.checkpoints.random import randomize
-from rhapsode.errors import CheckpointError, GenerationFailed, InvalidRequest
+from rhapsode.errors import GenerationFailed, InvalidRequest
 from rhapsode.models.base import StageContext
-from rhapsode.models.qwen3_tts.decoder import CodecDecoder, CodecDecoderConfig, DecoderState
-from rhapsode.nn.derived import derive
+from rhapsode.models.qwen3_tts.decoder import DecoderState
+from rhapsode.models.qwen3_tts.parts import decoder
 from rhapsode.nn.slots import Rows
 
 _PIECE = 64  # frames of a reference run at a time: bounds the memory of a long one
-
-
-def load_decoder(context: StageContext) -> CodecDecoder:
-    """The decoder in the checkpoint's `speech_tokenizer` folder."""
-    if context.checkpoint is None:
-        raise CheckpointError(f"{context.spec.name} needs a checkpoint: give its folder or its Hugging Face id.")
-    folder, dtype = context.checkpoint / "speech_tokenizer", getattr(torch, context.dtype)
-    config = section(read_config(folder), "decoder_config", "speech_tokenizer/config.json")
-    with torch.device("meta"):
-        decoder = CodecDecoder(CodecDecoderConfig.from_dict(config))
-    if context.config.get("random_weights"):
-        randomize(decoder, device=context.device, dtype=dtype)
-    else:
-        only_for_training = ("quantizer.*.input_proj.*",)
-        load(decoder, folder, prefix="decoder.", device=context.device, dtype=dtype, ignore=only_for_training)
-    derive(decoder)
-    return decoder.eval()
 
 
 class QwenCodec:
@@ -43,7 +23,7 @@ class QwenCodec:
     lookahead_frames = 0
 
     def __init__(self, context: StageContext) -> None:
-        self._decoder = load_decoder(context)
+        self._decoder = decoder(context)
         self._config = self._decoder.config
         self.hop = self._config.hop
 
@@ -75,8 +55,7 @@ class QwenCodec:
         # wait: there the talker's word has to do, and the lookup's own bounds check.
         if frames.device.type == "cpu" and self._outside(frames):
             raise GenerationFailed(f"A frame holds a code that is not from 0 to {self._config.codebook_size - 1}.")
-        audio = self._decoder(frames, rows.slots, state).clamp(-1, 1)
-        return audio.to(torch.promote_types(audio.dtype, torch.float32))  # [B, 1, n * hop]
+        return self._decoder(frames, rows.slots, state)  # [B, 1, n * hop]
 
     def _outside(self, codes: Tensor) -> bool:
         lowest, highest = codes.aminmax()

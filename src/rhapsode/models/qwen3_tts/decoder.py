@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rhapsode.checkpoints.folder import parse
+from rhapsode.nn import kernels
 from rhapsode.nn.decoder import DecoderConfig
 from rhapsode.nn.derived import Derived
 from rhapsode.nn.norm import RMSNorm
@@ -19,8 +20,11 @@ from rhapsode.nn.quantizer import Codebook, rvq_decode, stack
 from rhapsode.nn.rope import RopeConfig
 from rhapsode.nn.snake import SnakeBeta
 from rhapsode.nn.state import State
-from rhapsode.nn.streaming import CausalConv1d, CausalConvTranspose1d, Chain, PartsState, Streaming
+from rhapsode.nn.streaming import CausalConv1d, CausalConvTranspose1d, Chain, PartsState, Streaming, join_tails
 from rhapsode.nn.windowed import WindowedTransformer, WindowState
+
+if TYPE_CHECKING:
+    from rhapsode.models.qwen3_tts.fused import FusedDecoder
 
 _KERNEL = 7
 _DILATIONS = (1, 3, 9)
@@ -88,11 +92,18 @@ class CodecDecoderConfig:
 
 
 class DecoderState(State):
+    """What all convolutions keep is one buffer, which kernels read and write at once; modules see their part of it."""
+
     def __init__(self, decoder: CodecDecoder, slots: int) -> None:
         self.pre_conv = decoder.pre_conv.state(slots)
         self.transformer = decoder.pre_transformer.state(slots)
         self.upsample = decoder.upsample.state(slots)
         self.decoder = decoder.decoder.state(slots)
+        self.tails = join_tails([self.pre_conv, self.upsample, self.decoder])  # [slots + 1, all tails]
+
+    def tensors(self) -> Iterator[Tensor]:
+        yield self.tails
+        yield from self.transformer.tensors()
 
 
 class _Book(nn.Module):
@@ -194,11 +205,15 @@ class UpsampleBlock(Streaming):
 
 
 class CodecDecoder(nn.Module):
-    """Codes to latents at the frame rate, latents to samples. Without slots it is one pass over the whole."""
+    """Codes to latents at the frame rate, latents to samples. Without slots it is one pass over the whole.
+
+    With slots it runs on kernels where it was told to `fuse`; the modules are the reference.
+    """
 
     def __init__(self, config: CodecDecoderConfig) -> None:
         super().__init__()
         self.config = config
+        self._fused: FusedDecoder | None = None
         latent, dims = config.latent_dim, [config.decoder_dim >> i for i in range(len(config.upsample_rates) + 1)]
         self.quantizer = SplitQuantizer(config)
         self.pre_conv = CausalConv1d(config.codebook_dim, latent, 3)
@@ -214,19 +229,34 @@ class CodecDecoder(nn.Module):
             CausalConv1d(latent, dims[0], _KERNEL), *blocks, SnakeBeta(dims[-1]), CausalConv1d(dims[-1], 1, _KERNEL)
         )
 
+    def fuse(self) -> None:
+        """Let kernels serve slots, where there are kernels for it and they are on. Call after `derive`: it copies."""
+        weight = self.pre_conv.conv.weight
+        if not kernels.on(weight) or weight.dtype == torch.float64:
+            return
+        from rhapsode.models.qwen3_tts.fused import FusedDecoder
+        from rhapsode.nn.kernels.gpu.transformer import suits
+
+        self._fused = FusedDecoder(self) if suits(self.pre_transformer) else None
+
     def state(self, slots: int) -> DecoderState:
         return DecoderState(self, slots)
 
     def latents(self, codes: Tensor, slots: Tensor | None = None, state: DecoderState | None = None) -> Tensor:
         """`codes [B, n, G]` to `[B, n, latent]`."""
+        if self._fused is not None and slots is not None and state is not None and kernels.on(state.tails):
+            return self._fused.latents(codes, slots, state)
         x = self.quantizer(codes).transpose(1, 2)
         x = self.pre_conv(x, slots, state and state.pre_conv).transpose(1, 2)
         return self.pre_transformer(x, slots, state and state.transformer)
 
     def waveform(self, latents: Tensor, slots: Tensor | None = None, state: DecoderState | None = None) -> Tensor:
-        """`latents [B, n, latent]` to `[B, 1, n * hop]`, not yet limited to [-1, 1]."""
+        """`latents [B, n, latent]` to `[B, 1, n * hop]` within [-1, 1], in float32 or better."""
+        if self._fused is not None and slots is not None and state is not None and kernels.on(state.tails):
+            return self._fused.waveform(latents, slots, state)
         x = self.upsample(latents.transpose(1, 2), slots, state and state.upsample)
-        return self.decoder(x, slots, state and state.decoder)
+        audio = self.decoder(x, slots, state and state.decoder).clamp(-1, 1)
+        return audio.to(torch.promote_types(audio.dtype, torch.float32))
 
     def forward(self, codes: Tensor, slots: Tensor | None = None, state: DecoderState | None = None) -> Tensor:
         return self.waveform(self.latents(codes, slots, state), slots, state)

@@ -10,6 +10,7 @@ from rhapsode.models.qwen3_tts.config import QwenConfig
 from rhapsode.models.qwen3_tts.predictor import Predictor, layers
 from rhapsode.nn.decoder import DecoderStack
 from rhapsode.nn.derived import Derived
+from rhapsode.nn.kernels.embedding import frame_sum
 
 _ROWS = 8192  # of the text table projected at a time
 
@@ -62,8 +63,7 @@ class TalkerNet(Derived):
 
     def frame(self, codes: Tensor) -> Tensor:
         """The same for whole frames, `codes [B, G]`."""
-        first = F.embedding(codes[:, 0], self.model.codec_embedding.weight)
-        return first + self.code_predictor.embed(codes[:, 1:]).sum(1)
+        return frame_sum(codes, self.model.codec_embedding.weight, self.code_predictor.model.codec_embedding.weight)
 
 
 def _lookup(ids: Tensor, table: Tensor) -> Tensor:

@@ -9,8 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rhapsode.models.qwen3_tts.config import LayersConfig
-from rhapsode.nn.decoder import DecoderConfig
+from rhapsode.nn.decoder import DecoderConfig, normed_linear
 from rhapsode.nn.depth import DepthStack
+from rhapsode.nn.derived import Derived
+from rhapsode.nn.kernels.linear import fused_linear
 from rhapsode.nn.rope import RopeConfig
 
 
@@ -45,8 +47,10 @@ class PredictorStack(DepthStack):
         self.codec_embedding = Tables(books, config.vocab_size, width)
 
 
-class Predictor(nn.Module):
+class Predictor(Derived):
     """Its embeddings are as wide as the talker; its layers may be narrower."""
+
+    inputs: Tensor  # [books, codes, predictor width], once it is derived: the embeddings, as its layers take them
 
     def __init__(self, config: LayersConfig, books: int, width: int) -> None:
         super().__init__()
@@ -55,21 +59,30 @@ class Predictor(nn.Module):
         self.lm_head = Tables(books, config.vocab_size, config.hidden_size)
         narrower = config.hidden_size != width
         self.small_to_mtp_projection = nn.Linear(width, config.hidden_size) if narrower else nn.Identity()
+        self.register_buffer("inputs", None, persistent=False)
+
+    def derive(self) -> None:
+        """Project every embedding once: a code is looked up where it would be multiplied."""
+        self.inputs = self.small_to_mtp_projection(self.model.codec_embedding.weight.detach())
 
     def forward(self, hidden: Tensor, first: Tensor, choose: Callable[[int, Tensor], Tensor]) -> Tensor:
         """`hidden` and the first code's embedding, both [B, width], to codes [B, books]; `choose` draws from logits."""
         memory = self.model.begin(hidden.shape[0], hidden.dtype, hidden.device)
-        x = torch.stack((hidden, first), dim=1)
+        x = self.project(torch.stack((hidden, first), dim=1))
         codes: list[Tensor] = []
         for book in range(self.books):
-            state = self.model.advance(self.small_to_mtp_projection(x), memory)[:, -1]
+            state = self.model.advance_unnormed(x, memory)[:, -1]
             codes.append(choose(book, self.logits(state, book)))
-            x = F.embedding(codes[-1], self.model.codec_embedding.weight[book])[:, None]
+            x = F.embedding(codes[-1], self.inputs[book])[:, None]
         return torch.stack(codes, dim=1)
 
-    def logits(self, hidden: Tensor, book: int) -> Tensor:
-        """`hidden [B, predictor width]` to [B, codes]."""
-        return F.linear(hidden, self.lm_head.weight[book]).float()
+    def project(self, x: Tensor) -> Tensor:
+        linear = self.small_to_mtp_projection
+        return fused_linear(x, linear.weight, linear.bias) if isinstance(linear, nn.Linear) else x
+
+    def logits(self, state: Tensor, book: int) -> Tensor:
+        """`state [B, predictor width]`, as the last layer left it, to [B, codes]."""
+        return normed_linear(state, self.model.norm, self.lm_head.weight[book])
 
     def embed(self, codes: Tensor) -> Tensor:
         """The embeddings of `codes [..., books]`, [..., books, width]."""

@@ -14,8 +14,9 @@ from rhapsode.models.qwen3_tts import parts
 from rhapsode.models.qwen3_tts.config import SUPPRESSED, QwenConfig, read
 from rhapsode.models.qwen3_tts.prompt import SPEAKER, TEXT, QwenPrompt
 from rhapsode.nn.attention import Paged
+from rhapsode.nn.kernels.linear import fused_linear
 from rhapsode.nn.kv import KVLayout
-from rhapsode.nn.sampling import Gumbel, Settings, draw, penalize
+from rhapsode.nn.sampling import Gumbel, Noise, Rules, Settings, draw
 from rhapsode.nn.slots import Rows
 from rhapsode.nn.state import State, buffer
 from rhapsode.types import Sampling
@@ -153,17 +154,23 @@ class QwenTalker:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Of the first code, [B, vocabulary]."""
-        return self.net.codec_head(hidden).float()
+        return fused_linear(hidden, self.net.codec_head.weight)
 
-    def _first(self, logits: Tensor, noise: Tensor, rows: Rows, state: QwenState) -> Tensor:
+    def _first(self, logits: Tensor, noise: Noise, rows: Rows, state: QwenState) -> Tensor:
         table, slots = rows.table, rows.slots
-        scores = penalize(logits, state.history[slots], table.repetition_penalty[slots])
-        early = (rows.steps < LEAST_TOKENS)[:, None]
-        scores = scores.masked_fill(self._suppressed | (self._is_eos & early), float("-inf"))
+        rules = Rules(
+            state.history,
+            slots,
+            table.repetition_penalty[slots],
+            banned=self._suppressed,
+            late=self._is_eos,
+            steps=rows.steps,
+            least_steps=LEAST_TOKENS,
+        )
         settings = Settings(table.temperature[slots], table.top_k[slots], table.top_p[slots])
-        return draw(scores, settings, noise, settings.narrow())
+        return draw(logits, settings, noise, settings.narrow(), rules)
 
-    def _others(self, noise: tuple[Tensor, ...], rows: Rows, state: QwenState) -> Callable[[int, Tensor], Tensor]:
+    def _others(self, noise: tuple[Noise, ...], rows: Rows, state: QwenState) -> Callable[[int, Tensor], Tensor]:
         slots = rows.slots
         # A request that is to be greedy is greedy throughout.
         temperature = state.temperature[slots] * (rows.table.temperature[slots] > 0)

@@ -1,0 +1,354 @@
+"""Every kernel of `nn/kernels` against its plain PyTorch reference, on this machine's GPU, at Qwen3-TTS-1.7B's shapes.
+
+    python benchmarks/kernels.py                    errors, and times by number of rows
+    python benchmarks/kernels.py --sweep            other ways to cut the linears up
+    python benchmarks/kernels.py --model FOLDER     the whole frame of a config folder, random weights
+
+Times are microseconds of one call inside a CUDA graph of many, each on weights of its own so that no cache holds them;
+the floor is the bytes a call has to read over 4.1 TB/s. `overlap` is programmatic dependent launch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rhapsode.nn import kernels
+from rhapsode.nn.attention import Paged
+from rhapsode.nn.decoder import DecoderConfig
+from rhapsode.nn.depth import FrameMemory
+from rhapsode.nn.heads import Heads
+from rhapsode.nn.kernels.embedding import frame_sum
+from rhapsode.nn.kernels.gpu import linear as gpu_linear
+from rhapsode.nn.kernels.gpu.launch import overlap
+from rhapsode.nn.kernels.linear import fused_linear
+from rhapsode.nn.kernels.norm import rms_norm
+from rhapsode.nn.kv import KVLayout, PagedKV
+from rhapsode.nn.norm import RMSNorm
+from rhapsode.nn.rope import Rope, RopeConfig
+from rhapsode.nn.sampling import Gumbel, Rules, Settings, draw
+from rhapsode.nn.slots import Rows, SlotTable
+
+GPU = torch.device("cuda")
+BANDWIDTH = 4.1e12
+ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+CONTEXT = 200
+COLD = 160 << 20  # bytes of weights in a graph: past what L2 holds
+LINEARS = {  # outputs, inputs, what is fused in
+    "talker qkv": (4096, 2048, {"norm"}),
+    "talker o": (2048, 2048, {"residual"}),
+    "talker gate_up": (12288, 2048, {"norm", "gated"}),
+    "talker down": (2048, 6144, {"residual"}),
+    "talker head": (3072, 2048, set()),
+    "predictor qkv": (4096, 1024, {"norm"}),
+    "predictor o": (1024, 2048, {"residual"}),
+    "predictor gate_up": (6144, 1024, {"norm", "gated"}),
+    "predictor down": (1024, 3072, {"residual"}),
+    "predictor head": (2048, 1024, {"norm"}),
+}
+Call = Callable[[int], Any]
+
+
+def random(*shape: int, dtype: torch.dtype = torch.bfloat16, scale: float = 1.0) -> Tensor:
+    return torch.randn(*shape, device=GPU, dtype=dtype) * scale
+
+
+class Linear:
+    """One of the linears, with several sets of weights."""
+
+    def __init__(self, name: str, dtype: torch.dtype = torch.bfloat16, copies: int | None = None) -> None:
+        self.n, self.k, self.fused = LINEARS[name]
+        self.bytes = self.n * self.k * dtype.itemsize
+        self.copies = copies or max(4, min(24, COLD // self.bytes))
+        self.weights = [random(self.n, self.k, dtype=dtype, scale=self.k**-0.5) for _ in range(self.copies)]
+        self.gain = random(self.k, dtype=dtype)
+        self.width = self.n // 2 if "gated" in self.fused else self.n
+        self.dtype = dtype
+
+    def call(self, rows: int, run: Callable[..., Tensor] = fused_linear, **extra: object) -> Call:
+        x = random(rows, self.k, dtype=self.dtype)
+        residual = random(rows, self.width, dtype=self.dtype) if "residual" in self.fused else None
+        norm = (self.gain, 1e-6) if "norm" in self.fused else None
+        gated = "gated" in self.fused
+        return lambda i: run(x, self.weights[i], norm=norm, gated=gated, residual=residual, **extra)
+
+
+def attention_calls(rows: int, dtype: torch.dtype, layers: int) -> tuple[Call, Callable[[], Tensor]]:
+    """The talker's attention at `CONTEXT` positions, one call a layer; and what it stored."""
+    pages = -(-(CONTEXT + 16) // 16)
+    table = SlotTable(rows, pages, GPU)
+    table.pages[:rows] = torch.arange(1, rows * pages + 1, device=GPU).view(rows, pages)
+    kv = PagedKV(KVLayout(layers, 8, 128), rows * pages, 16, dtype, GPU)
+    kv.keys.normal_()
+    kv.values.normal_()
+    positions = torch.full((rows, 1), CONTEXT, device=GPU)
+    batch = Rows(torch.arange(rows, device=GPU), table, (kv,))
+    norm = RMSNorm(128).to(GPU, dtype)
+    turn = Rope(RopeConfig(128, 1e6)).to(GPU)(positions, dtype)
+    heads = Heads(random(rows, 1, 4096, dtype=dtype), 16, 8, 128, norm, norm, turn)
+    memory = Paged(kv, batch, positions)
+    return lambda i: memory.attend_heads(i, heads), lambda: kv.keys.clone()
+
+
+def frame_calls(rows: int, dtype: torch.dtype) -> Call:
+    """The predictor's attention at the last but one of its positions, one call a layer."""
+    config = DecoderConfig(1024, 3072, 5, 16, 8, 128, RopeConfig(128, 1e6), qk_norm=True)
+    turns = Rope(RopeConfig(128, 1e6)).to(GPU)(torch.arange(16, device=GPU)[None], dtype)
+    memory = FrameMemory(config, rows, 16, turns, dtype, GPU)
+    memory._keys.normal_()
+    memory._values.normal_()
+    memory.take(14)
+    turn = memory.take(1)
+    norm = RMSNorm(128).to(GPU, dtype)
+    heads = Heads(random(rows, 1, 4096, dtype=dtype), 16, 8, 128, norm, norm, turn)
+    return lambda i: memory.attend_heads(i, heads)
+
+
+def draw_call(rows: int, vocab: int, ruled: bool, top_p: float = 1.0) -> Call:
+    logits = random(rows, vocab, scale=3.0)
+    ids = torch.arange(vocab, device=GPU)
+    slots = torch.arange(rows, device=GPU)
+    steps = torch.full((rows,), 7, device=GPU)
+    rules = Rules(
+        random(rows, vocab) > 1, slots, torch.full((rows,), 1.05, device=GPU), ids >= 2048, ids == 2150, steps, 2
+    )
+    heat = torch.full((rows,), 0.9, device=GPU)
+    settings = Settings(heat, torch.full((rows,), 50, device=GPU), torch.full((rows,), top_p, device=GPU))
+    gumbel = Gumbel([vocab], GPU)
+    return lambda i: draw(logits, settings, gumbel(slots + 99, steps)[0], None, rules if ruled else None)
+
+
+def embedding_call(rows: int) -> Call:
+    codes = torch.randint(0, 2048, (rows, 16), device=GPU)
+    first, others = random(3072, 2048), random(15, 2048, 2048)
+    return lambda i: frame_sum(codes, first, others)
+
+
+# --- errors ---
+
+
+def check() -> None:
+    print("errors: greatest difference over the reference's greatest value")
+    for dtype in (torch.bfloat16, torch.float32):
+        found = []
+        for name in LINEARS:
+            linear = Linear(name, dtype, copies=1)
+            worst = 0.0
+            for rows in (1, 3, 16, 40):
+                call = linear.call(rows)
+                worst = max(worst, difference(call))
+            found.append(f"{name} {worst:.1e}")
+        for rows in (1, 40):
+            call, stored = attention_calls(rows, dtype, 1)
+            with kernels.use("off"):
+                call(0)
+                wanted = stored()
+            error = difference(call)
+            keys = (stored() - wanted).abs().max() / wanted.abs().max()
+            found.append(f"paged[{rows}] {error:.1e} keys {float(keys):.1e}")
+            found.append(f"frame[{rows}] {difference(frame_calls(rows, dtype)):.1e}")
+        print(f"  {str(dtype)[6:]}: " + ", ".join(found), flush=True)
+    for what, call in (
+        ("first code", draw_call(256, 3072, True)),
+        ("other code", draw_call(256, 2048, False)),
+        ("top-p 0.9", draw_call(256, 2048, False, 0.9)),
+    ):
+        with kernels.use("off"):
+            wanted = call(0)
+        print(f"  draws that differ, {what}: {int((call(0) != wanted).sum())} of 256")
+    print(f"  embedding sum {difference(embedding_call(5)):.1e}")
+
+
+def difference(call: Call) -> float:
+    torch.manual_seed(1)
+    with kernels.use("off"):
+        wanted = call(0).clone().float()
+    state = call(0).float()
+    return float((state - wanted).abs().max() / wanted.abs().max())
+
+
+# --- times ---
+
+
+def graph_us(call: Call, count: int, replays: int = 10) -> float:
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        call(0)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for i in range(count):
+            call(i)
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    best = float("inf")
+    for _ in range(3):
+        begin.record()
+        for _ in range(replays):
+            graph.replay()
+        end.record()
+        end.synchronize()
+        best = min(best, begin.elapsed_time(end))
+    return best * 1e3 / replays / count
+
+
+def versus(make: Callable[[int], Call], count: int, rows: Sequence[int] = ROWS) -> str:
+    cells = []
+    for m in rows:
+        fused = graph_us(make(m), count)
+        with kernels.use("off"):
+            plain = graph_us(make(m), count)
+        with overlap(True):
+            early = graph_us(make(m), count) if m <= 16 else float("nan")
+        cells.append(f"{fused:.1f}/{early:.1f}/{plain:.1f}")
+    return " ".join(f"{cell:>15s}" for cell in cells)
+
+
+def times() -> None:
+    print("\ntimes in us: kernel / kernel with overlap / plain PyTorch, by rows")
+    print(f"  {'':18s} {'floor':>5s} " + " ".join(f"{m:>15d}" for m in ROWS))
+    for name in LINEARS:
+        linear = Linear(name)
+        print(f"  {name:18s} {linear.bytes / BANDWIDTH * 1e6:5.2f} {versus(linear.call, linear.copies)}", flush=True)
+    gain = random(2048)
+    position = 2 * 8 * 128 * 2
+    calls: dict[str, tuple[Callable[[int], Call], int, int]] = {
+        "rms norm 2048": (lambda m: _norm_call(random(m, 2048), gain), 8, 2 * 2 * 2048),
+        f"paged, {CONTEXT} pos.": (lambda m: attention_calls(m, torch.bfloat16, 4)[0], 4, CONTEXT * position),
+        "frame, 15 pos.": (lambda m: frame_calls(m, torch.bfloat16), 5, 15 * position),
+        "draw 3072, rules": (lambda m: draw_call(m, 3072, True), 8, 3 * 3072),
+        "draw 2048": (lambda m: draw_call(m, 2048, False), 8, 2 * 2048),
+        "draw 2048, top-p": (lambda m: draw_call(m, 2048, False, 0.9), 8, 2 * 2048),
+        "embedding sum": (embedding_call, 8, 16 * 2 * 2048),
+    }
+    for name, (make, count, per_row) in calls.items():
+        print(f"  {name:18s} {per_row / BANDWIDTH * 1e6:5.2f} {versus(make, count)}  (floor per row)", flush=True)
+
+
+def _norm_call(x: Tensor, gain: Tensor) -> Call:
+    return lambda i: rms_norm(x, gain, 1e-6)
+
+
+def kinds() -> None:
+    print("\nwhich kernel for few rows, us: vector / rows")
+    for name in LINEARS:
+        linear, cells = Linear(name), []
+        gated = "gated" in linear.fused
+        for m in (1, 2, 4):
+            plans = (
+                gpu_linear._vector_plan(linear.width, linear.k, gated),
+                gpu_linear._rows_plan(linear.width, linear.k, gated),
+            )
+            took = [graph_us(linear.call(m, gpu_linear.skinny, plan=plan), linear.copies) for plan in plans]
+            cells.append(f"{m}: {took[0]:5.1f}/{took[1]:5.1f}")
+        print(f"  {name:18s} {linear.bytes / BANDWIDTH * 1e6:5.2f} | " + "   ".join(cells), flush=True)
+
+
+def sweep(seconds: float) -> None:
+    print("\nplans, us: the best three of each")
+    until = time.monotonic() + seconds
+    plan = gpu_linear.Plan
+    for name, rows in itertools.product(LINEARS, (1, 8)):
+        linear = Linear(name)
+        if rows == 1:
+            tried = [
+                plan("vector", n, k, w)
+                for n, k, w in itertools.product((1, 2, 4, 8), (1024, 2048), (2, 4, 8))
+                if linear.k % k == 0 and 16 <= n * k // (32 * w) <= 128
+            ]
+        else:
+            tried = [
+                plan("rows", n, k, w, s)
+                for n, k, w, s in itertools.product((16, 32), (128, 256, 512), (2, 4), (3, 5))
+                if (n * (2 if "gated" in linear.fused else 1) + 16) * k * 2 * s <= 200_000
+            ]
+        results = []
+        for one in tried:
+            if time.monotonic() > until:
+                break
+            results.append((graph_us(linear.call(rows, gpu_linear.skinny, plan=one), linear.copies), one))
+        best = ", ".join(f"{us:.1f} {tuple(one[1:])}" for us, one in sorted(results)[:3])
+        now = gpu_linear.plan_for(rows, linear.width, linear.k, "gated" in linear.fused, torch.bfloat16)
+        print(f"  {name:18s} rows {rows}: {best}; now {tuple(now[1:])}", flush=True)
+
+
+# --- the whole frame ---
+
+
+def frames(folder: str, batches: Sequence[int]) -> None:
+    from rhapsode.models.base import StageContext
+    from rhapsode.models.qwen3_tts.talker import QwenTalker
+    from rhapsode.models.registry import find
+
+    found = find(folder)
+    config = {**found.config, "random_weights": True}
+    talker = QwenTalker(StageContext(found.spec, found.checkpoint, config, "cuda:0", "bfloat16", max(batches)))
+    read = sum(
+        p.numel() * p.element_size() for p in (*talker.net.model.layers.parameters(), talker.net.codec_head.weight)
+    )
+    depth = talker.net.code_predictor
+    read += depth.books * sum(p.numel() * p.element_size() for p in depth.model.layers.parameters())
+    read += depth.lm_head.weight.numel() * depth.lm_head.weight.element_size()
+    print(
+        f"\nwhole frame, ms, {CONTEXT} positions; it reads {read / 1e9:.2f} GB of weights:"
+        f" floor {read / BANDWIDTH * 1e3:.2f} ms"
+    )
+    pages = -(-(CONTEXT + 16) // 16)
+    for batch in batches:
+        table = SlotTable(batch, pages, GPU)
+        table.pages[:batch] = torch.arange(1, batch * pages + 1, device=GPU).view(batch, pages)
+        table.position.fill_(CONTEXT)
+        table.temperature.fill_(0.9)
+        table.top_k.fill_(50)
+        table.top_p.fill_(1.0)
+        table.repetition_penalty.fill_(1.05)
+        state = talker.state(batch)
+        state.temperature.fill_(0.9)
+        state.top_k.fill_(50)
+        state.top_p.fill_(1.0)
+        kv = tuple(PagedKV(layout, batch * pages, 16, torch.bfloat16, GPU) for layout in talker.kv())
+        rows = Rows(torch.arange(batch, device=GPU), table, kv)
+
+        def step(i: int, rows: Rows = rows, state: Any = state) -> Any:
+            return talker.step(rows, state)
+
+        fused = graph_us(step, 1)
+        with overlap(True):
+            early = graph_us(step, 1)
+        with kernels.use("off"):
+            plain = graph_us(step, 1, 3)
+        print(
+            f"  batch {batch:4d}: {fused / 1e3:6.2f}, with overlap {early / 1e3:6.2f}, plain {plain / 1e3:6.2f};"
+            f" RTF {fused / 8e4:.4f}, {batch * 8e4 / fused:.0f} audio-s/s (talker alone)",
+            flush=True,
+        )
+
+
+@torch.inference_mode()
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--sweep", type=float, nargs="?", const=120.0, help="seconds to look for better plans")
+    arguments.add_argument("--model", help="a config folder: time its whole frame")
+    arguments.add_argument("--batches", type=int, nargs="+", default=[1, 2, 8, 16, 32, 64, 128, 256])
+    given = arguments.parse_args()
+    torch.manual_seed(0)
+    started = time.monotonic()
+    if given.model:
+        frames(given.model, given.batches)
+    elif given.sweep:
+        sweep(given.sweep)
+    else:
+        check()
+        times()
+        kinds()
+    print(f"{time.monotonic() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""`rhapsode bench engine`: what a frame costs, and where the time goes."""

@@ -1,0 +1,56 @@
+"""A tokenizer of bytes for shapes that come without a vocabulary: one token per byte, `assistant` and `user` whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+WORDS = ("assistant", "user")  # prompts are cut where these are one token
+
+
+def write(folder: Path) -> None:
+    """`tokenizer.json`, as the `tokenizers` package reads it."""
+    (folder / "tokenizer.json").write_text(json.dumps(description()), encoding="utf-8")
+
+
+def description() -> dict[str, Any]:
+    symbols = _byte_symbols()
+    vocab = {symbols[byte]: byte for byte in range(256)}
+    merges: list[list[str]] = []
+    for word in WORDS:
+        joined, *rest = (symbols[byte] for byte in word.encode())
+        for symbol in rest:
+            if [joined, symbol] not in merges:
+                merges.append([joined, symbol])
+            joined += symbol
+            vocab.setdefault(joined, len(vocab))
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": True},
+        "post_processor": None,
+        "decoder": None,
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": vocab,
+            "merges": merges,
+        },
+    }
+
+
+def _byte_symbols() -> dict[int, str]:
+    """The printable stand-in byte-level tokenizers have for each byte."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    rest = [byte for byte in range(256) if byte not in plain]
+    return {byte: chr(byte) for byte in plain} | {byte: chr(256 + i) for i, byte in enumerate(rest)}

@@ -1,0 +1,68 @@
+"""What a run of `rhapsode bench engine` is asked to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rhapsode.bench.engine.subject import Subject
+from rhapsode.config import Deployment, resolve
+from rhapsode.types import Voice
+
+CHARS_PER_FRAME = 1.2  # of a frame of 80 ms, at fifteen characters a second
+BYTES_PER_TOKEN = 4
+LEAST_CHARS, SPARE_POSITIONS, USUAL_POSITIONS = 16, 64, 512
+
+
+@dataclass(frozen=True)
+class EnginePlan:
+    """Batches by frames by rounds, each run eagerly, as graphs, or both in turn."""
+
+    batches: tuple[int, ...] = (1, 8, 32)
+    frames: int = 52
+    eager_frames: int | None = None
+    """Fewer frames where launches are not captured: on a GPU eager steps take hundreds of milliseconds."""
+    rounds: int = 3
+    seed: int = 0
+    device: str = "auto"
+    dtype: str = "auto"
+    mode: str = "auto"
+    """`eager`, `graphs`, `both`, or `auto`: both on a GPU, eager on a CPU."""
+    max_positions: int | None = None
+    bandwidth: float | None = None
+    """Bytes per second; measured where it is not given."""
+    voice: Voice = field(default_factory=Voice)
+    language: str | None = None
+    config: Path | None = None
+
+    def modes(self, device_type: str) -> tuple[str, ...]:
+        if device_type != "cuda":
+            return ("eager",)
+        return ("graphs", "eager") if self.mode in ("auto", "both") else (self.mode,)
+
+    def frames_in(self, mode: str, device_type: str) -> int:
+        if mode == "eager" and device_type == "cuda":
+            return min(self.frames, self.eager_frames or 8)
+        return self.frames
+
+    def chars(self, subject: Subject) -> int:
+        """Of a text that this many frames would speak."""
+        chars = round(self.frames * CHARS_PER_FRAME)
+        return max(LEAST_CHARS, chars // BYTES_PER_TOKEN if subject.bytes_for_words else chars)
+
+    def positions(self, subject: Subject) -> int:
+        """Of one slot: on a GPU attention looks at all of them, so their number is part of the result."""
+        needed = self.chars(subject) + SPARE_POSITIONS + self.frames
+        return self.max_positions or max(USUAL_POSITIONS, -(-needed // 64) * 64)
+
+    def deployment(self, subject: Subject, mode: str) -> Deployment:
+        most = max(self.batches)
+        flags: dict[str, Any] = {
+            "model": subject.name,
+            "device": self.device,
+            "dtype": self.dtype,
+            "graphs": mode == "graphs",
+            "limits": {"max_concurrency": most, "max_queue": most, "max_positions": self.positions(subject)},
+        }
+        return resolve(self.config, env={}, flags=flags)

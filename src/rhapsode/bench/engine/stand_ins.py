@@ -1,0 +1,67 @@
+"""What a bare GPU machine lacks, replaced by just enough to run random weights.
+
+Families import `tokenizers` to make prompts and `soxr` to resample references. Random weights need neither words nor
+references, so that torch, numpy, pydantic, yaml, typer and rich are enough to measure them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+
+def install() -> list[str]:
+    """Put stand-ins where packages are missing; returns which."""
+    absent = [name for name in _MAKERS if importlib.util.find_spec(name) is None]
+    for name in absent:
+        sys.modules.update(_MAKERS[name]())
+    return absent
+
+
+def _module(name: str, **content: Any) -> ModuleType:
+    module = ModuleType(name)
+    module.__spec__ = ModuleSpec(name, None)
+    module.__dict__.update(content)
+    return module
+
+
+def _soxr() -> dict[str, ModuleType]:
+    return {"soxr": _module("soxr")}
+
+
+def _safetensors() -> dict[str, ModuleType]:
+    return {"safetensors": _module("safetensors")}
+
+
+def _tokenizers() -> dict[str, ModuleType]:
+    models = _module("tokenizers.models", BPE=object)
+    parts = {name: _module(f"tokenizers.{name}") for name in ("normalizers", "pre_tokenizers")}
+    package = _module("tokenizers", Tokenizer=ByteTokenizer, Regex=str, models=models, **parts)
+    return {"tokenizers": package, "tokenizers.models": models} | {f"tokenizers.{n}": m for n, m in parts.items()}
+
+
+_MAKERS: dict[str, Callable[[], dict[str, ModuleType]]] = {
+    "soxr": _soxr,
+    "safetensors": _safetensors,
+    "tokenizers": _tokenizers,
+}
+
+
+class Encoding:
+    def __init__(self, ids: list[int]) -> None:
+        self.ids = ids
+
+
+class ByteTokenizer:
+    """Reads any `tokenizer.json` as if it said: one token per byte."""
+
+    @staticmethod
+    def from_str(description: str) -> ByteTokenizer:
+        return ByteTokenizer()
+
+    def encode(self, text: str, add_special_tokens: bool = True) -> Encoding:
+        return Encoding(list(text.encode("utf-8")))

@@ -1,0 +1,48 @@
+"""Lists of what is to be said: one sentence per line, or Seed-TTS-eval's `meta.lst`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rhapsode.errors import InvalidRequest
+
+OURS = Path(__file__).with_name("prompts.txt")
+
+
+@dataclass(frozen=True)
+class SpokenPrompt:
+    """One sentence, and the voice to say it in where the list brings one."""
+
+    id: str
+    text: str
+    reference: Path | None = None
+    reference_text: str | None = None
+
+
+def read_prompts(path: Path = OURS, most: int | None = None) -> tuple[SpokenPrompt, ...]:
+    """`meta.lst` is told by its bars: id|reference text|reference audio|text."""
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise InvalidRequest(f"cannot read the prompts in {path}: {reason}.") from None
+    lines = [line.strip() for line in lines]
+    found = [
+        _parse(line, number, path) for number, line in enumerate(lines, start=1) if line and not line.startswith("#")
+    ]
+    if not found:
+        raise InvalidRequest(f"there is nothing to say in {path}.")
+    return tuple(found[:most])
+
+
+def _parse(line: str, number: int, path: Path) -> SpokenPrompt:
+    fields = [field.strip() for field in line.split("|")]
+    if len(fields) == 1:
+        return SpokenPrompt(f"{path.stem}-{number}", line)
+    if len(fields) == 2:  # id|text
+        return SpokenPrompt(fields[0], fields[1])
+    if len(fields) not in (4, 5):
+        raise InvalidRequest(f"line {number} of {path} has {len(fields)} fields; meta.lst has four or five.")
+    name, reference_text, reference, text = fields[:4]
+    return SpokenPrompt(name, text, path.parent / reference, reference_text)

@@ -1,0 +1,1 @@
+"""`rhapsode bench serve`: what a client hears of any speech server, under load."""

@@ -1,0 +1,158 @@
+"""Bytes of a response to samples, as they come: raw PCM, WAV, or either inside server-sent events."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import struct
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Pcm = NDArray[np.int16]
+UNKNOWN_RATE = 24_000
+
+
+class WireError(Exception):
+    """The response is not what it says it is; `kind` is what the report counts it as."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Wire(Protocol):
+    """Bytes in, samples out: `[samples * channels]`, interleaved."""
+
+    sample_rate: int
+    channels: int
+
+    def feed(self, data: bytes) -> Pcm: ...
+
+    def close(self) -> None:
+        """Raises if the stream ended where it cannot."""
+
+
+class RawWire:
+    def __init__(self, sample_rate: int, channels: int = 1) -> None:
+        self.sample_rate, self.channels = sample_rate, channels
+        self._rest = b""
+
+    def feed(self, data: bytes) -> Pcm:
+        data = self._rest + data
+        whole = len(data) // 2 * 2
+        self._rest = data[whole:]
+        return np.frombuffer(data[:whole], "<i2")
+
+    def close(self) -> None:
+        if self._rest:
+            raise WireError("malformed", "half a sample at the end")
+
+
+class WavWire:
+    """The header, then its data; a length of 0 or 0xFFFFFFFF means: until the end."""
+
+    def __init__(self) -> None:
+        self.sample_rate, self.channels = UNKNOWN_RATE, 1
+        self._head = b""
+        self._raw: RawWire | None = None
+
+    def feed(self, data: bytes) -> Pcm:
+        if self._raw is None:
+            self._head += data
+            start = self._read_header()
+            if start is None:
+                return np.zeros(0, np.int16)
+            data, self._head = self._head[start:], b""
+            self._raw = RawWire(self.sample_rate, self.channels)
+        return self._raw.feed(data)
+
+    def close(self) -> None:
+        if self._raw is None:
+            raise WireError("malformed", "no WAV header")
+        self._raw.close()
+
+    def _read_header(self) -> int | None:
+        """Where the samples begin, once that is known."""
+        head = self._head
+        if len(head) >= 12 and (head[:4] != b"RIFF" or head[8:12] != b"WAVE"):
+            raise WireError("malformed", "not a WAV file")
+        at = 12
+        while len(head) >= at + 8:
+            name, size = struct.unpack("<4sI", head[at : at + 8])
+            if name == b"data":
+                return at + 8
+            if len(head) < at + 8 + size:
+                return None
+            if name == b"fmt ":
+                coding, self.channels, self.sample_rate = struct.unpack("<HHI", head[at + 8 : at + 16])
+                bits = struct.unpack("<H", head[at + 22 : at + 24])[0]
+                if coding not in (1, 0xFFFE) or bits != 16:
+                    raise WireError("malformed", "not 16-bit PCM")
+            at += 8 + size + size % 2
+        return None
+
+
+class EventWire:
+    """OpenAI's `speech.audio.delta`, and what others made of it: base64 under `audio`, `delta` or `data`."""
+
+    def __init__(self, sample_rate: int, channels: int = 1) -> None:
+        self.sample_rate, self.channels = sample_rate, channels
+        self._lines = b""
+        self._ended = False
+
+    def feed(self, data: bytes) -> Pcm:
+        *lines, self._lines = (self._lines + data).split(b"\n")
+        found = [self._event(line[5:].strip()) for line in lines if line.startswith(b"data:")]
+        return np.concatenate([np.zeros(0, np.int16), *found])
+
+    def close(self) -> None:
+        if not self._ended:
+            raise WireError("dropped", "the events ended without a last one")
+
+    def _event(self, data: bytes) -> Pcm:
+        nothing = np.zeros(0, np.int16)
+        if data == b"[DONE]":
+            self._ended = True
+            return nothing
+        try:
+            event: Any = json.loads(data)
+        except ValueError:
+            raise WireError("malformed", "an event is not JSON") from None
+        if not isinstance(event, dict):
+            return nothing
+        if event.get("error") or str(event.get("type", "")).endswith("error"):
+            raise WireError("error event", str(event.get("error") or event))
+        self._ended |= str(event.get("type", "")).endswith(".done") or event.get("finish_reason") is not None
+        coded = event.get("audio") or event.get("delta") or event.get("data")
+        if isinstance(coded, dict):
+            self.sample_rate = int(coded.get("sample_rate") or self.sample_rate)
+            coded = coded.get("data")
+        if not isinstance(coded, str) or not coded:
+            return nothing
+        try:
+            audio = base64.b64decode(coded, validate=True)
+        except (ValueError, binascii.Error):
+            raise WireError("malformed", "an event's audio is not base64") from None
+        if not audio.startswith(b"RIFF"):
+            return RawWire(self.sample_rate).feed(audio)
+        wav = WavWire()
+        samples = wav.feed(audio)
+        self.sample_rate, self.channels = wav.sample_rate, wav.channels
+        return samples
+
+
+def wire_for(content_type: str, headers: dict[str, str], sample_rate: int | None) -> Wire:
+    """By what the response says it is."""
+    rate = sample_rate or int(headers.get("x-sample-rate") or headers.get("x-audio-sample-rate") or UNKNOWN_RATE)
+    channels = int(headers.get("x-channels") or 1)
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == "text/event-stream":
+        return EventWire(rate, channels)
+    if "wav" in kind:
+        return WavWire()
+    if kind in ("audio/pcm", "audio/l16", "application/octet-stream", "audio/raw", ""):
+        return RawWire(rate, channels)
+    raise WireError("wrong format", f"the server sent {kind}: only pcm and wav can be timed sample by sample")

@@ -1,0 +1,47 @@
+"""`rhapsode serve`: the OpenAI speech API, on a port."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rhapsode.errors import MissingDependency
+
+Model = Annotated[str | None, typer.Argument(help="A family's name or a checkpoint's folder.", show_default=False)]
+Config = Annotated[Path | None, typer.Option("-c", "--config", help="A deployment file.")]
+Host = Annotated[str | None, typer.Option(help="Where to listen; 0.0.0.0 is everywhere. [default: 127.0.0.1]")]
+Port = Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes any free one. [default: 8000]")]
+Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")]
+Concurrency = Annotated[int | None, typer.Option(help="Requests spoken at once.")]
+Unload = Annotated[float | None, typer.Option("--idle-unload", help="Let go of the model after this many seconds.")]
+LogFormat = Annotated[str | None, typer.Option("--log-format", help="text or json.")]
+
+
+def serve(
+    model: Model = None,
+    config: Config = None,
+    host: Host = None,
+    port: Port = None,
+    device: Device = None,
+    max_concurrency: Concurrency = None,
+    idle_unload: Unload = None,
+    log_format: LogFormat = None,
+) -> None:
+    """Serve a model: HTTP, SSE and WebSocket, for clients of OpenAI's speech API."""
+    try:
+        from rhapsode.serve.server import serve as run
+    except ModuleNotFoundError as error:
+        raise MissingDependency(f'the server needs {error.name}: pip install "rhapsode[serve]"') from None
+    from rhapsode.config import resolve
+
+    server = {"host": host, "port": port, "idle_unload_s": idle_unload, "log_format": log_format}
+    flags: dict[str, Any] = {"model": model, "device": device, "limits": {"max_concurrency": max_concurrency}}
+    run(resolve(config, flags=_given({**flags, "server": server})))
+
+
+def _given(flags: dict[str, Any]) -> dict[str, Any]:
+    """What the user set: nothing else may override a file."""
+    nested = {name: _given(value) if isinstance(value, dict) else value for name, value in flags.items()}
+    return {name: value for name, value in nested.items() if value is not None and value != {}}

@@ -1,0 +1,22 @@
+"""The gate of a SwiGLU feed-forward."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from rhapsode.nn import kernels
+
+
+def silu_mul(x: Tensor) -> Tensor:
+    """`x [..., 2 * F]`, gates then values, to `silu(gate) * value`, [..., F]."""
+    if kernels.on(x) and x.is_contiguous():
+        from rhapsode.nn.kernels.gpu import activation
+
+        return activation.silu_mul(x)
+    return silu_mul_reference(x)
+
+
+def silu_mul_reference(x: Tensor) -> Tensor:
+    gate, up = x.chunk(2, dim=-1)
+    return F.silu(gate) * up

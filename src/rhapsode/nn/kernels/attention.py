@@ -1,0 +1,61 @@
+"""Looking back: at the pages of a request, or at the few tokens of a frame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from rhapsode.nn import kernels
+
+if TYPE_CHECKING:
+    from rhapsode.nn.heads import Heads
+    from rhapsode.nn.kv import PagedKV
+    from rhapsode.nn.slots import Rows
+
+
+def attention(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Grouped-query attention of `[B, T, heads, D]` over `[B, S, kv_heads, D]`; `mask [B, T, S]` is true where seen.
+
+    Plain PyTorch: the reference of both kernels below, and what they are not for.
+    """
+    batch, length, _, dim = query.shape
+    groups = keys.shape[2]
+    # The query heads of one kv head become rows of one product: keys are never repeated.
+    rows = (
+        query.unflatten(2, (groups, -1)).permute(0, 2, 3, 1, 4).reshape(batch * groups, -1, dim)
+    )  # [.., heads * T, D]
+    past = keys.transpose(1, 2).flatten(0, 1)  # [B * kv_heads, S, D]
+    scores = torch.bmm(rows * dim**-0.5, past.transpose(1, 2)).float()
+    if mask is not None:
+        scores = scores.view(batch, -1, length, mask.shape[2]).masked_fill(~mask[:, None], float("-inf"))
+    weights = scores.view(rows.shape[0], rows.shape[1], -1).softmax(-1).to(query.dtype)
+    seen = torch.bmm(weights, values.transpose(1, 2).flatten(0, 1))
+    return seen.view(batch, groups, -1, length, dim).permute(0, 3, 1, 2, 4).reshape(query.shape)
+
+
+def paged_attention(heads: Heads, kv: PagedKV, layer: int, rows: Rows, positions: Tensor) -> Tensor | None:
+    """One token per row at `positions [B]`: normed, turned, stored and looked back with, [B, 1, heads * D].
+
+    `None` where there is no kernel for it: then `Paged.attend` is the way.
+    """
+    if not kernels.on(heads.raw) or not _served(heads, kv.keys.dtype):
+        return None
+    from rhapsode.nn.kernels.gpu.attention import paged
+
+    return paged(heads, kv.keys[layer], kv.values[layer], rows.slots, rows.table.pages, positions)
+
+
+def frame_attention(heads: Heads, keys: Tensor, values: Tensor, position: int) -> Tensor | None:
+    """The same for one token per row at `position` of a frame's `keys` and `values [B, kv_heads, most, D]`."""
+    if not kernels.on(heads.raw) or not _served(heads, keys.dtype):
+        return None
+    from rhapsode.nn.kernels.gpu.attention import frame
+
+    return frame(heads, keys, values, position)
+
+
+def _served(heads: Heads, memory_dtype: torch.dtype) -> bool:
+    normed = (heads.q_norm is None) == (heads.k_norm is None)
+    return normed and heads.raw.dtype == memory_dtype and heads.heads // heads.kv_heads <= 16

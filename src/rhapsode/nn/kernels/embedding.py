@@ -1,0 +1,24 @@
+"""The embeddings of a frame's codes, added up: what the talker hears of its last frame."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from rhapsode.nn import kernels
+
+
+def frame_sum(codes: Tensor, first: Tensor, others: Tensor) -> Tensor:
+    """`codes [B, 1 + books]`, found in `first [V, width]` and `others [books, size, width]`: [B, width]."""
+    if kernels.on(first):
+        from rhapsode.nn.kernels.gpu import embedding
+
+        return embedding.frame_sum(codes, first, others)
+    return frame_sum_reference(codes, first, others)
+
+
+def frame_sum_reference(codes: Tensor, first: Tensor, others: Tensor) -> Tensor:
+    books, size, _ = others.shape
+    first_row = torch.arange(0, books * size, size, device=codes.device)
+    return F.embedding(codes[:, 0], first) + F.embedding(codes[:, 1:] + first_row, others.flatten(0, 1)).sum(1)

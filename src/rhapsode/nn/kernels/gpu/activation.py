@@ -1,0 +1,38 @@
+"""SwiGLU's gate."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from rhapsode.nn.kernels.gpu.launch import after_predecessor, options
+from rhapsode.nn.kernels.gpu.norm import rounded_times
+
+BLOCK = 1024
+
+
+@triton.jit
+def silu_times(gate, up):
+    """`silu(gate) * up`, rounded after each of the two as the reference does."""
+    wide = gate.to(tl.float32)
+    return rounded_times(wide / (1.0 + tl.exp(-wide)), up)
+
+
+@triton.jit
+def _silu_mul(x, out, width, BLOCK: tl.constexpr, OVERLAP: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < width
+    after_predecessor(OVERLAP)
+    gate = tl.load(x + row * 2 * width + at, mask=inside)
+    up = tl.load(x + row * 2 * width + width + at, mask=inside)
+    tl.store(out + row * width + at, silu_times(gate, up), mask=inside)
+
+
+def silu_mul(x: Tensor) -> Tensor:
+    width = x.shape[-1] // 2
+    out = x.new_empty(*x.shape[:-1], width)
+    grid = (out.numel() // width, triton.cdiv(width, BLOCK))
+    _silu_mul[grid](x, out, width, BLOCK=BLOCK, num_warps=4, **options())
+    return out

@@ -1,0 +1,219 @@
+"""A causal convolution over channels-last rows as one matrix product, with everything that follows it fused in.
+
+The input is a buffer `[B, tail + T, C]` that begins with what the slot kept, so output `t` sees rows
+`t + tap * dilation` and no case is special. Weights are `[N, taps * C]`, newest tap last. The same kernel is a linear
+layer (one tap) and a transposed convolution: its `stride` phases are columns, for `[T, stride * C]` and
+`[T * stride, C]` are the same in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from rhapsode.nn.kernels.gpu.launch import after_predecessor, options
+from rhapsode.nn.kernels.gpu.snake import snake
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What one program computes, and how."""
+
+    rows: int
+    columns: int
+    depth: int
+    warps: int
+    stages: int
+
+
+@dataclass(frozen=True)
+class Snake:
+    """SnakeBeta's parameters, `[C]` in float32."""
+
+    frequency: Tensor
+    size: Tensor
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A convolution as a product: `matrix [N, taps * C]`, `bias [N]` in float32."""
+
+    matrix: Tensor
+    bias: Tensor | None
+    taps: int = 1
+    dilation: int = 1
+
+
+@triton.jit
+def product(
+    x, matrix, row, column, gap,
+    DEPTH: tl.constexpr, CHANNELS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    PRECISION: tl.constexpr, SQUARES: tl.constexpr,
+):  # fmt: skip
+    """`[BLOCK_M, BLOCK_N]` in float32: the windows that begin at `x + row` times the rows `column` of the matrix.
+
+    A window's element `k` is channel `k % CHANNELS` of tap `k // CHANNELS`; taps have `gap` rows between them.
+    The second result is the sum of squares of each window, where asked for.
+    """
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    squares = tl.zeros((BLOCK_M,), tl.float32)
+    weights = matrix + column[None, :] * DEPTH
+    for start in range(0, DEPTH, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        # Where a block is all of one tap, that is one division and not BLOCK_K of them.
+        tap = start // CHANNELS if CHANNELS % BLOCK_K == 0 else k // CHANNELS
+        at = k + tap * gap * CHANNELS
+        if DEPTH % BLOCK_K == 0:
+            a = tl.load(x + (row[:, None] + at[None, :]))
+            b = tl.load(weights + k[:, None])
+        else:
+            a = tl.load(x + (row[:, None] + at[None, :]), mask=k[None, :] < DEPTH, other=0.0)
+            b = tl.load(weights + k[:, None], mask=k[:, None] < DEPTH, other=0.0)
+        acc = tl.dot(a.to(b.dtype), b, acc, input_precision=PRECISION)
+        if SQUARES:
+            wide = a.to(tl.float32)
+            squares += tl.sum(wide * wide, 1)
+    return acc, squares
+
+
+@triton.jit
+def store(place, v, ok):
+    """In float16 what is too large becomes the largest there is: one loud sample must not become silence for good."""
+    kind = place.dtype.element_ty
+    if kind == tl.float16:
+        v = tl.minimum(tl.maximum(v, -65504.0), 65504.0)
+    tl.store(place, v.to(kind), mask=ok)
+
+
+@triton.jit
+def finish(
+    v, ok, batch, t, column, residual, residual_batch, out, out_batch, act, act_batch, frequency, size,
+    WIDTH: tl.constexpr, CHANNELS: tl.constexpr,
+):  # fmt: skip
+    """Add the residual, store the sum, store its activation; each of them only where there is a place for it."""
+    place = t[:, None] * WIDTH + column[None, :]
+    if residual is not None:
+        v += tl.load(residual + (batch[:, None] * residual_batch + place), mask=ok, other=0.0).to(tl.float32)
+    if out is not None:
+        store(out + (batch[:, None] * out_batch + place), v, ok)
+    if act is not None:
+        if frequency is not None:
+            v = snake(v, frequency, size, column % CHANNELS, column < WIDTH)
+        store(act + (batch[:, None] * act_batch + place), v, ok)
+
+
+@triton.jit(do_not_specialize=["rows", "length", "gap"])
+def _conv(
+    x, matrix, bias, scale, residual, out, act, frequency, size,
+    rows, length, gap, eps, x_batch, residual_batch, out_batch, act_batch,
+    DEPTH: tl.constexpr, INPUTS: tl.constexpr, WIDTH: tl.constexpr, CHANNELS: tl.constexpr,
+    NORM: tl.constexpr, FUNCTION: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, OVERLAP: tl.constexpr,
+):  # fmt: skip
+    # Column blocks of the same rows are neighbours: they find each other's input in L2.
+    blocks: tl.constexpr = (WIDTH + BLOCK_N - 1) // BLOCK_N
+    m = tl.program_id(0) // blocks * BLOCK_M + tl.arange(0, BLOCK_M)
+    column = tl.program_id(0) % blocks * BLOCK_N + tl.arange(0, BLOCK_N)
+    ok = (m < rows)[:, None] & (column < WIDTH)[None, :]
+    # Rows and columns past the end repeat the last one: loads need no mask, only stores do.
+    m = tl.minimum(m, rows - 1)
+    safe = tl.minimum(column, WIDTH - 1)
+    batch = m // length
+    t = m - batch * length
+    row = batch * x_batch + t * INPUTS
+    after_predecessor(OVERLAP)
+    v, squares = product(
+        x, matrix, row, safe, gap, DEPTH, INPUTS, BLOCK_M, BLOCK_N, BLOCK_K, PRECISION, NORM,
+    )  # fmt: skip
+    if NORM:
+        v *= tl.rsqrt(squares / DEPTH + eps)[:, None]
+    if bias is not None:
+        v += tl.load(bias + safe)[None, :]
+    if FUNCTION == "gelu":
+        v = 0.5 * v * (1.0 + tl.erf(v * 0.7071067811865476))
+    if FUNCTION == "swiglu":
+        up, squares = product(
+            x, matrix + WIDTH * DEPTH, row, safe, gap, DEPTH, INPUTS, BLOCK_M, BLOCK_N, BLOCK_K, PRECISION, NORM,
+        )  # fmt: skip
+        if NORM:
+            up *= tl.rsqrt(squares / DEPTH + eps)[:, None]
+        v = v * tl.sigmoid(v) * up
+    if scale is not None:
+        v *= tl.load(scale + safe)[None, :]
+    finish(
+        v, ok, batch, t, column, residual, residual_batch, out, out_batch, act, act_batch, frequency, size,
+        WIDTH, CHANNELS,
+    )  # fmt: skip
+
+
+def conv(
+    x: Tensor,
+    weights: Weights,
+    *,
+    out: Tensor | None = None,
+    act: Tensor | None = None,
+    snake: Snake | None = None,
+    residual: Tensor | None = None,
+    scale: Tensor | None = None,
+    norm_eps: float | None = None,
+    function: str = "",
+    tile: Tile | None = None,
+) -> None:
+    """`x [B, tail + T, C]` through `weights` and what follows, into `out` and `act`: views `[B, T * stride, C']`.
+
+    All of these may be of other types than the weights: products are made in the weights' type, the rest in float32.
+    In this order: RMS norm of the input (its weight is in the matrix), product, bias, `function` ("gelu", or "swiglu"
+    of a matrix with the rows of both halves), `scale`, `residual`; the result is stored in `out`, and, after `snake`
+    where there is one, in `act`.
+    """
+    width = weights.matrix.shape[0] // (2 if function == "swiglu" else 1)
+    inputs = x.shape[2]
+    length = x.shape[1] - (weights.taps - 1) * weights.dilation
+    rows = x.shape[0] * length
+    exact = weights.matrix.dtype == torch.float32 and precision(weights) == "ieee"
+    tile = tile or (_EXACT if exact else pick(rows, width, inputs, weights.taps))
+    act_channels = width if snake is None else snake.size.numel()
+    _conv[(triton.cdiv(rows, tile.rows) * triton.cdiv(width, tile.columns),)](
+        x, weights.matrix, weights.bias, scale, residual, out, act,
+        snake and snake.frequency, snake and snake.size,
+        rows, length, weights.dilation - 1, norm_eps or 0.0,
+        x.stride(0), stride(residual), stride(out), stride(act),
+        DEPTH=weights.taps * inputs, INPUTS=inputs, WIDTH=width, CHANNELS=act_channels,
+        NORM=norm_eps is not None, FUNCTION=function, PRECISION=precision(weights),
+        BLOCK_M=tile.rows, BLOCK_N=tile.columns, BLOCK_K=tile.depth, num_warps=tile.warps, num_stages=tile.stages,
+        **options(),
+    )  # fmt: skip
+
+
+def stride(x: Tensor | None) -> int:
+    return 0 if x is None else x.stride(0)
+
+
+def precision(weights: Weights) -> str:
+    """How products of float32 are made: as torch is told to make its own."""
+    return "tf32" if weights.matrix.dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32 else "ieee"
+
+
+_EXACT = Tile(32, 32, 32, 4, 2)  # products of float32 are made without tensor cores, from registers
+_PROGRAMS = 120  # fewer than this leave multiprocessors of an H200 idle
+
+
+def pick(rows: int, width: int, inputs: int, taps: int = 1) -> Tile:
+    """The largest tile that still gives every multiprocessor something to do; else the smallest, deep.
+
+    A short sum is mostly epilogue, which needs the registers that a wide tile takes; 192 and 288 columns waste less in
+    blocks of 64.
+    """
+    depth, deep = (next(d for d in sizes if inputs % d == 0 or d == 16) for sizes in ((64, 32, 16), (256, 128, 64, 16)))
+    columns = 128 if taps * inputs >= 1024 and width >= 384 else 64
+    many = (Tile(128, columns, depth, columns // 16, 3), Tile(64, 64, depth, 4, 4), Tile(32, 64, depth, 4, 4))
+    few = (Tile(16, 64, deep, 4, 3), Tile(16, 32, deep, 4, 3), Tile(16, 16, deep, 4, 3))
+    some = (*many, Tile(32, 32, deep, 4, 3), Tile(32, 16, deep, 4, 3))
+    for tile in few if rows <= 16 else some:
+        if triton.cdiv(rows, tile.rows) * triton.cdiv(width, tile.columns) >= _PROGRAMS:
+            return tile
+    return tile

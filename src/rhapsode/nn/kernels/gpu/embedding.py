@@ -1,0 +1,37 @@
+"""The embeddings of a frame's codes, added up."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from rhapsode.nn.kernels.gpu.launch import after_predecessor, options
+
+BLOCK = 256
+
+
+@triton.jit
+def _frame_sum(codes, first, others, out, size, width, BOOKS: tl.constexpr, BLOCK: tl.constexpr, OVERLAP: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < width
+    after_predecessor(OVERLAP)
+    codes += row * (BOOKS + 1)
+    start = tl.load(first + tl.load(codes) * width + at, mask=inside, other=0.0)
+    sums = tl.zeros((BLOCK,), tl.float32)
+    for book in tl.static_range(BOOKS):
+        code = tl.load(codes + 1 + book)
+        sums += tl.load(others + (book * size + code) * width + at, mask=inside, other=0.0).to(tl.float32)
+    result = start.to(tl.float32) + sums.to(start.dtype).to(tl.float32)
+    tl.store(out + row * width + at, result.to(start.dtype), mask=inside)
+
+
+def frame_sum(codes: Tensor, first: Tensor, others: Tensor) -> Tensor:
+    batch = codes.shape[0]
+    books, size, width = others.shape
+    out = first.new_empty(batch, width)
+    _frame_sum[(batch, triton.cdiv(width, BLOCK))](
+        codes.contiguous(), first, others, out, size, width, BOOKS=books, BLOCK=BLOCK, num_warps=1, **options()
+    )
+    return out

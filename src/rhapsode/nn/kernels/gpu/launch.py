@@ -1,0 +1,54 @@
+"""What every launch has in common: block sizes, and programmatic dependent launch.
+
+With `overlap`, a kernel may start while the one before it is still running (Hopper's programmatic dependent launch):
+its blocks take the places that become free, load what they can, and only then wait. A kernel is let in by its
+predecessor's own wait, so all that ran before the predecessor is done. Hence the one rule every kernel here keeps:
+before `after_predecessor` it writes nothing, and reads only weights and what is older than its predecessor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+import torch
+import triton
+import triton.language as tl
+
+_overlap = False
+
+
+@triton.jit
+def after_predecessor(OVERLAP: tl.constexpr):
+    if OVERLAP:
+        tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
+
+
+@contextmanager
+def overlap(wanted: bool) -> Iterator[None]:
+    """Whether kernels may start before their predecessor ends; ignored where the GPU cannot."""
+    global _overlap
+    before, _overlap = _overlap, wanted
+    try:
+        yield
+    finally:
+        _overlap = before
+
+
+def options() -> dict[str, bool]:
+    """Keyword arguments of every launch."""
+    if _overlap and _hopper():
+        return {"OVERLAP": True, "launch_pdl": True}
+    return {"OVERLAP": False}
+
+
+@cache
+def _hopper() -> bool:
+    return torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 9
+
+
+def power_of_two(n: int, least: int = 1) -> int:
+    """The smallest power of two that holds `n`."""
+    return max(least, 1 << (n - 1).bit_length())

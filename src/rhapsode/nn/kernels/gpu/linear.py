@@ -1,0 +1,279 @@
+"""Linears of a few rows, where the weights' way from memory is all there is to pay for.
+
+Two kernels, chosen by the number of rows:
+
+- `_vector`, for one row: plain multiply-adds on a tile of weights that is loaded in one go, 16 bytes a thread at a
+  time. Enough programs fit a multiprocessor that the whole matrix (the smaller ones) or tens of kilobytes for each
+  multiprocessor (the larger ones) are on their way at once. A sum never leaves its program: no split, no second pass.
+- `_rows`, up to 16 rows: the same tiles, through shared memory into the tensor cores, the rows padded to 16.
+
+In both, a row's result does not depend on the other rows nor on how many there are; between the two kernels it may
+differ by the order of its sums.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from rhapsode.nn.kernels.gpu.activation import silu_times
+from rhapsode.nn.kernels.gpu.launch import after_predecessor, options, power_of_two
+from rhapsode.nn.kernels.gpu.norm import rms_scale, rounded_times
+
+VECTOR_ROWS = 1
+"""Up to so many rows are served one by one; the weights' second reader finds them in L2."""
+
+MOST_ROWS = 16
+"""Past this cuBLAS is as fast."""
+
+LEAST_TILES = 512
+"""Programs a launch should have: four for each of an H200's 132 multiprocessors."""
+
+
+# --- one row ---
+
+
+@triton.jit
+def _tile(weight, outputs, start, K: tl.constexpr, BLOCK_K: tl.constexpr):
+    """Rows `outputs` of the weights from column `start` on; past the last column, that column again."""
+    columns = start + tl.arange(0, BLOCK_K)
+    if K % BLOCK_K != 0:
+        columns = tl.minimum(columns, K - 1)
+    # Weights are read once: they should not push anything else out of the cache.
+    return tl.load(weight + outputs.to(tl.int64)[:, None] * K + columns[None, :], eviction_policy="evict_first")
+
+
+@triton.jit
+def _columns(row, start, K: tl.constexpr, BLOCK_K: tl.constexpr):
+    """Columns of one row of something that is K wide; zero past the last."""
+    columns = start + tl.arange(0, BLOCK_K)
+    return tl.load(row + columns, mask=columns < K, other=0.0)
+
+
+@triton.jit
+def _vector(
+    x,
+    weight,
+    bias,
+    gain,
+    residual,
+    out,
+    width,
+    eps,
+    K: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    PADDED_K: tl.constexpr,
+    NORM: tl.constexpr,
+    GATED: tl.constexpr,
+    BIAS: tl.constexpr,
+    RESIDUAL: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64)  # neighbours share a tile: only the first of them reads it from memory
+    outputs = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    inside = outputs < width
+    outputs = tl.minimum(outputs, width - 1)
+    x += row * K
+    # The first tiles are on their way before anything waits: for the predecessor, or for the norm.
+    tile = _tile(weight, outputs, 0, K, BLOCK_K)
+    if GATED:
+        tile_up = _tile(weight, outputs + width, 0, K, BLOCK_K)
+    if NORM:
+        gains = _columns(gain, 0, K, BLOCK_K)
+    if BIAS:
+        biases = tl.load(bias + outputs).to(tl.float32)
+        if GATED:
+            biases_up = tl.load(bias + width + outputs).to(tl.float32)
+    after_predecessor(OVERLAP)
+    if RESIDUAL:  # needed last, asked for first
+        before = tl.load(residual + row * width + outputs)
+    if NORM:
+        at = tl.arange(0, PADDED_K)
+        scale = rms_scale(tl.load(x + at, mask=at < K, other=0.0).to(tl.float32), K, eps)
+    sums = tl.zeros((BLOCK_N, BLOCK_K), tl.float32)
+    sums_up = tl.zeros((BLOCK_N, BLOCK_K), tl.float32)
+    for start in tl.static_range(0, K, BLOCK_K):
+        if start > 0:
+            tile = _tile(weight, outputs, start, K, BLOCK_K)
+            if GATED:
+                tile_up = _tile(weight, outputs + width, start, K, BLOCK_K)
+            if NORM:
+                gains = _columns(gain, start, K, BLOCK_K)
+        columns = _columns(x, start, K, BLOCK_K)
+        if NORM:
+            columns = rounded_times(columns.to(tl.float32) * scale, gains)
+        columns = columns.to(tl.float32)[None, :]
+        sums += tile.to(tl.float32) * columns
+        if GATED:
+            sums_up += tile_up.to(tl.float32) * columns
+    result = tl.sum(sums, axis=1)
+    if BIAS:
+        result += biases
+    result = result.to(out.dtype.element_ty)
+    if GATED:
+        up = tl.sum(sums_up, axis=1)
+        if BIAS:
+            up += biases_up
+        result = silu_times(result, up.to(out.dtype.element_ty))
+    if RESIDUAL:
+        result = (before.to(tl.float32) + result.to(tl.float32)).to(before.dtype)
+    tl.store(out + row * width + outputs, result, mask=inside)
+
+
+# --- up to sixteen ---
+
+
+@triton.jit(do_not_specialize=["rows"])
+def _rows(
+    x,
+    weight,
+    bias,
+    gain,
+    residual,
+    out,
+    rows,
+    width,
+    eps,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    NORM: tl.constexpr,
+    GATED: tl.constexpr,
+    BIAS: tl.constexpr,
+    RESIDUAL: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    outputs = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    inside = outputs < width
+    outputs = tl.minimum(outputs, width - 1)
+    row = tl.arange(0, ROWS)
+    there = (row < rows)[:, None]
+    at = tl.arange(0, BLOCK_K)
+    inputs = x + row[:, None] * K + at[None, :]
+    weights = weight + outputs.to(tl.int64)[:, None] * K + at[None, :]
+    where = row[:, None] * width + outputs[None, :]
+    stored = there & inside[None, :]
+    after_predecessor(OVERLAP)
+    if RESIDUAL:
+        before = tl.load(residual + where, mask=stored, other=0.0)
+    scale = tl.zeros((ROWS,), tl.float32)
+    if NORM:
+        squares = tl.zeros((ROWS, BLOCK_K), tl.float32)
+        for start in range(0, K, BLOCK_K):
+            wide = tl.load(inputs + start, mask=there & (start + at < K)[None, :], other=0.0).to(tl.float32)
+            squares += wide * wide
+        scale = tl.rsqrt(tl.sum(squares, axis=1) / K + eps)
+    sums = tl.zeros((ROWS, BLOCK_N), tl.float32)
+    sums_up = tl.zeros((ROWS, BLOCK_N), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        held = (start + at < K)[None, :]
+        columns = tl.load(inputs + start, mask=there & held, other=0.0)
+        if NORM:
+            gains = tl.load(gain + start + at, mask=start + at < K, other=0.0)
+            columns = rounded_times(columns.to(tl.float32) * scale[:, None], gains[None, :])
+        tile = tl.load(weights + start, mask=held, other=0.0, eviction_policy="evict_first")
+        sums = tl.dot(columns, tile.T, sums)
+        if GATED:
+            far = weights + width.to(tl.int64) * K
+            tile_up = tl.load(far + start, mask=held, other=0.0, eviction_policy="evict_first")
+            sums_up = tl.dot(columns, tile_up.T, sums_up)
+    if BIAS:
+        sums += tl.load(bias + outputs).to(tl.float32)[None, :]
+        if GATED:
+            sums_up += tl.load(bias + width + outputs).to(tl.float32)[None, :]
+    result = sums.to(out.dtype.element_ty)
+    if GATED:
+        result = silu_times(result, sums_up.to(out.dtype.element_ty))
+    if RESIDUAL:
+        result = (before.to(tl.float32) + result.to(tl.float32)).to(before.dtype)
+    tl.store(out + where, result, mask=stored)
+
+
+# --- launching ---
+
+
+class Plan(NamedTuple):
+    """Which kernel, and how it cuts a matrix up."""
+
+    kernel: Literal["vector", "rows"]
+    block_n: int
+    block_k: int
+    warps: int = 4
+    stages: int = 1
+
+
+def plan_for(rows: int, width: int, k: int, gated: bool, dtype: torch.dtype) -> Plan:
+    # Tensor cores have no float32: that goes row by row.
+    if rows <= VECTOR_ROWS or dtype == torch.float32:
+        return _vector_plan(width, k, gated)
+    return _rows_plan(width, k, gated)
+
+
+def _vector_plan(width: int, k: int, gated: bool) -> Plan:
+    """64 weights a thread in one go, and enough programs for every multiprocessor to have several."""
+    block_k = 2048 if k % 2048 == 0 else 1024 if k % 1024 == 0 else min(2048, power_of_two(k, 16))
+    warps = 8 if gated and width * k >= 1 << 23 else 4
+    block_n = max(2, 64 * 32 * warps // block_k // (2 if gated else 1))
+    while block_n > 2 and width // block_n < LEAST_TILES:
+        block_n //= 2
+    return Plan("vector", block_n, block_k, warps)
+
+
+def _rows_plan(width: int, k: int, gated: bool) -> Plan:
+    """A program for each multiprocessor at least, and some 30 KB of weights on their way to it."""
+    block_n = 32 if width // 32 >= 128 and not gated else 16
+    return Plan("rows", block_n, min(256, power_of_two(k, 16)), stages=4)
+
+
+def serves(rows: int, x: Tensor, weight: Tensor, residual: Tensor | None) -> bool:
+    """Whether `skinny` is for this."""
+    return (
+        rows <= MOST_ROWS
+        and weight.is_contiguous()
+        and x.dtype == weight.dtype
+        and (residual is None or residual.is_contiguous())
+    )
+
+
+def skinny(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    norm: tuple[Tensor, float] | None = None,
+    gated: bool = False,
+    residual: Tensor | None = None,
+    plan: Plan | None = None,
+) -> Tensor:
+    """`fused_linear` of at most `MOST_ROWS` rows; `plan` is for those who look for a better one."""
+    outputs, k = weight.shape
+    width = outputs // 2 if gated else outputs
+    rows = x.numel() // k
+    plan = plan or plan_for(rows, width, k, gated, x.dtype)
+    out = x.new_empty(*x.shape[:-1], width)
+    gain, eps = norm or (x, 0.0)
+    arguments = (x, weight, weight if bias is None else bias, gain, x if residual is None else residual, out)
+    constants = {
+        "K": k,
+        "BLOCK_N": plan.block_n,
+        "BLOCK_K": plan.block_k,
+        "NORM": norm is not None,
+        "GATED": gated,
+        "BIAS": bias is not None,
+        "RESIDUAL": residual is not None,
+        "num_warps": plan.warps,
+        "num_stages": plan.stages,
+        **options(),
+    }
+    tiles = triton.cdiv(width, plan.block_n)
+    if plan.kernel == "vector":
+        _vector[(rows, tiles)](*arguments, width, eps, PADDED_K=power_of_two(k), **constants)
+    else:
+        _rows[(tiles,)](*arguments, rows, width, eps, ROWS=MOST_ROWS, **constants)
+    return out

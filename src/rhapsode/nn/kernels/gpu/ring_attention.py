@@ -1,0 +1,86 @@
+"""Attention of a codec's transformer over the ring a slot carries: turn, look back and remember in one launch."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from rhapsode.nn.kernels.gpu.launch import after_predecessor, options, power_of_two
+
+
+@triton.jit
+def _turned(x, at, partner, cos, sin, ok):
+    """Heads as `at` finds them, turned; `sin` carries the sign of the channel's half."""
+    own = tl.load(x + at, mask=ok, other=0.0).to(tl.float32)
+    other = tl.load(x + partner, mask=ok, other=0.0).to(tl.float32)
+    return own * cos + other * sin
+
+
+@triton.jit(do_not_specialize=["length", "layer"])
+def _ring_attention(
+    qkv, out, ring, position, slots, inv_freq, length, layer, sharpness,
+    LAYERS: tl.constexpr, HEADS: tl.constexpr, DIM: tl.constexpr, WINDOW: tl.constexpr,
+    PRECISION: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_W: tl.constexpr, OVERLAP: tl.constexpr,
+):  # fmt: skip
+    b, head = tl.program_id(0), tl.program_id(1)
+    after_predecessor(OVERLAP)
+    slot = tl.load(slots + b)
+    first = tl.load(position + slot)
+    t, d, w = tl.arange(0, BLOCK_T), tl.arange(0, DIM), tl.arange(0, BLOCK_W)
+    new = t < length
+    ok = new[:, None] & (d < DIM)[None, :]
+    angle = (first + t).to(tl.float32)[:, None] * tl.load(inv_freq + d % (DIM // 2))[None, :]
+    cos, sin = tl.cos(angle), tl.sin(angle)
+    sin = tl.where((d < DIM // 2)[None, :], -sin, sin)
+    row = (b * length + t) * (3 * HEADS * DIM) + head * DIM
+    at, partner = row[:, None] + d[None, :], row[:, None] + (d ^ (DIM // 2))[None, :]
+    kind = qkv.dtype.element_ty
+    query = (_turned(qkv, at, partner, cos, sin, ok) * sharpness).to(kind)
+    key = _turned(qkv + HEADS * DIM, at, partner, cos, sin, ok).to(kind)
+    value = tl.load(qkv + 2 * HEADS * DIM + at, mask=ok, other=0.0)
+
+    # What the ring holds: `age` positions before the newest of them, if it has come that far.
+    age = (first - 1 - w) % WINDOW
+    age = tl.where(age < 0, age + WINDOW, age)
+    held = first - 1 - age
+    there = (w < WINDOW) & (held >= 0)
+    cell: tl.constexpr = LAYERS * 2 * HEADS * DIM
+    ring += slot * (WINDOW * cell) + layer * (2 * HEADS * DIM) + head * DIM
+    past = w[:, None] * cell + d[None, :]
+    past_key = tl.load(ring + past, mask=there[:, None], other=0.0)
+    past_value = tl.load(ring + HEADS * DIM + past, mask=there[:, None], other=0.0)
+
+    old = tl.dot(query, tl.trans(past_key), input_precision=PRECISION)
+    now = tl.dot(query, tl.trans(key), input_precision=PRECISION)
+    seen = there[None, :] & (first + t[:, None] - held[None, :] < WINDOW)
+    old = tl.where(seen, old, float("-inf"))
+    now = tl.where(new[None, :] & (t[None, :] <= t[:, None]), now, float("-inf"))
+    top = tl.maximum(tl.max(old, 1), tl.max(now, 1))
+    old, now = tl.exp(old - top[:, None]), tl.exp(now - top[:, None])
+    heard = tl.dot(old.to(kind), past_value, input_precision=PRECISION)
+    heard = tl.dot(now.to(kind), value, heard, input_precision=PRECISION)
+    heard = heard / (tl.sum(old, 1) + tl.sum(now, 1))[:, None]
+    to = (b * length + t) * (HEADS * DIM) + head * DIM
+    tl.store(out + (to[:, None] + d[None, :]), heard.to(kind), mask=ok)
+
+    tl.debug_barrier()  # new positions take the places of the oldest, which by now every warp has read
+    place = ((first + t) % WINDOW)[:, None] * cell + d[None, :]
+    tl.store(ring + place, key, mask=ok)
+    tl.store(ring + HEADS * DIM + place, value, mask=ok)
+
+
+def ring_attention(
+    qkv: Tensor, out: Tensor, ring: Tensor, position: Tensor, slots: Tensor, inv_freq: Tensor, layer: int
+) -> None:
+    """`qkv [B, T, 3 * heads * D]` to `out [B, T, heads * D]`; `ring [S, window, layers, 2, heads, D]` takes the new.
+
+    At most `window` positions at a time. `position [S]` says how many came before; the caller moves it on.
+    """
+    batch, length, _ = qkv.shape
+    _, window, layers, _, heads, dim = ring.shape
+    _ring_attention[(batch, heads)](
+        qkv, out, ring, position, slots, inv_freq, length, layer, dim**-0.5,
+        LAYERS=layers, HEADS=heads, DIM=dim, WINDOW=window, PRECISION="ieee",
+        BLOCK_T=power_of_two(length, 16), BLOCK_W=power_of_two(window, 16), num_warps=4, **options(),
+    )  # fmt: skip

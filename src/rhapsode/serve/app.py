@@ -1,0 +1,74 @@
+"""The application: what is served, put together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from fastapi import FastAPI
+from fastapi.middleware.cors import CORSMiddleware
+
+from rhapsode import __version__
+from rhapsode.config import Deployment
+from rhapsode.errors import RhapsodeError
+from rhapsode.models.registry import Model
+from rhapsode.serve import errors
+from rhapsode.serve.auth import ApiKeys
+from rhapsode.serve.limits import BodyLimit
+from rhapsode.serve.logs import RequestLog
+from rhapsode.serve.routes import batch, health, models, outcomes, page, socket, speech, voices
+from rhapsode.serve.service import Service
+
+log = logging.getLogger("rhapsode.serve")
+
+
+def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
+    """The server for one deployment, as an ASGI application; the model loads while it already answers `/health`."""
+    service = Service(deployment, model)
+    app = FastAPI(
+        title="Rhapsode",
+        version=__version__,
+        summary="Neural text-to-speech with the OpenAI speech API",
+        lifespan=lambda app: _life(service),
+        redoc_url=None,
+    )
+    app.state.service = service
+    for route in (speech, batch, outcomes, voices, models, health, socket, page):
+        app.include_router(route.router(service))
+    errors.install(app)
+    config = deployment.server
+    app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes)  # type: ignore[arg-type, unused-ignore]
+    if config.api_keys:
+        app.add_middleware(ApiKeys, keys=config.api_keys)
+    if config.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=config.cors_origins,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=["X-Request-Id", "X-Sample-Rate", "X-Channels", "X-Finish-Reason", "Retry-After"],
+        )
+    app.add_middleware(RequestLog, metrics=service.metrics)
+    return app
+
+
+@asynccontextmanager
+async def _life(service: Service) -> AsyncIterator[None]:
+    loading = asyncio.create_task(_load(service), name="start")
+    try:
+        yield
+    finally:
+        loading.cancel()
+        with suppress(asyncio.CancelledError):
+            await loading
+        await service.host.stop()
+        service.close()
+
+
+async def _load(service: Service) -> None:
+    try:
+        await service.host.start()
+    except RhapsodeError as error:
+        log.error("the model cannot be loaded: %s", error.message)

@@ -1,0 +1,97 @@
+"""A server, spoken to: what `rhapsode say --server` listens to. Needs nothing but Python."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from rhapsode.errors import GenerationFailed, InvalidRequest, RhapsodeError, Unavailable
+from rhapsode.types import AudioChunk
+
+SPEECH, WAV_HEADER_BYTES = "/v1/audio/speech", 44
+READ_BYTES = 2**14
+
+
+class RemoteStream:
+    """Chunks as a server speaks them; a stream that breaks off is an error, never a short file."""
+
+    def __init__(
+        self, server: str, body: Mapping[str, Any], api_key: str | None = None, timeout_s: float = 300.0
+    ) -> None:
+        self._connection, path = connect(server, timeout_s)
+        headers = {"Content-Type": "application/json", "Accept": "audio/wav"}
+        if api_key:
+            headers["Authorization"] = f"Bearer {api_key}"
+        # wav names its rate, so that the model's own is kept; what is asked for is made from the samples.
+        wish = {**body, "response_format": "wav", "stream_format": "audio"}
+        try:
+            self._connection.request("POST", f"{path}{SPEECH}", json.dumps(wish).encode(), headers)
+            self._response = self._connection.getresponse()
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            raise Unavailable(f"{server} cannot be reached: {error}.") from None
+        if self._response.status != 200:
+            raise self._failure()
+        self.sample_rate = int(self._response.headers["X-Sample-Rate"])
+        self.channels = int(self._response.headers["X-Channels"])
+
+    def __iter__(self) -> Iterator[AudioChunk]:
+        held = b""
+        skip = WAV_HEADER_BYTES
+        index = 0
+        while data := self._read():
+            held += data
+            if skip:
+                held, skip = held[skip:], max(0, skip - len(held))
+            whole = len(held) - len(held) % (2 * self.channels)
+            if whole:
+                yield AudioChunk(_samples(held[:whole], self.channels), self.sample_rate, index)
+                held, index = held[whole:], index + 1
+
+    def _read(self) -> bytes:
+        try:
+            return self._response.read1(READ_BYTES)
+        except (OSError, http.client.HTTPException):
+            request_id = self._response.headers.get("X-Request-Id", "?")
+            raise GenerationFailed(f"the server broke off; its request id is {request_id}.") from None
+
+    def _failure(self) -> RhapsodeError:
+        text = self._response.read().decode("utf-8", "replace")
+        try:
+            message = str(json.loads(text)["error"]["message"])
+        except (ValueError, KeyError, TypeError):
+            message = f"the server answered {self._response.status} {self._response.reason}."
+        self._connection.close()
+        return InvalidRequest(message) if self._response.status < 500 else Unavailable(message)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._response.close()
+        self._connection.close()
+
+
+def connect(server: str, timeout_s: float) -> tuple[http.client.HTTPConnection, str]:
+    """A connection to `http://host:port/prefix`, and the prefix."""
+    parts = urlsplit(server if "://" in server else f"http://{server}")
+    kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
+    try:
+        if parts.scheme not in kinds or not parts.hostname:
+            raise ValueError
+        path = parts.path.rstrip("/").removesuffix("/v1")
+        return kinds[parts.scheme](parts.hostname, parts.port, timeout=timeout_s), path
+    except ValueError:
+        raise InvalidRequest(f"'{server}' is no server's address: try http://127.0.0.1:8000") from None
+
+
+def _samples(data: bytes, channels: int) -> Any:
+    return (np.frombuffer(data, "<i2").reshape(-1, channels).T / 32768.0).astype(np.float32)

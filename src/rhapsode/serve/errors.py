@@ -1,0 +1,106 @@
+"""Whatever goes wrong, in OpenAI's shape and with a status of its own."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
+
+from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable, UnknownOption, did_you_mean
+
+
+class NotAuthenticated(InvalidRequest):
+    """The API key is missing or wrong."""
+
+    status, code = 401, "invalid_api_key"
+
+
+class NotFound(InvalidRequest):
+    status, code = 404, "not_found"
+
+
+class MethodNotAllowed(InvalidRequest):
+    status, code = 405, "method_not_allowed"
+
+
+class BodyTooLarge(InvalidRequest):
+    status, code = 413, "body_too_large"
+
+
+class UnsupportedMediaType(InvalidRequest):
+    status, code = 415, "unsupported_media_type"
+
+
+class InternalError(RhapsodeError):
+    """A bug of ours: what it was is for the log only."""
+
+
+_BY_STATUS = {error.status: error for error in (NotAuthenticated, NotFound, MethodNotAllowed, BodyTooLarge)}
+
+
+def error_response(error: RhapsodeError) -> Response:
+    """The error as its status, its body and, where trying again may help, when."""
+    headers = {}
+    if isinstance(error, Busy):
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
+    elif isinstance(error, Unavailable):
+        headers["Retry-After"] = "5"
+    elif isinstance(error, NotAuthenticated):
+        headers["WWW-Authenticate"] = "Bearer"
+    elif isinstance(error, BodyTooLarge):
+        headers["Connection"] = "close"  # what was not read must not be taken for the next request
+    return JSONResponse(error.body(), error.status, headers)
+
+
+def explain(error: ValidationError, model: type[BaseModel]) -> InvalidRequest:
+    """The first thing wrong with a body, in words that say what would be right."""
+    found = error.errors(include_url=False, include_context=False)
+    # Of several types a field may have, the one whose problem lies deepest is the one that was meant.
+    first = max((e for e in found if e["loc"][:1] == found[0]["loc"][:1]), key=lambda e: len(e["loc"]))
+    where = _path(first["loc"])
+    if first["type"] == "extra_forbidden":
+        name = str(first["loc"][-1])
+        known = model.model_fields if len(first["loc"]) == 1 else ()
+        hint = f": {did_you_mean(name, known)}" if known else "."
+        return UnknownOption(f"there is no field '{where}'{hint}", param=where)
+    if first["type"] == "json_invalid":
+        return InvalidRequest("the body is not valid JSON.")
+    problem = first["msg"].removeprefix("Value error, ").rstrip(".")
+    problem = problem[:1].lower() + problem[1:]
+    return InvalidRequest(f"'{where}': {problem}." if where else f"{problem}.", param=where or None)
+
+
+def _path(loc: tuple[int | str, ...]) -> str:
+    """The names a user wrote; pydantic adds those of the types it tried."""
+    kept = [str(part) for part in loc if isinstance(part, int) or part.isidentifier()]
+    return ".".join(part for part in kept if part not in ("str", "list", "body", "VoiceRef"))
+
+
+def install(app: FastAPI) -> None:
+    """Every error this application can answer with goes through `error_response`."""
+
+    async def on_known(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RhapsodeError)
+        return error_response(error)
+
+    async def on_invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first: dict[str, Any] = error.errors()[0]
+        return error_response(InvalidRequest(f"'{_path(first['loc'])}': {first['msg'].lower()}.", param=None))
+
+    async def on_http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        kind = _BY_STATUS.get(error.status_code, InvalidRequest if error.status_code < 500 else InternalError)
+        words = {404: f"there is nothing at {request.url.path}.", 405: f"{request.method} is not for this path."}
+        response = error_response(kind(words.get(error.status_code, str(error.detail))))
+        response.headers.update(error.headers or {})
+        return response
+
+    app.add_exception_handler(RhapsodeError, on_known)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(HTTPException, on_http)

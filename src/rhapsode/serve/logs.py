@@ -1,0 +1,106 @@
+"""One line per request, with its id; text for people or JSON for programs. What is spoken is never logged."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import secrets
+import sys
+import time
+from contextvars import ContextVar
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rhapsode.serve.errors import InternalError, error_response
+from rhapsode.serve.metrics import Metrics
+
+log = logging.getLogger("rhapsode.serve")
+request_id: ContextVar[str] = ContextVar("request_id", default="-")
+
+_SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_QUIET = ("/health", "/ready", "/metrics")
+
+
+def new_id() -> str:
+    return f"req-{secrets.token_hex(8)}"
+
+
+class RequestLog:
+    """Gives every request an id, tells how it ended, and turns what nobody expected into a 500."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        wished = Headers(scope=scope).get("x-request-id", "")
+        mine = wished if _SANE_ID.fullmatch(wished) else new_id()
+        scope.setdefault("state", {})["request_id"] = mine
+        request_id.set(mine)
+        started_s = time.perf_counter()
+        status = 0
+
+        async def tell(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)["X-Request-Id"] = mine
+            await send(message)
+
+        try:
+            await self._app(scope, receive, tell)
+        except Exception:
+            log.exception("a request failed for no known reason", extra={"fields": {"request_id": mine}})
+            if not status:
+                await error_response(InternalError("something went wrong inside the server."))(scope, receive, tell)
+        finally:
+            route = getattr(scope.get("route"), "path", "unknown")
+            self._metrics.answered(route, scope["method"], status)
+            level = logging.DEBUG if route in _QUIET else logging.INFO
+            took_ms = round((time.perf_counter() - started_s) * 1000, 1)
+            fields = {"request_id": mine, "method": scope["method"], "route": route, "status": status, "ms": took_ms}
+            log.log(level, "request", extra={"fields": fields})
+
+
+class _Text(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, Any] = getattr(record, "fields", {})
+        tail = " ".join(f"{name}={value}" for name, value in fields.items())
+        return f"{super().format(record)} {tail}".rstrip()
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """A stream broken off on purpose has a line of its own."""
+    return "without completing response" not in record.getMessage()
+
+
+def configure(log_format: str) -> None:
+    """Send all of our lines, and uvicorn's, to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    text = _Text("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
+    handler.setFormatter(_Json() if log_format == "json" else text)
+    handler.addFilter(_is_news)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("rhapsode").setLevel(logging.INFO)

@@ -1,0 +1,136 @@
+"""What Prometheus is told. A registry of its own: two servers in one process do not mix."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from rhapsode.errors import RhapsodeError, TimedOut
+from rhapsode.types import Outcome
+from rhapsode.voices.cache import CacheStats
+
+LATENCY_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+GAP_S = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+FACTOR = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1, 2, 5, 10)
+
+
+@dataclass(frozen=True)
+class Readings:
+    """What is true now, read when somebody asks."""
+
+    loaded: bool
+    slots: int
+    slots_in_use: int
+    queued: int
+    pages: int
+    pages_in_use: int
+    pages_shared: int
+    steps: int
+    frames: int
+    requests_in_flight: int
+
+
+class Metrics:
+    """Counters the server adds to, and readings taken from the engine at each scrape."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        self.requests = Counter("rhapsode_requests", "Requests by how they ended", ["outcome"], registry=registry)
+        self.responses = Counter(
+            "rhapsode_http_responses", "HTTP responses", ["method", "route", "status"], registry=registry
+        )
+        self.first_audio = Histogram(
+            "rhapsode_first_audio_seconds", "From submission to the first chunk", buckets=LATENCY_S, registry=registry
+        )
+        self.queued = Histogram(
+            "rhapsode_queued_seconds", "Waiting for a slot", buckets=(0.0, *LATENCY_S), registry=registry
+        )
+        self.factor = Histogram(
+            "rhapsode_real_time_factor", "Time taken over time spoken", buckets=FACTOR, registry=registry
+        )
+        self.gaps = Histogram(
+            "rhapsode_chunk_gap_seconds", "Between two chunks of one stream", buckets=GAP_S, registry=registry
+        )
+        self.underruns = Counter("rhapsode_underruns", "Times a listener ran dry", registry=registry)
+        self.frames = Counter("rhapsode_frames", "Frames of requests that have ended", registry=registry)
+        self.audio = Counter("rhapsode_audio_seconds", "Speech made", registry=registry)
+        self.loads = Counter("rhapsode_model_loads", "Times the model was loaded", registry=registry)
+        self.sockets = Gauge("rhapsode_open_websockets", "WebSockets open now", registry=registry)
+        for outcome in ("stop", "length", "aborted", "failed", "timeout", "refused"):
+            self.requests.labels(outcome)  # a series that is there from the start can be compared with zero
+
+    def watch(self, readings: Callable[[], Readings], cache: Callable[[], CacheStats]) -> None:
+        self.registry.register(_Live(readings, cache))
+
+    def ended(self, outcome: Outcome, blamed: RhapsodeError | None) -> None:
+        """A request is over; called by the engine, from any of its threads."""
+        how = str(outcome.finish_reason)
+        if blamed is not None:
+            how = "timeout" if isinstance(blamed, TimedOut) else "failed"
+        self.requests.labels(how).inc()
+        self.queued.observe(outcome.queued_s)
+        self.underruns.inc(outcome.underruns)
+        self.frames.inc(outcome.frames)
+        self.audio.inc(outcome.audio_s)
+        if outcome.first_audio_s is not None:
+            self.first_audio.observe(outcome.first_audio_s)
+        if outcome.audio_s and outcome.error is None:
+            self.factor.observe((outcome.total_s - outcome.queued_s) / outcome.audio_s)
+
+    def refused(self) -> None:
+        self.requests.labels("refused").inc()
+
+    def answered(self, route: str, method: str, status: int) -> None:
+        known = method if method in ("GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH") else "other"
+        self.responses.labels(known, route, str(status or "none")).inc()
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+
+class _Live(Collector):
+    def __init__(self, readings: Callable[[], Readings], cache: Callable[[], CacheStats]) -> None:
+        self._readings = readings
+        self._cache = cache
+
+    def describe(self) -> Iterator[Metric]:
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        now, cache = self._readings(), self._cache()
+        gauges = {
+            "model_loaded": ("Whether the model is in memory", float(now.loaded)),
+            "slots": ("Requests that can be spoken at once", now.slots),
+            "slots_in_use": ("Requests being spoken", now.slots_in_use),
+            "queue_depth": ("Requests waiting for a slot", now.queued),
+            "pages": ("KV pages", now.pages),
+            "pages_in_use": ("KV pages taken", now.pages_in_use),
+            "requests_in_flight": ("Requests the server is busy with", now.requests_in_flight),
+            "batch_size_mean": ("Frames a launch of the talker makes", now.frames / now.steps if now.steps else 0.0),
+            "reference_cache_bytes": ("References kept", cache.bytes),
+            "tasks": ("Tasks of the event loop", _tasks()),
+        }
+        for name, (what, value) in gauges.items():
+            yield GaugeMetricFamily(f"rhapsode_{name}", what, value=value)
+        counters = {
+            "talker_steps": ("Launches of the talker", now.steps),
+            "talker_frames": ("Frames those launches made", now.frames),
+            "pages_shared": ("Pages that were found instead of computed", now.pages_shared),
+            "reference_cache_hits": ("References found", cache.hits),
+            "reference_cache_misses": ("References decoded", cache.misses),
+        }
+        for name, (what, value) in counters.items():
+            yield CounterMetricFamily(f"rhapsode_{name}", what, value=value)
+
+
+def _tasks() -> int:
+    try:
+        return len(asyncio.all_tasks())
+    except RuntimeError:  # read from outside the event loop
+        return 0

@@ -1,0 +1,49 @@
+"""The names OpenAI's clients know, and what they mean here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rhapsode.config import Deployment
+from rhapsode.errors import UnknownModel
+from rhapsode.models.base import ModelSpec
+
+OPENAI_VOICES = (
+    "alloy",
+    "ash",
+    "ballad",
+    "coral",
+    "echo",
+    "fable",
+    "nova",
+    "onyx",
+    "sage",
+    "shimmer",
+    "verse",
+    "marin",
+    "cedar",
+)
+OPENAI_MODELS = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")
+DEFAULT_VOICE = "default"
+
+
+def preset_for(name: str, presets: Sequence[str]) -> str | None:
+    """The preset an OpenAI voice stands for: always the same one, and itself where there is one of that name."""
+    if not presets or name.lower() not in OPENAI_VOICES:
+        return None
+    by_case = {preset.lower(): preset for preset in presets}
+    return by_case.get(name.lower(), presets[OPENAI_VOICES.index(name.lower()) % len(presets)])
+
+
+def served_id(deployment: Deployment) -> str:
+    """What the model is called in `/v1/models`: a folder's name without the way to it."""
+    path = Path(deployment.model).expanduser()
+    return path.resolve().name if path.is_dir() else deployment.model
+
+
+def check_model(name: str | None, deployment: Deployment, spec: ModelSpec) -> None:
+    known = (served_id(deployment), deployment.model, spec.name, *OPENAI_MODELS)
+    if name is not None and name not in known and not name.startswith("gpt-4o-mini-tts-"):
+        here = served_id(deployment)
+        raise UnknownModel(f"the model '{name}' is not served here; '{here}' is.", param="model")

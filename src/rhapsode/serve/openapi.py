@@ -1,0 +1,45 @@
+"""The pieces of the OpenAPI page that FastAPI cannot guess, since bodies are read by hand."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from pydantic import BaseModel
+
+
+class ErrorFields(BaseModel):
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorBody(BaseModel):
+    """What every error looks like."""
+
+    error: ErrorFields
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {status: {"model": ErrorBody, "description": HTTPStatus(status).phrase} for status in statuses}
+
+
+def request_body(model: type[BaseModel]) -> dict[str, Any]:
+    """A JSON body of this shape."""
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    definitions = schema.pop("$defs", {})
+    return {
+        "requestBody": {"required": True, "content": {"application/json": {"schema": _inline(schema, definitions)}}}
+    }
+
+
+def _inline(schema: Any, definitions: dict[str, Any]) -> Any:
+    """References replaced by what they refer to: nobody else would put them among the components."""
+    if isinstance(schema, list):
+        return [_inline(part, definitions) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if (name := schema.get("$ref", "").rpartition("/")[2]) in definitions:
+        return _inline(definitions[name], definitions)
+    return {key: _inline(value, definitions) for key, value in schema.items()}

@@ -1,0 +1,95 @@
+"""How requests ended: the last ones, by their id."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rhapsode.errors import InvalidRequest, RhapsodeError
+from rhapsode.types import FinishReason, Outcome
+
+MOST = 1024
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of a request that was taken in."""
+
+    id: str
+    outcome: Outcome | None = None
+    error: RhapsodeError | None = None
+    delivered: bool = False
+    """The last byte was handed to the listener's connection."""
+
+    @property
+    def status(self) -> str:
+        if self.error is not None:
+            return "failed"
+        if self.outcome is None:
+            return "running"
+        ends = {FinishReason.ABORTED: "aborted", FinishReason.FAILED: "failed"}
+        return ends.get(self.outcome.finish_reason, "finished")
+
+    def body(self) -> dict[str, Any]:
+        known: dict[str, Any] = {
+            "id": self.id,
+            "object": "speech.outcome",
+            "status": self.status,
+            "delivered": self.delivered,
+        }
+        if outcome := self.outcome:
+            timing = ("audio_s", "frames", "queued_s", "first_audio_s", "total_s", "underruns", "longest_gap_s")
+            known["finish_reason"] = "failed" if self.error else str(outcome.finish_reason)
+            known |= {name: getattr(outcome, name) for name in timing}
+        error = self.error or (self.outcome.error if self.outcome else None)
+        return known | (error.body() if error else {"error": None})
+
+
+class Outcomes:
+    """Told by the engine, from any of its threads, and by whoever delivers."""
+
+    def __init__(self, on_end: Callable[[Outcome, RhapsodeError | None], None], most: int = MOST) -> None:
+        self._on_end = on_end
+        self._most = most
+        self._records: OrderedDict[str, Record] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, request_id: str) -> Record | None:
+        with self._lock:
+            return self._records.get(request_id)
+
+    def began(self, request_id: str) -> None:
+        with self._lock:
+            known = self._records.pop(request_id, None)
+            if known is not None and known.status == "running":
+                self._records[request_id] = known
+                raise InvalidRequest(f"a request with the id '{request_id}' is still running.")
+            self._records[request_id] = Record(request_id)
+            while len(self._records) > self._most:
+                self._records.popitem(last=False)
+
+    def refused(self, request_id: str) -> None:
+        """It never began: there is nothing to tell."""
+        with self._lock:
+            self._records.pop(request_id, None)
+
+    def ended(self, outcome: Outcome) -> None:
+        record = self._change(outcome.request_id, outcome=outcome)
+        self._on_end(outcome, record.error)
+
+    def blame(self, request_id: str, error: RhapsodeError) -> None:
+        """Why it ends, where the engine cannot know: said before it is aborted, or after it has ended."""
+        self._change(request_id, error=error)
+
+    def delivered(self, request_id: str) -> None:
+        self._change(request_id, delivered=True)
+
+    def _change(self, request_id: str, **changes: Any) -> Record:
+        with self._lock:
+            record = replace(self._records.get(request_id) or Record(request_id), **changes)
+            if request_id in self._records:
+                self._records[request_id] = record
+            return record

@@ -1,0 +1,24 @@
+"""Reading what a request carries, before anybody looks at what it says."""
+
+from __future__ import annotations
+
+from fastapi import Request
+from starlette.requests import ClientDisconnect
+
+from rhapsode.errors import Aborted
+from rhapsode.serve.errors import UnsupportedMediaType
+
+
+def media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def json_body(request: Request) -> bytes:
+    """The bytes of a body that says it is JSON: a web page of another origin cannot send one unasked."""
+    kind = media_type(request)
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise UnsupportedMediaType("send JSON, with 'Content-Type: application/json'.")
+    try:
+        return await request.body()
+    except ClientDisconnect:
+        raise Aborted("the client went away before its request was complete.") from None

@@ -1,0 +1,72 @@
+"""Audio a request refers to: fetched within limits, decoded once, kept by content."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rhapsode.audio.decode import decode
+from rhapsode.config import ServerConfig
+from rhapsode.errors import BadAudio, InvalidRequest
+from rhapsode.types import Clip, Voice
+from rhapsode.voices.cache import CacheStats, ReferenceCache, content_key
+from rhapsode.voices.fetch import FetchLimits, ReferenceFetcher, is_data_url, is_remote, parse_data_url
+from rhapsode.voices.store import VoiceStore
+
+
+class References:
+    """From what a user calls a reference to a clip."""
+
+    def __init__(self, config: ServerConfig, store: VoiceStore) -> None:
+        self._config = config
+        self._store = store
+        self._cache = ReferenceCache(config.reference_cache_bytes)
+        fetch = config.fetch
+        self._fetcher = ReferenceFetcher(
+            FetchLimits(
+                max_bytes=fetch.max_bytes,
+                connect_s=fetch.connect_s,
+                total_s=fetch.total_s,
+                allow_hosts=fetch.allow_hosts,
+                allow_private=fetch.allow_private,
+            )
+        )
+
+    def stats(self) -> CacheStats:
+        return self._cache.stats()
+
+    async def voice(self, audio: str, text: str | None) -> Voice:
+        """The voice of a data: or http(s): URL, or of an uploaded voice by its id or name."""
+        if is_data_url(audio):
+            data = await asyncio.to_thread(parse_data_url, audio, self._config.max_upload_bytes)
+        elif is_remote(audio):
+            if not self._config.fetch.enabled:
+                raise InvalidRequest("this server fetches no URLs: send a data: URL instead.", param="ref_audio")
+            data = await self._fetcher.fetch(audio)
+        else:
+            return await self._stored(audio, text)
+        clip = await self.clip(data, "ref_audio")
+        return Voice(reference=clip, reference_text=text or None)
+
+    async def clip(self, data: bytes, param: str) -> Clip:
+        """Audio that was sent to us, decoded within limits."""
+        try:
+            return await asyncio.to_thread(self._cache.get_or_make, content_key(data), lambda: self._decode(data))
+        except BadAudio as error:
+            raise BadAudio(error.message, param=param) from None
+
+    def _decode(self, data: bytes) -> tuple[Clip, int]:
+        config = self._config
+        most_bytes = max(config.max_upload_bytes, config.fetch.max_bytes)
+        clip = decode(data, max_bytes=most_bytes, max_duration_s=config.max_reference_s)
+        return clip, clip.samples.nbytes
+
+    async def _stored(self, name: str, text: str | None) -> Voice:
+        voice = await asyncio.to_thread(self._store.load, name)
+        if voice is None:
+            raise InvalidRequest(
+                "ref_audio must be a data: or http(s): URL or an uploaded voice; the server's files are not read.",
+                param="ref_audio",
+            )
+        if voice.embedding is not None or not text:
+            return voice
+        return Voice(reference=voice.reference, reference_text=text)

@@ -1,0 +1,146 @@
+"""Audio as HTTP: nothing is sent before there is audio, so that an early failure has a status of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+from fastapi.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from rhapsode.errors import EmptyAudio, RhapsodeError
+from rhapsode.serve.delivery import Playback
+from rhapsode.serve.errors import InternalError
+from rhapsode.serve.intake import Order
+from rhapsode.serve.service import Service
+
+log = logging.getLogger("rhapsode.serve")
+
+
+class Listened(Response):
+    """A response whose listener may leave at any moment: then the work for it ends, too."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await unless_gone(receive, self.answer(scope, receive, send))
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raise NotImplementedError
+
+
+class Spoken(Listened):
+    """One utterance: whole, as raw bytes while it is spoken, or as server-sent events."""
+
+    def __init__(self, service: Service, data: bytes, request_id: str) -> None:
+        super().__init__()
+        self._service = service
+        self._data = data
+        self._id = request_id
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        order = await self._service.read(self._data)
+        ways = {"whole": self._whole, "audio": self._raw, "sse": self._events}
+        async with self._service.speaking(order, self._id) as playback:
+            await ways[order.delivery.mode](order, playback, send)
+
+    async def _whole(self, order: Order, playback: Playback, send: Send) -> None:
+        body = await playback.whole()
+        headers = {**self._described(playback), "X-Finish-Reason": str(playback.outcome.finish_reason)}
+        await _start(send, {**headers, "Content-Length": str(len(body))})
+        await send({"type": "http.response.body", "body": body})
+        self._service.outcomes.delivered(self._id)
+
+    async def _raw(self, order: Order, playback: Playback, send: Send) -> None:
+        async def broken(error: RhapsodeError) -> None:
+            """No last chunk is sent: the listener learns that something is missing."""
+
+        await self._stream(playback.get, self._described(playback), send, broken)
+
+    async def _events(self, order: Order, playback: Playback, send: Send) -> None:
+        done = False
+
+        async def next_event() -> bytes | None:
+            nonlocal done
+            part = await playback.get()
+            if part is not None:
+                return event("speech.audio.delta", audio=base64.b64encode(part).decode("ascii"))
+            if done:
+                return None
+            done = True
+            usage = self._service.usage(order.request, playback.outcome)
+            return event("speech.audio.done", usage=usage, finish_reason=str(playback.outcome.finish_reason))
+
+        async def tell(error: RhapsodeError) -> None:
+            await send({"type": "http.response.body", "body": event("error", **error.body())})
+
+        headers = self._described(playback) | {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
+        await self._stream(next_event, headers, send, tell)
+
+    async def _stream(
+        self,
+        get: Callable[[], Awaitable[bytes | None]],
+        headers: dict[str, str],
+        send: Send,
+        break_off: Callable[[RhapsodeError], Awaitable[None]],
+    ) -> None:
+        piece = await get()
+        if piece is None:
+            raise EmptyAudio("the model ended without saying anything.")
+        await _start(send, headers)
+        try:
+            while piece is not None:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                piece = await get()
+        except Exception as error:
+            known = error if isinstance(error, RhapsodeError) else InternalError("something went wrong midway.")
+            fields = {"request_id": self._id, "code": known.code}
+            log.warning("a stream broke off", extra={"fields": fields}, exc_info=None if known is error else error)
+            self._service.outcomes.blame(self._id, known)
+            await break_off(known)
+            return
+        await send({"type": "http.response.body", "body": b""})
+        self._service.outcomes.delivered(self._id)
+
+    def _described(self, playback: Playback) -> dict[str, str]:
+        return {
+            "Content-Type": playback.delivery.format.media_type,
+            "X-Sample-Rate": str(playback.sample_rate),
+            "X-Channels": str(playback.channels),
+        }
+
+
+def event(kind: str, **fields: Any) -> bytes:
+    """One server-sent event, whose data name its type as OpenAI's do."""
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
+
+
+async def _start(send: Send, headers: dict[str, str]) -> None:
+    raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": 200, "headers": raw})
+
+
+async def unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
+    """Do the work, and drop it when the client goes away."""
+    working = asyncio.ensure_future(work)
+    watching = asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        watching.cancel()
+        if not working.done():
+            working.cancel()
+            with suppress(asyncio.CancelledError):
+                await working
+        with suppress(asyncio.CancelledError):
+            await watching
+    if not working.cancelled():
+        working.result()
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,96 @@
+"""`POST /v1/audio/speech/batch`: several utterances, results or errors per item."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from dataclasses import replace
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from rhapsode.errors import InvalidRequest, RhapsodeError
+from rhapsode.serve.intake import Order, chosen
+from rhapsode.serve.openapi import request_body, responses
+from rhapsode.serve.reading import json_body
+from rhapsode.serve.responses import Listened
+from rhapsode.serve.schemas import BatchBody, parse
+from rhapsode.serve.service import Service
+
+
+class BatchSpoken(Listened):
+    """All items at once, as far as there are slots; one that fails fails alone."""
+
+    def __init__(self, service: Service, body: BatchBody, request_id: str) -> None:
+        super().__init__()
+        self._service = service
+        self._body = body
+        self._id = request_id
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._item(i, item)) for i, item in enumerate(self._body.items)]
+        results = [task.result() for task in tasks]
+        failed = sum(result["status"] == "error" for result in results)
+        body = {
+            "id": self._id,
+            "object": "speech.batch",
+            "results": results,
+            "total": len(results),
+            "succeeded": len(results) - failed,
+            "failed": failed,
+        }
+        response = await asyncio.to_thread(JSONResponse, body)
+        await response(scope, receive, send)
+
+    async def _item(self, index: int, item: dict[str, Any]) -> dict[str, Any]:
+        request_id = f"{self._id}-{index}"
+        told: dict[str, Any] = {"index": index, "request_id": request_id}
+        try:
+            order = await self._read(item)
+            async with self._service.speaking(order, request_id) as playback:
+                data = await playback.whole()
+            self._service.outcomes.delivered(request_id)
+        except RhapsodeError as error:
+            return told | {"status": "error"} | error.body()
+        return told | {
+            "status": "success",
+            "audio_data": base64.b64encode(data).decode("ascii"),
+            "media_type": order.delivery.format.media_type,
+            "sample_rate": playback.sample_rate,
+            "channels": playback.channels,
+            "finish_reason": str(playback.outcome.finish_reason),
+            "usage": self._service.usage(order.request, playback.outcome),
+        }
+
+    async def _read(self, item: dict[str, Any]) -> Order:
+        common = {name: value for name, value in chosen(self._body).items() if name != "items"}
+        order = await self._service.read(json.dumps({**common, **item}, default=dict).encode())
+        return Order(order.request, replace(order.delivery, mode="whole"))
+
+
+def router(service: Service) -> APIRouter:
+    routes = APIRouter(tags=["speech"])
+    extra = request_body(service.schemas.batch)
+    item = request_body(service.schemas.speech)["requestBody"]["content"]["application/json"]["schema"]
+    items = extra["requestBody"]["content"]["application/json"]["schema"]["properties"]["items"]
+    items |= {"items": item, "maxItems": service.config.max_batch}
+
+    @routes.post(
+        "/v1/audio/speech/batch",
+        summary="Speak several",
+        responses=responses(400, 401, 413, 415, 503),
+        openapi_extra=extra,
+    )
+    async def batch(request: Request) -> Response:
+        """Up to 32 items, each like a body of `/v1/audio/speech`; fields beside `items` hold for all of them."""
+        body = parse(service.schemas.batch, await json_body(request))
+        if len(body.items) > service.config.max_batch:
+            most = service.config.max_batch
+            raise InvalidRequest(f"a batch has at most {most} items, not {len(body.items)}.", param="items")
+        return BatchSpoken(service, body, request.state.request_id)
+
+    return routes

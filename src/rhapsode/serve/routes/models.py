@@ -1,0 +1,57 @@
+"""`GET /v1/models`: what is served, what it can do, and how it was set up."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from fastapi import APIRouter
+
+from rhapsode.audio.formats import FORMATS
+from rhapsode.errors import UnknownModel
+from rhapsode.serve.names import OPENAI_MODELS, check_model, served_id
+from rhapsode.serve.openapi import responses
+from rhapsode.serve.schemas import options_schema
+from rhapsode.serve.service import Service
+
+
+def router(service: Service) -> APIRouter:
+    routes = APIRouter(tags=["models"])
+    created = int(time.time())
+
+    def describe(name: str) -> dict[str, Any]:
+        spec = service.spec
+        return {
+            "id": name,
+            "object": "model",
+            "created": created,
+            "owned_by": "rhapsode",
+            "family": spec.name,
+            "summary": spec.summary,
+            "sample_rate": spec.sample_rate,
+            "channels": spec.channels,
+            "frame_hz": spec.frame_hz,
+            "capabilities": list(spec.can.names()),
+            "voices": list(service.host.presets),
+            "languages": list(spec.languages),
+            "formats": list(FORMATS),
+            "options": options_schema(spec)["properties"],
+            "embedding_size": service.host.embedding_size,
+            "deployment": service.deployment.model_dump(mode="json", exclude={"server": {"api_keys", "voices"}}),
+        }
+
+    @routes.get("/v1/models", summary="What is served", responses=responses(401))
+    async def models() -> dict[str, Any]:
+        """The served model with its voices, options and limits; OpenAI's names stand for the same one."""
+        main = describe(served_id(service.deployment))
+        aliases = [{key: main[key] for key in ("object", "created", "owned_by")} | {"id": n} for n in OPENAI_MODELS]
+        return {"object": "list", "data": [main, *aliases]}
+
+    @routes.get("/v1/models/{name:path}", summary="One of them", responses=responses(401, 404))
+    async def model(name: str) -> dict[str, Any]:
+        check_model(name, service.deployment, service.spec)
+        if not name:
+            raise UnknownModel("which model?", param="model")
+        return describe(name)
+
+    return routes

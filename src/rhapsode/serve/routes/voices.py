@@ -1,0 +1,162 @@
+"""`/v1/audio/voices`: list what there is, upload one, delete one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+from starlette.datastructures import UploadFile
+from starlette.requests import ClientDisconnect
+
+from rhapsode.errors import Aborted, BadAudio, InvalidRequest
+from rhapsode.serve.errors import NotFound, UnsupportedMediaType
+from rhapsode.serve.names import OPENAI_VOICES, preset_for
+from rhapsode.serve.openapi import responses
+from rhapsode.serve.reading import json_body, media_type
+from rhapsode.serve.schemas import Number, Strict, parse
+from rhapsode.serve.service import Service
+from rhapsode.voices.fetch import parse_data_url
+from rhapsode.voices.store import StoredVoice
+
+_UPLOAD = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["name", "consent"],
+                    "properties": {
+                        "name": {"type": "string", "example": "Ada"},
+                        "consent": {"type": "string", "example": "recorded by the speaker, 2025-06-01"},
+                        "audio_sample": {"type": "string", "format": "binary"},
+                        "text": {"type": "string", "description": "What is said in the sample."},
+                        "speaker_embedding": {"type": "string", "description": "A JSON list instead of a sample."},
+                    },
+                }
+            },
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["name", "consent"],
+                    "properties": {
+                        "name": {"type": "string"},
+                        "consent": {"type": "string"},
+                        "audio_sample": {"type": "string", "description": "A data: URL."},
+                        "text": {"type": "string"},
+                        "speaker_embedding": {"type": "array", "items": {"type": "number"}},
+                    },
+                    "additionalProperties": False,
+                }
+            },
+        },
+    }
+}
+
+
+class VoiceBody(Strict):
+    """A voice to keep: a sample or an embedding, and the word that its owner agrees."""
+
+    name: str
+    consent: Annotated[str, Field(min_length=1)]
+    audio_sample: str | None = None
+    text: str | None = None
+    ref_text: str | None = None
+    speaker_embedding: list[Number] | None = None
+
+
+def router(service: Service) -> APIRouter:
+    routes = APIRouter(tags=["voices"])
+
+    @routes.get("/v1/audio/voices", summary="The voices there are", responses=responses(401))
+    async def voices() -> dict[str, Any]:
+        """Presets, then uploaded voices, then OpenAI's names with the preset each of them stands for."""
+        presets = service.host.presets
+        known = [{"id": name, "name": name, "kind": "preset"} for name in presets]
+        known += [_public(voice) for voice in await asyncio.to_thread(service.store.list)]
+        for name in OPENAI_VOICES:
+            if name not in presets and (preset := preset_for(name, presets)):
+                known.append({"id": name, "name": name, "kind": "alias", "alias_of": preset})
+        return {"object": "list", "data": known, "voices": known}
+
+    @routes.post(
+        "/v1/audio/voices",
+        summary="Upload a voice",
+        status_code=201,
+        responses=responses(400, 401, 409, 413, 415, 503),
+        openapi_extra=_UPLOAD,
+    )
+    async def upload(request: Request) -> dict[str, Any]:
+        """Keep a voice under a name, made of a sample (`audio_sample`) or of an embedding (`speaker_embedding`)."""
+        body, sample = await _read(request)
+        if body.name in service.host.presets:
+            raise InvalidRequest(f"'{body.name}' is a preset of this model: choose another name.", param="name")
+        if sample is None and body.audio_sample is not None:
+            sample = parse_data_url(body.audio_sample, service.config.max_upload_bytes)
+        if sample is not None and len(sample) > service.config.max_upload_bytes:
+            raise BadAudio(f"at most {service.config.max_upload_bytes} bytes are taken.", param="audio_sample")
+        clip = None if sample is None else await service.references.clip(sample, "audio_sample")
+        stored = await asyncio.to_thread(
+            service.store.add,
+            body.name,
+            clip=clip,
+            embedding=body.speaker_embedding,
+            text=body.text or body.ref_text,
+            consent=body.consent,
+        )
+        return _public(stored)
+
+    @routes.delete("/v1/audio/voices/{voice}", summary="Delete a voice", responses=responses(401, 404, 503))
+    async def delete(voice: str) -> dict[str, Any]:
+        """An uploaded voice, by its id or its name. It is gone for good."""
+        stored = await asyncio.to_thread(service.store.get, voice)
+        if stored is None or not await asyncio.to_thread(service.store.delete, stored.id):
+            raise NotFound("no voice of that id or name was uploaded.", param="voice")
+        return {"id": stored.id, "object": "voice", "deleted": True}
+
+    return routes
+
+
+def _public(voice: StoredVoice) -> dict[str, Any]:
+    return {"object": "voice", "kind": "uploaded", **{k: v for k, v in asdict(voice).items() if v is not None}}
+
+
+async def _read(request: Request) -> tuple[VoiceBody, bytes | None]:
+    """A form, or JSON where there is no file to send."""
+    if media_type(request) != "multipart/form-data":
+        if media_type(request) != "application/json":
+            raise UnsupportedMediaType("send a form ('multipart/form-data') or JSON.")
+        return parse(VoiceBody, await json_body(request)), None
+    try:
+        async with request.form(max_files=1, max_fields=8, max_part_size=2**20) as form:
+            return await _read_form(form.multi_items())
+    except ClientDisconnect:
+        raise Aborted("the client went away before its request was complete.") from None
+
+
+async def _read_form(items: list[tuple[str, Any]]) -> tuple[VoiceBody, bytes | None]:
+    fields: dict[str, Any] = {}
+    sample: bytes | None = None
+    for name, value in items:
+        if name in fields or (name == "audio_sample" and sample is not None):
+            raise InvalidRequest(f"the field '{name}' is there twice.", param=name)
+        if isinstance(value, UploadFile):
+            if name != "audio_sample":
+                raise InvalidRequest("the file belongs into 'audio_sample'.", param=name)
+            sample = await value.read()
+        elif name == "speaker_embedding":
+            fields[name] = _numbers(value)
+        else:
+            fields[name] = value
+    return parse(VoiceBody, json.dumps(fields)), sample
+
+
+def _numbers(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidRequest("'speaker_embedding' must be a JSON list of numbers.", param="speaker_embedding") from None

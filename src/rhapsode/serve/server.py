@@ -1,0 +1,119 @@
+"""The process: listens, prints what was resolved, and drains before it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import socket
+import sys
+import time
+from types import FrameType
+
+import uvicorn
+
+from rhapsode.config import Deployment
+from rhapsode.errors import OutputError, RhapsodeError
+from rhapsode.serve.app import create_app
+from rhapsode.serve.logs import configure
+from rhapsode.serve.service import Service
+
+log = logging.getLogger("rhapsode.serve")
+
+LAST_BYTES_S = 5.0
+
+
+class Server(uvicorn.Server):
+    """uvicorn, which on the first signal goes on serving until nobody is being spoken for; the second one ends it."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+        self._drain_by_s: float | None = None
+
+    @property
+    def failed(self) -> RhapsodeError | None:
+        """Why there was never anything to serve."""
+        host = self._service.host
+        return None if host.warm else host.error
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._drain_by_s is None:
+            self._service.host.draining = True
+            self._drain_by_s = time.monotonic() + self._service.config.drain_timeout_s
+        else:
+            self.should_exit = True
+            self.force_exit = sig == signal.SIGINT
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._drain_by_s is not None and not self.should_exit:
+            if time.monotonic() > self._drain_by_s:
+                await self._service.host.stop()  # whoever is still spoken for learns that it ends here
+                self.should_exit = True
+            self.should_exit |= not self._service.host.busy and not self._service.sockets
+        self.should_exit |= self.failed is not None
+        return await super().on_tick(counter)
+
+
+def serve(deployment: Deployment) -> None:
+    """Serve until told to stop."""
+    config = deployment.server
+    app = create_app(deployment)
+    configure(config.log_format)
+    sockets = [_listen(config.host, config.port)]
+    port = sockets[0].getsockname()[1]
+    _print_resolved(deployment, app.state.service, port)
+    server = Server(
+        uvicorn.Config(
+            app,
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            lifespan="on",
+            ws_max_size=config.max_body_bytes,
+            ws_per_message_deflate=False,
+            timeout_graceful_shutdown=round(LAST_BYTES_S),
+        ),
+        app.state.service,
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run(sockets)
+    if server.failed:
+        raise server.failed
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        reason = error.strerror or str(error)
+        raise OutputError(f"cannot listen on {host} port {port}: {reason.lower()}.") from None
+    return listener
+
+
+def _print_resolved(deployment: Deployment, service: Service, port: int) -> None:
+    """What this server is, for who started it."""
+    config, limits, chunks, spec = deployment.server, deployment.limits, deployment.chunks, service.spec
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    lines = {
+        "listening": f"http://{host}:{port}  (docs: /docs, page: /)",
+        "model": f"{deployment.model}: {spec.summary}",
+        "device": f"{deployment.device}, {deployment.dtype}"
+        + "".join(
+            f"; {name}: {', '.join(f'{k}={v}' for k, v in place.model_dump(exclude_none=True).items())}"
+            for name, place in deployment.stages.items()
+        ),
+        "limits": f"{limits.max_concurrency} at once, {limits.max_queue} waiting, {limits.max_text_chars} characters",
+        "chunks": f"{chunks.first} frame first, then x{chunks.growth} up to {chunks.largest}",
+        "voices": f"{', '.join(spec.voices) or 'of the checkpoint'}; uploads in {config.voices}",
+        "api keys": f"{len(config.api_keys)}" if config.api_keys else "none: whoever can connect can speak",
+        "unload": f"after {config.idle_unload_s:g} s idle" if config.idle_unload_s is not None else "never",
+    }
+    for name, value in lines.items():
+        print(f"{name:>10}  {value}", file=sys.stderr)
+    sys.stderr.flush()

@@ -1,0 +1,49 @@
+"""The sending end of a WebSocket: one message at a time, whoever sends."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from contextlib import suppress
+from typing import Any, Literal
+
+from fastapi import WebSocket, WebSocketDisconnect
+
+from rhapsode.errors import Aborted, RhapsodeError
+
+
+class Wire:
+    """JSON and audio to one client; knows when something last went out."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+        self._sending = asyncio.Lock()
+        self.active_s = 0.0
+        """When something last went over the wire, by the event loop's clock."""
+
+    def touch(self) -> None:
+        self.active_s = asyncio.get_running_loop().time()
+
+    async def tell(self, kind: str, **fields: Any) -> None:
+        async with self._sending:
+            await self._socket.send_text(json.dumps({"type": kind, **fields}))
+            self.touch()
+
+    async def tell_error(self, error: RhapsodeError, **where: int) -> None:
+        if not isinstance(error, Aborted):  # who cancelled knows
+            await self.tell("error", **where, message=error.message, **error.body())
+
+    async def send_audio(
+        self, data: bytes, transport: Literal["binary", "base64"], chunk_id: int, where: dict[str, int]
+    ) -> None:
+        if transport == "base64":
+            await self.tell("audio.chunk", **where, chunk_id=chunk_id, audio_b64=base64.b64encode(data).decode("ascii"))
+            return
+        async with self._sending:
+            await self._socket.send_bytes(data)
+            self.touch()
+
+    async def close(self, code: int, reason: str) -> None:
+        with suppress(WebSocketDisconnect, RuntimeError):  # the client may have been first
+            await self._socket.close(code, reason[:100])

@@ -1,0 +1,166 @@
+"""A really started server: a process of its own, reached over a real socket."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import numpy as np
+import openai
+import uvicorn
+import yaml
+
+from rhapsode.audio.decode import decode
+from rhapsode.config import resolve
+from rhapsode.models.registry import Model
+from rhapsode.serve.app import create_app
+from rhapsode.serve.server import Server
+from rhapsode.types import Clip
+from unit.command import environment
+
+LETTER_S = 0.02  # the dummy speaks one frame of 20 ms a letter
+
+
+class Running:
+    """A server that has been started, and ways to talk to it."""
+
+    def __init__(self, process: subprocess.Popen[bytes] | None, url: str, log: list[str]) -> None:
+        self.process = process
+        self.url = url
+        self.log = log
+        self.http = httpx2.Client(base_url=url, timeout=30, trust_env=False)
+        self.openai = openai.OpenAI(
+            base_url=f"{url}/v1",
+            api_key="none",
+            max_retries=0,
+            http_client=httpx2.Client(timeout=30, trust_env=False),
+        )
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rsplit(":", 1)[1])
+
+    @property
+    def socket_url(self) -> str:
+        return f"ws{self.url.removeprefix('http')}/v1/audio/speech/stream"
+
+    def speak(self, text: str = "Hello there.", **fields) -> httpx2.Response:
+        return self.http.post("/v1/audio/speech", json={"input": text, **fields})
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric over all series that have these labels."""
+        total = 0.0
+        for line in self.http.get("/metrics").text.splitlines():
+            found = re.fullmatch(rf"{name}(\{{.*\}})? (\S+)", line)
+            if found and all(f'{k}="{v}"' in (found[1] or "") for k, v in labels.items()):
+                total += float(found[2])
+        return total
+
+    def settle(self, tasks: float | None = None, timeout_s: float = 10) -> None:
+        """Wait until nobody is spoken for, and nothing is left of those who were."""
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            held = {
+                name: self.metric(f"rhapsode_{name}")
+                for name in ("slots_in_use", "pages_in_use", "queue_depth", "requests_in_flight", "open_websockets")
+            }
+            if tasks is not None:
+                held["tasks"] = max(0, self.metric("rhapsode_tasks") - tasks)
+            if not any(held.values()):
+                return
+            assert time.monotonic() < deadline_s, f"left behind: {held}"
+            time.sleep(0.1)
+
+    def close(self) -> None:
+        self.openai.close()
+        self.http.close()
+
+
+@contextmanager
+def running(model: str, folder: Path, *, wait: bool = True, **settings) -> Iterator[Running]:
+    """`rhapsode serve` with this deployment, until the block is left."""
+    server = {"port": 0, "voices": str(folder / "voices"), **settings.pop("server", {})}
+    deployment = {"model": model, "device": "cpu", **settings, "server": server}
+    file = folder / "deployment.yaml"
+    file.write_text(yaml.safe_dump(deployment))
+    command = [sys.executable, "-m", "rhapsode", "serve", "--config", str(file)]
+    env = environment(OMP_NUM_THREADS="1", PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
+    with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        log: list[str] = []
+        listening = threading.Event()
+        reader = threading.Thread(target=_read, args=(process, log, listening), daemon=True)
+        reader.start()
+        try:
+            assert listening.wait(60), "".join(log)
+            found = re.search(r"http://\S+:\d+", "".join(log))
+            assert found, "".join(log)
+            server = Running(process, found[0], log)
+            try:
+                if wait:
+                    await_health(server)
+                yield server
+            finally:
+                server.close()
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                process.send_signal(signal.SIGTERM)
+            process.wait(timeout=30)
+            reader.join(timeout=10)
+
+
+@contextmanager
+def in_thread(model: str | Model, folder: Path, **settings) -> Iterator[Running]:
+    """The same server in a thread of this process: quick to start, and for families that only a test has."""
+    server = {"voices": str(folder / "voices"), **settings.pop("server", {})}
+    name = model if isinstance(model, str) else model.spec.name
+    deployment = resolve(env={}, flags={"model": name, "device": "cpu", **settings, "server": server})
+    app = create_app(deployment, None if isinstance(model, str) else model)
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app, access_log=False, log_config=None, lifespan="on", timeout_graceful_shutdown=5)
+    uvicorn_server = Server(config, app.state.service)
+    thread = threading.Thread(target=uvicorn_server.run, args=([listener],))
+    thread.start()
+    server = Running(None, f"http://127.0.0.1:{listener.getsockname()[1]}", [])
+    try:
+        await_health(server)
+        yield server
+    finally:
+        server.close()
+        uvicorn_server.should_exit = True
+        thread.join(30)
+
+
+def await_health(server: Running) -> None:
+    deadline_s = time.monotonic() + 60
+    while server.http.get("/health").status_code != 200:
+        assert server.process is None or server.process.poll() is None, "".join(server.log)
+        assert time.monotonic() < deadline_s, "".join(server.log)
+        time.sleep(0.05)
+
+
+def _read(process: subprocess.Popen[bytes], log: list[str], listening: threading.Event) -> None:
+    assert process.stderr is not None
+    for raw in process.stderr:
+        line = raw.decode("utf-8", "replace")
+        log.append(line)
+        if "unload" in line or "rhapsode:" in line:  # the last of the lines that say what was resolved, or why not
+            listening.set()
+    listening.set()
+
+
+def heard(data: bytes, response_format: str, sample_rate: int = 24_000) -> Clip:
+    """What a player would play."""
+    if response_format == "pcm":
+        return Clip((np.frombuffer(data, "<i2") / 32768).astype(np.float32)[None], sample_rate)
+    return decode(data)

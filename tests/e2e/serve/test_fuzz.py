@@ -1,0 +1,52 @@
+"""A machine reads the OpenAPI page and tries what it allows, and what it does not: no 5xx, no hang."""
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import APIOperation, Case, GenerationMode
+
+from e2e.serve.running import Running
+
+EXAMPLES = {"POST /v1/audio/speech": 60, "POST /v1/audio/speech/batch": 30, "POST /v1/audio/voices": 40}
+HANG_S = 20
+
+
+def attempt(operation: APIOperation, mode: GenerationMode) -> set[int]:
+    """The statuses of many requests, none of which may be a server's fault."""
+    seen: set[int] = set()
+
+    @settings(
+        max_examples=EXAMPLES.get(operation.label, 8),
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def run(case: Case) -> None:
+        answer = case.call(timeout=HANG_S)
+        seen.add(answer.status_code)
+        assert answer.status_code < 500, (answer.status_code, answer.text, case.as_curl_command())
+        if answer.status_code >= 400:
+            assert answer.json()["error"].keys() == {"message", "type", "param", "code"}
+
+    try:
+        run()
+    except Unsatisfiable:
+        assert not operation.body, operation.label  # a route without parameters: nothing to get wrong
+    return seen
+
+
+@pytest.mark.filterwarnings("ignore")  # what the fuzzer's own libraries have to say
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+def test_nothing_the_schema_allows_or_forbids_is_a_server_error(dummy: Running, mode: GenerationMode) -> None:
+    schema = schemathesis.openapi.from_url(f"{dummy.url}/openapi.json")
+    operations = [result.ok() for result in schema.get_all_operations()]
+    seen = {operation.label: attempt(operation, mode) for operation in operations}
+    assert 400 in seen["POST /v1/audio/speech"]
+    assert 400 in seen["POST /v1/audio/voices"]
+    assert mode.is_negative or 200 in seen["GET /v1/models"]
+    dummy.settle()
+    assert dummy.speak("Still here.").status_code == 200

@@ -1,0 +1,221 @@
+"""The engine under measurement: fixed frame counts, parts that add up, and weights counted to the byte."""
+
+import json
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from rhapsode.bench.engine import byte_tokenizer
+from rhapsode.bench.engine.bandwidth import copy_bandwidth
+from rhapsode.bench.engine.bench import EngineBench
+from rhapsode.bench.engine.clock import HostClock
+from rhapsode.bench.engine.measure import measure
+from rhapsode.bench.engine.parts import Ledger, Parts
+from rhapsode.bench.engine.plan import EnginePlan
+from rhapsode.bench.engine.subject import SHAPES, subject
+from rhapsode.bench.engine.texts import sentence
+from rhapsode.engine.graphs import Launcher
+from rhapsode.errors import RhapsodeError
+from rhapsode.models.base import Step
+from rhapsode.models.qwen3_tts import talker as talker_module
+from rhapsode.models.qwen3_tts.config import read
+from rhapsode.models.qwen3_tts.decoder import CodecDecoderConfig
+from rhapsode.nn import sampling
+from unit.bench import shapes
+from unit.bench.reports import check
+from unit.command import python
+
+
+@pytest.fixture(scope="module")
+def shape(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shape") / "tiny-shape"
+    return folder, shapes.write(folder)
+
+
+@pytest.fixture(scope="module")
+def report(shape):
+    plan = EnginePlan(batches=(1, 3), frames=6, rounds=2, device="cpu", bandwidth=1e9)
+    with subject(None, str(shape[0])) as chosen:
+        return check(measure(chosen, plan))
+
+
+def layer_bytes(c):
+    hidden, ffn, head = c["hidden_size"], c["intermediate_size"], c["head_dim"]
+    queries, keys = c["num_attention_heads"] * head, c["num_key_value_heads"] * head
+    weights = hidden * (queries + 2 * keys) + queries * hidden + 3 * hidden * ffn + 2 * hidden + 2 * head
+    return 4 * weights
+
+
+def test_every_batch_is_measured_and_every_part_is_timed(report):
+    assert [run["label"] for run in report["runs"]] == ["eager, batch 1", "eager, batch 3"]
+    for run in report["runs"]:
+        assert {"prefill", "talker", "depth", "sampling", "codec", "host"} == run["breakdown_ms"].keys()
+        assert all(run["breakdown_ms"][part] > 0 for part in ("prefill", "talker", "depth", "sampling", "codec"))
+        assert run["summary"]["frame_ms"]["n"] == 2
+        assert run["summary"]["first_audio_ms"]["n"] == 2 * run["batch"]
+        wall_s, audio = run["summary"]["wall_s"]["p50"], run["summary"]["audio_s_per_s"]["p50"]
+        assert audio * wall_s == pytest.approx(run["batch"] * 6 * 0.08, rel=0.2)
+
+
+def test_the_weights_a_frame_reads_are_counted(report, shape):
+    """Every layer once for the talker, once per code for the predictor; of tables only the rows looked up."""
+    talker = shape[1]["talker_config"]
+    predictor, hidden, books = talker["code_predictor_config"], talker["hidden_size"], talker["num_code_groups"] - 1
+    narrow = predictor["hidden_size"]
+    backbone = 3 * layer_bytes(talker) + 4 * hidden + 4 * talker["vocab_size"] * hidden
+    per_code = 2 * layer_bytes(predictor) + 4 * narrow + 4 * predictor["vocab_size"] * narrow
+    projection = 4 * (narrow * hidden + narrow)  # of each code's embedding, or of the frame's first two inputs only
+    found = report["runs"][0]["weight_bytes_per_frame"]
+    assert found["talker"] == pytest.approx(backbone, rel=0.01)
+    assert 0.99 < found["depth"] / (books * per_code + projection) < 1.01 + books * projection / (books * per_code)
+    assert report["runs"][0]["floor_ms"] == pytest.approx(sum(found.values()) / 1e9 * 1e3, rel=1e-3)
+    assert report["runs"][0]["weight_bytes_per_codec_launch"] > 100_000
+
+
+def test_nothing_of_the_measurement_stays_behind(report):
+    assert talker_module.draw is sampling.draw
+    assert sampling.Gumbel.__call__.__qualname__ == "Gumbel.__call__"
+
+
+def test_random_weights_never_end_by_themselves(shape):
+    """Over 60 frames a random head draws the end now and then: here nobody listens to it."""
+    with subject(None, str(shape[0])) as chosen:
+        plan = EnginePlan(batches=(2,), frames=60, device="cpu", bandwidth=1e9)
+        with EngineBench(chosen, plan, "eager") as bench:
+            assert [outcome.frames for outcome in bench.round(2).outcomes] == [60, 60]
+
+
+def test_two_engines_are_timed_apart(shape):
+    """Eager and graphs take turns in one process, and share the sampler's functions."""
+    with subject(None, str(shape[0])) as chosen:
+        plan = EnginePlan(batches=(1,), frames=3, device="cpu", bandwidth=1e9)
+        with EngineBench(chosen, plan, "eager") as one, EngineBench(chosen, plan, "eager") as other:
+            one.round(1)
+            other.round(1)
+            for bench in (other, one):
+                _, ledger = bench.split(1)
+                assert ledger.calls["talker"] == 3
+                assert ledger.seconds["sampling"] > 0
+    assert talker_module.draw is sampling.draw
+
+
+class Worker:
+    """A talker that does nothing, but as a talker does it."""
+
+    def prefill(self, *_):
+        pass
+
+    def step(self, rows, state):
+        flags = torch.zeros(len(rows.slots), dtype=torch.bool)
+        return Step(rows.slots[:, None], flags, ~flags)
+
+
+def test_a_captured_step_is_read_after_each_replay():
+    """On a GPU the step runs once, when it is captured; replays never come by here, but record its marks anew."""
+    worker = Worker()
+    parts = Parts({"talk": worker}, {"talk": "frame"}, torch.device("cpu"), endless=True)
+    parts.touched["talker"] = 1
+    capturing = [True]
+    parts._clock.capturing = lambda: capturing[0]
+    parts.timing = True
+    for size in (4, 2):
+        step = worker.step(SimpleNamespace(slots=torch.arange(size)), None)
+        assert step.emitted.all()
+        assert not step.stopped.any()
+    capturing[0] = False
+    replayed = Launcher(lambda slots: slots, 9, torch.device("cpu"))  # a graph: it does not call the step
+    parts.start_timing()
+    with parts.reading_graphs():
+        for rows in (1, 3, 3, 5):  # none was captured for five
+            replayed(np.arange(rows))
+    ledger = parts.stop_timing()
+    assert ledger.calls == {"talker": 3}
+    assert Launcher.__call__.__qualname__ == "Launcher.__call__"
+    parts.remove()
+
+
+def test_the_innermost_open_part_gets_the_time():
+    ledger = Ledger()
+    timeline = [(0.0, "talker"), (1.0, "depth"), (3.0, "sampling"), (3.5, "depth"), (4.0, "talker"), (6.0, "")]
+    ledger.settle(timeline, HostClock())
+    assert ledger.seconds == {"talker": 3.0, "depth": 2.5, "sampling": 0.5}
+    assert ledger.calls == {"talker": 1}
+
+
+@pytest.mark.parametrize(("name", "params_b"), [("qwen3-tts-0.6b", 3.31), ("qwen3-tts-1.7b", 5.25)])
+def test_the_shapes_that_ship_are_the_published_ones(name, params_b):
+    folder = SHAPES / name
+    config = json.loads((folder / "config.json").read_text())
+    parsed = read(config, folder)
+    talker, predictor = config["talker_config"], config["talker_config"]["code_predictor_config"]
+    per_frame = 28 * layer_bytes(talker) + 4 * 3072 * talker["hidden_size"]
+    per_frame += 15 * (5 * layer_bytes(predictor) + 4 * 2048 * 1024)
+    assert per_frame / 2 / 1e9 == pytest.approx(params_b, abs=0.07)  # bfloat16 is half of float32
+    assert parsed.groups == 16
+    codec = json.loads((folder / "speech_tokenizer" / "config.json").read_text())
+    assert CodecDecoderConfig.from_dict(codec["decoder_config"]).hop == 1920
+
+
+def test_a_shape_can_be_a_file_and_must_exist(shape):
+    with subject(None, str(shape[0] / "config.json")) as chosen:
+        assert chosen.spec.name == "qwen3-tts"
+        assert chosen.bytes_for_words
+        assert (chosen.model.checkpoint / "speech_tokenizer" / "config.json").is_file()
+    with pytest.raises(RhapsodeError, match=r"did you mean 'qwen3-tts-1.7b'"), subject(None, "qwen3-tts-1.7"):
+        pass
+
+
+def test_the_byte_tokenizer_makes_a_token_a_byte():
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_str(json.dumps(byte_tokenizer.description()))
+    assert tokenizer.encode("Hé!").ids == list("Hé!".encode())
+    assert len(tokenizer.encode("assistant\n").ids) == 2
+
+
+def test_sentences_are_all_different_and_repeat():
+    assert len({sentence(40, seed) for seed in range(50)}) == 50
+    assert sentence(40, 3) == sentence(40, 3)
+    assert 30 < len(sentence(40, 3)) < 60
+
+
+def test_a_copy_takes_time():
+    started_s = time.perf_counter()
+    bandwidth = copy_bandwidth(torch.device("cpu"))
+    assert 1e8 < bandwidth < 1e13
+    assert time.perf_counter() - started_s < 30
+
+
+BARE = """
+import importlib.util, sys
+MISSING = {"soxr", "av", "tokenizers", "safetensors", "sentencex", "huggingface_hub", "hibari", "aiohttp", "jiwer",
+           "matplotlib", "jsonschema"}
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in MISSING:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Block())
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, package=None: (
+    None if name.split(".")[0] in MISSING and name not in sys.modules else found(name, package))
+sys.argv = ["rhapsode", "bench", "engine", "--random-weights", sys.argv[1], "--batch", "1", "--frames", "3",
+            "--rounds", "1", "--device", "cpu", "--bandwidth", "10", "-o", "bare.json"]
+from rhapsode.cli.main import main
+main()
+"""
+
+
+def test_torch_and_a_command_line_are_enough_for_random_weights(shape, tmp_path):
+    """A GPU machine has no av, no soxr, perhaps no tokenizers: speed can be measured there all the same."""
+    code = BARE.replace("sys.argv[1]", repr(str(shape[0])))
+    assert "random weights" in python(code, tmp_path)
+    assert "stand-ins" in " ".join(check(tmp_path / "bare.json")["notes"])
+
+
+def test_help_imports_neither_torch_nor_what_measures(tmp_path):
+    heavy = {"torch", "numpy", "aiohttp", "rhapsode.bench.report"}
+    code = f"import sys; import rhapsode.cli.main; print(sorted({heavy} & set(sys.modules)))"
+    assert python(code, tmp_path).strip() == "[]"

@@ -1,0 +1,98 @@
+"""Fused attention stores what the plain way stores, and sees what it sees."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from rhapsode.nn import kernels
+from rhapsode.nn.attention import Paged
+from rhapsode.nn.decoder import DecoderConfig, DecoderStack
+from rhapsode.nn.depth import DepthStack
+from rhapsode.nn.heads import Heads
+from rhapsode.nn.kv import KVLayout, PagedKV
+from rhapsode.nn.norm import RMSNorm
+from rhapsode.nn.rope import Rope, RopeConfig
+from rhapsode.nn.slots import Rows, SlotRow, SlotTable
+
+CLOSE = {
+    torch.float32: {"rtol": 1e-5, "atol": 1e-5},
+    torch.float16: {"rtol": 4e-3, "atol": 4e-3},
+    torch.bfloat16: {"rtol": 3e-2, "atol": 3e-2},
+}
+PAGE = 4
+SHAPES = {"two to one": (4, 2, 16), "odd heads": (6, 2, 6), "no groups": (2, 2, 8)}  # heads, kv heads, channels
+
+
+def weights(dim: int, device: torch.device, dtype: torch.dtype) -> RMSNorm:
+    norm = RMSNorm(dim)
+    norm.weight = torch.nn.Parameter(torch.rand(dim) + 0.5)
+    return norm.to(device, dtype)
+
+
+def paging(device: torch.device, *pages: list[int]) -> Rows:
+    table = SlotTable(4, 48, device)
+    table.join([SlotRow(i, 0, own, 1.0, 0, 1.0, 1.0) for i, own in enumerate(pages)])
+    return Rows(torch.arange(len(pages) - 1, -1, -1, device=device), table)  # slots in another order than rows
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("plain", [False, True], ids=["normed and turned", "neither"])
+def test_one_token_a_row_over_pages(device, dtype, shape, plain) -> None:
+    heads, kv_heads, dim = shape
+    rows = paging(device, [5, 2, 9], list(range(10, 52)), [4])
+    positions = torch.tensor([0, 150, 9], device=device)[:, None]  # of slots 2, 1, 0: nothing, several blocks, some
+    kv = PagedKV(KVLayout(2, kv_heads, dim), 60, PAGE, dtype, device)
+    kv.keys.copy_(torch.randn(kv.keys.shape))
+    kv.values.copy_(torch.randn(kv.values.shape))
+    other = PagedKV(KVLayout(2, kv_heads, dim), 60, PAGE, dtype, device)
+    other.keys.copy_(kv.keys), other.values.copy_(kv.values)
+    turn = Rope(RopeConfig(dim, 1000.0)).to(device)(positions, dtype)
+    q_norm, k_norm = weights(dim, device, dtype), weights(dim, device, dtype)
+    raw = torch.randn(3, 1, (heads + 2 * kv_heads) * dim).to(device, dtype)
+    given = Heads(raw, heads, kv_heads, dim, *((None,) * 3 if plain else (q_norm, k_norm, turn)))
+    with kernels.use("off"):
+        expected = Paged(kv, rows, positions).attend_heads(1, given)
+    with kernels.use("always"):
+        found = Paged(other, rows, positions).attend_heads(1, given)
+    torch.testing.assert_close(found, expected, **CLOSE[dtype])
+    torch.testing.assert_close(other.keys, kv.keys, **CLOSE[dtype])
+    assert torch.equal(other.values, kv.values)
+
+
+CONFIG = DecoderConfig(
+    hidden=16, ffn=24, layers=2, heads=4, kv_heads=2, head_dim=6, rope=RopeConfig(6, 1000.0), qk_norm=True
+)
+VARIANTS = {
+    "qwen": CONFIG,
+    "no positions": replace(CONFIG, rope=None, qk_norm=False),
+    "layer norm, gelu, biases": replace(
+        CONFIG, norm="layer", mlp="gelu", attention_bias=True, output_bias=True, mlp_bias=True
+    ),
+}
+
+
+@pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS)
+def test_a_depth_stack_by_kernels_is_the_plain_one(device, config) -> None:
+    stack, x = DepthStack(config, most=4).to(device), torch.randn(2, 4, 16, device=device)
+    results = []
+    for mode in ("off", "always"):
+        with kernels.use(mode):
+            memory = stack.begin(2, torch.float32, device)
+            pieces = [stack.advance(x[:, a:b].clone(), memory) for a, b in ((0, 2), (2, 3), (3, 4))]
+            results.append(torch.cat(pieces, dim=1))
+    torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_stack_over_pages_by_kernels_is_the_plain_one(device) -> None:
+    stack, x = DecoderStack(CONFIG).to(device), torch.randn(3, 4, 16, device=device)
+    rows, results = paging(device, [1, 2], [3, 4], [5, 6]), []
+    for mode in ("off", "always"):
+        kv = PagedKV(CONFIG.kv(), 8, PAGE, torch.float32, device)
+        out = []
+        with kernels.use(mode):
+            for a, b in ((0, 2), (2, 3), (3, 4)):  # a prompt, then token by token
+                where = torch.arange(a, b, device=device).expand(3, -1)
+                out.append(stack(x[:, a:b].clone(), stack.turn(where, x.dtype), Paged(kv, rows, where)))
+        results.append(torch.cat(out, dim=1))
+    torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)

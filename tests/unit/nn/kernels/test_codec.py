@@ -1,0 +1,111 @@
+"""The codec's decoder by kernels is the decoder by modules: latents, samples and what slots keep."""
+
+import pytest
+import torch
+
+from rhapsode.checkpoints.random import randomize
+from rhapsode.models.qwen3_tts.decoder import CodecDecoder, CodecDecoderConfig
+from rhapsode.nn import kernels
+from rhapsode.nn.derived import derive
+
+pytest.importorskip("triton", reason="needs Triton")
+
+SLOTS = 4
+CONFIG = CodecDecoderConfig(
+    codebook_dim=16, codebook_size=8, num_quantizers=4, latent_dim=16, hidden_size=16, intermediate_size=32,
+    num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2, head_dim=16, sliding_window=4,
+    upsample_rates=(2, 3), upsampling_ratios=(2, 2), decoder_dim=24,
+)  # fmt: skip
+NEAR = {torch.float32: 1e-4, torch.float16: 3e-2}
+
+
+def make(device: torch.device, dtype: torch.dtype = torch.float32) -> CodecDecoder:
+    with torch.device("meta"):
+        net = CodecDecoder(CONFIG)
+    randomize(net, device=device, dtype=dtype)
+    for name, parameter in net.named_parameters():
+        if name.endswith(("alpha", "beta", "bias")):
+            parameter.data.uniform_(-0.3, 0.3)
+        if "conv2" in name:
+            parameter.data *= 0.3
+    derive(net)
+    with kernels.use("always"):
+        net.fuse()
+    return net
+
+
+def codes(device: torch.device, batch: int, frames: int) -> torch.Tensor:
+    return torch.randint(0, 8, (batch, frames, 4), device=device)
+
+
+def snr_db(heard: torch.Tensor, meant: torch.Tensor) -> float:
+    return float(10 * torch.log10(meant.square().sum() / (heard - meant).square().sum()))
+
+
+@pytest.mark.parametrize(("kind", "least_db"), [(torch.float32, 90), (torch.float16, 40)])
+def test_kernels_say_what_modules_say(device, kind, least_db):
+    net, frames = make(device, kind), codes(device, 3, 7)
+    plain, fused = net.state(SLOTS), net.state(SLOTS)
+    slots = torch.tensor([2, 0, 3], device=device)
+    for piece in frames.split([1, 2, 4], dim=1):
+        with kernels.use("off"):
+            latents = net.latents(piece, slots, plain)
+            samples = net.waveform(latents, slots, plain)
+        with kernels.use("always"):
+            torch.testing.assert_close(net.latents(piece, slots, fused), latents, rtol=0.02, atol=NEAR[kind])
+            heard = net.waveform(latents, slots, fused)
+        assert heard.shape == samples.shape
+        assert heard.dtype == torch.float32
+        assert snr_db(heard, samples) > least_db
+    for kept, meant in zip(fused.tensors(), plain.tensors(), strict=True):
+        scale = float(meant.abs().max())
+        torch.testing.assert_close(kept, meant, rtol=0.05, atol=NEAR[kind] * max(1.0, scale))
+
+
+@pytest.mark.parametrize("lengths", [[1] * 9, [9], [2, 6, 1]])
+def test_every_cut_gives_the_same_samples(device, lengths):
+    net, frames = make(device), codes(device, 1, 9)
+    state, slots = net.state(SLOTS), torch.tensor([1], device=device)
+    with kernels.use("always"):
+        streamed = torch.cat([net(piece, slots, state) for piece in frames.split(lengths, dim=1)], dim=-1)
+    whole = net(frames)
+    assert snr_db(streamed, whole) > 90
+
+
+def test_a_batch_is_cut_where_its_buffers_would_be_too_large(device, monkeypatch: pytest.MonkeyPatch):
+    net, frames = make(device), codes(device, 3, 2)
+    slots = torch.tensor([0, 3, 1], device=device)
+    from rhapsode.models.qwen3_tts import fused
+
+    with kernels.use("always"):
+        together = net(frames, slots, net.state(SLOTS))
+        monkeypatch.setattr(fused, "_AT_ONCE", 4)
+        assert torch.equal(net(frames, slots, net.state(SLOTS)), together)
+
+
+def test_slots_of_others_are_left_alone(device):
+    net = make(device)
+    state = net.state(SLOTS)
+    for tensor in state.tensors():
+        if tensor.is_floating_point():
+            tensor.normal_()
+    before = [tensor.clone() for tensor in state.tensors()]
+    with kernels.use("always"):
+        net(codes(device, 2, 2), torch.tensor([3, 0], device=device), state)
+    for kept, was in zip(state.tensors(), before, strict=True):
+        assert torch.equal(kept[[1, 2, 4]], was[[1, 2, 4]])
+        assert not torch.equal(kept[[0, 3]], was[[0, 3]])
+
+
+def test_switched_off_it_is_the_modules(device):
+    net, frames = make(device), codes(device, 1, 3)
+    slots = torch.tensor([2], device=device)
+    with kernels.use("off"):
+        heard = net(frames, slots, net.state(SLOTS))
+    net._fused = None
+    with kernels.use("off"):
+        assert torch.equal(heard, net(frames, slots, net.state(SLOTS)))
+
+
+def test_float64_has_no_kernels(device):
+    assert make(device, torch.float64)._fused is None

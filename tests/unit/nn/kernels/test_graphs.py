@@ -1,0 +1,37 @@
+"""What is captured is what is launched, and kernels that start early see what those before them wrote."""
+
+import pytest
+import torch
+
+from rhapsode.nn.decoder import DecoderConfig
+from rhapsode.nn.depth import DepthStack
+from rhapsode.nn.rope import RopeConfig
+
+CONFIG = DecoderConfig(
+    hidden=256, ffn=512, layers=3, heads=8, kv_heads=4, head_dim=32, rope=RopeConfig(32, 1000.0), qk_norm=True
+)
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: the interpreter has no graphs")
+
+
+@pytest.mark.parametrize("batch", [1, 7, 40])
+@pytest.mark.parametrize("early", [False, True], ids=["in turn", "overlapping"])
+def test_a_graph_replays_what_was_computed_eagerly(device, batch: int, early: bool) -> None:
+    from rhapsode.nn.kernels.gpu.launch import overlap
+
+    stack = DepthStack(CONFIG, most=8).to(device, torch.bfloat16)
+    stack._cos, stack._sin = stack._cos.float(), stack._sin.float()
+    x = torch.randn(batch, 8, 256, device=device, dtype=torch.bfloat16)
+
+    def run() -> torch.Tensor:
+        memory = stack.begin(batch, x.dtype, device)
+        return torch.cat([stack.advance(x[:, i : i + 1].clone(), memory) for i in range(8)], dim=1)
+
+    expected = run()
+    with overlap(early):
+        run()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            found = run()
+    for _ in range(20):
+        graph.replay()
+        assert torch.equal(found, expected)

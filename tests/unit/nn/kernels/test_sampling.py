@@ -1,0 +1,88 @@
+"""The kernel draws what the reference draws: the same rules, the same noise, the same ids."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from rhapsode.nn import kernels
+from rhapsode.nn.kernels.embedding import frame_sum, frame_sum_reference
+from rhapsode.nn.sampling import Gumbel, Rules, Settings, draw
+
+SIZES = [100, 40]
+WISHES = {
+    "all": (0, 1.0),
+    "top-k": (5, 1.0),
+    "top-k beyond": (1000, 1.0),
+    "top-p": (0, 0.8),
+    "hardly any": (0, 1e-6),
+    "nothing": (0, 0.0),
+    "both": (20, 0.7),
+}
+
+
+def drawn(mode: kernels.Mode, device, logits: Tensor, settings: Settings, book: int, rules: Rules | None = None):
+    batch = len(logits)
+    seeds = torch.arange(batch, device=device) * 2**40 + 12345
+    steps = torch.arange(batch, device=device) % 5
+    with kernels.use(mode):
+        noise = Gumbel(SIZES, device)(seeds, steps)[book]
+        return draw(logits, settings, noise, rules=rules)
+
+
+def settings(device, batch: int, temperature: float, top_k: int, top_p: float) -> Settings:
+    return Settings(
+        torch.full((batch,), temperature, device=device),
+        torch.full((batch,), top_k, device=device),
+        torch.full((batch,), top_p, device=device),
+    )
+
+
+@pytest.mark.parametrize(("top_k", "top_p"), WISHES.values(), ids=WISHES)
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+@pytest.mark.parametrize("ties", [False, True], ids=["distinct", "tied"])
+def test_the_same_ids(device, top_k: int, top_p: float, temperature: float, ties: bool) -> None:
+    logits = torch.randn(6, SIZES[1], device=device) * 2
+    if ties:
+        logits = logits.mul(2).round().bfloat16()
+    asked = settings(device, 6, temperature, top_k, top_p)
+    found, expected = (drawn(mode, device, logits, asked, 1) for mode in ("always", "off"))
+    assert torch.equal(found, expected)
+
+
+def test_rows_have_settings_of_their_own(device) -> None:
+    logits = torch.randn(6, SIZES[0], device=device) * 3
+    asked = Settings(
+        torch.tensor([0.0, 0.5, 1.0, 2.0, 0.9, 0.9], device=device),
+        torch.tensor([0, 3, 80, 0, 1, 50], device=device),
+        torch.tensor([1.0, 1.0, 0.5, 0.9, 1.0, 1.0], device=device),
+    )
+    assert torch.equal(drawn("always", device, logits, asked, 0), drawn("off", device, logits, asked, 0))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.5])
+def test_penalties_and_bans(device, temperature: float) -> None:
+    batch, width = 10, SIZES[0]
+    logits = torch.randn(batch, width, device=device)
+    ids = torch.arange(width, device=device)
+    rules = Rules(
+        history=torch.rand(12, width, device=device) < 0.5,
+        slots=torch.randperm(12, device=device)[:batch],
+        penalty=torch.linspace(0.5, 4.0, batch, device=device),
+        banned=ids >= 60,
+        late=ids < 30,
+        steps=torch.arange(batch, device=device) % 5,
+        least_steps=2,
+    )
+    asked = settings(device, batch, temperature, 20, 1.0)
+    found, expected = (drawn(mode, device, logits, asked, 0, rules) for mode in ("always", "off"))
+    assert torch.equal(found, expected)
+    assert (found < 60).all()
+    assert (found[rules.steps < 2] >= 30).all()
+
+
+def test_sums_of_embeddings(device) -> None:
+    codes = torch.randint(0, 9, (3, 4), device=device)
+    first, others = torch.randn(9, 300, device=device), torch.randn(3, 9, 300, device=device)
+    with kernels.use("always"):
+        found = frame_sum(codes, first, others)
+    torch.testing.assert_close(found, frame_sum_reference(codes, first, others), rtol=1e-6, atol=1e-6)

@@ -1,0 +1,26 @@
+"""The kernels' SnakeBeta against the module's, in float64."""
+
+import pytest
+import torch
+
+from rhapsode.nn.derived import derive
+from rhapsode.nn.snake import SnakeBeta
+
+gpu = pytest.importorskip("rhapsode.nn.kernels.gpu.conv", reason="needs Triton")
+pack = pytest.importorskip("rhapsode.nn.kernels.gpu.pack")
+
+
+@pytest.mark.parametrize("reach", [1.0, 30.0, 3000.0])
+def test_it_is_exact_to_float32_however_far_the_sine_has_to_reach(device, reach):
+    module = SnakeBeta(16).to(device).requires_grad_(False)
+    module.alpha.uniform_(-1, 1)
+    module.beta.uniform_(-1, 1)
+    x = (torch.rand(2, 40, 16, device=device) - 0.5) * 2 * reach
+    out = torch.empty_like(x)
+    identity = gpu.Weights(torch.eye(16, device=device), None)
+    gpu.conv(x, identity, act=out, snake=pack.snake_weights(module))
+    module.double()
+    derive(module)
+    meant = module(x.double().transpose(1, 2)).transpose(1, 2)
+    # An argument of float32 is itself known to one part in 2 ** 24.
+    torch.testing.assert_close(out.double(), meant, rtol=0, atol=4e-6 + reach * 1e-6)

@@ -1,0 +1,25 @@
+"""What must stay light: the command line's help, and its client."""
+
+from pathlib import Path
+
+import pytest
+
+from unit.command import python
+
+HEAVY = ("fastapi", "starlette", "uvicorn", "prometheus_client", "torch")
+
+
+@pytest.mark.parametrize("module", ["rhapsode.cli.main", "rhapsode.serve.client", "rhapsode.cli.serve"])
+def test_nothing_of_the_server_is_imported(tmp_path: Path, module: str) -> None:
+    printed = python(f"import sys, {module}; print(*(m for m in {HEAVY!r} if m in sys.modules))", tmp_path)
+    assert printed.strip() == ""
+
+
+def test_a_missing_server_package_says_how_to_get_it(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['fastapi'] = None; sys.argv[1:] = ['serve', 'dummy']\n"
+        "import rhapsode.cli.main as m\n"
+        "try: m.app(sys.argv[1:], standalone_mode=False)\n"
+        "except Exception as error: print(error)"
+    )
+    assert 'pip install "rhapsode[serve]"' in python(code, tmp_path)

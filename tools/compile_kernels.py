@@ -1,0 +1,119 @@
+"""Compile the decoder's kernels for Hopper on a machine without a GPU, at Qwen3-TTS-1.7B's shapes.
+
+    python tools/compile_kernels.py
+
+Shows what the interpreter cannot: that the compiler takes them, the registers and shared memory of each, spills, and
+which loads and tensor core instructions came out.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+from rhapsode.nn.heads import Heads
+from rhapsode.nn.kernels.gpu import activation, attention, embedding, linear, norm, sampling
+from rhapsode.nn.norm import RMSNorm
+from rhapsode.nn.rope import Turn
+from rhapsode.nn.sampling import Counters, Rules, Settings
+
+CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+made: list[tuple[str, Any, Any, dict]] = []
+
+
+class Hopper:
+    """A driver that knows what it would drive."""
+
+    def get_current_target(self):
+        return GPUTarget("cuda", 90, 32)
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, device=0):
+        return 0
+
+
+def compile_only(run):
+    def compiled(self, *arguments, grid, warmup, **options):
+        kernel = run(self, *arguments, grid=grid, warmup=True, **options)
+        if all(kernel is not known for _, known, _, _ in made):
+            made.append((self.fn.__name__, kernel, grid, options))
+        return kernel
+
+    return compiled
+
+
+def launch_all(dtype: torch.dtype) -> None:
+    def some(*shape: int) -> torch.Tensor:
+        return torch.empty(*shape, dtype=dtype)
+
+    def ints(*shape: int) -> torch.Tensor:
+        return torch.zeros(*shape, dtype=torch.int64)
+
+    def flags(*shape: int) -> torch.Tensor:
+        return torch.zeros(*shape, dtype=torch.bool)
+
+    for n, k, normed, gated, added in (
+        (4096, 2048, True, False, False),
+        (2048, 2048, False, False, True),
+        (12288, 2048, True, True, False),
+        (2048, 6144, False, False, True),
+        (4096, 1024, True, False, False),
+        (1024, 2048, False, False, True),
+        (6144, 1024, True, True, False),
+        (1024, 3072, False, False, True),
+        (2048, 1024, True, False, False),
+    ):
+        for rows in (1, 8):
+            gain = (some(k), 1e-6) if normed else None
+            linear.skinny(some(rows, k), some(n, k), norm=gain, gated=gated, residual=some(rows, n) if added else None)
+    norm.rms_norm(some(32, 2048), some(2048), 1e-6)
+    activation.silu_mul(some(32, 12288))
+    own = RMSNorm(128).to(dtype)
+    for batch in (1, 64):
+        turn = Turn(some(batch, 1, 1, 128), some(batch, 1, 1, 128))
+        heads = Heads(some(batch, 1, 4096), 16, 8, 128, own, own, turn)
+        pages = some(100, 16, 8, 128)
+        attention.paged(heads, pages, pages, ints(batch), ints(9, 16), ints(batch))
+    attention.frame(heads, some(batch, 8, 16, 128), some(batch, 8, 16, 128), 3)
+    counters, floats = Counters(ints(4), ints(4), 3), torch.zeros(4)
+    settings = Settings(floats, ints(4), floats)
+    sampling.draw(some(4, 2048), settings, counters, None)
+    rules = Rules(flags(9, 3072), ints(4), floats, flags(3072), flags(3072), ints(4), 2)
+    sampling.draw(some(4, 3072), settings, counters, rules)
+    embedding.frame_sum(ints(4, 16), some(3072, 2048), some(15, 2048, 2048))
+
+
+def report() -> None:
+    for name, kernel, grid, options in made:
+        with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+            file.write(kernel.asm["cubin"])
+            file.flush()
+            dumps = [
+                subprocess.run([CUOBJDUMP, flag, file.name], capture_output=True, text=True, check=True).stdout
+                for flag in ("--dump-resource-usage", "--dump-sass")
+            ]
+        usage = re.search(r"REG:(\d+) STACK:(\d+)", dumps[0])
+        counts = {what: len(re.findall(what, dumps[1])) for what in ("LDG.E.*128", "LDGSTS", "HMMA", "BAR.SYNC", "LDL")}
+        fused = [what.lower() for what in ("NORM", "GATED", "RESIDUAL") if options.get(what)]
+        print(
+            f"{name:11s} grid {grid!s:10s} warps {kernel.metadata.num_warps} registers {usage[1]:>3s} stack {usage[2]}"
+            f" shared {kernel.metadata.shared:6d} {counts} {options.get('K', '')} {' '.join(fused)}"
+        )
+
+
+if __name__ == "__main__":
+    driver.set_active(Hopper())
+    JITFunction.run = compile_only(JITFunction.run)
+    launch_all(torch.bfloat16)
+    report()
