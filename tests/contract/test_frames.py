@@ -10,9 +10,7 @@ from rhapsode.engine import chunks as chunking
 from rhapsode.errors import GenerationFailed, InvalidRequest, Runaway
 from rhapsode.types import FinishReason
 
-RELAXED = settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+RELAXED = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="module")

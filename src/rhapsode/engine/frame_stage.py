@@ -71,9 +71,15 @@ class FrameStage(TurnStage):
         self._streams.append(stream)
         return stream
 
+    @property
+    def poll(self) -> bool:
+        return bool(self._launches)
+
     def start(self) -> None:
-        if self._deployment.graphs:
+        if self._deployment.graphs and self._memory.device.type == "cuda":
             with torch.inference_mode():
+                scratch = self._memory.slots([self._deployment.limits.max_concurrency])
+                self._talker.capture(self._memory.rows(scratch), self._deployment.memory.prefill_positions)
                 self._launcher.capture(batch_buckets(self._deployment.limits.max_concurrency))
 
     def stop(self) -> None:
@@ -116,7 +122,7 @@ class FrameStage(TurnStage):
 
     def _run(self, row: FrameRow) -> None:
         slot = row.slot
-        self._memory.table.position[slot] = row.prompt.length
+        self._memory.table.position[slot].fill_(row.prompt.length)  # an assignment would wait for the prefill
         for stream in self._streams:
             stream.open(slot)
         self._row_of[slot] = row
@@ -144,17 +150,22 @@ class FrameStage(TurnStage):
     # --- stepping ---
 
     def _step(self) -> bool:
+        """Launch the next frame, unless enough are under way; take in those that have arrived."""
+        launched = len(self._launches) <= self._lag and self._launch_able()
+        collected = False
+        while self._launches and self._launches[0].flags.ready():
+            self._collect(self._launches.popleft())
+            collected = True
+        return launched or collected
+
+    def _launch_able(self) -> bool:
         able = self._running & (self._launched < np.minimum(self._allowed, self._limit))
         for stream in self._streams:
             able &= stream.has_room
         slots = np.flatnonzero(able)
         for rows, flags in isolate(slots.tolist(), self._launch, self._fail_slot) if len(slots) else ():
             self._launches.append(_Launch(np.asarray(rows), self._tenure[rows], Landing(flags)))
-        keep = self._lag if len(slots) else 0
-        busy = bool(len(slots)) or len(self._launches) > keep
-        while len(self._launches) > keep:
-            self._collect(self._launches.popleft())
-        return busy
+        return bool(len(slots))
 
     def _launch(self, slots: Sequence[int]) -> Tensor:
         which = np.asarray(slots)

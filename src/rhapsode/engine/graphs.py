@@ -1,10 +1,8 @@
-"""The one way device work is launched: eagerly, or as a CUDA graph captured once per batch bucket."""
+"""How a stage launches its work on a batch of slots: eagerly, or replayed from a graph per batch bucket."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.engine.transfer import upload
+from rhapsode.nn.replay import Captured, Replay
 
 Statics = tuple[int, ...]
 
@@ -25,40 +24,28 @@ def batch_buckets(most: int) -> list[int]:
     return [*sizes, most]
 
 
-@dataclass
-class _Captured:
-    """A recorded launch, its buffers, and the slots that are in them."""
-
-    graph: torch.cuda.CUDAGraph
-    inputs: Tensor
-    output: Tensor
-    slots: NDArray[np.int64]
-
-
 class Launcher:
     """Runs `function(slots, *statics)`, which works in place on slot-indexed buffers and returns one tensor.
 
-    Eager is the reference and the fallback. Captured sizes are replayed; a batch between two sizes is padded with the
-    scratch slot, whose rows nobody reads.
+    A batch between two captured sizes is padded with the scratch slot, whose rows nobody reads.
     """
 
     def __init__(self, function: Callable[..., Tensor], scratch_slot: int, device: torch.device) -> None:
         self._function = function
         self._scratch = scratch_slot
         self._device = device
-        self._graphs: dict[tuple[int, Statics], _Captured] = {}
-        self._buckets: dict[Statics, list[int]] = {}
-        self._pool: Any = None
+        self._graphs: dict[Statics, list[tuple[int, Captured]]] = {}  # by batch size, smallest first
+        self._loaded: dict[int, NDArray[np.int64]] = {}  # the slots in each graph's input
 
     def __call__(self, slots: NDArray[np.int64], *statics: int) -> Tensor:
-        bucket = next((b for b in self._buckets.get(statics, ()) if b >= len(slots)), None)
-        if bucket is None:
+        fitting = (entry for entry in self._graphs.get(statics, ()) if entry[0] >= len(slots))
+        bucket, captured = next(fitting, (0, None))
+        if captured is None or captured.output is None:
             return self._function(upload(slots, self._device), *statics)
-        captured = self._graphs[bucket, statics]
-        if not np.array_equal(captured.slots, slots):  # most launches are for the same rows as the one before
-            captured.slots = slots
+        if not np.array_equal(self._loaded.get(id(captured), ()), slots):  # most launches are for the rows of the last
+            self._loaded[id(captured)] = slots
             padding = np.full(bucket - len(slots), self._scratch)
-            captured.inputs.copy_(upload(np.concatenate([slots, padding]), self._device))
+            captured.inputs[0].copy_(upload(np.concatenate([slots, padding]), self._device))
         captured.graph.replay()
         return captured.output[: len(slots)]
 
@@ -66,12 +53,7 @@ class Launcher:
         """Record these batch sizes, largest first so that the smaller ones share its memory."""
         if self._device.type != "cuda":
             return
-        self._pool = self._pool or torch.cuda.graph_pool_handle()
+        replay = Replay(lambda slots: self._function(slots, *statics))
         for bucket in sorted(buckets, reverse=True):
-            inputs = torch.full((bucket,), self._scratch, dtype=torch.int64, device=self._device)
-            self._function(inputs, *statics)  # once, so that everything lazy has happened
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=self._pool):
-                output = self._function(inputs, *statics)
-            self._graphs[bucket, statics] = _Captured(graph, inputs, output, np.full(bucket, -1))
-            self._buckets.setdefault(statics, []).insert(0, bucket)
+            slots = torch.full((bucket,), self._scratch, dtype=torch.int64, device=self._device)
+            self._graphs.setdefault(statics, []).insert(0, (bucket, replay.capture(slots)))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rhapsode.engine.stage import TurnStage, failure
 
-POLL_S = 0.0005
+POLL_S = 0.0001
 
 
 class Loop:

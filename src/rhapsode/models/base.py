@@ -144,6 +144,10 @@ class Talker(Protocol):
     def state(self, slots: int) -> State:
         """Slot-indexed buffers beyond KV, allocated once."""
 
+    def capture(self, rows: Rows, most_positions: int) -> None:
+        """Before the first request, on a GPU: record the launches of `prefill` where that pays. The one slot of `rows`
+        is scratch; the table and the memory are those every later call will be given."""
+
     def prefill(self, prompts: Sequence[Any], spans: Sequence[tuple[int, int]], rows: Rows, state: State) -> None:
         """Run positions `[start, stop)` of each prompt. `stop == length` comes exactly once, last, and must
         leave the slot ready for its first step."""

@@ -261,7 +261,7 @@ def test_a_text_that_is_too_long_ends_its_utterance_only(dummy: Running) -> None
 
 def test_a_failing_utterance_is_told_and_the_next_one_speaks(dummy: Running) -> None:
     with talk(dummy) as conversation:
-        conversation.send({**PCM, "endless": True})
+        conversation.send({**PCM, "endless": True, "split_granularity": "sentence"})
         conversation.text("Hello.")
         conversation.send(DONE)
         told, _ = conversation.until("session.done")

@@ -59,9 +59,10 @@ def embedder(context: StageContext) -> Callable[[NDArray[np.float32]], NDArray[A
 
 
 def _codec_dtype(context: StageContext) -> torch.dtype:
-    """Where kernels run, float16 in place of bfloat16: as fast, and 18 dB less noise (`benchmarks/codec_kernels.py`).
+    """Where kernels run, float16 in place of bfloat16: tensor cores take either, and three more bits are kept.
 
-    Its range is no danger there: sums are float32, and what is stored is limited, never infinite.
+    On random weights that is 11 to 18 dB less noise; `benchmarks/codec_kernels.py` measures it. Its range is no danger
+    there: sums are float32, and what convolutions store is limited, never infinite.
     """
     dtype: torch.dtype = getattr(torch, context.dtype)
     if dtype == torch.bfloat16 and kernels.on(torch.empty(0, dtype=dtype, device=context.device)):
