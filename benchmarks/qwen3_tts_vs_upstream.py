@@ -20,12 +20,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from tiny.qwen3_tts import Tiny, write  # noqa: E402
-
 from rhapsode.config import resolve  # noqa: E402
 from rhapsode.engine import Engine, Source  # noqa: E402
 from rhapsode.models.registry import find  # noqa: E402
 from rhapsode.types import Sampling, SpeechRequest, Voice  # noqa: E402
+from tiny.qwen3_tts import Tiny, write  # noqa: E402
 
 TEXT = "A sentence of ordinary length, spoken without hurry."
 UPSTREAM = """
@@ -68,7 +67,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), Tiny())
         found = find(folder)
-        deployment = resolve(env={}, flags={"model": folder, "device": "cpu", "threads": 1, "limits": {"max_positions": 512}})
+        deployment = resolve(
+            env={}, flags={"model": folder, "device": "cpu", "threads": 1, "limits": {"max_positions": 512}}
+        )
         upstream = None
         if given.upstream:
             command = [given.upstream, "-c", UPSTREAM, str(ROOT / "tools" / "golden"), folder, TEXT]
@@ -95,7 +96,9 @@ def main() -> None:
     ms = [t / given.frames * 1e3 for t in alone]
     print(f"tiny checkpoint, {given.frames} frames, greedy, {given.rounds} alternating rounds; median (least-most)")
     print(f"ours, 1 listener            {spread(ms)} ms per frame, codec included")
-    print(f"ours, {given.listeners} listeners           {spread([t / given.frames * 1e3 for t in crowd])} ms per frame of all")
+    print(
+        f"ours, {given.listeners} listeners           {spread([t / given.frames * 1e3 for t in crowd])} ms per frame of all"
+    )
     print(f"{given.listeners} listeners / 1 listener    {spread([c / a for c, a in zip(crowd, alone, strict=True)])} x")
     if theirs:
         print(f"upstream, 1 listener        {spread([t / given.frames * 1e3 for t in theirs])} ms per frame")

@@ -1,7 +1,7 @@
 """A voice between two others, from their speaker embeddings: python examples/blend_voices.py A.json B.json [URL]
 
 Each file holds one embedding as a JSON list of numbers, as long as the served model's (`embedding_size` in /v1/models).
-The five steps are written to blend-0.mp3 (all A) ... blend-4.mp3 (all B), and the middle one is kept as the voice "blend".
+Five steps are written to blend-0.mp3 (all A) ... blend-4.mp3 (all B); the middle one is kept as the voice "blend".
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A cloned voice, with and without the reference's words: python examples/qwen3_clone.py CHECKPOINT REFERENCE "ITS WORDS" """
+"""A cloned voice: python examples/qwen3_clone.py CHECKPOINT REFERENCE.wav "the words of the reference" """
 
 import sys
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Literal, ParamSpec, TypeVar
+
+import numpy as np
 
 from rhapsode.audio.chain import Chain
 from rhapsode.audio.encode import Encoder
@@ -20,6 +22,7 @@ from rhapsode.types import Outcome, Samples
 
 P = ParamSpec("P")
 T = TypeVar("T")
+MOST_AT_ONCE = 64
 PCM_RATE = 24_000  # what Pipecat, LiveKit and OpenAI's own SDK take for granted
 
 
@@ -70,7 +73,8 @@ class Playback:
         self._pool = None if light else pool
         self._on_gap = on_gap
         self._last_s: float | None = None
-        self._closed = False
+        self._closed = self._all_said = False
+        self._failure: RhapsodeError | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -87,18 +91,36 @@ class Playback:
         """The next bytes, or None when all is said; a failure is raised where it happened."""
         try:
             while not self._closed:
-                chunk = await self.speech.get_async()
-                if chunk is None:
-                    self._closed = True
-                    data = await self._work(self._close)
-                else:
-                    self._tell_gap()
-                    data = await self._work(self._write, chunk.samples)
+                data = await self._next()
                 if data:
                     return data
             return None
         except RhapsodeError as error:
             raise self.blamed or error from None
+
+    async def _next(self) -> bytes:
+        if self._failure is not None:
+            raise self._failure
+        chunk = None if self._all_said else await self.speech.get_async()
+        if chunk is None:
+            self._closed = True
+            return await self._work(self._close)
+        self._tell_gap()
+        return await self._work(self._write, [chunk.samples, *self._waiting()])
+
+    def _waiting(self) -> Iterator[Samples]:
+        """What else is there already: whoever falls behind catches up in larger pieces, which cost less."""
+        try:
+            for _ in range(MOST_AT_ONCE):
+                chunk = self.speech.get(timeout_s=0)
+                if chunk is None:
+                    self._all_said = True
+                    return
+                yield chunk.samples
+        except TimeoutError:
+            return
+        except RhapsodeError as error:
+            self._failure = error  # to be told once what came before it has been heard
 
     async def whole(self) -> bytes:
         """All of it."""
@@ -113,7 +135,8 @@ class Playback:
             self._on_gap(now_s - self._last_s)
         self._last_s = now_s
 
-    def _write(self, samples: Samples) -> bytes:
+    def _write(self, pieces: list[Samples]) -> bytes:
+        samples = pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=1)
         return self._encoder.write(self._tempo.write(samples))
 
     def _close(self) -> bytes:

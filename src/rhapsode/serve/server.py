@@ -58,7 +58,6 @@ class Server(uvicorn.Server):
 def serve(deployment: Deployment) -> None:
     """Serve until told to stop."""
     config = deployment.server
-    sys.setswitchinterval(0.001)
     app = create_app(deployment)
     configure(config.log_format)
     sockets = [_listen(config.host, config.port)]

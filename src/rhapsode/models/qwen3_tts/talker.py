@@ -98,9 +98,8 @@ class QwenTalker:
                 speakers[i] = prompt.speaker
         scratch = rows.table.pages.shape[0] - 1
         slots = torch.nn.functional.pad(rows.slots, (0, batch - len(prompts)), value=scratch)
-        if self._replay is None:
-            self._replay = self._prefill_of(rows)
-        self._replay(slots, *(self._upload(array) for array in (content, speakers, where, valid)))
+        run = self._replay or self._prefill_of(rows)
+        run(slots, *(self._upload(array) for array in (content, speakers, where, valid)))
 
     def _prefill_of(self, rows: Rows) -> Replay:
         table, kv = rows.table, rows.kv
