@@ -96,9 +96,8 @@ def main() -> None:
     ms = [t / given.frames * 1e3 for t in alone]
     print(f"tiny checkpoint, {given.frames} frames, greedy, {given.rounds} alternating rounds; median (least-most)")
     print(f"ours, 1 listener            {spread(ms)} ms per frame, codec included")
-    print(
-        f"ours, {given.listeners} listeners           {spread([t / given.frames * 1e3 for t in crowd])} ms per frame of all"
-    )
+    crowd_ms = [t / given.frames * 1e3 for t in crowd]
+    print(f"ours, {given.listeners} listeners           {spread(crowd_ms)} ms per frame of all")
     print(f"{given.listeners} listeners / 1 listener    {spread([c / a for c, a in zip(crowd, alone, strict=True)])} x")
     if theirs:
         print(f"upstream, 1 listener        {spread([t / given.frames * 1e3 for t in theirs])} ms per frame")
