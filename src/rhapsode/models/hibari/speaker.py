@@ -8,7 +8,7 @@ import numpy as np
 from hibari import Hibari
 
 from rhapsode.audio.join import Joiner
-from rhapsode.errors import GenerationFailed
+from rhapsode.errors import Unavailable
 from rhapsode.models.base import StageContext
 from rhapsode.models.hibari.prompt import HibariPrompt
 from rhapsode.types import Samples
@@ -40,5 +40,7 @@ class Speaker:
             try:
                 self._models[voice] = Hibari(voice)
             except Exception as error:  # other voices than the first are downloaded when they are first asked for
-                raise GenerationFailed(f"the voice '{voice}' could not be fetched: {error}") from error
+                raise Unavailable(
+                    f"the voice '{voice}' is not here and could not be downloaded; 'heart' always is."
+                ) from error
         return self._models[voice]

@@ -56,6 +56,8 @@ class Prepare:
         self._spec = context.spec
         self._config = read(context.config, context.checkpoint)
         self._encode = tokenizer.read(context.checkpoint)
+        self.voices = tuple(self._config.tokens.spk_id) if self._config.kind == "custom_voice" else ()
+        self.embedding_size = self._config.speaker_width if self._config.kind == "base" else None
 
     def __call__(self, request: SpeechRequest) -> Draft:
         options: Qwen3Options = parse_options(self._spec, request.options)
