@@ -167,7 +167,7 @@ class Host:
         voice = Voice(embedding=(0.1,) * self.embedding_size) if self.embedding_size else Voice()
         for attempt in (Voice(), voice):
             with suppress(InvalidRequest):  # some models say nothing without a reference, others nothing with one
-                for _ in engine.submit(SpeechRequest("Warm up.", attempt, seed=0), WARM_UP):
+                for _ in engine.submit(SpeechRequest("Warm up.", attempt, seed=0, max_frames=4), WARM_UP):
                     pass
                 return
 
