@@ -297,7 +297,14 @@ def test_an_interrupt_leaves_no_file_and_no_traceback(tmp_path: Path) -> None:
     (folder / "ffplay").chmod(0o755)
     env = environment(PATH=f"{folder}{os.pathsep}{os.environ['PATH']}")
     command = [sys.executable, "-m", "rhapsode", "say", "--stream", f"{TEXT} " * 400]
-    with subprocess.Popen(command, cwd=work, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command,
+        cwd=work,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background would ignore it
+    ) as process:
         begun.read_bytes()  # the first audio has been heard
         assert process.poll() is None
         while process.poll() is None:  # Python drops an interrupt that lands in a destructor: people press again

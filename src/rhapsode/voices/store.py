@@ -173,7 +173,8 @@ class VoiceStore:
             try:
                 self._voices[voice_id] = read_record(self._folder, voice_id)
             except BrokenVoice as error:
-                self._skip(f"{voice_id}.json", f"it is broken ({error})")
+                if (self._folder / f"{voice_id}.json").exists():  # else it was deleted while we looked
+                    self._skip(f"{voice_id}.json", f"it is broken ({error})")
         for name in names:
             if not _is_ours(name):
                 self._skip(name, "it is not a voice")
