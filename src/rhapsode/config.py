@@ -56,8 +56,8 @@ class ChunkConfig(Section):
     """Frames a talker may be ahead of its codec."""
     batch: Count = 64
     """Rows decoded at once."""
-    urgent_s: Seconds = 0.25
-    """With less than this in hand a listener's frames are decoded at once, however few."""
+    patience_s: Seconds = 0.05
+    """How long a listener near silence waits for the rest of a chunk."""
     comfort_s: Seconds = 1.0
     """With more than this in hand a listener waits until a batch fills."""
 

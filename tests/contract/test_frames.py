@@ -16,7 +16,7 @@ RELAXED = settings(max_examples=12, deadline=None, suppress_health_check=list(He
 @pytest.fixture(scope="module")
 def one_shot(subject):
     """Each text spoken as one chunk: what every schedule must equal."""
-    engine = subject.engine(chunks={"first": 1024, "largest": 1024, "ring": 1025, "urgent_s": 0.0})
+    engine = subject.engine(chunks={"first": 1024, "largest": 1024, "ring": 1025, "patience_s": 0.0})
     whole = []
     for text in subject.texts:
         chunks = [chunk.samples for chunk in engine.submit(subject.request(text))]
@@ -44,7 +44,7 @@ class TestExactStreaming:
             "largest": largest,
             "ring": largest + 1 + data.draw(st.integers(0, 7), label="spare"),
             "batch": data.draw(st.integers(1, 4), label="batch"),
-            "urgent_s": data.draw(st.sampled_from([0.0, 0.1, 10.0]), label="urgent_s"),
+            "patience_s": data.draw(st.sampled_from([0.0, 0.1, 10.0]), label="patience_s"),
             "comfort_s": data.draw(st.sampled_from([0.0, 0.5, 100.0]), label="comfort_s"),
         }
         engine = subject.engine(chunks=sizes, memory={"page_size": data.draw(st.integers(1, 17), label="page")})
@@ -56,14 +56,14 @@ class TestExactStreaming:
 
     def test_the_first_chunk_is_one_frame_and_the_next_ones_grow(self, subject, monkeypatch):
         monkeypatch.setattr(chunking, "clock_s", lambda: 1.0)  # however slow this machine is, nobody runs dry
-        engine = subject.engine(chunks={"urgent_s": 0.0})
+        engine = subject.engine(chunks={"patience_s": 0.0})
         sizes = [chunk.samples.shape[1] for chunk in engine.submit(subject.request(" ".join(subject.texts)))]
         hop = frame_samples(engine)
         assert sizes[:4] == [hop, 2 * hop, 4 * hop, 8 * hop]
         engine.stop()
 
     def test_a_request_may_ask_for_a_larger_first_chunk(self, subject):
-        engine = subject.engine(chunks={"urgent_s": 0.0})
+        engine = subject.engine(chunks={"patience_s": 0.0})
         request = subject.request(" ".join(subject.texts), first_chunk_frames=8)
         assert engine.submit(request).get().samples.shape[1] == 8 * frame_samples(engine)
         request = subject.request(" ".join(subject.texts), first_chunk_frames=10_000)

@@ -17,7 +17,7 @@ import pytest
 from unit.command import environment, rhapsode
 
 TEXT = "The quick brown fox jumps over the lazy dog."
-DUMMY_RATE, DUMMY_LETTER_S = 16_000, 0.02  # the dummy speaks one frame of 20 ms a letter
+DUMMY_RATE, DUMMY_LETTER_S = 16_000, 0.08  # the dummy speaks one frame of 80 ms a letter
 
 
 def say(*arguments: str, cwd: Path, stdin: bytes = b"", **extra: str) -> subprocess.CompletedProcess[bytes]:

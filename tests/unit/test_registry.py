@@ -233,7 +233,7 @@ def test_a_plugin_can_speak(tmp_path: Path) -> None:
     arguments = ("say", "Hello there", "-m", "guest", "-o", "guest.wav", "--no-play")
     said = rhapsode(*arguments, cwd=tmp_path, PYTHONPATH=str(folder))
     assert said.returncode == 0, said.stderr.decode()
-    assert (tmp_path / "guest.wav").stat().st_size == 44 + 11 * 320 * 2  # one frame of 20 ms a letter, 16 bits
+    assert (tmp_path / "guest.wav").stat().st_size == 44 + 11 * 1280 * 2  # one frame of 80 ms a letter, 16 bits
 
 
 def test_models_lists_a_family_that_is_not_installed_and_says_how_to_get_it(tmp_path: Path) -> None:

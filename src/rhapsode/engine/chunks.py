@@ -52,8 +52,8 @@ class ChunkSchedule:
 class Deadlines:
     """Chooses rows by the moment their listener runs dry.
 
-    A row is due when its next chunk's frames are there. A row about to run dry goes with what it has. Rows whose
-    listeners have plenty in hand wait for company, so that batches fill.
+    A row is due when its next chunk's frames are there. It goes with what it has when the rest, at the pace of the
+    frames so far, would come too late. Rows whose listeners have plenty in hand wait for company, so that batches fill.
     """
 
     def __init__(self, slots: int, schedule: ChunkSchedule, config: ChunkConfig, lookahead: int) -> None:
@@ -62,6 +62,7 @@ class Deadlines:
         self._lookahead = lookahead
         self.want = np.zeros(slots + 1, np.int64)
         self.dry_at_s = np.zeros(slots + 1, np.float64)
+        self._since_s = np.zeros(slots + 1, np.float64)  # when the frames of the next chunk began to come
 
     def open(self, slot: int, first_frames: int | None) -> None:
         self.want[slot] = min(first_frames or self._schedule.first, self._schedule.largest)
@@ -69,16 +70,23 @@ class Deadlines:
 
     def sent(self, choice: Choice, audio_s: float) -> None:
         """These rows' listeners have that much more to play."""
-        slots = choice.slots
-        self.dry_at_s[slots] = np.maximum(self.dry_at_s[slots], clock_s()) + audio_s
-        self.want[slots] = self._schedule.after(choice.frames)
+        slots, now_s = choice.slots, clock_s()
+        self._since_s[slots] = now_s
+        self.dry_at_s[slots] = np.maximum(self.dry_at_s[slots], now_s) + audio_s
+        # A chunk cut short for haste does not make the next ones small: they would cost the time that was lacking.
+        self.want[slots] = np.maximum(self.want[slots], self._schedule.after(choice.frames))
 
     def choose(self, live: Ints, ready: Ints, ended: NDArray[np.bool_], room: int, most: int) -> Choice | None:
         """The next launch over the `live` slots, which have `ready` frames each; None: nothing to do now."""
         usable = np.where(ended, ready, ready - self._lookahead)
-        dry_in_s = self.dry_at_s[live] - clock_s()
-        due = usable >= np.where(ended, 1, self.want[live])
-        urgent = (usable > 0) & (dry_in_s < self._config.urgent_s) & (self.dry_at_s[live] > 0)
+        now_s = clock_s()
+        dry_in_s = self.dry_at_s[live] - now_s
+        want = self.want[live]
+        due = usable >= np.where(ended, 1, want)
+        whole_in_s = (now_s - self._since_s[live]) * (want - usable) / np.maximum(usable, 1)
+        patience_s = self._config.patience_s
+        late = whole_in_s > np.maximum(dry_in_s - patience_s, patience_s)
+        urgent = (usable > 0) & late & (self.dry_at_s[live] > 0)
         able = np.flatnonzero(due | urgent)
         if not len(able):
             return None

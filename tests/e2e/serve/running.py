@@ -28,7 +28,8 @@ from rhapsode.serve.server import Server
 from rhapsode.types import Clip
 from unit.command import environment
 
-LETTER_S = 0.02  # the dummy speaks one frame of 20 ms a letter
+LETTER_S = 0.08  # the dummy speaks one frame of 80 ms a letter, at 16 kHz
+LETTER_BYTES = 2 * 1280
 
 
 class Running:

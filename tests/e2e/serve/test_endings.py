@@ -17,7 +17,7 @@ import pytest
 from websockets.sync.client import connect
 
 from e2e.serve import broken
-from e2e.serve.running import Running, in_thread, running
+from e2e.serve.running import LETTER_BYTES, Running, in_thread, running
 
 LISTENERS = 64
 DISCONNECTS = 1000
@@ -39,7 +39,7 @@ def test_sixty_four_listeners_all_hear_everything(dummy: Running) -> None:
             return await asyncio.gather(*(listen(client) for _ in range(LISTENERS)))
 
     finished = dummy.metric("rhapsode_requests_total", outcome="stop")
-    assert asyncio.run(listen_all()) == [len(text) * 640] * LISTENERS
+    assert asyncio.run(listen_all()) == [len(text) * LETTER_BYTES] * LISTENERS
     assert dummy.metric("rhapsode_requests_total", outcome="stop") == finished + LISTENERS
     dummy.settle()
 
@@ -150,7 +150,7 @@ def test_a_server_that_is_told_to_stop_finishes_what_it_says(tmp_path: Path) -> 
                 assert refused.headers["retry-after"]
                 assert other.get("/health").json()["status"] == "draining"
             heard = sum(map(len, answer.iter_bytes()))
-        assert heard == 400 * 640
+        assert heard == 400 * LETTER_BYTES
         assert server.process.wait(20) == 0
         assert "Traceback" not in "".join(server.log)
 
@@ -224,4 +224,4 @@ def test_a_family_that_takes_no_text_while_it_speaks_gets_it_by_the_sentence(tmp
             else:
                 told = json.loads(message)
         assert told["total_sentences"] == 2
-        assert heard == len("One is here.Two is there.") * 640
+        assert heard == len("One is here.Two is there.") * LETTER_BYTES

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.serve.running import Running, heard, in_thread
+from e2e.serve.running import LETTER_S, Running, heard, in_thread
 from rhapsode.config import resolve
 from tiny.qwen3_tts import HIDDEN, Tiny, write
 from unit.command import environment
@@ -33,7 +33,7 @@ def test_a_language_model_s_words_are_spoken_as_they_come(dummy: Running, tmp_pa
     told = run("socket_client.py", dummy.socket_url.removesuffix("/v1/audio/speech/stream"), cwd=tmp_path)
     assert "session.done" in told
     with wave.open(str(tmp_path / "socket.wav")) as file:
-        assert file.getnframes() / file.getframerate() == pytest.approx(93 * 0.02, abs=0.03)
+        assert file.getnframes() / file.getframerate() == pytest.approx(93 * LETTER_S, abs=0.03)
 
 
 def test_voices_between_two_others(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import httpx2
 import openai
 import pytest
 
-from e2e.serve.running import Running, await_health, in_thread, running
+from e2e.serve.running import LETTER_BYTES, LETTER_S, Running, await_health, in_thread, running
 from unit.command import environment, rhapsode
 
 SMALL = {"max_concurrency": 2, "max_queue": 1, "max_positions": 1024}
@@ -246,14 +246,14 @@ def test_say_saves_a_valid_file_from_a_server(dummy: Running, tmp_path: Path, ex
     from rhapsode.audio.decode import decode
 
     file = tmp_path / f"said.{extension}"
-    done = rhapsode("say", "--server", dummy.url, "x" * 50, "-o", file.name, "--no-play", cwd=tmp_path)
+    done = rhapsode("say", "--server", dummy.url, "x" * 25, "-o", file.name, "--no-play", cwd=tmp_path)
     assert done.returncode == 0, done.stderr.decode()
-    assert "1.00 s of speech" in done.stderr.decode()
+    assert "2.00 s of speech" in done.stderr.decode()
     data = file.read_bytes()
     if extension == "pcm":
-        assert len(data) == 50 * 640
+        assert len(data) == 25 * LETTER_BYTES
         return
-    assert -0.02 < decode(data).duration_s - 1.0 < 0.13
+    assert -LETTER_S < decode(data).duration_s - 2.0 < 0.13
     if extension == "wav":
         assert int.from_bytes(data[40:44], "little") == len(data) - 44
 

@@ -10,7 +10,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from e2e.serve.running import LETTER_S, Running, heard, in_thread
+from e2e.serve.running import LETTER_BYTES, LETTER_S, Running, heard, in_thread
 
 PCM = {"type": "session.config", "response_format": "pcm", "sample_rate": 16_000, "seed": 4}
 DONE = {"type": "input.done"}
@@ -71,7 +71,7 @@ def test_text_becomes_audio(dummy: Running) -> None:
     assert kinds(told) == ["audio.start", "audio.done", "session.done"]
     assert told[0] | {"format": "pcm", "sample_rate": 16_000, "channels": 1, "utterance_index": 0} == told[0]
     assert told[-1] == {"type": "session.done", "utterance_index": 0, "total_sentences": 1}
-    assert len(audio) == len("Hello there.") * 320 * 2
+    assert len(audio) == len("Hello there.") * LETTER_BYTES
     assert audio == dummy.speak("Hello there.", response_format="pcm", sample_rate=16_000, seed=4).content
 
 
@@ -82,13 +82,13 @@ def test_text_is_appended_to_the_running_request(dummy: Running) -> None:
         first = conversation.next()
         assert isinstance(first, dict)
         heard_bytes = 0
-        while heard_bytes < 5 * 640:  # all of the first word is out, though the utterance goes on
+        while heard_bytes < 5 * LETTER_BYTES:  # all of the first word is out, though the utterance goes on
             heard_bytes += len(conversation.next())
         conversation.text(" there.")
         conversation.send(DONE)
         told, audio = conversation.until("session.done")
     assert kinds(told) == ["audio.done", "session.done"]
-    assert heard_bytes + len(audio) == len("Hello there.") * 640
+    assert heard_bytes + len(audio) == len("Hello there.") * LETTER_BYTES
     assert told[0]["request_id"] == first["request_id"]
 
 
@@ -113,7 +113,7 @@ def test_audio_may_come_as_json(dummy: Running) -> None:
     chunks = [message for message in told if message["type"] == "audio.chunk"]
     assert audio == b""
     assert [chunk["chunk_id"] for chunk in chunks] == list(range(len(chunks)))
-    assert sum(len(base64.b64decode(chunk["audio_b64"])) for chunk in chunks) == 12 * 640
+    assert sum(len(base64.b64decode(chunk["audio_b64"])) for chunk in chunks) == 12 * LETTER_BYTES
 
 
 def test_several_utterances_share_a_connection_and_the_session_may_change_between(dummy: Running) -> None:
@@ -129,7 +129,7 @@ def test_several_utterances_share_a_connection_and_the_session_may_change_betwee
         conversation.text("Three.")
         conversation.send(DONE)
         told, audio = conversation.until("session.done")
-    assert (len(first[1]), len(second[1])) == (4 * 640, 8 * 640)
+    assert (len(first[1]), len(second[1])) == (4 * LETTER_BYTES, 8 * LETTER_BYTES)
     assert [message["utterance_index"] for message in told] == [2, 2, 2]
     assert audio.startswith(b"RIFF")
 
@@ -168,7 +168,7 @@ def test_sentences_may_be_files_of_their_own(dummy: Running) -> None:
         while not told or told[-1]["type"] != "session.done":
             message = conversation.next()
             (files if isinstance(message, bytes) else told).append(message)
-    assert [heard(file, "wav").samples.shape[1] // 320 for file in files] == [12, 13, 5]
+    assert [heard(file, "wav").samples.shape[1] * 2 // LETTER_BYTES for file in files] == [12, 13, 5]
     assert [m["sentence_text"] for m in told if m["type"] == "audio.start"] == [
         "One is here.",
         "Two is there.",
@@ -203,13 +203,13 @@ def test_a_cancel_ends_an_utterance_midway_and_the_next_one_is_whole(dummy: Runn
         conversation.next()
         conversation.send({"type": "input.cancel"})
         _, audio = conversation.until("session.cancelled")
-        assert len(audio) < 900 * 640
+        assert len(audio) < 900 * LETTER_BYTES
         ended = dummy.http.get(f"/v1/audio/speech/{started['request_id']}").json()
         assert ended["status"] == "aborted"
         conversation.text("Still here.")
         conversation.send(DONE)
         _, audio = conversation.until("session.done")
-    assert len(audio) == 11 * 640
+    assert len(audio) == 11 * LETTER_BYTES
     dummy.settle()
 
 
@@ -256,7 +256,7 @@ def test_a_text_that_is_too_long_ends_its_utterance_only(dummy: Running) -> None
         assert told[-1]["error"]["code"] == "text_too_long"
         conversation.text("Hello.")
         conversation.send(DONE)
-        assert len(conversation.until("session.done")[1]) == 6 * 640
+        assert len(conversation.until("session.done")[1]) == 6 * LETTER_BYTES
 
 
 def test_a_failing_utterance_is_told_and_the_next_one_speaks(dummy: Running) -> None:
@@ -269,7 +269,7 @@ def test_a_failing_utterance_is_told_and_the_next_one_speaks(dummy: Running) -> 
         conversation.send(PCM)
         conversation.text("Hello.")
         conversation.send(DONE)
-        assert len(conversation.until("session.done")[1]) == 6 * 640
+        assert len(conversation.until("session.done")[1]) == 6 * LETTER_BYTES
 
 
 def test_the_session_is_not_changed_in_the_middle_of_an_utterance(dummy: Running) -> None:

@@ -62,12 +62,34 @@ def test_the_listener_nearest_to_silence_goes_first(clock):
     assert choose(made, [2, 2, 2]).slots.tolist() == [1, 2, 0]
 
 
-def test_a_listener_about_to_run_dry_gets_what_there_is(clock):
-    made = deadlines(urgent_s=0.25)
-    made.sent(chunks.Choice(np.array([0]), 8, 0), 1.0)
-    assert choose(made, [3, 0, 0]) is None
-    clock[0] += 0.8
+def test_a_listener_waits_for_a_whole_chunk_that_comes_in_time(clock):
+    made = deadlines(patience_s=0.05)
+    made.sent(chunks.Choice(np.array([0]), 4, 0), 1.0)
+    clock[0] += 0.3
+    assert choose(made, [3, 0, 0]) is None  # the other five come in 0.5 s, the last sample in 0.7
+
+
+def test_a_listener_for_whom_it_would_come_too_late_gets_what_there_is(clock):
+    made = deadlines(patience_s=0.05)
+    made.sent(chunks.Choice(np.array([0]), 4, 0), 1.0)
+    clock[0] += 0.5
     assert choose(made, [3, 0, 0]).frames == 2
+
+
+def test_even_in_silence_a_chunk_about_to_be_whole_is_worth_waiting_for(clock):
+    made = deadlines(patience_s=0.05)
+    made.sent(chunks.Choice(np.array([0]), 1, 0), 0.01)
+    clock[0] += 0.04
+    assert choose(made, [1, 0, 0]) is None
+    clock[0] += 0.02
+    assert choose(made, [1, 0, 0]).frames == 1
+
+
+def test_haste_does_not_make_the_next_chunks_small(clock):
+    made = deadlines()
+    made.sent(chunks.Choice(np.array([0]), 8, 0), 1.0)
+    made.sent(chunks.Choice(np.array([0]), 1, 0), 0.1)
+    assert made.want[0] == 16
 
 
 def test_listeners_with_plenty_in_hand_wait_for_company(clock):

@@ -13,10 +13,13 @@ from rhapsode.models.dummy.talker import CODEBOOKS, CODES
 from rhapsode.nn.slots import Rows
 from rhapsode.nn.state import State, buffer
 
+TURN = 4096
+"""Steps of the oscillators' circle: a power of two, so that going round is a mask."""
+
 
 class DummyCodecState(State):
     def __init__(self, slots: int, device: torch.device) -> None:
-        self.phase = buffer(slots, CODEBOOKS, dtype=torch.int64, device=device)
+        self.phase = buffer(slots, CODEBOOKS, 1, dtype=torch.int32, device=device)
         self.tail = buffer(slots, 1, device=device)  # the last sample before smoothing
 
 
@@ -27,11 +30,13 @@ class DummyCodec:
 
     def __init__(self, context: StageContext) -> None:
         self._device = torch.device(context.device)
-        self._rate = context.spec.sample_rate
-        self.hop = int(self._rate / (context.spec.frame_hz or 50))
+        rate = context.spec.sample_rate
+        self.hop = int(rate / (context.spec.frame_hz or 50))
         self.lookahead_frames = int(context.config.get("lookahead", 0))
-        turn = torch.arange(self._rate, dtype=torch.float64) * (2 * math.pi / self._rate)
+        turn = torch.arange(TURN, dtype=torch.float64) * (2 * math.pi / TURN)
         self._sine = (turn.sin() * (0.5 / CODEBOOKS)).to(torch.float32).to(self._device)
+        speeds = [round((110 + 8 * code) * TURN / rate) for code in range(CODES)]
+        self._speed = torch.tensor(speeds, dtype=torch.int32, device=self._device)
 
     def state(self, slots: int) -> DummyCodecState:
         return DummyCodecState(slots, self._device)
@@ -41,12 +46,11 @@ class DummyCodec:
 
     def decode(self, frames: Tensor, ahead: int, rows: Rows, state: DummyCodecState) -> Tensor:
         slots, n = rows.slots, frames.shape[1] - ahead
-        pitch_hz = 110 + frames[:, :n] * 8  # [B, n, G]
-        turns = pitch_hz.repeat_interleave(self.hop, dim=1).cumsum(1)  # [B, T, G]
-        phase = (state.phase[slots][:, None] + turns) % self._rate
-        tone = self._sine[phase].sum(-1) * self._loudness(frames, n).repeat_interleave(self.hop, dim=1)
+        speed = self._speed[frames[:, :n].transpose(1, 2)].repeat_interleave(self.hop, dim=2)  # [B, G, T]
+        phase = (state.phase[slots] + speed.cumsum(2, dtype=torch.int32)) & (TURN - 1)
+        tone = self._sine[phase].sum(1) * self._loudness(frames, n).repeat_interleave(self.hop, dim=1)
         shifted = torch.cat([state.tail[slots], tone[:, :-1]], dim=1)
-        state.phase[slots] = phase[:, -1]
+        state.phase[slots] = phase[:, :, -1:]
         state.tail[slots] = tone[:, -1:]
         return ((tone + shifted) * 0.5)[:, None]
 

@@ -19,7 +19,7 @@ SPEC = ModelSpec(
     summary="tones instead of words; for tests and for reading how a family is made",
     architectures=("RhapsodeDummy",),
     sample_rate=16_000,
-    frame_hz=50.0,
+    frame_hz=12.5,
     can=Capabilities(presets=True, text_stream=True),
     voices=("low", "high"),
     options=DummyOptions,

@@ -70,17 +70,18 @@ class DummyTalker:
         context = self._recall(rows)
         token = state.text[slots, steps.clamp(max=MAX_TEXT - 1)]
         base = context * 31 + token * 7 + steps
-        drawn = torch.cat([self._draw(rows, base, book) for book in range(CODEBOOKS)], dim=1)
+        drawn = self._draw(rows, base)
         self._remember(rows, rows.positions[:, None], (drawn.sum(1, keepdim=True) + token[:, None]) % VOCAB)
         past_text = steps >= state.text_length[slots]
         stopped = past_text & state.closed[slots] & ~state.endless[slots]
         return Step(drawn, ~past_text | state.endless[slots], stopped)
 
-    def _draw(self, rows: Rows, base: Tensor, book: int) -> Tensor:
+    def _draw(self, rows: Rows, base: Tensor) -> Tensor:
         table = rows.table
         spread = table.top_k[rows.slots] * (table.temperature[rows.slots] > 0)
-        noise = uniform(rows.seeds, rows.steps, book, 1)[:, 0] * spread
-        return ((base * (book + 1) + noise.to(torch.int64)) % CODES)[:, None]
+        noise = uniform(rows.seeds, rows.steps, 0, CODEBOOKS) * spread[:, None]
+        books = torch.arange(1, CODEBOOKS + 1, device=base.device)
+        return (base[:, None] * books + noise.to(torch.int64)) % CODES
 
     def _remember(self, rows: Rows, positions: Tensor, tokens: Tensor) -> None:
         values = tokens.to(rows.kv[0].keys.dtype)[..., None, None]  # [B, T, 1, 1]
