@@ -37,13 +37,15 @@ class Limits(Section):
 
 
 class Memory(Section):
-    """Paged KV."""
+    """Paged KV, and what is kept of references."""
 
     page_size: Count = 16
     pages: Count | None = None
     """Pages in all; by default enough for every slot to fill up `max_positions`."""
     prefill_positions: Count = 1024
     """Prompt positions run between two frames, so that prefill never starves running listeners."""
+    reference_bytes: Annotated[int, Field(ge=0)] = 256 * 2**20
+    """Encoded references kept: a voice that is used again is not encoded again."""
 
 
 class ChunkConfig(Section):

@@ -17,6 +17,7 @@ from rhapsode.engine.loop import Loop
 from rhapsode.engine.stage import Inbox, Stage, Text, TurnStage, Usage, Work
 from rhapsode.errors import ConfigError, did_you_mean
 from rhapsode.models.base import ModelSpec, StageContext, StageSpec
+from rhapsode.voices.cache import ReferenceCache
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Pipeline:
         self._spec = spec
         self._source = source
         self._deployment = deployment
+        self.references = ReferenceCache(deployment.memory.reference_bytes)
         self.workers: dict[str, Any] = {}
         self.stages: dict[str, Stage] = {}
         self._loops: dict[str, list[TurnStage]] = {}
@@ -156,7 +158,8 @@ class Pipeline:
         module, _, name = stage.factory.partition(":")
         factory = getattr(importlib.import_module(module), name)
         slots = self._deployment.limits.max_concurrency
-        context = StageContext(self._spec, self._source.checkpoint, self._source.config, device, dtype, slots)
+        source = self._source
+        context = StageContext(self._spec, source.checkpoint, source.config, device, dtype, slots, self.references)
         self.workers[stage.name] = factory(context)
         return self.workers[stage.name]
 

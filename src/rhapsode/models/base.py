@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rhapsode.types import Capabilities, Samples, Sampling
+from rhapsode.voices.cache import ReferenceCache
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,6 +85,8 @@ class StageContext:
     device: str
     dtype: str
     slots: int
+    references: ReferenceCache = field(default_factory=lambda: ReferenceCache(0))
+    """What stages made of references, shared by all of them."""
 
 
 # --- what a family makes of a request ---------------------------------------------------------------

@@ -121,6 +121,7 @@ class Host:
             steps=total.steps,
             frames=total.frames,
             requests_in_flight=self._leases,
+            encoded=engine.pipeline.references.stats(),
         )
 
     # --- loading and letting go ---

@@ -19,6 +19,9 @@ GAP_S = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 FACTOR = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1, 2, 5, 10)
 
 
+NOTHING = CacheStats(0, 0, 0, 0)
+
+
 @dataclass(frozen=True)
 class Readings:
     """What is true now, read when somebody asks."""
@@ -33,6 +36,7 @@ class Readings:
     steps: int
     frames: int
     requests_in_flight: int
+    encoded: CacheStats | None = None
 
 
 class Metrics:
@@ -104,6 +108,7 @@ class _Live(Collector):
 
     def collect(self) -> Iterator[Metric]:
         now, cache = self._readings(), self._cache()
+        encoded = now.encoded or NOTHING
         gauges = {
             "model_loaded": ("Whether the model is in memory", float(now.loaded)),
             "slots": ("Requests that can be spoken at once", now.slots),
@@ -114,6 +119,7 @@ class _Live(Collector):
             "requests_in_flight": ("Requests the server is busy with", now.requests_in_flight),
             "batch_size_mean": ("Frames a launch of the talker makes", now.frames / now.steps if now.steps else 0.0),
             "reference_cache_bytes": ("References kept", cache.bytes),
+            "encoded_cache_bytes": ("Encoded references kept", encoded.bytes),
             "tasks": ("Tasks of the event loop", _tasks()),
         }
         for name, (what, value) in gauges.items():
@@ -124,6 +130,8 @@ class _Live(Collector):
             "pages_shared": ("Pages that were found instead of computed", now.pages_shared),
             "reference_cache_hits": ("References found", cache.hits),
             "reference_cache_misses": ("References decoded", cache.misses),
+            "encoded_cache_hits": ("Encoded references found", encoded.hits),
+            "encoded_cache_misses": ("References encoded", encoded.misses),
         }
         for name, (what, value) in counters.items():
             yield CounterMetricFamily(f"rhapsode_{name}", what, value=value)

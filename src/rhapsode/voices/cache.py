@@ -10,6 +10,9 @@ from hashlib import blake2b
 from threading import Lock
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 T = TypeVar("T")
 
 
@@ -93,3 +96,21 @@ class ReferenceCache:
             self._bytes -= freed
         self._kept[key] = (value, size)
         self._bytes += size
+
+
+class Remembered:
+    """A function of samples that is asked once for equal ones, as long as the cache has room."""
+
+    def __init__(
+        self, name: str, function: Callable[[NDArray[np.float32]], NDArray[Any]], cache: ReferenceCache
+    ) -> None:
+        self._name = name
+        self._function = function
+        self._cache = cache
+
+    def __call__(self, samples: NDArray[np.float32]) -> NDArray[Any]:
+        def make() -> tuple[NDArray[Any], int]:
+            made = self._function(samples)
+            return made, made.nbytes
+
+        return self._cache.get_or_make(content_key(self._name, samples.tobytes()), make)

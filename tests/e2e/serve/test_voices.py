@@ -154,9 +154,12 @@ def test_a_reference_may_be_fetched(cloning: Running, elsewhere: str) -> None:
 def test_the_same_reference_is_decoded_once(cloning: Running) -> None:
     say(cloning, ref_audio=DATA_URL)
     hits, misses = (cloning.metric(f"rhapsode_reference_cache_{kind}_total") for kind in ("hits", "misses"))
+    encoded = cloning.metric("rhapsode_encoded_cache_misses_total")
     say(cloning, ref_audio=DATA_URL)
     assert cloning.metric("rhapsode_reference_cache_hits_total") == hits + 1
     assert cloning.metric("rhapsode_reference_cache_misses_total") == misses
+    assert cloning.metric("rhapsode_encoded_cache_misses_total") == encoded
+    assert cloning.metric("rhapsode_encoded_cache_bytes") > 0
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from rhapsode.engine.pages import page_keys
 from rhapsode.errors import BadAudio, CheckpointError, InvalidRequest, TextTooLong, UnknownVoice
 from rhapsode.models.base import StageContext
 from rhapsode.models.qwen3_tts.config import read
-from rhapsode.models.qwen3_tts.encode import Remembered, interpolate
+from rhapsode.models.qwen3_tts.encode import interpolate
 from rhapsode.models.qwen3_tts.prepare import FRAMES_PER_TOKEN, SPARE_FRAMES, Prepare
 from rhapsode.models.qwen3_tts.spec import SPEC
 from rhapsode.types import Clip, SpeechRequest, Voice
@@ -132,17 +132,6 @@ def test_between_two_voices_there_are_others() -> None:
         interpolate(first, second[:3], 0.5)
     with pytest.raises(InvalidRequest, match="between 0 and 1"):
         interpolate(first, second, 1.5)
-
-
-def test_a_reference_is_encoded_once(family: Families) -> None:
-    calls = []
-    encode = Remembered(lambda samples: calls.append(1) or samples.copy(), most=2)
-    one, two, three = (np.full(3, i, np.float32) for i in range(3))
-    for samples in (one, two, one, one.copy(), three, one):
-        assert np.array_equal(encode(samples), samples)
-    assert len(calls) == 3
-    encode(two)  # forgotten for the third
-    assert len(calls) == 4
 
 
 # --- languages ---

@@ -4,11 +4,12 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rhapsode.voices.cache import CacheStats, ReferenceCache, content_key
+from rhapsode.voices.cache import CacheStats, ReferenceCache, Remembered, content_key
 
 
 def made(value: str, size: int = 1):
@@ -151,3 +152,18 @@ def test_borders_and_types_count(one, other):
 
 def test_a_key_takes_any_text():
     assert len(content_key("\ud800")) == 32
+
+
+def test_equal_samples_are_encoded_once_and_each_encoding_apart():
+    cache = ReferenceCache(2 * 12)
+    calls = []
+    encode = Remembered("doubled", lambda samples: calls.append(1) or samples * 2, cache)
+    other = Remembered("negated", lambda samples: -samples, cache)
+    one, two = np.ones(3, np.float32), np.full(3, 2, np.float32)
+    assert np.array_equal(encode(one), two)
+    assert np.array_equal(encode(one.copy()), two)
+    assert np.array_equal(other(one), -one)
+    assert len(calls) == 1
+    encode(two)  # room for two encodings: the first is forgotten
+    encode(one)
+    assert len(calls) == 3

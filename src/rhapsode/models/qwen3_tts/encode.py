@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +15,7 @@ from rhapsode.models.qwen3_tts.config import read
 from rhapsode.models.qwen3_tts.prepare import Draft
 from rhapsode.models.qwen3_tts.prompt import Layout, QwenPrompt
 from rhapsode.types import Clip
-
-REMEMBERED = 256
-"""References whose encodings are kept; a voice that is used again is not encoded again."""
+from rhapsode.voices.cache import Remembered
 
 
 def interpolate(first: NDArray[np.float32], second: NDArray[np.float32], weight: float) -> NDArray[np.float32]:
@@ -30,24 +25,6 @@ def interpolate(first: NDArray[np.float32], second: NDArray[np.float32], weight:
     if not 0 <= weight <= 1:
         raise InvalidRequest("the weight of a mix of voices is between 0 and 1.", param="voice")
     return ((1 - weight) * first + weight * second).astype(np.float32)
-
-
-class Remembered:
-    """What a function made of a reference, by the reference's content; the longest unused is forgotten."""
-
-    def __init__(self, function: Callable[[NDArray[np.float32]], NDArray[Any]], most: int = REMEMBERED) -> None:
-        self._function = function
-        self._most = most
-        self._known: OrderedDict[bytes, NDArray[Any]] = OrderedDict()
-
-    def __call__(self, samples: NDArray[np.float32]) -> NDArray[Any]:
-        key = hashlib.blake2b(samples.tobytes(), digest_size=16).digest()
-        if key not in self._known:
-            self._known[key] = self._function(samples)
-        self._known.move_to_end(key)
-        while len(self._known) > self._most:
-            self._known.popitem(last=False)
-        return self._known[key]
 
 
 class Encode:
@@ -60,8 +37,8 @@ class Encode:
         if config.kind == "base":
             from rhapsode.models.qwen3_tts import parts
 
-            self._speaker = Remembered(parts.embedder(context))
-            self._codes = Remembered(parts.encoder(context))
+            self._speaker = Remembered("speaker", parts.embedder(context), context.references)
+            self._codes = Remembered("codes", parts.encoder(context), context.references)
 
     def __call__(self, drafts: Sequence[Draft]) -> list[QwenPrompt]:
         return [self._finish(draft) for draft in drafts]
