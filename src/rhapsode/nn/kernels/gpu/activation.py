@@ -33,6 +33,6 @@ def _silu_mul(x, out, width, BLOCK: tl.constexpr, OVERLAP: tl.constexpr):
 def silu_mul(x: Tensor) -> Tensor:
     width = x.shape[-1] // 2
     out = x.new_empty(*x.shape[:-1], width)
-    grid = (out.numel() // width, triton.cdiv(width, BLOCK))
-    _silu_mul[grid](x, out, width, BLOCK=BLOCK, num_warps=4, **options())
+    rows = out.numel() // width
+    _silu_mul[(rows, triton.cdiv(width, BLOCK))](x, out, width, BLOCK=BLOCK, num_warps=4, **options(rows))
     return out

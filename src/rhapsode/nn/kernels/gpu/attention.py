@@ -199,7 +199,7 @@ def paged(heads: Heads, keys: Tensor, values: Tensor, slots: Tensor, tables: Ten
         num_warps=8 if alone else 4,
         num_stages=2,
         **_shape(heads),
-        **options(),
+        **options(batch),
     )  # fmt: skip
     return out
 
@@ -222,7 +222,7 @@ def frame(heads: Heads, keys: Tensor, values: Tensor, position: int) -> Tensor:
             BLOCK=power_of_two(keys.shape[2], 16),
             num_warps=1,  # what one warp can hold it need not share
             **_shape(heads),
-            **options(),
+            **options(batch),
         )  # fmt: skip
     return out
 

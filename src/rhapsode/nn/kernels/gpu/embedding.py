@@ -32,6 +32,6 @@ def frame_sum(codes: Tensor, first: Tensor, others: Tensor) -> Tensor:
     books, size, width = others.shape
     out = first.new_empty(batch, width)
     _frame_sum[(batch, triton.cdiv(width, BLOCK))](
-        codes.contiguous(), first, others, out, size, width, BOOKS=books, BLOCK=BLOCK, num_warps=1, **options()
+        codes.contiguous(), first, others, out, size, width, BOOKS=books, BLOCK=BLOCK, num_warps=1, **options(batch)
     )
     return out

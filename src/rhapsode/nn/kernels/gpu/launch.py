@@ -1,9 +1,10 @@
 """What every launch has in common: block sizes, and programmatic dependent launch.
 
-With `overlap`, a kernel may start while the one before it is still running (Hopper's programmatic dependent launch):
-its blocks take the places that become free, load what they can, and only then wait. A kernel is let in by its
+Where rows are few, a kernel may start while the one before it is still running (Hopper's programmatic dependent
+launch): its blocks take the places that become free, load what they can, and only then wait. A kernel is let in by its
 predecessor's own wait, so all that ran before the predecessor is done. Hence the one rule every kernel here keeps:
-before `after_predecessor` it writes nothing, and reads only weights and what is older than its predecessor.
+before `after_predecessor` it writes nothing, and reads only weights and what is older than its predecessor. With more
+rows it does not pay: who comes early takes the room of who is still at work.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ import torch
 import triton
 import triton.language as tl
 
-_overlap = False
+OVERLAP_ROWS = 4
+"""Up to so many rows kernels overlap."""
+
+_overlap: bool | None = None
 
 
 @triton.jit
@@ -28,7 +32,7 @@ def after_predecessor(OVERLAP: tl.constexpr):
 
 @contextmanager
 def overlap(wanted: bool) -> Iterator[None]:
-    """Whether kernels may start before their predecessor ends; ignored where the GPU cannot."""
+    """Whether kernels may start before their predecessor ends, however many rows; ignored where the GPU cannot."""
     global _overlap
     before, _overlap = _overlap, wanted
     try:
@@ -37,9 +41,10 @@ def overlap(wanted: bool) -> Iterator[None]:
         _overlap = before
 
 
-def options() -> dict[str, bool]:
+def options(rows: int | None = None) -> dict[str, bool]:
     """Keyword arguments of every launch."""
-    if _overlap and _hopper():
+    wanted = _overlap if _overlap is not None else rows is not None and rows <= OVERLAP_ROWS
+    if wanted and _hopper():
         return {"OVERLAP": True, "launch_pdl": True}
     return {"OVERLAP": False}
 

@@ -2,10 +2,11 @@
 
 Two kernels, chosen by the number of rows:
 
-- `_vector`, for one row: plain multiply-adds on a tile of weights that is loaded in one go, 16 bytes a thread at a
-  time. Enough programs fit a multiprocessor that the whole matrix (the smaller ones) or tens of kilobytes for each
-  multiprocessor (the larger ones) are on their way at once. A sum never leaves its program: no split, no second pass.
-- `_rows`, up to 16 rows: the same tiles, through shared memory into the tensor cores, the rows padded to 16.
+- `_vector`, up to four: plain multiply-adds on a tile of weights, all columns of a few outputs, that is loaded in one
+  go, 16 bytes a thread at a time, and serves every row from registers. Enough programs fit a multiprocessor that the
+  whole matrix (the smaller ones) or tens of kilobytes for each multiprocessor (the larger ones) are on their way at
+  once. A sum never leaves its program: no split, no second pass.
+- `_rows`, up to 16: tiles through shared memory into the tensor cores, the rows padded to 16.
 
 In both, a row's result does not depend on the other rows nor on how many there are; between the two kernels it may
 differ by the order of its sums.
@@ -24,34 +25,28 @@ from rhapsode.nn.kernels.gpu.activation import silu_times
 from rhapsode.nn.kernels.gpu.launch import after_predecessor, options, power_of_two
 from rhapsode.nn.kernels.gpu.norm import rms_scale, rounded_times
 
-VECTOR_ROWS = 1
-"""Up to so many rows are served one by one; the weights' second reader finds them in L2."""
+VECTOR_ROWS = 4
+"""Up to so many rows are served from registers."""
 
 MOST_ROWS = 16
 """Past this cuBLAS is as fast."""
 
-LEAST_TILES = 512
-"""Programs a launch should have: four for each of an H200's 132 multiprocessors."""
+LEAST_TILES = 1024
+"""Programs a launch should have: eight for each of an H200's 132 multiprocessors."""
 
 
-# --- one row ---
+# --- up to four rows ---
 
 
 @triton.jit
-def _tile(weight, outputs, start, K: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Rows `outputs` of the weights from column `start` on; past the last column, that column again."""
-    columns = start + tl.arange(0, BLOCK_K)
-    if K % BLOCK_K != 0:
-        columns = tl.minimum(columns, K - 1)
+def _tile(weight, outputs, K: tl.constexpr, BLOCK_K: tl.constexpr):
+    """Rows `outputs` of the weights, zero past the last column."""
+    column = tl.arange(0, BLOCK_K)[None, :]
+    at = weight + outputs.to(tl.int64)[:, None] * K + column
     # Weights are read once: they should not push anything else out of the cache.
-    return tl.load(weight + outputs.to(tl.int64)[:, None] * K + columns[None, :], eviction_policy="evict_first")
-
-
-@triton.jit
-def _columns(row, start, K: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Columns of one row of something that is K wide; zero past the last."""
-    columns = start + tl.arange(0, BLOCK_K)
-    return tl.load(row + columns, mask=columns < K, other=0.0)
+    if K == BLOCK_K:
+        return tl.load(at, eviction_policy="evict_first")
+    return tl.load(at, mask=column < K, other=0.0, eviction_policy="evict_first")
 
 
 @triton.jit
@@ -64,65 +59,51 @@ def _vector(
     out,
     width,
     eps,
+    ROWS: tl.constexpr,
     K: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
-    PADDED_K: tl.constexpr,
     NORM: tl.constexpr,
     GATED: tl.constexpr,
     BIAS: tl.constexpr,
     RESIDUAL: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    row = tl.program_id(0).to(tl.int64)  # neighbours share a tile: only the first of them reads it from memory
-    outputs = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    outputs = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     inside = outputs < width
     outputs = tl.minimum(outputs, width - 1)
-    x += row * K
-    # The first tiles are on their way before anything waits: for the predecessor, or for the norm.
-    tile = _tile(weight, outputs, 0, K, BLOCK_K)
+    column = tl.arange(0, BLOCK_K)
+    # The weights are on their way before anything waits for the predecessor.
+    tile = _tile(weight, outputs, K, BLOCK_K)
     if GATED:
-        tile_up = _tile(weight, outputs + width, 0, K, BLOCK_K)
+        tile_up = _tile(weight, outputs + width, K, BLOCK_K)
     if NORM:
-        gains = _columns(gain, 0, K, BLOCK_K)
+        gains = tl.load(gain + column, mask=column < K, other=0.0)
     if BIAS:
         biases = tl.load(bias + outputs).to(tl.float32)
         if GATED:
             biases_up = tl.load(bias + width + outputs).to(tl.float32)
     after_predecessor(OVERLAP)
-    if RESIDUAL:  # needed last, asked for first
-        before = tl.load(residual + row * width + outputs)
-    if NORM:
-        at = tl.arange(0, PADDED_K)
-        scale = rms_scale(tl.load(x + at, mask=at < K, other=0.0).to(tl.float32), K, eps)
-    sums = tl.zeros((BLOCK_N, BLOCK_K), tl.float32)
-    sums_up = tl.zeros((BLOCK_N, BLOCK_K), tl.float32)
-    for start in tl.static_range(0, K, BLOCK_K):
-        if start > 0:
-            tile = _tile(weight, outputs, start, K, BLOCK_K)
-            if GATED:
-                tile_up = _tile(weight, outputs + width, start, K, BLOCK_K)
-            if NORM:
-                gains = _columns(gain, start, K, BLOCK_K)
-        columns = _columns(x, start, K, BLOCK_K)
+    for row in tl.static_range(ROWS):
+        if RESIDUAL:  # needed last, asked for first
+            before = tl.load(residual + row * width + outputs)
+        columns = tl.load(x + row * K + column, mask=column < K, other=0.0)
         if NORM:
-            columns = rounded_times(columns.to(tl.float32) * scale, gains)
+            wide = columns.to(tl.float32)
+            columns = rounded_times(wide * rms_scale(wide, K, eps), gains)
         columns = columns.to(tl.float32)[None, :]
-        sums += tile.to(tl.float32) * columns
-        if GATED:
-            sums_up += tile_up.to(tl.float32) * columns
-    result = tl.sum(sums, axis=1)
-    if BIAS:
-        result += biases
-    result = result.to(out.dtype.element_ty)
-    if GATED:
-        up = tl.sum(sums_up, axis=1)
+        result = tl.sum(tile.to(tl.float32) * columns, axis=1)
         if BIAS:
-            up += biases_up
-        result = silu_times(result, up.to(out.dtype.element_ty))
-    if RESIDUAL:
-        result = (before.to(tl.float32) + result.to(tl.float32)).to(before.dtype)
-    tl.store(out + row * width + outputs, result, mask=inside)
+            result += biases
+        result = result.to(out.dtype.element_ty)
+        if GATED:
+            up = tl.sum(tile_up.to(tl.float32) * columns, axis=1)
+            if BIAS:
+                up += biases_up
+            result = silu_times(result, up.to(out.dtype.element_ty))
+        if RESIDUAL:
+            result = (before.to(tl.float32) + result.to(tl.float32)).to(before.dtype)
+        tl.store(out + row * width + outputs, result, mask=inside)
 
 
 # --- up to sixteen ---
@@ -217,18 +198,21 @@ def plan_for(rows: int, width: int, k: int, gated: bool, dtype: torch.dtype) -> 
 
 def _vector_plan(width: int, k: int, gated: bool) -> Plan:
     """64 weights a thread in one go, and enough programs for every multiprocessor to have several."""
-    block_k = 2048 if k % 2048 == 0 else 1024 if k % 1024 == 0 else min(2048, power_of_two(k, 16))
+    block_k = power_of_two(k, 16)
     warps = 8 if gated and width * k >= 1 << 23 else 4
-    block_n = max(2, 64 * 32 * warps // block_k // (2 if gated else 1))
-    while block_n > 2 and width // block_n < LEAST_TILES:
+    block_n = max(1, 64 * 32 * warps // block_k // (2 if gated else 1))
+    while block_n > 1 and width // block_n < LEAST_TILES:
         block_n //= 2
     return Plan("vector", block_n, block_k, warps)
 
 
 def _rows_plan(width: int, k: int, gated: bool) -> Plan:
-    """A program for each multiprocessor at least, and some 30 KB of weights on their way to it."""
-    block_n = 32 if width // 32 >= 128 and not gated else 16
-    return Plan("rows", block_n, min(256, power_of_two(k, 16)), stages=4)
+    """A program for most multiprocessors, and as much on its way to each as its shared memory takes."""
+    if gated:
+        return Plan("rows", 32, min(256, power_of_two(k, 16)), stages=3)
+    if width >= 3072:
+        return Plan("rows", 32, min(256, power_of_two(k, 16)), stages=5)
+    return Plan("rows", 16, min(512, power_of_two(k, 16)), warps=2, stages=5)
 
 
 def serves(rows: int, x: Tensor, weight: Tensor, residual: Tensor | None) -> bool:
@@ -269,11 +253,11 @@ def skinny(
         "RESIDUAL": residual is not None,
         "num_warps": plan.warps,
         "num_stages": plan.stages,
-        **options(),
+        **options(rows),
     }
     tiles = triton.cdiv(width, plan.block_n)
     if plan.kernel == "vector":
-        _vector[(rows, tiles)](*arguments, width, eps, PADDED_K=power_of_two(k), **constants)
+        _vector[(tiles,)](*arguments, width, eps, ROWS=rows, **constants)
     else:
         _rows[(tiles,)](*arguments, rows, width, eps, ROWS=MOST_ROWS, **constants)
     return out

@@ -38,5 +38,6 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     dim = x.shape[-1]
     block = power_of_two(dim)
     warps = min(8, max(1, block // 256))
-    _rms_norm[(x.numel() // dim,)](x, weight, out, dim, eps, BLOCK=block, num_warps=warps, **options())
+    rows = x.numel() // dim
+    _rms_norm[(rows,)](x, weight, out, dim, eps, BLOCK=block, num_warps=warps, **options(rows))
     return out

@@ -29,11 +29,11 @@ def _ordered(scores):
 
 
 @triton.jit
-def _kth_largest(keys, k):
-    """The largest value that at least `k` of `keys [BLOCK]` reach, two bits at a time."""
+def _kth_largest(keys, k, BITS: tl.constexpr):
+    """The largest value that at least `k` of `keys [BLOCK]` reach, two bits at a time; the lower ones are all alike."""
     found = tl.full((), 0, tl.uint32)
     step = tl.full((), 1 << 30, tl.uint32)
-    for _ in range(16):
+    for _ in range(BITS // 2):
         one, two, three = found + step, found + 2 * step, found + 3 * step
         # Three counts in one sum: fewer than 2^20 ids each.
         counts = (keys >= one).to(tl.int64) + ((keys >= two).to(tl.int64) << 20) + ((keys >= three).to(tl.int64) << 40)
@@ -88,6 +88,7 @@ def _draw(
     least_steps,
     width,
     BLOCK: tl.constexpr,
+    BITS: tl.constexpr,
     RULES: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
@@ -115,7 +116,7 @@ def _draw(
     keys = tl.where(inside, _ordered(scores), 0)
     keep = scores > float("-inf")
     if (k > 0) & (k < width):
-        keep = keep & (keys >= _kth_largest(keys, k))  # ids that tie with the k-th stay
+        keep = keep & (keys >= _kth_largest(keys, k, BITS))  # ids that tie with the k-th stay
     if (p < 1.0) & (heat > 0.0):
         best = tl.max(scores, axis=0)
         masses = tl.where(keep, tl.exp((scores - best) / heat), 0.0)
@@ -148,8 +149,9 @@ def draw(logits: Tensor, settings: Settings, counters: Counters, rules: Rules | 
         ),
         width,
         BLOCK=block,
+        BITS=16 if logits.dtype == torch.bfloat16 and rules is None else 32,  # a penalty makes float32 of them
         RULES=rules is not None,
         num_warps=min(8, max(1, block // 512)),
-        **options(),
+        **options(batch),
     )  # fmt: skip
     return out
