@@ -155,6 +155,8 @@ class Deployment(Section):
     """CPU threads of one operation; by default as torch decides. Small models are fastest with 1."""
     graphs: bool = True
     """Capture launches as CUDA graphs where there is a GPU."""
+    deterministic: bool = False
+    """The same seed gives the same bits, alone or in a crowd: every launch has the shape of a full one."""
     limits: Limits = Limits()
     memory: Memory = Memory()
     chunks: ChunkConfig = ChunkConfig()

@@ -54,6 +54,17 @@ class TestExactStreaming:
         assert_all_free(engine)
         engine.stop()
 
+    def test_a_deterministic_engine_gives_the_same_bits_alone_and_in_a_crowd(self, subject):
+        engine = subject.engine(deterministic=True, dtype="float32" if DEVICE == "cpu" else "bfloat16")
+        requests = [subject.request(text, seed=seed) for seed, text in enumerate(subject.texts)]
+        alone = [speak(engine, request) for request in requests]
+        for order in (requests, requests[::-1]):
+            crowd = [engine.submit(request) for request in order]
+            heard = {id(request): hear(speech) for request, speech in zip(order, crowd, strict=True)}
+            for request, expected in zip(requests, alone, strict=True):
+                assert np.array_equal(heard[id(request)], expected)
+        engine.stop()
+
     def test_the_first_chunk_is_one_frame_and_the_next_ones_grow(self, subject, monkeypatch):
         monkeypatch.setattr(chunking, "clock_s", lambda: 1.0)  # however slow this machine is, nobody runs dry
         engine = subject.engine(chunks={"patience_s": 0.0})

@@ -54,9 +54,13 @@ class Deadlines:
 
     A row is due when its next chunk's frames are there. It goes with what it has when the rest, at the pace of the
     frames so far, would come too late. Rows whose listeners have plenty in hand wait for company, so that batches fill.
+    Where chunks are `fixed`, each row's are those of the schedule, whatever the clock and the others do.
     """
 
-    def __init__(self, slots: int, schedule: ChunkSchedule, config: ChunkConfig, lookahead: int) -> None:
+    def __init__(
+        self, slots: int, schedule: ChunkSchedule, config: ChunkConfig, lookahead: int, fixed: bool = False
+    ) -> None:
+        self._fixed = fixed
         self._schedule = schedule
         self._config = config
         self._lookahead = lookahead
@@ -86,7 +90,7 @@ class Deadlines:
         whole_in_s = (now_s - self._since_s[live]) * (want - usable) / np.maximum(usable, 1)
         patience_s = self._config.patience_s
         late = whole_in_s > np.maximum(dry_in_s - patience_s, patience_s)
-        urgent = (usable > 0) & late & (self.dry_at_s[live] > 0)
+        urgent = (usable > 0) & late & (self.dry_at_s[live] > 0) & (not self._fixed)
         able = np.flatnonzero(due | urgent)
         if not len(able):
             return None
@@ -94,7 +98,10 @@ class Deadlines:
         leader = able[0]
         frames = self._schedule.fit(int(min(usable[leader], self.want[live[leader]])))
         ahead = np.where(ended, np.minimum(self._lookahead, ready - frames), self._lookahead)
-        mates = able[(usable[able] >= frames) & (ahead[able] == ahead[leader])][:most]
+        together = (usable[able] >= frames) & (ahead[able] == ahead[leader])
+        if self._fixed:
+            together &= [self._schedule.fit(n) == frames for n in np.minimum(usable, want)[able].tolist()]
+        mates = able[together][:most]
         comfortable = dry_in_s[leader] > self._config.comfort_s
         can_wait = not ended[mates].any() and (ready[mates] < room).all()
         if comfortable and can_wait and len(mates) < min(len(live), most):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rhapsode.config import Deployment
 from rhapsode.engine.frames import FrameStream
-from rhapsode.engine.graphs import Launcher, batch_buckets
+from rhapsode.engine.graphs import Launcher
 from rhapsode.engine.job import Job
 from rhapsode.engine.memory import TalkerMemory
 from rhapsode.engine.prefill import FrameRow, Prefill
@@ -47,8 +47,8 @@ class FrameStage(TurnStage):
         self._talker = talker
         self._deployment = deployment
         self._memory = TalkerMemory(talker, deployment, device, dtype)
-        self._prefill = Prefill(talker, self._memory, deployment.memory.prefill_positions)
-        self._launcher = Launcher(self._step_on_device, slots, device)
+        self._prefill = Prefill(talker, self._memory, deployment.memory.prefill_positions, deployment.deterministic)
+        self._launcher = Launcher(self._step_on_device, slots, device, slots if deployment.deterministic else None)
         self._lag = lag_of(device)
         self._launches: deque[_Launch] = deque()
         self._steps_total = self._frames_total = 0
@@ -80,7 +80,7 @@ class FrameStage(TurnStage):
             with torch.inference_mode():
                 scratch = self._memory.slots([self._deployment.limits.max_concurrency])
                 self._talker.capture(self._memory.rows(scratch), self._deployment.memory.prefill_positions)
-                self._launcher.capture(batch_buckets(self._deployment.limits.max_concurrency))
+                self._launcher.capture(self._deployment.limits.max_concurrency)
 
     def stop(self) -> None:
         for job in self.jobs():

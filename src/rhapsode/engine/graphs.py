@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -27,13 +27,17 @@ def batch_buckets(most: int) -> list[int]:
 class Launcher:
     """Runs `function(slots, *statics)`, which works in place on slot-indexed buffers and returns one tensor.
 
-    A batch between two captured sizes is padded with the scratch slot, whose rows nobody reads.
+    A batch between two captured sizes is padded with the scratch slot, whose rows nobody reads. With `fixed`, every
+    batch is padded to that size: how a row is computed then depends on nothing but the row.
     """
 
-    def __init__(self, function: Callable[..., Tensor], scratch_slot: int, device: torch.device) -> None:
+    def __init__(
+        self, function: Callable[..., Tensor], scratch_slot: int, device: torch.device, fixed: int | None = None
+    ) -> None:
         self._function = function
         self._scratch = scratch_slot
         self._device = device
+        self._fixed = fixed
         self._graphs: dict[Statics, list[tuple[int, Captured]]] = {}  # by batch size, smallest first
         self._loaded: dict[int, NDArray[np.int64]] = {}  # the slots in each graph's input
 
@@ -41,19 +45,23 @@ class Launcher:
         fitting = (entry for entry in self._graphs.get(statics, ()) if entry[0] >= len(slots))
         bucket, captured = next(fitting, (0, None))
         if captured is None or captured.output is None:
-            return self._function(upload(slots, self._device), *statics)
+            padded = slots if self._fixed is None else self._pad(slots, self._fixed)
+            return self._function(upload(padded, self._device), *statics)[: len(slots)]
         if not np.array_equal(self._loaded.get(id(captured), ()), slots):  # most launches are for the rows of the last
             self._loaded[id(captured)] = slots
-            padding = np.full(bucket - len(slots), self._scratch)
-            captured.inputs[0].copy_(upload(np.concatenate([slots, padding]), self._device))
+            captured.inputs[0].copy_(upload(self._pad(slots, bucket), self._device))
         captured.graph.replay()
         return captured.output[: len(slots)]
 
-    def capture(self, buckets: Iterable[int], *statics: int) -> None:
-        """Record these batch sizes, largest first so that the smaller ones share its memory."""
+    def capture(self, most: int, *statics: int) -> None:
+        """Record batch sizes up to `most`, largest first so that the smaller ones share its memory."""
         if self._device.type != "cuda":
             return
         replay = Replay(lambda slots: self._function(slots, *statics))
+        buckets = batch_buckets(most) if self._fixed is None else [self._fixed]
         for bucket in sorted(buckets, reverse=True):
             slots = torch.full((bucket,), self._scratch, dtype=torch.int64, device=self._device)
             self._graphs.setdefault(statics, []).insert(0, (bucket, replay.capture(slots)))
+
+    def _pad(self, slots: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+        return np.concatenate([slots, np.full(size - len(slots), self._scratch)])

@@ -35,15 +35,16 @@ class FrameRow:
 class Prefill:
     """Rows on their way in, in the order they came; each turn runs a bounded number of prompt positions."""
 
-    def __init__(self, talker: Talker, memory: TalkerMemory, positions_per_turn: int) -> None:
+    def __init__(self, talker: Talker, memory: TalkerMemory, positions_per_turn: int, alone: bool) -> None:
         self._talker = talker
         self._memory = memory
         self._positions_per_turn = positions_per_turn
+        self._alone = alone  # one row a turn, and no pages of others: what is computed depends on nobody else
         self._waiting: deque[FrameRow] = deque()  # for pages
         self._filling: list[FrameRow] = []
 
     def add(self, row: FrameRow) -> None:
-        row.keys = page_keys(row.prompt.content, self._memory.page_size)
+        row.keys = [] if self._alone else page_keys(row.prompt.content, self._memory.page_size)
         self._waiting.append(row)
 
     def remove(self, row: FrameRow) -> None:
@@ -89,7 +90,7 @@ class Prefill:
     def _batch(self) -> list[FrameRow]:
         batch: list[FrameRow] = []
         budget = self._positions_per_turn
-        for row in self._filling:
+        for row in self._filling[:1] if self._alone else self._filling:
             if budget <= 0:
                 break
             budget -= max(1, row.prompt.length - row.filled)

@@ -16,7 +16,7 @@ from torch import Tensor
 from rhapsode.config import Deployment
 from rhapsode.engine.chunks import Choice, ChunkSchedule, Deadlines
 from rhapsode.engine.frames import FrameStream
-from rhapsode.engine.graphs import Launcher, batch_buckets
+from rhapsode.engine.graphs import Launcher
 from rhapsode.engine.job import Job
 from rhapsode.engine.stage import Drop, Opened, TurnStage, Work, failure, isolate
 from rhapsode.engine.transfer import Landing, upload
@@ -53,7 +53,8 @@ class StreamStage(TurnStage):
     ) -> None:
         super().__init__(name)
         slots = deployment.limits.max_concurrency
-        schedule = ChunkSchedule(deployment.chunks, captured=deployment.graphs and device.type == "cuda")
+        captured = deployment.graphs and device.type == "cuda"
+        schedule = ChunkSchedule(deployment.chunks, captured or deployment.deterministic)
         self._codec = codec
         self._stream = stream
         self._deployment = deployment
@@ -64,14 +65,17 @@ class StreamStage(TurnStage):
         self._frame_s = codec.hop / sample_rate
         self._needs_payload = needs_payload
         self._ladder = schedule.ladder
-        self._deadlines = Deadlines(slots, schedule, deployment.chunks, codec.lookahead_frames)
+        self._deadlines = Deadlines(
+            slots, schedule, deployment.chunks, codec.lookahead_frames, deployment.deterministic
+        )
         self._room = stream.capacity - schedule.largest - codec.lookahead_frames
         if self._room < 1:
             raise ConfigError(f"chunks.ring must be more than {stream.capacity - self._room} for these chunks.")
         self._most = min(deployment.chunks.batch, slots)
         self._table = SlotTable(slots, 0, device)
         self._state = codec.state(slots)
-        self._launcher = Launcher(self._decode_on_device, slots, device)
+        fixed = self._most if deployment.deterministic else None
+        self._launcher = Launcher(self._decode_on_device, slots, device, fixed)
         self._job_of: list[Job | None] = [None] * (slots + 1)
         self._live = np.zeros(slots + 1, np.bool_)
         self._payloads: dict[str, Any] = {}
@@ -90,7 +94,7 @@ class StreamStage(TurnStage):
         if self._deployment.graphs:
             with torch.inference_mode(), self._on_stream():
                 for frames in self._ladder:
-                    self._launcher.capture(batch_buckets(self._most), frames, self._codec.lookahead_frames)
+                    self._launcher.capture(self._most, frames, self._codec.lookahead_frames)
 
     def stop(self) -> None:
         for job in self.jobs():
