@@ -288,7 +288,7 @@ def frames(folder: str, batches: Sequence[int]) -> None:
 
     found = find(folder)
     config = {**found.config, "random_weights": True}
-    talker = QwenTalker(StageContext(found.spec, found.checkpoint, config, "cuda:0", "bfloat16", max(batches)))
+    talker = QwenTalker(StageContext(found.spec, found.checkpoint, config, "cuda:0", "bfloat16"))
     read = sum(
         p.numel() * p.element_size() for p in (*talker.net.model.layers.parameters(), talker.net.codec_head.weight)
     )

@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from rhapsode.errors import ConfigError, did_you_mean
 
@@ -17,6 +26,7 @@ ENV_PREFIX = "RHAPSODE_"
 DEFAULT_MODEL = "hibari"
 
 Count = Annotated[int, Field(ge=1)]
+DEFAULT_SLOTS = 32
 Seconds = Annotated[float, Field(ge=0)]
 
 
@@ -27,13 +37,21 @@ class Section(BaseModel):
 class Limits(Section):
     """What bounds the load."""
 
-    max_concurrency: Count = 32
-    """Requests spoken at once: the number of slots."""
+    max_concurrency: Annotated[Count | None, BeforeValidator(lambda slots: None if slots == "auto" else slots)] = (
+        DEFAULT_SLOTS
+    )
+    """Requests spoken at once: the number of slots; `auto` (None) is as many as memory allows."""
     max_queue: Annotated[int, Field(ge=0)] = 128
     """Requests that may wait for a slot; one more is refused."""
     max_text_chars: Count = 20_000
     max_positions: Count = 4096
     """Prompt and frames of one request together."""
+
+    @property
+    def slots(self) -> int:
+        """`max_concurrency`, once it is known."""
+        assert self.max_concurrency is not None
+        return self.max_concurrency
 
 
 class Memory(Section):
@@ -41,7 +59,7 @@ class Memory(Section):
 
     page_size: Count = 16
     pages: Count | None = None
-    """Pages in all; by default enough for every slot to fill up `max_positions`."""
+    """Pages in all; by default enough for every slot to fill up `max_positions`, on a GPU as many of them as fit."""
     prefill_positions: Count = 1024
     """Prompt positions run between two frames, so that prefill never starves running listeners."""
     reference_bytes: Annotated[int, Field(ge=0)] = 256 * 2**20
@@ -164,6 +182,12 @@ class Deployment(Section):
     options: dict[str, Any] = {}
     """Settings of a family that needs no checkpoint."""
     server: ServerConfig = ServerConfig()
+
+    def fixed(self, slots: int, pages: int | None) -> Self:
+        """The same, with these numbers where none were set."""
+        limits = self.limits.model_copy(update={"max_concurrency": self.limits.max_concurrency or slots})
+        memory = self.memory.model_copy(update={"pages": self.memory.pages or pages})
+        return self.model_copy(update={"limits": limits, "memory": memory})
 
 
 def resolve(

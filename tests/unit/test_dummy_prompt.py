@@ -8,7 +8,7 @@ from rhapsode.models.dummy.prompt import MAX_TEXT, Prepare, tokenize
 from rhapsode.models.dummy.spec import SPEC
 from rhapsode.types import SpeechRequest
 
-PREPARE = Prepare(StageContext(SPEC, None, {}, "cpu", "float32", 1))
+PREPARE = Prepare(StageContext(SPEC, None, {}, "cpu", "float32"))
 
 
 @pytest.mark.parametrize("length", [1, 7, MAX_TEXT])

@@ -14,7 +14,7 @@ Config = Annotated[Path | None, typer.Option("-c", "--config", help="A deploymen
 Host = Annotated[str | None, typer.Option(help="Where to listen; 0.0.0.0 is everywhere. [default: 127.0.0.1]")]
 Port = Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes any free one. [default: 8000]")]
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")]
-Concurrency = Annotated[int | None, typer.Option(help="Requests spoken at once.")]
+Concurrency = Annotated[str | None, typer.Option(help="Requests spoken at once: a number, or auto.")]
 Unload = Annotated[float | None, typer.Option("--idle-unload", help="Let go of the model after this many seconds.")]
 LogFormat = Annotated[str | None, typer.Option("--log-format", help="text or json.")]
 

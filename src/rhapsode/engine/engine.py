@@ -42,10 +42,10 @@ class Engine:
     ) -> None:
         self.spec = spec
         self._on_outcome = on_outcome
-        self.deployment = deployment
         self.pipeline = Pipeline(spec, source or Source(None, deployment.options), deployment)
+        self.deployment = self.pipeline.deployment
         self._lock = threading.RLock()
-        self._free_slots = list(range(deployment.limits.max_concurrency))[::-1]
+        self._free_slots = list(range(self.deployment.limits.slots))[::-1]
         self._queue: deque[Job] = deque()
         self._jobs: dict[str, Job] = {}
         self._text_chars: dict[str, int] = {}
@@ -110,7 +110,7 @@ class Engine:
 
     def load(self) -> Load:
         with self._lock:
-            slots = self.deployment.limits.max_concurrency
+            slots = self.deployment.limits.slots
             in_use, queued = slots - len(self._free_slots), len(self._queue)
         return Load(slots=slots, slots_in_use=in_use, queued=queued, **vars(self.pipeline.usage()))
 

@@ -43,7 +43,7 @@ class FrameStage(TurnStage):
         self, name: str, talker: Talker, deployment: Deployment, device: torch.device, dtype: torch.dtype
     ) -> None:
         super().__init__(name)
-        slots = deployment.limits.max_concurrency
+        slots = deployment.limits.slots
         self._talker = talker
         self._deployment = deployment
         self._memory = TalkerMemory(talker, deployment, device, dtype)
@@ -78,9 +78,9 @@ class FrameStage(TurnStage):
     def start(self) -> None:
         if self._deployment.graphs and self._memory.device.type == "cuda":
             with torch.inference_mode():
-                scratch = self._memory.slots([self._deployment.limits.max_concurrency])
+                scratch = self._memory.slots([self._deployment.limits.slots])
                 self._talker.capture(self._memory.rows(scratch), self._deployment.memory.prefill_positions)
-                self._launcher.capture(self._deployment.limits.max_concurrency)
+                self._launcher.capture(self._deployment.limits.slots)
 
     def stop(self) -> None:
         for job in self.jobs():

@@ -20,7 +20,7 @@ class TalkerMemory:
     """Allocated once, when the engine starts; requests come and go in it."""
 
     def __init__(self, talker: Talker, deployment: Deployment, device: torch.device, dtype: torch.dtype) -> None:
-        slots, memory = deployment.limits.max_concurrency, deployment.memory
+        slots, memory = deployment.limits.slots, deployment.memory
         self.device = device
         self.page_size = memory.page_size
         self.positions_per_slot = deployment.limits.max_positions

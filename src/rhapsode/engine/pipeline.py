@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rhapsode.config import Deployment, Placement
+from rhapsode.config import DEFAULT_SLOTS, Deployment, Placement
 from rhapsode.engine.call_stage import CallStage
 from rhapsode.engine.generator_stage import GeneratorStage
 from rhapsode.engine.job import Job
@@ -66,11 +66,12 @@ class Pipeline:
                 raise ConfigError(f"{spec.name} has no stage '{name}': {hint}")
         self._spec = spec
         self._source = source
-        self._deployment = deployment
+        self.deployment = deployment
         self.references = ReferenceCache(deployment.memory.reference_bytes)
-        self.workers: dict[str, Any] = {}
         self.stages: dict[str, Stage] = {}
         self._loops: dict[str, list[TurnStage]] = {}
+        self.workers = {stage.name: self._make(stage) for stage in spec.pipeline}
+        self.deployment = self._fit()
         for stage in sorted(spec.pipeline, key=lambda s: s.kind == "stream"):  # streams need their talker first
             self.stages[stage.name] = self._build(stage)
         self._junctions = {s.name: Junction(self.stages[s.name].inbox, senders(spec, s)) for s in spec.pipeline}
@@ -114,54 +115,76 @@ class Pipeline:
 
     # --- building ---
 
+    def _make(self, stage: StageSpec) -> Any:
+        module, _, name = stage.factory.partition(":")
+        factory = getattr(importlib.import_module(module), name)
+        source = self._source
+        return factory(StageContext(self._spec, source.checkpoint, source.config, *self._place(stage), self.references))
+
+    def _place(self, stage: StageSpec) -> tuple[str, str]:
+        """The device a stage runs on, and its number format."""
+        device = self._placement(stage).device or self.deployment.device
+        if stage.kind not in ("frame", "stream"):
+            return "cpu" if device == "auto" else device, "float32"
+        from rhapsode.engine.device import pick_device, pick_dtype  # only these stages need torch
+
+        picked = pick_device(device)
+        return str(picked), str(pick_dtype(self.deployment.dtype, picked)).removeprefix("torch.")
+
+    def _placement(self, stage: StageSpec) -> Placement:
+        return self.deployment.stages.get(stage.name, Placement())
+
+    def _fit(self) -> Deployment:
+        """The deployment, once what memory leaves room for is known."""
+        talker = next((stage for stage in self._spec.pipeline if stage.kind == "frame"), None)
+        if talker is None:
+            return self.deployment.fixed(slots=DEFAULT_SLOTS, pages=None)
+        import torch
+
+        from rhapsode.engine.budget import fit
+
+        device, dtype = self._place(talker)
+        streams = [stage for stage in self._spec.pipeline if stage.kind == "stream" and self._place(stage)[0] == device]
+        codecs = [self.workers[stage.name] for stage in streams]
+        return fit(self.deployment, self.workers[talker.name], codecs, torch.device(device), getattr(torch, dtype))
+
     def _build(self, stage: StageSpec) -> Stage:
-        placement = self._deployment.stages.get(stage.name, Placement())
-        device = placement.device or self._deployment.device
+        worker = self.workers[stage.name]
         if stage.kind in ("frame", "stream"):
-            return self._build_on_device(stage, device)
-        worker = self._make(stage, "cpu" if device == "auto" else device, "float32")
+            return self._build_on_device(stage, worker)
         if stage.kind == "call":
+            placement = self._placement(stage)
             batch = min(placement.batch or stage.batch, stage.batch)
             return CallStage(stage.name, worker, placement.workers or stage.workers, batch)
         generator = GeneratorStage(stage.name, worker, self._spec.sample_rate)
         self._loops[stage.name] = [generator]
         return generator
 
-    def _build_on_device(self, stage: StageSpec, name: str) -> Stage:
-        # Only here does the engine need torch.
-        from rhapsode.engine.device import pick_device, pick_dtype, use_threads
+    def _build_on_device(self, stage: StageSpec, worker: Any) -> Stage:
+        import torch
+
+        from rhapsode.engine.device import use_threads
         from rhapsode.engine.frame_stage import FrameStage
         from rhapsode.engine.stream_stage import StreamStage
 
-        use_threads(self._deployment.threads)
-        device = pick_device(name)
-        dtype = pick_dtype(self._deployment.dtype, device)
-        worker = self._make(stage, str(device), str(dtype).removeprefix("torch."))
+        use_threads(self.deployment.threads)
+        place, dtype = self._place(stage)
+        device = torch.device(place)
         built: TurnStage
         if stage.kind == "frame":
-            built = FrameStage(stage.name, worker, self._deployment, device, dtype)
+            built = FrameStage(stage.name, worker, self.deployment, device, getattr(torch, dtype))
         else:
             source = next(s for s in self._spec.pipeline if stage.name in s.stream_to)
             talker = self.stages[source.name]
             assert isinstance(talker, FrameStage)
-            limits, chunks = self._deployment.limits, self._deployment.chunks
-            stream = talker.frame_stream(limits.max_concurrency, chunks.ring)
+            stream = talker.frame_stream(self.deployment.limits.slots, self.deployment.chunks.ring)
             needs_payload = bool(senders(self._spec, stage)) and not stage.accepts_early_stream
             built = StreamStage(
-                stage.name, worker, stream, self._deployment, device, self._spec.sample_rate, needs_payload
+                stage.name, worker, stream, self.deployment, device, self._spec.sample_rate, needs_payload
             )
             stream.on_written, stream.on_taken = built.wake, talker.wake
-        self._loops.setdefault(str(device), []).append(built)
+        self._loops.setdefault(place, []).append(built)
         return built
-
-    def _make(self, stage: StageSpec, device: str, dtype: str) -> Any:
-        module, _, name = stage.factory.partition(":")
-        factory = getattr(importlib.import_module(module), name)
-        slots = self._deployment.limits.max_concurrency
-        source = self._source
-        context = StageContext(self._spec, source.checkpoint, source.config, device, dtype, slots, self.references)
-        self.workers[stage.name] = factory(context)
-        return self.workers[stage.name]
 
     def _wire(self) -> None:
         for stage in self._spec.pipeline:

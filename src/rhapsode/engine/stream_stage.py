@@ -52,7 +52,7 @@ class StreamStage(TurnStage):
         needs_payload: bool,
     ) -> None:
         super().__init__(name)
-        slots = deployment.limits.max_concurrency
+        slots = deployment.limits.slots
         captured = deployment.graphs and device.type == "cuda"
         schedule = ChunkSchedule(deployment.chunks, captured or deployment.deterministic)
         self._codec = codec

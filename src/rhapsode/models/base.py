@@ -84,7 +84,6 @@ class StageContext:
     """The checkpoint's own `config.json`, or the options of a family that needs no checkpoint."""
     device: str
     dtype: str
-    slots: int
     references: ReferenceCache = field(default_factory=lambda: ReferenceCache(0))
     """What stages made of references, shared by all of them."""
 

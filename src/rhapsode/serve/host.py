@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import fields, replace
 from typing import Any
 
-from rhapsode.config import Deployment
+from rhapsode.config import DEFAULT_SLOTS, Deployment
 from rhapsode.engine import Engine
 from rhapsode.engine.stage import Usage
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable
@@ -88,7 +88,7 @@ class Host:
         if self.draining:
             raise Unavailable("the server is shutting down.")
         limits = self.deployment.limits
-        if self._engine is None and self._leases >= limits.max_concurrency + limits.max_queue:
+        if self._engine is None and self._leases >= self._slots + limits.max_queue:
             raise Busy("too many requests are waiting for the model to load.", retry_after_s=5.0)
         self._leases += 1
         try:
@@ -106,8 +106,8 @@ class Host:
     def readings(self) -> Readings:
         engine = self._engine
         if engine is None:
-            limits, past = self.deployment.limits, self._past
-            return Readings(False, limits.max_concurrency, 0, 0, 0, 0, past.pages_shared, past.steps, past.frames,
+            past = self._past
+            return Readings(False, self._slots, 0, 0, 0, 0, past.pages_shared, past.steps, past.frames,
                             self._leases)  # fmt: skip
         load, total = engine.load(), _add(self._past, engine.pipeline.usage())
         return Readings(
@@ -123,6 +123,11 @@ class Host:
             requests_in_flight=self._leases,
             encoded=engine.pipeline.references.stats(),
         )
+
+    @property
+    def _slots(self) -> int:
+        """As far as one can tell before the model is there."""
+        return self.deployment.limits.max_concurrency or DEFAULT_SLOTS
 
     # --- loading and letting go ---
 

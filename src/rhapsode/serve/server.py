@@ -108,7 +108,8 @@ def _print_resolved(deployment: Deployment, service: Service, port: int) -> None
             f"; {name}: {', '.join(f'{k}={v}' for k, v in place.model_dump(exclude_none=True).items())}"
             for name, place in deployment.stages.items()
         ),
-        "limits": f"{limits.max_concurrency} at once, {limits.max_queue} waiting, {limits.max_text_chars} characters",
+        "limits": f"{limits.max_concurrency or 'as many as fit'} at once, "
+        f"{limits.max_queue} waiting, {limits.max_text_chars} characters",
         "chunks": f"{chunks.first} frame first, then x{chunks.growth} up to {chunks.largest}",
         "voices": f"{', '.join(spec.voices) or 'of the checkpoint'}; uploads in {config.voices}",
         "api keys": f"{len(config.api_keys)}" if config.api_keys else "none: whoever can connect can speak",

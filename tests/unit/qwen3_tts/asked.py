@@ -57,7 +57,7 @@ class Family:
     @classmethod
     def open(cls, folder: Path, **config: Any) -> "Family":
         made = json.loads((folder / "config.json").read_text()) | config
-        context = StageContext(SPEC, folder, made, "cpu", "float32", 4)
+        context = StageContext(SPEC, folder, made, "cpu", "float32")
         return cls(Prepare(context), Encode(context), QwenTalker(context))
 
     def prompt(self, asked: SpeechRequest) -> QwenPrompt:

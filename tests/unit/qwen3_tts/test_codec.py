@@ -52,7 +52,7 @@ def inference() -> Iterator[None]:
 
 
 def open_codec(folder: Path, dtype: str, **config: Any) -> QwenCodec:
-    return QwenCodec(StageContext(SPEC, folder, config, "cpu", dtype, SLOTS))
+    return QwenCodec(StageContext(SPEC, folder, config, "cpu", dtype))
 
 
 def rows(*slots: int) -> Rows:
@@ -201,4 +201,4 @@ def test_random_weights_need_the_config_only(folder: Path, tmp_path: Path):
 
 def test_without_a_checkpoint_there_is_one_clear_error():
     with pytest.raises(CheckpointError, match="needs a checkpoint"):
-        QwenCodec(StageContext(SPEC, None, {}, "cpu", "float32", SLOTS))
+        QwenCodec(StageContext(SPEC, None, {}, "cpu", "float32"))

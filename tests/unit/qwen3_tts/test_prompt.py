@@ -190,7 +190,7 @@ def test_prompts_share_what_is_equal_and_nothing_that_only_looks_equal(family: F
 
 def test_without_a_checkpoint_there_is_no_model() -> None:
     with pytest.raises(CheckpointError, match="needs a checkpoint"):
-        Prepare(StageContext(SPEC, None, {}, "cpu", "float32", 1))
+        Prepare(StageContext(SPEC, None, {}, "cpu", "float32"))
 
 
 IDS = {f"<{name}>": i for i, name in enumerate(("|endoftext|", "|im_start|", "|im_end|", "tts_pad", "tts_text_bos"))}

@@ -1,0 +1,58 @@
+import pytest
+import torch
+
+from rhapsode.config import resolve
+from rhapsode.engine import budget
+from rhapsode.errors import ConfigError
+from rhapsode.nn.kv import KVLayout
+from rhapsode.nn.state import State, buffer
+
+GPU = torch.device("cuda", 0)
+PAGE_BYTES = 16 * 2 * 4 * 8 * 64 * 2  # positions, keys and values, layers, heads, channels, bfloat16
+SLOT_BYTES = 1000 + 500
+
+
+class Part:
+    def __init__(self, slot_bytes: int) -> None:
+        self._slot_bytes = slot_bytes
+
+    def kv(self) -> tuple[KVLayout, ...]:
+        return (KVLayout(4, 8, 64),)
+
+    def state(self, slots: int) -> State:
+        state = State()
+        state.held = buffer(slots, self._slot_bytes, dtype=torch.uint8)
+        return state
+
+
+def fit(monkeypatch, free: int | None, **limits):
+    monkeypatch.setattr(budget, "_free_bytes", lambda device: free)
+    deployment = resolve(env={}, flags={"limits": {"max_positions": 1024, **limits}})
+    fitted = budget.fit(deployment, Part(1000), [Part(500)], GPU, torch.bfloat16)
+    return fitted.limits.slots, fitted.memory.pages
+
+
+def test_what_is_asked_for_is_given_where_it_fits(monkeypatch):
+    assert fit(monkeypatch, 1 << 40, max_concurrency=8) == (8, 8 * 64)
+
+
+def test_pages_are_no_more_than_memory_holds(monkeypatch):
+    assert fit(monkeypatch, 8 * SLOT_BYTES + 100 * PAGE_BYTES, max_concurrency=8) == (8, 100)
+
+
+def test_auto_gives_every_slot_the_pages_of_a_usual_request(monkeypatch):
+    slots, pages = fit(monkeypatch, 10 * (SLOT_BYTES + 32 * PAGE_BYTES), max_concurrency="auto")
+    assert (slots, pages) == (10, 320)
+
+
+def test_auto_has_an_end(monkeypatch):
+    assert fit(monkeypatch, 1 << 50, max_concurrency="auto") == (512, 512 * 64)
+
+
+def test_auto_on_a_cpu_is_a_modest_number(monkeypatch):
+    assert fit(monkeypatch, None, max_concurrency="auto") == (32, None)
+
+
+def test_slots_that_leave_no_room_for_one_request_are_an_error(monkeypatch):
+    with pytest.raises(ConfigError, match="do not fit this GPU"):
+        fit(monkeypatch, 8 * SLOT_BYTES + 10 * PAGE_BYTES, max_concurrency=8)
