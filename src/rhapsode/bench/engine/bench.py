@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import resource
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
@@ -33,6 +33,9 @@ class Round:
 
     wall_s: float
     outcomes: tuple[Outcome, ...]
+    cpu_s: float
+    """Of all threads of this process."""
+    chunks: int = 0
 
     @property
     def audio_s(self) -> float:
@@ -87,7 +90,8 @@ class EngineBench:
                 check_sound(speech)
 
     def round(self, batch: int) -> Round:
-        return self._round(batch, self.frames)[0]
+        done, speeches = self._round(batch, self.frames)
+        return replace(done, chunks=sum(1 for speech in speeches for _ in speech))
 
     def split(self, batch: int) -> tuple[Round, Ledger]:
         """A round with its parts timed."""
@@ -121,16 +125,16 @@ class EngineBench:
 
     def _round(self, batch: int, frames: int) -> tuple[Round, list[Speech]]:
         requests = [self._request(frames) for _ in range(batch)]
-        started_s = time.perf_counter()
+        started_s, cpu_s = time.perf_counter(), time.process_time()
         speeches = [self.engine.submit(request) for request in requests]
         outcomes = [self._outcomes.get(timeout=PATIENCE_S) for _ in requests]
-        wall_s = time.perf_counter() - started_s
+        wall_s, cpu_s = time.perf_counter() - started_s, time.process_time() - cpu_s
         for outcome in outcomes:
             if outcome.error is not None:
                 raise outcome.error
             if self.subject.frames and (outcome.frames, outcome.finish_reason) != (frames, FinishReason.LENGTH):
                 raise GenerationFailed(f"a request ended after {outcome.frames} of {frames} frames.")
-        return Round(wall_s, tuple(outcomes)), speeches
+        return Round(wall_s, tuple(outcomes), cpu_s), speeches
 
     def _request(self, frames: int) -> SpeechRequest:
         self._serial += 1

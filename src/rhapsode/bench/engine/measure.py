@@ -120,6 +120,7 @@ def _run(mode: str, batch: int, found: Findings, frames: int, bandwidth: float) 
         "wall_s": [done.wall_s for done in rounds],
         "audio_s_per_s": [done.audio_s / done.wall_s for done in rounds],
         "rtf": [done.wall_s / (done.audio_s / batch) for done in rounds],
+        "cpu_us_per_chunk": [done.cpu_s / done.chunks * 1e6 for done in rounds],
     }
     return Run(f"{mode}, batch {batch}", samples, facts)
 

@@ -13,7 +13,19 @@ PARTS = ("prefill", "talker", "depth", "sampling", "codec", "generator", "host")
 def present(report: Mapping[str, Any]) -> None:
     config, runs = report["config"], report["runs"]
     parts = [part for part in PARTS if any(part in run["breakdown_ms"] for run in runs)]
-    columns = ["", "frame ms", "first audio", "p99 ms", "audio-s/s", "RTF", *parts, "floor", "x floor"]
+    columns = [
+        "",
+        "frame ms",
+        "first audio",
+        "p99 ms",
+        "audio-s/s",
+        "RTF",
+        "underruns",
+        "CPU us",
+        *parts,
+        "floor",
+        "x floor",
+    ]
     rows = [_row(run, parts) for run in runs]
     per = "frame" if any(run["frames"] for run in runs) else "batch"
     show(f"{config['subject']} ({config['weights']} weights), {_where(report)}", columns, rows, _caption(report, per))
@@ -31,6 +43,8 @@ def _row(run: Mapping[str, Any], parts: list[str]) -> list[Cell]:
         middle("first_audio_ms", "p99"),
         middle("audio_s_per_s"),
         middle("rtf"),
+        run["underruns"],
+        middle("cpu_us_per_chunk"),
         *(run["breakdown_ms"].get(part) for part in parts),
         run["floor_ms"],
         run["times_floor"],
@@ -49,7 +63,7 @@ def _caption(report: Mapping[str, Any], per: str) -> str:
     deployment = config["deployment"]
     chunks = deployment["chunks"]
     lines = [
-        f"parts in ms per {per} of the whole batch; medians of {run['rounds']} rounds; "
+        f"CPU per chunk that was heard; parts in ms per {per} of the whole batch; medians of {run['rounds']} rounds; "
         f"{run['frames'] or 'all'} frames each; slots of {deployment['limits']['max_positions']} positions; "
         f"chunks {chunks['first']} x {chunks['growth']} up to {chunks['largest']} frames",
         f"weights read per frame {touched / 1e9:.3f} GB at {config['bandwidth_bytes_per_s'] / 1e9:.0f} GB/s "

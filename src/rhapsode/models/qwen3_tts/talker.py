@@ -64,6 +64,8 @@ class QwenTalker:
         self._replay: Replay | None = None
         self._shapes: list[tuple[int, int]] = []
         self._suppressed = (ids >= vocab - SUPPRESSED) & ~self._is_eos
+        if context.config.get("random_weights"):  # they would end at any moment; what is measured has a fixed length
+            self._suppressed |= self._is_eos
 
     def kv(self) -> tuple[KVLayout, ...]:
         return (self.net.model.config.kv(),)
