@@ -21,7 +21,7 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from rhapsode.nn.heads import Heads
-from rhapsode.nn.kernels.gpu import activation, attention, embedding, linear, norm, sampling
+from rhapsode.nn.kernels.gpu import activation, attention, embedding, linear, norm, prompt, sampling
 from rhapsode.nn.norm import RMSNorm
 from rhapsode.nn.rope import Turn
 from rhapsode.nn.sampling import Counters, Rules, Settings
@@ -85,6 +85,12 @@ def launch_all(dtype: torch.dtype) -> None:
         heads = Heads(some(batch, 1, 4096), 16, 8, 128, own, own, turn)
         pages = some(100, 16, 8, 128)
         attention.paged(heads, pages, pages, ints(batch), ints(9, 16), ints(batch))
+    for batch, length in ((1, 32), (32, 64)):
+        turn = Turn(some(batch, length, 1, 128), some(batch, length, 1, 128))
+        many = Heads(some(batch, length, 4096), 16, 8, 128, own, own, turn)
+        where, real = ints(batch, length), flags(batch, length)
+        prompt.prompt(many, pages, pages, ints(batch), ints(9, 16), where, real)
+    batch = 64
     attention.frame(heads, some(batch, 8, 16, 128), some(batch, 8, 16, 128), 3)
     counters, floats = Counters(ints(4), ints(4), 3), torch.zeros(4)
     settings = Settings(floats, ints(4), floats)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rhapsode.nn.heads import Heads
-from rhapsode.nn.kernels.attention import attention, paged_attention
+from rhapsode.nn.kernels.attention import attention, paged_attention, prompt_attention
 from rhapsode.nn.kv import PagedKV
 from rhapsode.nn.slots import Rows
 
@@ -42,11 +42,12 @@ class Paged(FusedMemory):
         self._kv, self._rows, self._positions, self._valid = kv, rows, positions, valid
 
     def attend_heads(self, layer: int, heads: Heads) -> Tensor:
-        if self._positions.shape[1] == 1 and self._valid is None:
-            seen = paged_attention(heads, self._kv, layer, self._rows, self._positions[:, 0])
-            if seen is not None:
-                return seen
-        return super().attend_heads(layer, heads)
+        kv, rows, positions = self._kv, self._rows, self._positions
+        if positions.shape[1] == 1 and self._valid is None:
+            seen = paged_attention(heads, kv, layer, rows, positions[:, 0])
+        else:
+            seen = prompt_attention(heads, kv, layer, rows, positions, self._valid)
+        return super().attend_heads(layer, heads) if seen is None else seen
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         keys, values = self._kv.keys[layer], self._kv.values[layer]  # [pages, page_size, kv_heads, D]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def attention(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
     """Grouped-query attention of `[B, T, heads, D]` over `[B, S, kv_heads, D]`; `mask [B, T, S]` is true where seen.
 
-    Plain PyTorch: the reference of both kernels below, and what they are not for.
+    Plain PyTorch: the reference of the kernels below, and what they are not for.
     """
     batch, length, _, dim = query.shape
     groups = keys.shape[2]
@@ -45,6 +45,17 @@ def paged_attention(heads: Heads, kv: PagedKV, layer: int, rows: Rows, positions
     from rhapsode.nn.kernels.gpu.attention import paged
 
     return paged(heads, kv.keys[layer], kv.values[layer], rows.slots, rows.table.pages, positions)
+
+
+def prompt_attention(
+    heads: Heads, kv: PagedKV, layer: int, rows: Rows, positions: Tensor, valid: Tensor | None
+) -> Tensor | None:
+    """The same for chunks of prompts at `positions [B, T]`, of which `valid [B, T]` are more than filling."""
+    if not kernels.on(heads.raw) or not _served(heads, kv.keys.dtype):
+        return None
+    from rhapsode.nn.kernels.gpu.prompt import prompt
+
+    return prompt(heads, kv.keys[layer], kv.values[layer], rows.slots, rows.table.pages, positions, valid)
 
 
 def frame_attention(heads: Heads, keys: Tensor, values: Tensor, position: int) -> Tensor | None:

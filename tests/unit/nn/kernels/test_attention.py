@@ -60,6 +60,34 @@ def test_one_token_a_row_over_pages(device, dtype, shape, plain) -> None:
     assert torch.equal(other.values, kv.values)
 
 
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("plain", [False, True], ids=["normed and turned", "neither"])
+def test_chunks_of_prompts_over_pages(device, dtype, shape, plain) -> None:
+    heads, kv_heads, dim = shape
+    rows = paging(device, [5, 2, 9], list(range(10, 52)), list(range(52, 60)))
+    length = 21
+    starts, lengths = torch.tensor([[0], [130], [3]]), torch.tensor([[21], [20], [5]])  # of slots 2, 1, 0
+    steps = torch.arange(length)
+    positions = (starts + torch.minimum(steps, lengths - 1)).to(device)
+    valid = (steps < lengths).to(device)
+    kv = PagedKV(KVLayout(2, kv_heads, dim), 60, PAGE, dtype, device)
+    kv.keys.copy_(torch.randn(kv.keys.shape))
+    kv.values.copy_(torch.randn(kv.values.shape))
+    other = PagedKV(KVLayout(2, kv_heads, dim), 60, PAGE, dtype, device)
+    other.keys.copy_(kv.keys), other.values.copy_(kv.values)
+    turn = Rope(RopeConfig(dim, 1000.0)).to(device)(positions, dtype)
+    norms = weights(dim, device, dtype), weights(dim, device, dtype)
+    raw = torch.randn(3, length, (heads + 2 * kv_heads) * dim).to(device, dtype)
+    given = Heads(raw, heads, kv_heads, dim, *((None,) * 3 if plain else (*norms, turn)))
+    with kernels.use("off"):
+        expected = Paged(kv, rows, positions, valid).attend_heads(1, given)
+    with kernels.use("always"):
+        found = Paged(other, rows, positions, valid).attend_heads(1, given)
+    torch.testing.assert_close(found[valid], expected[valid], **CLOSE[dtype])
+    torch.testing.assert_close(other.keys[:, 1:], kv.keys[:, 1:], **CLOSE[dtype])  # page 0 is scratch
+    assert torch.equal(other.values[:, 1:], kv.values[:, 1:])
+
+
 CONFIG = DecoderConfig(
     hidden=16, ffn=24, layers=2, heads=4, kv_heads=2, head_dim=6, rope=RopeConfig(6, 1000.0), qk_norm=True
 )

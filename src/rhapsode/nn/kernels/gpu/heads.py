@@ -1,4 +1,4 @@
-"""What both attention kernels do to a token's heads before they look back, and how they look."""
+"""What all attention kernels do to a token's heads before they look back, and how they look."""
 
 from __future__ import annotations
 
@@ -34,9 +34,12 @@ def prepared(raw, gain, cos, sin, inside, channel, eps, D: tl.constexpr, NORM: t
 
 @triton.jit
 def look(query, keys, values, seen, most, total, sums, PRECISION: tl.constexpr):
-    """One block of the past, `keys` and `values [BLOCK, D]`, added to a running softmax of `query [HEADS, D]`."""
+    """One block of the past, `keys` and `values [BLOCK, D]`, added to a running softmax of `query [N, D]`.
+
+    `seen [N or 1, BLOCK]`: which of it each query may look at.
+    """
     scores = tl.dot(query, keys.T, input_precision=PRECISION)
-    scores = tl.where(seen[None, :], scores, float("-inf"))
+    scores = tl.where(seen, scores, float("-inf"))
     higher = tl.maximum(most, tl.max(scores, axis=1))
     weights = tl.exp(scores - higher[:, None])
     fade = tl.exp(most - higher)
