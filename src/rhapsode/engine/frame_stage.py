@@ -18,7 +18,7 @@ from rhapsode.engine.job import Job
 from rhapsode.engine.memory import TalkerMemory
 from rhapsode.engine.prefill import FrameRow, Prefill
 from rhapsode.engine.stage import Drop, Text, TurnStage, Usage, Work, failure, isolate
-from rhapsode.engine.transfer import Landing, lag_of
+from rhapsode.engine.transfer import Landing, lag_of, upload
 from rhapsode.errors import InvalidRequest, Runaway
 from rhapsode.models.base import Prompt, Talker
 from rhapsode.types import FinishReason
@@ -104,8 +104,8 @@ class FrameStage(TurnStage):
                 case Drop(job):
                     self._drop(job)
         ready, busy = self._prefill.turn(self._fail)
-        for row in ready:
-            self._run(row)
+        if ready:
+            self._run(ready)
         self._extend()
         return self._step() or busy
 
@@ -120,17 +120,21 @@ class FrameStage(TurnStage):
         row = self._rows[job.id] = FrameRow(job, prompt, limit)
         self._prefill.add(row)
 
-    def _run(self, row: FrameRow) -> None:
-        slot = row.slot
-        self._memory.table.position[slot].fill_(row.prompt.length)  # an assignment would wait for the prefill
+    def _run(self, rows: Sequence[FrameRow]) -> None:
+        """All that are ready at once: on the device it costs a few launches, however many they are."""
+        known = np.array([row.slot for row in rows])
+        slots = upload(known, self._memory.device)
+        lengths = upload(np.array([row.prompt.length for row in rows]), self._memory.device)
+        self._memory.table.position[slots] = lengths
         for stream in self._streams:
-            stream.open(slot)
-        self._row_of[slot] = row
-        self._launched[slot] = self._done[slot] = 0
-        self._limit[slot] = row.limit
-        self._allowed[slot] = _steps_allowed(row.prompt)
-        self._running[slot] = True
-        self.outbox.opened(row.job)
+            stream.open(slots, known)
+        self._launched[known] = self._done[known] = 0
+        self._limit[known] = [row.limit for row in rows]
+        self._allowed[known] = [_steps_allowed(row.prompt) for row in rows]
+        self._running[known] = True
+        for row in rows:
+            self._row_of[row.slot] = row
+            self.outbox.opened(row.job)
 
     def _extend(self) -> None:
         """Give the talker the text that has arrived for requests it is speaking."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.nn.state import buffer
@@ -31,11 +32,11 @@ class FrameStream:
         self.freed = np.zeros(slots + 1, np.int64)  # taken, and no longer being read
         self.ended = np.zeros(slots + 1, np.bool_)
 
-    def open(self, slot: int) -> None:
-        """The producer's side: a new request owns this slot."""
+    def open(self, slots: Tensor, known: NDArray[np.int64]) -> None:
+        """The producer's side: new requests own these slots."""
         for counter in (self.promised, self.written, self.taken, self.freed, self.ended):
-            counter[slot] = 0
-        self._head[slot].zero_()
+            counter[known] = 0
+        self._head.index_fill_(0, slots, 0)
 
     def rewind(self, slots: Tensor) -> None:
         """The consumer's side, on its own stream: what these slots will be sent starts at the beginning."""

@@ -109,15 +109,19 @@ class StreamStage(TurnStage):
             return self._turn()
 
     def _turn(self) -> bool:
+        joining: dict[str, Job] = {}
         for message in self.inbox.drain():
             match message:
                 case Opened(job) if not job.over:
-                    self._open(job)
+                    self._job_of[job.slot] = joining[job.id] = job
                 case Work(job, payload) if not job.over:
                     self._payloads[job.id] = payload
-                    self._begin(job)
+                    joining[job.id] = job
                 case Drop(job):
+                    joining.pop(job.id, None)
                     self._drop(job)
+        if joining:
+            self._begin([job for job in joining.values() if self._job_of[job.slot] is job])
         launched = self._decode()
         collected = 0
         while self._launches and (self._launches[0].audio.ready() or len(self._launches) > MOST_LAUNCHES):
@@ -128,28 +132,26 @@ class StreamStage(TurnStage):
 
     # --- joining ---
 
-    def _open(self, job: Job) -> None:
-        """Frames of this job are coming; it begins once its payload, if it needs one, is there too."""
-        self._job_of[job.slot] = job
-        self._begin(job)
-
-    def _begin(self, job: Job) -> None:
-        opened = self._job_of[job.slot] is job
-        if not opened or (self._needs_payload and job.id not in self._payloads):
-            return
-        if not self._live[job.slot]:
-            self._table.join([SlotRow(job.slot, job.seed, (), 0.0, 0, 0.0, 0.0)])
-            slots = upload(np.array([job.slot]), self._device)
+    def _begin(self, jobs: Sequence[Job]) -> None:
+        """Frames of these are coming; each begins once its payload, if it needs one, is there too."""
+        jobs = [job for job in jobs if not self._needs_payload or job.id in self._payloads]
+        new = [job for job in jobs if not self._live[job.slot]]
+        if new:
+            self._table.join([SlotRow(job.slot, job.seed, (), 0.0, 0, 0.0, 0.0) for job in new])
+            slots = upload(np.array([job.slot for job in new]), self._device)
             self._state.clear(slots)
             self._stream.rewind(slots.to(self._stream.device))
+        for job in new:
             self._deadlines.open(job.slot, job.request.first_chunk_frames)
             self._live[job.slot] = True
-        if job.id in self._payloads:
-            slots = upload(np.array([job.slot]), self._device)
-            for _ in isolate([job], lambda _: self._prime(job, slots), self._fail):
-                pass
+        for job in jobs:
+            if job.id in self._payloads:
+                for _ in isolate([job], self._prime, self._fail):
+                    pass
 
-    def _prime(self, job: Job, slots: Tensor) -> None:
+    def _prime(self, jobs: Sequence[Job]) -> None:
+        (job,) = jobs
+        slots = upload(np.array([job.slot]), self._device)
         self._codec.open(self._payloads.pop(job.id), Rows(slots, self._table), self._state)
 
     # --- decoding ---
