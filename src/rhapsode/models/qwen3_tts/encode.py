@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -39,15 +40,17 @@ class Remembered:
         self._function = function
         self._most = most
         self._known: OrderedDict[bytes, NDArray[Any]] = OrderedDict()
+        self._lock = threading.Lock()
 
     def __call__(self, samples: NDArray[np.float32]) -> NDArray[Any]:
         key = hashlib.blake2b(samples.tobytes(), digest_size=16).digest()
-        if key not in self._known:
-            self._known[key] = self._function(samples)
-        self._known.move_to_end(key)
-        while len(self._known) > self._most:
-            self._known.popitem(last=False)
-        return self._known[key]
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = self._function(samples)
+            self._known.move_to_end(key)
+            while len(self._known) > self._most:
+                self._known.popitem(last=False)
+            return self._known[key]
 
 
 class Encode:
@@ -57,14 +60,20 @@ class Encode:
         config = read(context.config, context.checkpoint)
         self._layout = Layout(config)
         self._sample_rate = context.spec.sample_rate
+        self.embed: Callable[[Clip], tuple[float, ...]] | None = None
+        """A reference as a speaker embedding, where the checkpoint can; from any thread."""
         if config.kind == "base":
             from rhapsode.models.qwen3_tts import parts
 
             self._speaker = Remembered(parts.embedder(context))
             self._codes = Remembered(parts.encoder(context))
+            self.embed = self._embed
 
     def __call__(self, drafts: Sequence[Draft]) -> list[QwenPrompt]:
         return [self._finish(draft) for draft in drafts]
+
+    def _embed(self, clip: Clip) -> tuple[float, ...]:
+        return tuple(self._speaker(self._mono(clip)).tolist())
 
     def _finish(self, draft: Draft) -> QwenPrompt:
         script = draft.script
