@@ -29,12 +29,12 @@ def visit(browser) -> Iterator[Callable[..., Visit]]:
     """Opens the page of a server; whatever the browser complained about fails the test."""
     contexts, visits = [], []
 
-    def open_page(server: Running, view: str = "speak", tapped: bool = True, **settings) -> Visit:
+    def open_page(server: Running, view: str | None = "speak", tapped: bool = True, **settings) -> Visit:
         contexts.append(browser.new_context(bypass_csp=tapped, **settings))
         visits.append(Visit(contexts[-1].new_page(), server.url))
         if tapped:
             visits[-1].tap()
-        return visits[-1].open(view)
+        return visits[-1].open(view) if view else visits[-1]
 
     yield open_page
     for context in contexts:

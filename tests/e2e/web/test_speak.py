@@ -86,8 +86,8 @@ def test_what_is_asked_again_replaces_what_is_playing(visit: Open, dummy: Runnin
     say(page, "Another one.", Seed="3")
     page.await_end()
     page.await_silence()
-    played = page.heard()
-    assert gaps(played[-len(np.trim_zeros(said)) :], said) == 0
+    played = np.trim_zeros(page.heard())
+    assert (played[-1000:] == np.trim_zeros(said)[-1000:]).all()
     assert len(played) < 400 * 320
 
 
@@ -128,25 +128,20 @@ def test_a_voice_is_heard_before_it_is_chosen(visit: Open, dummy: Running) -> No
     page.await_end()
 
 
-@pytest.mark.parametrize(
-    ("label", "value", "words"),
-    [
-        ("Speed", "9", "less than or equal to 4"),
-        ("Seed", "-1", "greater than or equal to 0"),
-        ("Text", "   ", "the text is empty"),
-        ("Text", "x" * 30_000, "characters"),
-    ],
-)
-def test_an_error_is_told_next_to_the_field_it_concerns(
-    visit: Open, dummy: Running, label: str, value: str, words: str
-) -> None:
+def test_an_error_is_told_next_to_the_field_it_concerns(visit: Open, dummy: Running) -> None:
     page = visit(dummy)
-    page.field(label).fill(value)
-    page.press("Speak")
-    assert words in page.error_at(label).lower()
-    assert page.field(label).get_attribute("aria-invalid") == "true"
-    page.field(label).fill("1")
-    assert page.field(label).get_attribute("aria-invalid") is None
+    for label, wrong, words, right in (
+        ("Speed", "9", "less than or equal to 4", "1"),
+        ("Seed", "-1", "greater than or equal to 0", "1"),
+        ("Text", "   ", "the text is empty", "Hi."),
+        ("Text", "x" * 30_000, "characters", "Hi."),
+    ):
+        page.field(label).fill(wrong)
+        page.press("Speak")
+        assert words in page.error_at(label).lower()
+        assert page.field(label).get_attribute("aria-invalid") == "true"
+        page.field(label).fill(right)
+        assert page.field(label).get_attribute("aria-invalid") is None
 
 
 def test_a_stream_that_breaks_off_says_why(visit: Open, dummy: Running) -> None:

@@ -65,7 +65,6 @@ def _walk(folder: Traversable, prefix: str = "") -> list[tuple[str, _File]]:
             found += _walk(entry, f"{prefix}{entry.name}/")
         elif (suffix := entry.name[entry.name.rfind(".") :]) in _TYPES:
             body = entry.read_bytes()
-            found.append(
-                (prefix + entry.name, _File(body, _TYPES[suffix], f'"{hashlib.sha256(body).hexdigest()[:16]}"'))
-            )
+            tag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
+            found.append((prefix + entry.name, _File(body, _TYPES[suffix], tag)))
     return found
