@@ -136,7 +136,7 @@ def _device_bytes() -> int | None:
     torch = sys.modules.get("torch")  # whoever has a GPU has loaded it
     if torch is None or not torch.cuda.is_initialized():
         return None
-    return sum(torch.cuda.memory_allocated(device) for device in range(torch.cuda.device_count()))
+    return sum(int(torch.cuda.memory_allocated(device)) for device in range(torch.cuda.device_count()))
 
 
 def _tasks() -> int:

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 HERE = Path(__file__).parent
-NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 FLAGS = (
     "--no-sandbox",  # CI is root
     "--disable-gpu",
@@ -32,7 +32,7 @@ def chromium() -> Iterator:
     api = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: pip install playwright")
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
-        pytest.skip("browser tests need Chromium: apt-get install chromium")
+        pytest.skip("browser tests need Chromium: make browser")
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         try:
@@ -99,7 +99,7 @@ class Visit:
             self.page.locator(":disabled")
         ).wait_for()
 
-    def await_silence(self, quiet_ms: int = 400) -> None:
+    def await_silence(self, quiet_ms: int = 300) -> None:
         self.page.wait_for_function(
             "quiet => heard.blocks.length && performance.now() - heard.blocks.at(-1).arrivedMs > quiet", arg=quiet_ms
         )

@@ -113,10 +113,6 @@ def test_two_voices_are_blended(visit: Open, cloning: Running) -> None:
     blend = page.page.get_by_role("region", name="Blend two voices")
     blend.get_by_label("From").select_option("One")
     blend.get_by_label("To", exact=True).select_option("Two")
-    for share, whole in ((0, one), (1, two)):
-        blend.get_by_label("Share of the second").fill(str(share))
-        _, asked = played(page, blend.get_by_role("button", name="Preview").click)
-        np.testing.assert_allclose(asked["speaker_embedding"], whole, rtol=1e-5, atol=1e-7)
     blend.get_by_label("Share of the second").fill("0.5")
     heard, asked = played(page, blend.get_by_role("button", name="Preview").click)
     middle = np.array(asked["speaker_embedding"])

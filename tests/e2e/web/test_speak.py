@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 
 from e2e.serve.running import Running, heard
 from e2e.web.browsing import Visit, gaps, samples_of
@@ -62,20 +61,17 @@ def test_sound_starts_before_the_response_has_ended(visit: Open, hibari: Running
     page.press("Stop")
 
 
-@pytest.mark.parametrize("how", ["button", "key"])
-def test_stop_silences_within_100_ms_and_ends_the_request(visit: Open, hibari: Running, how: str) -> None:
+def test_stop_silences_within_100_ms_and_ends_the_request(visit: Open, hibari: Running) -> None:
     page = visit(hibari)
-    say(page, LONG)
-    page.await_sound(20)
-    if how == "key":
-        page.page.keyboard.press("Escape")
-    else:
-        page.press("Stop")
-    page.await_silence()
-    last, clicked = page.page.evaluate("[heard.blocks.at(-1).frame + 128, heard.clickedFrame]")
-    assert last - clicked <= 0.1 * 24_000
-    hibari.settle()
-    assert page.field("Text").input_value() == LONG
+    for stop in (lambda: page.press("Stop"), lambda: page.page.keyboard.press("Escape")):
+        page.forget()
+        say(page, LONG)
+        page.await_sound(20)
+        stop()
+        page.await_silence()
+        last, clicked = page.page.evaluate("[heard.blocks.at(-1).frame + 128, heard.clickedFrame]")
+        assert last - clicked <= 0.1 * 24_000
+        hibari.settle()
 
 
 def test_what_is_asked_again_replaces_what_is_playing(visit: Open, dummy: Running) -> None:
@@ -94,9 +90,10 @@ def test_what_is_asked_again_replaces_what_is_playing(visit: Open, dummy: Runnin
 def test_a_download_is_a_valid_file_of_what_was_heard(visit: Open, dummy: Running) -> None:
     page = visit(dummy)
     said = dummy.speak("Keep this.", seed=5, response_format="pcm", sample_rate=RATE).content
+    say(page, "Keep this.", Seed="5")
+    page.await_end()
     for format_ in ("wav", "pcm", "mp3", "opus", "aac", "flac"):
-        say(page, "Keep this.", Seed="5", Format=format_)
-        page.await_end()
+        page.field("Format").select_option(format_)
         with page.page.expect_download() as got:
             page.press("Download")
         data = got.value.path().read_bytes()
@@ -150,24 +147,3 @@ def test_a_stream_that_breaks_off_says_why(visit: Open, dummy: Running) -> None:
     told = page.page.get_by_text("The stream broke off:")
     told.wait_for()
     assert "no end within" in told.inner_text()
-
-
-def test_bytes_may_be_cut_inside_a_sample(visit: Open, dummy: Running) -> None:
-    page = visit(dummy)
-    put_together = page.page.evaluate(
-        """async () => {
-            const { SampleFrames } = await import("/web/pcm.js");
-            const bytes = Uint8Array.from({ length: 24 }, (_, i) => i + 1);
-            return [1, 2].map((channels) => [1, 3, 5, 7].map((size) => {
-                const frames = new SampleFrames(channels), out = [];
-                for (let at = 0; at < bytes.length; at += size) {
-                    const piece = frames.push(bytes.slice(at, at + size));
-                    if (piece.length % channels) throw new Error("a frame was cut");
-                    out.push(...piece);
-                }
-                return out;
-            }));
-        }"""
-    )
-    whole = np.frombuffer(bytes(range(1, 25)), "<i2").tolist()
-    assert put_together == [[whole] * 4] * 2

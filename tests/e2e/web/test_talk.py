@@ -21,7 +21,7 @@ def test_appended_text_is_spoken_and_nothing_twice(visit: Open, dummy: Running) 
     box.press_sequentially("Say this first, and ")
     page.await_sound()  # while the rest is not even written
     box.press_sequentially("then that.")
-    page.await_silence(1500)
+    page.await_silence(900)
     gaps(page.heard(), samples_of(said(dummy, "Say this first, and then that.")))  # a pause is the writer's
     assert page.figure("requests") == "1"
     assert page.figure("firstAudioMs").endswith("s")
@@ -34,7 +34,7 @@ def test_a_word_can_be_mended_before_it_is_sent(visit: Open, dummy: Running) -> 
     page.page.keyboard.press("Backspace")
     page.field(BOX).press_sequentially("o three")
     page.await_sound()
-    page.await_silence(1500)
+    page.await_silence(900)
     gaps(page.heard(), samples_of(said(dummy, "One two three")))
 
 
@@ -70,7 +70,7 @@ def test_stop_cuts_at_once_and_nothing_of_it_comes_later(visit: Open, dummy: Run
     page.field("Seed").fill("3")
     page.field(BOX).press_sequentially("More.")
     page.await_sound()
-    page.await_silence(1500)
+    page.await_silence(900)
     gaps(page.heard(), samples_of(said(dummy, "More.")))
 
 

@@ -26,6 +26,17 @@ export class Recording {
     if (this.whole) this.pieces.push(samples);
   }
 
+  /** All of it, in one piece. */
+  samples() {
+    const all = new Int16Array(this.frames * this.channels);
+    let at = 0;
+    for (const piece of this.pieces) {
+      all.set(piece, at);
+      at += piece.length;
+    }
+    return all;
+  }
+
   /** As a file, in the two formats that need no encoder. */
   file(format) {
     if (!this.whole) return null;

@@ -24,7 +24,8 @@ export class Utterance {
     const player = heard ? await playerAt(sampleRate, channels) : null;
     const played = player && this.play(player, clickedMs, onPlayed);
     try {
-      const answer = await speech({ ...this.wish(), response_format: "pcm", sample_rate: sampleRate }, this.leaving.signal);
+      const wish = { ...this.fields, response_format: "pcm", sample_rate: sampleRate };
+      const answer = await speech(wish, this.leaving.signal);
       await this.read(answer, clickedMs, onSamples);
       this.track?.end();
     } catch (error) {
@@ -37,10 +38,10 @@ export class Utterance {
 
   /** Play what was heard once more. */
   async again({ onPlayed = () => {} } = {}) {
-    const { sampleRate, channels, pieces } = this.recording;
+    const { sampleRate, channels } = this.recording;
     const player = await playerAt(sampleRate, channels);
     const played = this.play(player, null, onPlayed);
-    pieces.forEach((piece) => this.track.push(piece));
+    this.track.push(this.recording.samples());
     this.track.end();
     await played;
   }
@@ -50,17 +51,11 @@ export class Utterance {
     this.track?.stop();
   }
 
-  /** The request, without what only the page knows. */
-  wish() {
-    return { ...this.fields };
-  }
-
-  /** The file in the format that was asked for: from what was heard, or made by the server again with the same seed. */
-  async file() {
-    const format = this.fields.response_format ?? "mp3";
+  /** As a file of this format: from what was heard, or made by the server again with the same seed. */
+  async file(format) {
     const kept = this.recording?.file(format);
     if (kept) return kept;
-    return (await speech({ ...this.wish(), stream: false })).blob();
+    return (await speech({ ...this.fields, response_format: format, stream: false })).blob();
   }
 
   // --- what comes, and what is played ---

@@ -89,12 +89,11 @@ export class SpeakView {
   }
 
   async download() {
-    const { utterance } = this;
+    const { response_format: format } = this.settings.values();
     this.clearErrors();
     this.save.disabled = true;
     try {
-      const file = await utterance.file();
-      download(file, `speech.${utterance.fields.response_format ?? "mp3"}`);
+      download(await this.utterance.file(format), `speech.${format}`);
     } catch (error) {
       this.tell(error);
     } finally {
