@@ -60,7 +60,7 @@ def cloning(browser, tmp_path_factory) -> Iterator[Running]:
     write(checkpoint, Tiny(kind="base", eos_gain=1.4))
     # In float64, so that what is said twice is the same to the bit.
     settings = {"limits": {"max_concurrency": 4, "max_positions": 512}, "dtype": "float64"}
-    with running(str(checkpoint), tmp_path_factory.mktemp("page"), **settings) as server:
+    with in_thread(str(checkpoint), tmp_path_factory.mktemp("page"), **settings) as server:
         yield server
 
 

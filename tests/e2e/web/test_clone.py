@@ -43,6 +43,7 @@ def played(page: Visit, start: Callable[[], None]) -> tuple[np.ndarray, dict]:
     with page.page.expect_request("**/v1/audio/speech") as asked:
         start()
     page.await_sound()
+    page.await_end()
     page.await_silence()
     return page.heard(), asked.value.post_data_json
 

@@ -64,6 +64,9 @@ def test_views_are_reached_by_keys_and_by_address(visit: Open, dummy: Running) -
     page.page.keyboard.press("ArrowRight")
     assert page.page.get_by_role("tab", selected=True).inner_text() == "Compare"
     assert page.page.url.endswith("#compare")
+    page.page.evaluate("location.hash = 'views'")  # the skip link
+    assert page.page.get_by_role("tab", selected=True).inner_text() == "Compare"
+    page.page.get_by_role("tab", selected=True).focus()
     page.page.keyboard.press("Home")
     page.page.keyboard.press("Tab")
     page.page.keyboard.press("Tab")

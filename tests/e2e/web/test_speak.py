@@ -34,9 +34,9 @@ def test_what_is_heard_is_what_the_api_returned_without_gap_or_repeat(visit: Ope
         page.await_end()
         page.await_silence()
         silent = gaps(page.heard(), said)
-        assert page.figure("silentMs") == f"{round(silent / RATE * 1000)} ms"
         if not silent:
             break
+        assert page.figure("underruns").endswith(f" {round(silent / RATE * 1000)} ms")  # the page counts what we heard
     assert silent == 0
     assert page.figure("underruns") == "0"
     page.forget()
@@ -72,6 +72,8 @@ def test_stop_silences_within_100_ms_and_ends_the_request(visit: Open, hibari: R
         last, clicked = page.page.evaluate("[heard.blocks.at(-1).frame + 128, heard.clickedFrame]")
         assert last - clicked <= 0.1 * 24_000
         hibari.settle()
+        page.forget()
+        page.page.get_by_role("button", name="Replay").and_(page.page.locator(":enabled")).wait_for()
 
 
 def test_what_is_asked_again_replaces_what_is_playing(visit: Open, dummy: Running) -> None:

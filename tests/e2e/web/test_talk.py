@@ -79,3 +79,8 @@ def test_what_the_server_refuses_is_told_next_to_its_field(visit: Open, dummy: R
     page.field("Speed").fill("9")
     page.field(BOX).press_sequentially("Hello. ")
     assert "less than or equal to 4" in page.error_at("Speed")
+    page.page.wait_for_timeout(700)
+    assert len(page.heard()) == 0  # neither as asked nor in some other way
+    page.field("Speed").fill("1")
+    page.field(BOX).press_sequentially("And now. ")
+    page.await_sound()

@@ -38,6 +38,7 @@ export class Conversation {
   }
 
   close() {
+    this.isOpen = false;
     this.waiting = [];
     const { socket } = this;
     this.socket = null;
@@ -82,11 +83,13 @@ export class Conversation {
     else if (this.isDeaf) return;
     else if (message.type === "audio.start") this.listener.started(message);
     else if (message.type === "audio.done") this.listener.ended(message);
-    else if (message.type === "error") this.fail(message.error);
+    else if (message.type === "error") this.fail(message.error, message.utterance_index);
   }
 
-  fail({ message, param, code }) {
+  fail({ message, param, code }, utterance) {
     if (code === "timeout" && !this.isOpen) return; // nobody said anything for a while, and nobody has to
+    // Of a session that was refused nothing more is wanted: it would speak as nobody asked it to.
+    if (utterance === undefined) this.close();
     this.listener.failed(new ApiError(sentence(message), { param, code }));
   }
 

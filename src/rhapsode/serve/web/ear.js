@@ -4,7 +4,7 @@ import { SampleFrames } from "./pcm.js";
 import { playerAt } from "./player.js";
 
 export class Ear {
-  /** `listener` is told: fresh(), samples(samples), sounded(), played(seconds), waited(times). */
+  /** `listener` is told: fresh(), samples(samples), sounded(), played(seconds), waited(times), failed(error). */
   constructor(model, listener) {
     this.model = model;
     this.listener = listener;
@@ -14,7 +14,7 @@ export class Ear {
 
   /** From a key press or a click: browsers are silent before one. */
   open() {
-    this.player = playerAt(this.model.sample_rate, this.model.channels);
+    this.player = playerAt(this.model.sample_rate, this.model.channels).catch((error) => this.listener.failed(error));
   }
 
   /** A piece begins: its bytes are cut on their own. */
@@ -42,7 +42,7 @@ export class Ear {
   /** The player may still be opening when the first samples are there. */
   async pump() {
     const player = await this.player;
-    if (!this.queue.length) return;
+    if (!player || !this.queue.length) return;
     if (!this.track || this.track.over) this.track = this.listen(player);
     for (const samples of this.queue.splice(0)) {
       if (samples === null) this.track.rest();

@@ -20,13 +20,13 @@ export class Figures {
   show(values) {
     for (const [name, [, write]] of Object.entries(this.shapes)) {
       const value = values[name];
-      this.cells[name].textContent = value === null || value === undefined || Number.isNaN(value) ? "–" : write(value);
+      this.cells[name].textContent = value === null || value === undefined ? "–" : write(value, values);
     }
   }
 }
 
-export const ms = (value) => (value < 1000 ? `${Math.round(value)} ms` : `${(value / 1000).toFixed(2)} s`);
-export const factor = (value) => (value < 0.1 ? value.toFixed(3) : value.toFixed(2));
+export const ms = (value) => (value < 1000 ? `${Math.round(value)} ms` : `${Number((value / 1000).toFixed(2))} s`);
+export const factor = (value) => String(Number(value.toPrecision(2)));
 export const seconds = (value) => `${value.toFixed(1)} s`;
 
 /** What the browser measures of one utterance. */
@@ -36,8 +36,11 @@ export function speechFigures() {
       firstAudioMs: ["First audio", ms, "From the click to the first sample that is played"],
       factor: ["Real-time factor", factor, "Time until the last byte over time spoken; below 1 it keeps up"],
       longestGapMs: ["Longest gap", ms, "Between two pieces of the stream"],
-      underruns: ["Underruns", (count) => String(count), "Times the loudspeaker ran dry before the end"],
-      silentMs: ["Silence in them", ms, "How long it was silent in all"],
+      underruns: [
+        "Underruns",
+        (count, { silentMs }) => (count ? `${count} · ${ms(silentMs)}` : "0"),
+        "Times the loudspeaker ran dry before the end, and how long it was silent in all",
+      ],
     },
     "Measured in this browser",
   );

@@ -1,6 +1,6 @@
 /** The page: finds out what is served, then shows the views. */
 
-import { models } from "./api.js";
+import { ApiError, models } from "./api.js";
 import { askForKey, mountKey } from "./key.js";
 import { Tabs } from "./tabs.js";
 import { mountTheme } from "./theme.js";
@@ -23,6 +23,7 @@ async function start() {
     mount(served);
     return true;
   } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
     if (error.status === 401) askForKey(error.message);
     else {
       at("told").textContent = `${error.message} Trying again …`;

@@ -10,7 +10,8 @@ export class Recording {
     this.channels = channels;
     this.frames = 0;
     this.pieces = [];
-    this.whole = true;
+    this.whole = true; // nothing was dropped
+    this.ended = false; // nothing is missing at the end
   }
 
   get durationS() {
@@ -39,7 +40,7 @@ export class Recording {
 
   /** As a file, in the two formats that need no encoder. */
   file(format) {
-    if (!this.whole) return null;
+    if (!this.whole || !this.ended) return null;
     if (format === "wav") return wavFile(this.pieces, this.sampleRate, this.channels);
     if (format === "pcm") return new Blob(this.pieces, { type: "audio/pcm" });
     return null;

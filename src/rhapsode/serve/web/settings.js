@@ -21,7 +21,7 @@ export class Settings {
     this.changed = () => {};
     this.root = el(
       "fieldset",
-      { class: "settings", input: () => this.changed() },
+      { class: title ? "settings wide" : "settings", input: () => this.changed() },
       el("legend", { class: title ? "" : "unseen" }, title || "How to say it"),
       this.voice(preview),
       this.add("model", "Model", select(models.map(({ id }) => [id, id]))),
@@ -113,7 +113,7 @@ export class Settings {
   }
 
   seed() {
-    return this.add("seed", "Seed", numberInput({ step: "1", placeholder: "new each time", inputmode: "numeric" }));
+    return this.add("seed", "Seed", numberInput({ step: "1", placeholder: "random", inputmode: "numeric" }));
   }
 
   format() {

@@ -25,7 +25,7 @@ export class Tabs {
 
   asked() {
     const id = location.hash.slice(1);
-    return id in this.views ? id : Object.keys(this.views)[0];
+    return id in this.views ? id : (this.shown ?? Object.keys(this.views)[0]);
   }
 
   go(id) {

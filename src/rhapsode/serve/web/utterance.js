@@ -79,6 +79,7 @@ export class Utterance {
       onSamples(samples);
       await this.track?.room();
     }
+    this.recording.ended = true;
     this.measure({ factor: (performance.now() - clickedMs) / 1000 / this.recording.durationS });
   }
 

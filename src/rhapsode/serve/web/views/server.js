@@ -29,7 +29,7 @@ export class ServerView {
         batch: ["Batch size", (mean) => mean.toFixed(1), "Frames a launch of the talker makes; of late, or since the start"],
         sockets: ["WebSockets", String, "Open now"],
         memory: ["Memory", bytes, "Of the process"],
-        device: ["Device memory", bytes, "Of tensors on the GPU"],
+        device: ["GPU memory", bytes, "Of tensors on the GPUs"],
         spoken: ["Spoken", (s) => (s < 600 ? `${s.toFixed(0)} s` : `${(s / 60).toFixed(0)} min`), "Since the start"],
         failed: ["Failed or refused", String, "Requests, since the start"],
       },
@@ -98,6 +98,7 @@ export class ServerView {
       spoken: read("audio_seconds_total"),
       failed: bad.reduce((sum, count) => sum + count),
     });
+    this.now.cells.device.parentElement.hidden = read("device_memory_bytes") === undefined;
     this.load.push(running, queued);
     this.memory.push(Math.round((memory ?? 0) / 2 ** 20));
     this.spreads.forEach((spread) => spread.show(scrape.histogram(`rhapsode_${spread.name}`)));

@@ -60,6 +60,7 @@ export class TalkView {
 
   typed() {
     this.clearErrors();
+    this.ear.open();
     this.say(false);
     this.forgetTimers();
     this.timers = [
@@ -72,7 +73,6 @@ export class TalkView {
     if (!this.settings.check()) return;
     const words = this.typing.next(this.text.control.value, all);
     if (!words || (!words.trim() && !this.conversation?.isOpen)) return;
-    this.ear.open();
     this.conversation ??= this.call();
     this.conversation.say(words);
     this.sentMs = performance.now();
@@ -145,6 +145,7 @@ export class TalkView {
         this.measure({ spokenS });
       },
       waited: (waits) => this.measure({ waits }),
+      failed: (error) => this.tell(error),
     };
   }
 
