@@ -56,8 +56,8 @@ def watch(page: Visit) -> None:
     listener = """async (which) => {
         for (let i = 0; i < 12; i += 1) {
             const input = "How fast is this when several people ask at the same time? ".repeat(1 + ((which * i) % 9));
-            const headers = { "Content-Type": "application/json" };
-            const answer = await fetch("/v1/audio/speech", { method: "POST", headers, body: JSON.stringify({ input }) });
+            const wish = { method: "POST", headers: { "Content-Type": "application/json" } };
+            const answer = await fetch("/v1/audio/speech", { ...wish, body: JSON.stringify({ input }) });
             await answer.arrayBuffer();
         }
     }"""

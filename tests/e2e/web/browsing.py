@@ -131,12 +131,17 @@ def samples_of(pcm: bytes) -> NDArray[np.float32]:
     return (np.frombuffer(pcm, "<i2") / 32768).astype(np.float32)
 
 
-def gaps(played: NDArray[np.float32], said: NDArray[np.float32]) -> int:
-    """Frames of silence that were put between what was said; all else must be there, in order, once."""
+def gaps(played: NDArray[np.float32], said: NDArray[np.float32], stopped: bool = False) -> int:
+    """Frames of silence that were put between what was said; all else must be there, in order, once.
+
+    Of what was `stopped` the beginning must be there.
+    """
     played, said = np.trim_zeros(played), np.trim_zeros(said)
     at = silent = 0
     while at < len(said):
         here = played[at + silent : len(said) + silent]
+        if stopped and not len(here):
+            return silent
         assert len(here), f"the last {len(said) - at} samples were never played"
         wrong = np.flatnonzero(here != said[at : at + len(here)])
         if not len(wrong):
