@@ -121,3 +121,32 @@ def test_what_was_sent_is_not_sent_again_when_it_is_changed(page) -> None:
         }"""
     )
     assert sent == ["", "One ", "two", "", "", " trois"]
+
+
+def test_what_is_on_its_way_when_a_conversation_is_cancelled_is_not_heard(page) -> None:
+    heard = page.evaluate(
+        """async () => {
+            const { Conversation } = await import("/web/conversation.js");
+            const real = globalThis.WebSocket, sent = [], heard = [];
+            let wire;
+            globalThis.WebSocket = class {
+                static OPEN = 1;
+                readyState = 1;
+                constructor() { wire = this; }
+                send(text) { sent.push(JSON.parse(text).type); }
+            };
+            const none = () => {};
+            const listener = { audio: (bytes) => heard.push(bytes[0]), started: none, ended: none, failed: none };
+            const conversation = new Conversation({}, listener);
+            const arrive = (byte) => wire.onmessage({ data: Uint8Array.of(byte).buffer });
+            conversation.say("Hello");
+            arrive(1);
+            conversation.cancel();
+            arrive(2);
+            wire.onmessage({ data: '{"type": "session.cancelled"}' });
+            arrive(3);
+            globalThis.WebSocket = real;
+            return [heard, sent];
+        }"""
+    )
+    assert heard == [[1, 3], ["input.text", "input.cancel"]]
