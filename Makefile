@@ -47,7 +47,8 @@ format: .venv/.dev
 	$(BIN)/ruff format .
 
 test: lint
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest tests/e2e/web  # alone, since sound takes its time and does not wait
+	$(BIN)/pytest -n 2 --ignore tests/e2e/web
 
 browser:
 	@bash tools/install_browser.sh

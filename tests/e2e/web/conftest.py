@@ -1,7 +1,6 @@
 """One browser and one server of each kind for all tests of the page."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -10,12 +9,6 @@ from e2e.web.browsing import Visit, chromium
 from tiny.qwen3_tts import Tiny, write
 
 ROOM = {"max_concurrency": 8, "max_positions": 1024}
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("web"))  # one worker, one browser
 
 
 @pytest.fixture(scope="session")
