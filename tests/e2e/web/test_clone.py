@@ -90,11 +90,12 @@ def test_upload_preview_save_speak_delete(visit: Open, cloning: Running) -> None
 
 
 def test_a_recording_becomes_a_voice(visit: Open, cloning: Running) -> None:
-    page = visit(cloning, "clone", permissions=["microphone"])
+    page = visit(cloning, "clone", tapped=False, permissions=["microphone"])  # under the page's own policy
     page.press("Record")
     page.page.wait_for_timeout(1200)
     page.press("Stop recording")
-    page.page.wait_for_function("document.querySelector('audio').duration > 0.7")
+    playable = "node => new Promise((done) => { node.oncanplay = () => done(node.duration); node.load(); })"
+    assert page.page.get_by_label("The sample").evaluate(playable) > 0.7
     page.field("Name").fill("Me")
     page.page.get_by_label("The speaker has agreed").check()
     page.page.get_by_role("region", name="A new voice").get_by_role("button", name="Save as a voice").click()

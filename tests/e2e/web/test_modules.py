@@ -9,7 +9,7 @@ import pytest
 from e2e.serve.running import Running
 
 # The processor outside of its thread, so that every block comes when the test says so.
-RIG = """async (play) => {
+RIG = """async ([play, channels]) => {
     let Processor;
     globalThis.AudioWorkletProcessor = class { port = { postMessage: (m) => told.push(m) } };
     globalThis.registerProcessor = (_, kind) => { Processor = kind; };
@@ -19,11 +19,13 @@ RIG = """async (play) => {
     const processor = new Processor(), out = [];
     const tell = (kind, fields) => processor.port.onmessage({ data: { kind, track: 1, ...fields } });
     const block = (count = 1) => { for (; count; count -= 1) {
-        const output = [new Float32Array(128)];
+        const output = Array.from({ length: channels }, () => new Float32Array(128));
         processor.process([], [output]);
-        out.push(...output[0]);
+        out.push(...(channels === 1 ? output[0] : [output.map((channel) => [...channel])]));
     } };
-    const push = (frames, level = 16384) => tell("push", { samples: new Int16Array(frames).fill(level) });
+    const push = (frames) => tell("push", {
+        samples: Int16Array.from({ length: frames * channels }, (_, i) => 16384 / (1 + (i % channels))),
+    });
     new Function("tell", "block", "push", play)(tell, block, push);
     return { out, told };
 }"""
@@ -38,8 +40,8 @@ def page(browser, dummy: Running) -> Iterator:
     context.close()
 
 
-def run(page, play: str) -> tuple[list[float], list[dict]]:
-    result = page.evaluate(RIG, play)
+def run(page, play: str, channels: int = 1) -> tuple[list, list[dict]]:
+    result = page.evaluate(RIG, [play, channels])
     return result["out"], result["told"]
 
 
@@ -65,6 +67,11 @@ def test_stop_fades_within_one_block_and_drops_the_rest(page) -> None:
     assert all(a > b for a, b in pairwise(out[256:384]))
     assert not any(out[383:])
     assert told[-1]["kind"] == "stopped"
+
+
+def test_each_channel_gets_its_own_samples(page) -> None:
+    (first, second), _ = run(page, "tell('begin'); push(100); push(156); block(2);", channels=2)
+    assert first == second == [[0.5] * 128, [0.25] * 128]
 
 
 def test_bytes_may_be_cut_inside_a_sample(page) -> None:

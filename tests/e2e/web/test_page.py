@@ -26,6 +26,10 @@ def test_every_view_works_under_the_page_s_own_policy(visit: Open, dummy: Runnin
     page.press("Speak")
     page.page.locator("#speak [data-figure=firstAudioMs]").filter(has_text="s").wait_for()
     page.press("Stop")
+    page.field("Format").select_option("mp3")
+    with page.page.expect_download() as got:
+        page.press("Download")
+    assert got.value.path().stat().st_size > 1000
     loaded = [url for url in page.requests if "/web/" in url or url.endswith("/")]
     sizes = [len(dummy.http.get(url).content) for url in loaded]
     assert sum(sizes) < 150_000

@@ -104,8 +104,7 @@ export class Settings {
   language() {
     const { languages } = this.model;
     if (!languages.length) return null;
-    const names = new Intl.DisplayNames(["en"], { type: "language" });
-    return this.add("language", "Language", select([["", "auto"], ...languages.map((code) => [code, names.of(code)])]));
+    return this.add("language", "Language", select([["", "auto"], ...languages.map((code) => [code, nameOf(code)])]));
   }
 
   speed() {
@@ -130,5 +129,14 @@ export class Settings {
       ...this.options.map((option) => option.field.root),
       el("details", { class: "more" }, el("summary", {}, "Sampling"), el("div", { class: "pair" }, sampling)),
     ];
+  }
+}
+
+/** What a language is called; a family may also have words of its own for one. */
+function nameOf(code) {
+  try {
+    return new Intl.DisplayNames(["en"], { type: "language" }).of(code);
+  } catch {
+    return code;
   }
 }
