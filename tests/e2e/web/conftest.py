@@ -37,7 +37,7 @@ def visit(browser) -> Iterator[Callable[..., Visit]]:
 
 @pytest.fixture(scope="session")
 def dummy(browser, tmp_path_factory) -> Iterator[Running]:
-    with in_thread("dummy", tmp_path_factory.mktemp("page"), limits=ROOM) as server:
+    with running("dummy", tmp_path_factory.mktemp("page"), limits=ROOM) as server:
         yield server
 
 

@@ -6,7 +6,7 @@ from e2e.serve.running import Running
 from e2e.web.browsing import Visit, gaps, samples_of
 
 Open = Callable[..., Visit]
-TEXT = "Which of the two?"
+TEXT = "Which?"
 
 
 def said(server: Running, voice: str):

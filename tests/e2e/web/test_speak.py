@@ -127,9 +127,10 @@ def test_settings_reach_the_server_and_only_those_that_were_set(visit: Open, dum
 def test_a_voice_is_heard_before_it_is_chosen(visit: Open, dummy: Running) -> None:
     page = visit(dummy)
     page.field("Voice").select_option("high")
-    page.press("Hear this voice")
+    with page.page.expect_request("**/v1/audio/speech") as asked:
+        page.press("Hear this voice")
+    assert asked.value.post_data_json["voice"] == "high"
     page.await_sound()
-    page.await_end()
 
 
 def test_an_error_is_told_next_to_the_field_it_concerns(visit: Open, dummy: Running) -> None:

@@ -27,17 +27,6 @@ def test_appended_text_is_spoken_and_nothing_twice(visit: Open, dummy: Running) 
     assert page.figure("firstAudioMs").endswith("s")
 
 
-def test_a_word_can_be_mended_before_it_is_sent(visit: Open, dummy: Running) -> None:
-    page = visit(dummy, "talk")
-    page.field("Seed").fill("3")
-    page.field(BOX).press_sequentially("One twp")
-    page.page.keyboard.press("Backspace")
-    page.field(BOX).press_sequentially("o three")
-    page.await_sound()
-    page.await_silence(900)
-    gaps(page.heard(), samples_of(said(dummy, "One two three")))
-
-
 def test_after_a_pause_another_utterance_is_spoken(visit: Open, dummy: Running) -> None:
     page = visit(dummy, "talk")
     page.field(BOX).press_sequentially("One. ")
