@@ -123,8 +123,9 @@ def test_a_word_can_be_mended_until_it_is_sent_and_what_was_sent_is_not_sent_aga
         """async () => {
             const { Typing } = await import("/web/typing.js");
             const typing = new Typing();
-            return [["On", false], ["One tq", false], ["One t", false], ["One two", true], ["One two", true], ["Un deux", true],
-                    ["Un deux trois", true]].map(([text, all]) => typing.next(text, all));
+            const written = [["On", false], ["One tq", false], ["One t", false], ["One two", true],
+                             ["One two", true], ["Un deux", true], ["Un deux trois", true]];
+            return written.map(([text, all]) => typing.next(text, all));
         }"""
     )
     assert sent == ["", "One ", "", "two", "", "", " trois"]
