@@ -10,12 +10,13 @@ override TEXT := $(value TEXT)
 export TEXT
 
 .DEFAULT_GOAL := help
-.PHONY: help serve say test lint format bench clean
+.PHONY: help serve say test browser lint format bench clean
 
 help:
 	@echo 'make serve               the OpenAI speech API on port $(PORT); MODEL=, HOST=, PORT='
 	@echo 'make say TEXT="Hello."   speak, into $(OUTPUT) and to the speakers'
 	@echo 'make test                lint, types, layers and all tests'
+	@echo 'make browser             Chromium for the tests of the page, which are skipped without it'
 	@echo 'make lint | format       what the code should look like'
 	@echo 'make bench               what the engine costs per frame'
 
@@ -46,7 +47,11 @@ format: .venv/.dev
 	$(BIN)/ruff format .
 
 test: lint
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest tests/e2e/web  # alone, since sound takes its time and does not wait
+	$(BIN)/pytest -n 2 --ignore tests/e2e/web
+
+browser:
+	@bash tools/install_browser.sh
 
 bench: .venv/.dev
 	$(BIN)/python benchmarks/engine_overhead.py

@@ -103,6 +103,16 @@ class Host:
             await self._load()
         return self.presets
 
+    async def embed(self, voice: Voice) -> tuple[float, ...]:
+        """The speaker embedding of a voice: its own, or what the model hears in its reference."""
+        if voice.embedding is not None:
+            return voice.embedding
+        async with self.lease() as engine:
+            embed = _first(engine.pipeline.workers.values(), "embed")
+            if embed is None or voice.reference is None:
+                raise InvalidRequest(f"{self.spec.name} makes no embedding of this voice.", param="voice")
+            return await asyncio.to_thread(embed, voice.reference)
+
     def readings(self) -> Readings:
         engine = self._engine
         if engine is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -122,6 +123,8 @@ class _Live(Collector):
             "encoded_cache_bytes": ("Encoded references kept", encoded.bytes),
             "tasks": ("Tasks of the event loop", _tasks()),
         }
+        if (taken := _device_bytes()) is not None:
+            gauges["device_memory_bytes"] = ("Tensors in the memory of the GPUs", taken)
         for name, (what, value) in gauges.items():
             yield GaugeMetricFamily(f"rhapsode_{name}", what, value=value)
         counters = {
@@ -135,6 +138,13 @@ class _Live(Collector):
         }
         for name, (what, value) in counters.items():
             yield CounterMetricFamily(f"rhapsode_{name}", what, value=value)
+
+
+def _device_bytes() -> int | None:
+    torch = sys.modules.get("torch")  # whoever has a GPU has loaded it
+    if torch is None or not torch.cuda.is_initialized():
+        return None
+    return sum(int(torch.cuda.memory_allocated(device)) for device in range(torch.cuda.device_count()))
 
 
 def _tasks() -> int:

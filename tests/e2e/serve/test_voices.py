@@ -123,6 +123,28 @@ def test_an_embedding_is_a_voice_too(cloning: Running) -> None:
     assert cloning.http.delete("/v1/audio/voices/Numbers").status_code == 200
 
 
+def test_a_voice_can_be_had_as_an_embedding(cloning: Running) -> None:
+    assert upload(cloning, "Dora", text="the ref").status_code == 201
+    body = {"name": "Kept", "consent": "yes", "speaker_embedding": EMBEDDING}
+    assert cloning.http.post("/v1/audio/voices", json=body).status_code == 201
+    kept, heard_in = (cloning.http.get(f"/v1/audio/voices/{name}/embedding").json() for name in ("Kept", "dora"))
+    assert kept["embedding"] == pytest.approx(EMBEDDING)
+    assert len(heard_in["embedding"]) == HIDDEN
+    # What the model hears in a sample is what it speaks with.
+    alone = say(cloning, voice="Dora", x_vector_only_mode=True)
+    assert say(cloning, speaker_embedding=heard_in["embedding"]) == alone
+    for name in ("Dora", "Kept"):
+        assert cloning.http.delete(f"/v1/audio/voices/{name}").status_code == 200
+    assert cloning.http.get("/v1/audio/voices/Dora/embedding").status_code == 404
+
+
+def test_a_family_without_embeddings_says_so(dummy: Running) -> None:
+    assert upload(dummy, "Eve").status_code == 201
+    answer = dummy.http.get("/v1/audio/voices/Eve/embedding")
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "voice")
+    assert dummy.http.delete("/v1/audio/voices/Eve").status_code == 200
+
+
 def test_an_embedding_of_the_wrong_size_is_400_and_says_the_right_one(cloning: Running) -> None:
     answer = cloning.http.post("/v1/audio/speech", json={**SAY, "speaker_embedding": EMBEDDING[:5]})
     assert answer.status_code == 400

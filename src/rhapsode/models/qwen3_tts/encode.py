@@ -34,14 +34,20 @@ class Encode:
         config = read(context.config, context.checkpoint)
         self._layout = Layout(config)
         self._sample_rate = context.spec.sample_rate
+        self.embed: Callable[[Clip], tuple[float, ...]] | None = None
+        """A reference as a speaker embedding, where the checkpoint can; from any thread."""
         if config.kind == "base":
             from rhapsode.models.qwen3_tts import parts
 
             self._speaker = Remembered("speaker", parts.embedder(context), context.references)
             self._codes = Remembered("codes", parts.encoder(context), context.references)
+            self.embed = self._embed
 
     def __call__(self, drafts: Sequence[Draft]) -> list[QwenPrompt]:
         return [self._finish(draft) for draft in drafts]
+
+    def _embed(self, clip: Clip) -> tuple[float, ...]:
+        return tuple(self._speaker(self._mono(clip)).tolist())
 
     def _finish(self, draft: Draft) -> QwenPrompt:
         script = draft.script

@@ -1,25 +1,70 @@
-"""`/`: a page to speak from."""
+"""`/`: a page to speak from, and the files it is made of."""
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
-from fastapi import APIRouter
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
 
+from rhapsode.serve.errors import NotFound
 from rhapsode.serve.service import Service
 
+# Everything comes from here, nothing is inline, and nobody puts the page into a frame.
 _POLICY = (
-    "default-src 'none'; connect-src 'self'; media-src blob:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; media-src blob:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "Permissions-Policy": "microphone=(self), camera=(), geolocation=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",  # asked for again each time, and sent again when it has changed
+}
+_TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True)
+class _File:
+    body: bytes
+    media_type: str
+    tag: str
+
+    def answer(self, request: Request) -> Response:
+        headers = {**_HEADERS, "ETag": self.tag}
+        if request.headers.get("if-none-match") == self.tag:
+            return Response(status_code=304, headers=headers)
+        return Response(self.body, media_type=self.media_type, headers=headers)
 
 
 def router(service: Service) -> APIRouter:
     routes = APIRouter()
-    page = (files("rhapsode.serve") / "page.html").read_text("utf-8")
+    known = dict(_walk(files("rhapsode.serve") / "web"))  # what is there now, so that a path leads nowhere else
 
     @routes.get("/", include_in_schema=False)
-    async def index() -> HTMLResponse:
-        return HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
+    async def index(request: Request) -> Response:
+        return known["index.html"].answer(request)
+
+    @routes.get("/web/{path:path}", include_in_schema=False)
+    async def file(request: Request, path: str) -> Response:
+        if path not in known:
+            raise NotFound("there is no such file.")
+        return known[path].answer(request)
 
     return routes
+
+
+def _walk(folder: Traversable, prefix: str = "") -> list[tuple[str, _File]]:
+    found: list[tuple[str, _File]] = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            found += _walk(entry, f"{prefix}{entry.name}/")
+        elif (suffix := entry.name[entry.name.rfind(".") :]) in _TYPES:
+            body = entry.read_bytes()
+            tag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
+            found.append((prefix + entry.name, _File(body, _TYPES[suffix], tag)))
+    return found

@@ -110,6 +110,16 @@ def router(service: Service) -> APIRouter:
         )
         return _public(stored)
 
+    @routes.get(
+        "/v1/audio/voices/{voice}/embedding", summary="A voice as numbers", responses=responses(400, 401, 404, 503)
+    )
+    async def embedding(voice: str) -> dict[str, Any]:
+        """The speaker embedding of an uploaded voice, as `speaker_embedding` takes it: to keep, or to blend."""
+        loaded = await asyncio.to_thread(service.store.load, voice)
+        if loaded is None:
+            raise NotFound("no voice of that id or name was uploaded.", param="voice")
+        return {"object": "embedding", "voice": voice, "embedding": list(await service.host.embed(loaded))}
+
     @routes.delete("/v1/audio/voices/{voice}", summary="Delete a voice", responses=responses(401, 404, 503))
     async def delete(voice: str) -> dict[str, Any]:
         """An uploaded voice, by its id or its name. It is gone for good."""

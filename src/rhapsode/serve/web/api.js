@@ -1,0 +1,91 @@
+/** The server, as functions. Every failure is an ApiError that says in words what is wrong, and with which field. */
+
+import { givenKey } from "./key.js";
+
+export class ApiError extends Error {
+  constructor(message, { param = null, status = 0, code = null } = {}) {
+    super(message);
+    this.param = param;
+    this.status = status;
+    this.code = code;
+  }
+}
+
+export async function models() {
+  return (await json("/v1/models")).data;
+}
+
+export async function voices() {
+  return (await json("/v1/audio/voices")).data;
+}
+
+/** The response of a speech request, whose headers came with the first audio. */
+export async function speech(body, signal) {
+  return ask("/v1/audio/speech", { ...asJson(body), signal });
+}
+
+/** Why a stream broke off, where the server knows. */
+export async function outcome(requestId) {
+  return json(`/v1/audio/speech/${encodeURIComponent(requestId)}`);
+}
+
+export async function uploadVoice({ name, consent, text, audio }) {
+  const form = new FormData();
+  form.set("name", name);
+  form.set("consent", consent);
+  if (text) form.set("text", text);
+  if (audio) form.set("audio_sample", audio, "sample");
+  return json("/v1/audio/voices", { method: "POST", body: form });
+}
+
+export async function keepEmbedding({ name, consent, embedding }) {
+  return json("/v1/audio/voices", asJson({ name, consent, speaker_embedding: embedding }));
+}
+
+export async function deleteVoice(id) {
+  return json(`/v1/audio/voices/${encodeURIComponent(id)}`, { method: "DELETE" });
+}
+
+export async function embedding(id) {
+  return (await json(`/v1/audio/voices/${encodeURIComponent(id)}/embedding`)).embedding;
+}
+
+export async function metrics(signal) {
+  return (await ask("/metrics", { signal })).text();
+}
+
+function asJson(body) {
+  return { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
+}
+
+async function json(path, options) {
+  return (await ask(path, options)).json();
+}
+
+async function ask(path, options = {}) {
+  const key = givenKey();
+  const headers = { ...options.headers, ...(key && { Authorization: `Bearer ${key}` }) };
+  let answer;
+  try {
+    answer = await fetch(path, { ...options, headers });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError("The server cannot be reached.");
+  }
+  if (answer.ok) return answer;
+  throw await explained(answer);
+}
+
+async function explained(answer) {
+  const { status } = answer;
+  try {
+    const { message, param, code } = (await answer.json()).error;
+    return new ApiError(sentence(message), { param, code, status });
+  } catch {
+    return new ApiError(`The server answered ${status}.`, { status });
+  }
+}
+
+export function sentence(words) {
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}

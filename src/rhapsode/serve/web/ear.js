@@ -1,0 +1,66 @@
+/** Plays what a conversation says, piece after piece, as one stream. */
+
+import { SampleFrames } from "./pcm.js";
+import { playerAt } from "./player.js";
+
+export class Ear {
+  /** `listener` is told: fresh(), samples(samples), sounded(), played(seconds), waited(times), failed(error). */
+  constructor(model, listener) {
+    this.model = model;
+    this.listener = listener;
+    this.track = null;
+    this.queue = [];
+  }
+
+  /** From a key press or a click: browsers are silent before one. */
+  open() {
+    this.player = playerAt(this.model.sample_rate, this.model.channels).catch((error) => this.listener.failed(error));
+  }
+
+  /** A piece begins: its bytes are cut on their own. */
+  begin() {
+    this.frames = new SampleFrames(this.model.channels);
+  }
+
+  hear(bytes) {
+    this.queue.push(this.frames.push(bytes));
+    this.pump();
+  }
+
+  /** A piece is over; silence after it is a pause. */
+  rest() {
+    this.queue.push(null);
+    this.pump();
+  }
+
+  silence() {
+    this.queue = [];
+    this.track?.stop();
+    this.track = null;
+  }
+
+  /** The player may still be opening when the first samples are there. */
+  async pump() {
+    const player = await this.player;
+    if (!player || !this.queue.length) return;
+    if (!this.track || this.track.over) this.track = this.listen(player);
+    for (const samples of this.queue.splice(0)) {
+      if (samples === null) this.track.rest();
+      else {
+        this.track.push(samples);
+        this.listener.samples(samples);
+      }
+    }
+  }
+
+  listen(player) {
+    this.listener.fresh();
+    return player.begin({
+      started: () => this.listener.sounded(),
+      at: ({ played, underruns }) => {
+        this.listener.played(played / player.sampleRate);
+        this.listener.waited(underruns);
+      },
+    });
+  }
+}

@@ -1,0 +1,61 @@
+/** The voices that were uploaded: heard, and deleted. */
+
+import { deleteVoice } from "../api.js";
+import { button, el, icon } from "../element.js";
+import { knownVoices, onVoices, refreshVoices } from "../voices.js";
+
+const GREETING = "Hello. This is how I sound.";
+
+export class VoicesCard {
+  constructor(listening) {
+    this.listening = listening;
+    this.list = el("ul", { class: "shelf" });
+    this.error = el("p", { class: "error", role: "alert" });
+    this.root = el("section", { class: "card", "aria-label": "Uploaded voices" }, el("h2", {}, "Uploaded voices"), this.list, this.error);
+    onVoices(() => this.draw());
+    this.draw();
+  }
+
+  draw() {
+    const uploaded = knownVoices().filter(({ kind }) => kind === "uploaded");
+    this.list.replaceChildren(...(uploaded.length ? uploaded.map((voice) => this.line(voice)) : [el("li", { class: "hint" }, "None yet.")]));
+  }
+
+  line(voice) {
+    const about = voice.embedding_size ? `an embedding of ${voice.embedding_size}` : `${voice.duration_s.toFixed(1)} s${voice.text ? ", with its text" : ""}`;
+    return el(
+      "li",
+      {},
+      el("span", { class: "name" }, voice.name, el("small", { class: "hint" }, about)),
+      button(icon("play"), () => this.try(() => this.listening.hear({ input: GREETING, voice: voice.id })), "quiet", { "aria-label": `Hear ${voice.name}` }),
+      this.removal(voice),
+    );
+  }
+
+  /** Asked twice, since it is gone for good. */
+  removal(voice) {
+    let sure = false;
+    const remove = button(icon("remove"), () => {
+      if (!sure) {
+        sure = true;
+        remove.replaceChildren("Delete for good");
+        remove.setAttribute("aria-label", `Delete ${voice.name} for good`);
+        return;
+      }
+      this.try(async () => {
+        await deleteVoice(voice.id);
+        await refreshVoices();
+      });
+    }, "quiet", { "aria-label": `Delete ${voice.name}` });
+    return remove;
+  }
+
+  async try(work) {
+    this.error.textContent = "";
+    try {
+      await work();
+    } catch (error) {
+      this.error.textContent = error.message;
+    }
+  }
+}
