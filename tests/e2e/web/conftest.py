@@ -1,6 +1,7 @@
 """One browser and one server of each kind for all tests of the page."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,11 @@ from e2e.web.browsing import Visit, chromium
 from tiny.qwen3_tts import Tiny, write
 
 ROOM = {"max_concurrency": 8, "max_positions": 1024}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Last of all: as long as the browser's driver is there, its event loop runs in this thread."""
+    items.sort(key=lambda item: Path(__file__).parent in item.path.parents)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from websockets.sync.client import connect
 
-from e2e.serve.running import Running, heard
+from e2e.serve.running import LETTER_S, Running, heard
 from e2e.web.browsing import Visit
 from unit.command import environment
 
@@ -51,7 +51,7 @@ def test_a_snippet_does_what_the_page_does(visit: Open, dummy: Running, tmp_path
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr.decode()
         file = tmp_path / "speech.flac"
-        assert heard(file.read_bytes(), "flac").duration_s == pytest.approx(32 * 0.02, abs=0.03)
+        assert heard(file.read_bytes(), "flac").duration_s == pytest.approx(31 * LETTER_S, abs=0.03)
         file.unlink()
     counted = code["JavaScript"].replace("// audio", "count += bytes.length; // audio")
     assert page.page.evaluate(f"async () => {{ let count = 0; {counted} return count; }}") > 1000
