@@ -12,9 +12,10 @@ from rhapsode.engine.pages import page_keys
 from rhapsode.errors import BadAudio, CheckpointError, InvalidRequest, TextTooLong, UnknownVoice
 from rhapsode.models.base import StageContext
 from rhapsode.models.qwen3_tts.config import read
-from rhapsode.models.qwen3_tts.encode import Remembered, interpolate
+from rhapsode.models.qwen3_tts.encode import interpolate
 from rhapsode.models.qwen3_tts.prepare import FRAMES_PER_TOKEN, SPARE_FRAMES, Prepare
 from rhapsode.models.qwen3_tts.spec import SPEC
+from rhapsode.models.remembered import Remembered
 from rhapsode.types import Clip, SpeechRequest, Voice
 from tiny.qwen3_tts import HIDDEN, Tiny, config, reference_audio
 from unit.qwen3_tts.asked import CASES, SINGLES, Family, golden, request

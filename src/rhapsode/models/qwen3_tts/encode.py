@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rhapsode.audio.resample import resample
+from rhapsode.audio.resample import mono
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import StageContext
 from rhapsode.models.qwen3_tts.config import read
 from rhapsode.models.qwen3_tts.prepare import Draft
 from rhapsode.models.qwen3_tts.prompt import Layout, QwenPrompt
-from rhapsode.types import Clip
-
-REMEMBERED = 256
-"""References whose encodings are kept; a voice that is used again is not encoded again."""
+from rhapsode.models.remembered import Remembered
 
 
 def interpolate(first: NDArray[np.float32], second: NDArray[np.float32], weight: float) -> NDArray[np.float32]:
@@ -30,24 +24,6 @@ def interpolate(first: NDArray[np.float32], second: NDArray[np.float32], weight:
     if not 0 <= weight <= 1:
         raise InvalidRequest("the weight of a mix of voices is between 0 and 1.", param="voice")
     return ((1 - weight) * first + weight * second).astype(np.float32)
-
-
-class Remembered:
-    """What a function made of a reference, by the reference's content; the longest unused is forgotten."""
-
-    def __init__(self, function: Callable[[NDArray[np.float32]], NDArray[Any]], most: int = REMEMBERED) -> None:
-        self._function = function
-        self._most = most
-        self._known: OrderedDict[bytes, NDArray[Any]] = OrderedDict()
-
-    def __call__(self, samples: NDArray[np.float32]) -> NDArray[Any]:
-        key = hashlib.blake2b(samples.tobytes(), digest_size=16).digest()
-        if key not in self._known:
-            self._known[key] = self._function(samples)
-        self._known.move_to_end(key)
-        while len(self._known) > self._most:
-            self._known.popitem(last=False)
-        return self._known[key]
 
 
 class Encode:
@@ -69,7 +45,7 @@ class Encode:
     def _finish(self, draft: Draft) -> QwenPrompt:
         script = draft.script
         if draft.reference is not None:
-            samples = self._mono(draft.reference)
+            samples = mono(draft.reference, self._sample_rate)
             if script.speaker is None:
                 script = replace(script, speaker=self._speaker(samples))
             if draft.in_context:
@@ -94,7 +70,3 @@ class Encode:
             reference_codes=script.reference_codes,
             subtalker=draft.subtalker,
         )
-
-    def _mono(self, clip: Clip) -> NDArray[np.float32]:
-        mono = clip.samples.mean(axis=0, dtype=np.float32, keepdims=True)
-        return np.ascontiguousarray(resample(mono, clip.sample_rate, self._sample_rate)[0])

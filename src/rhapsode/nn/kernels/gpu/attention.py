@@ -189,16 +189,17 @@ def paged(heads: Heads, keys: Tensor, values: Tensor, slots: Tensor, tables: Ten
     batch = raw.shape[0]
     out = raw.new_empty(batch, 1, heads.heads * heads.head_dim)
     alone = batch * heads.kv_heads < MULTIPROCESSORS
-    cos, sin = _turns(heads)
+    cos, sin = turns(heads)
     _paged[(batch, heads.kv_heads)](
-        raw, *_gains(heads), cos, sin, keys, values, slots, tables, positions.contiguous(), out,
-        *_constants(heads),
+        raw, *gains(heads), cos, sin, keys, values, slots, tables, positions.contiguous(), out,
+        *constants(heads),
         tables.stride(0),
         PAGE=keys.shape[1],
         BLOCK=128 if alone else 64,
         num_warps=8 if alone else 4,
         num_stages=2,
-        **_shape(heads),
+        QUERIES=QUERIES,
+        **shape(heads),
         **options(),
     )  # fmt: skip
     return out
@@ -209,50 +210,50 @@ def frame(heads: Heads, keys: Tensor, values: Tensor, position: int) -> Tensor:
     raw = heads.raw.contiguous()  # [B, T, ..]
     batch, length, width = raw.shape
     out = raw.new_empty(batch, length, heads.heads * heads.head_dim)
-    cos, sin = _turns(heads)
+    cos, sin = turns(heads)
     for i in range(length):
         _frame[(batch, heads.kv_heads)](
-            raw[:, i], *_gains(heads),
+            raw[:, i], *gains(heads),
             cos if heads.turn is None else cos[0, i], sin if heads.turn is None else sin[0, i],
             keys, values, position + i, out[:, i],
-            *_constants(heads),
+            *constants(heads),
             length * width,
             out.stride(0),
             MOST=keys.shape[2],
             BLOCK=power_of_two(keys.shape[2], 16),
             num_warps=1,  # what one warp can hold it need not share
-            **_shape(heads),
+            QUERIES=QUERIES,
+            **shape(heads),
             **options(),
         )  # fmt: skip
     return out
 
 
-def _gains(heads: Heads) -> tuple[Tensor, Tensor]:
+def gains(heads: Heads) -> tuple[Tensor, Tensor]:
     if heads.q_norm is None or heads.k_norm is None:
         return heads.raw, heads.raw
     return heads.q_norm.weight, heads.k_norm.weight
 
 
-def _turns(heads: Heads) -> tuple[Tensor, Tensor]:
+def turns(heads: Heads) -> tuple[Tensor, Tensor]:
     """`[B or 1, T, 1, D]` each, dense."""
     if heads.turn is None:
         return heads.raw, heads.raw
     return heads.turn.cos.contiguous(), heads.turn.sin.contiguous()
 
 
-def _constants(heads: Heads) -> tuple[float, float, float]:
+def constants(heads: Heads) -> tuple[float, float, float]:
     q_eps = 0.0 if heads.q_norm is None else heads.q_norm.eps
     k_eps = 0.0 if heads.k_norm is None else heads.k_norm.eps
     return q_eps, k_eps, heads.head_dim**-0.5
 
 
-def _shape(heads: Heads) -> dict[str, object]:
+def shape(heads: Heads) -> dict[str, object]:
     return {
         "HEADS": heads.heads,
         "KV_HEADS": heads.kv_heads,
         "D": heads.head_dim,
         "BLOCK_D": power_of_two(heads.head_dim, 16),
-        "QUERIES": QUERIES,
         "NORM": heads.q_norm is not None,
         "TURN": heads.turn is not None,
         "PRECISION": "ieee" if heads.raw.dtype == torch.float32 else "tf32",

@@ -5,7 +5,7 @@ Two kernels, chosen by the number of rows:
 - `_vector`, for one row: plain multiply-adds on a tile of weights that is loaded in one go, 16 bytes a thread at a
   time. Enough programs fit a multiprocessor that the whole matrix (the smaller ones) or tens of kilobytes for each
   multiprocessor (the larger ones) are on their way at once. A sum never leaves its program: no split, no second pass.
-- `_rows`, up to 16 rows: the same tiles, through shared memory into the tensor cores, the rows padded to 16.
+- `_rows`, for a few: the same tiles, through shared memory into the tensor cores, the rows padded to 16 or more.
 
 In both, a row's result does not depend on the other rows nor on how many there are; between the two kernels it may
 differ by the order of its sums.
@@ -125,7 +125,7 @@ def _vector(
     tl.store(out + row * width + outputs, result, mask=inside)
 
 
-# --- up to sixteen ---
+# --- a few ---
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -275,5 +275,5 @@ def skinny(
     if plan.kernel == "vector":
         _vector[(rows, tiles)](*arguments, width, eps, PADDED_K=power_of_two(k), **constants)
     else:
-        _rows[(tiles,)](*arguments, rows, width, eps, ROWS=MOST_ROWS, **constants)
+        _rows[(tiles,)](*arguments, rows, width, eps, ROWS=power_of_two(rows, 16), **constants)
     return out
