@@ -27,11 +27,16 @@ class Tiny:
     """How much going on is preferred to ending; at 0 every second patch would be the last."""
     max_positions: int = 512
     """Twice as many as LongRoPE's original: then the long factors hold, and cosines are scaled."""
+    decoder_rates: tuple[int, ...] = DECODER_RATES
+    """Fewer and smaller ones make patches of fewer samples."""
+    layers: tuple[int, int, int] = (3, 2, 2)
+    """Of the base LM, the residual LM and the local transformers."""
     seed: int = 0
 
 
 def config(tiny: Tiny) -> dict:
-    local = {"hidden_dim": LOCAL, "ffn_dim": 64, "num_heads": HEADS, "num_layers": 2, "kv_channels": HEAD_DIM}
+    base, residual, deep = tiny.layers
+    local = {"hidden_dim": LOCAL, "ffn_dim": 64, "num_heads": HEADS, "num_layers": deep, "kv_channels": HEAD_DIM}
     return {
         "architecture": "voxcpm2",
         "lm_config": {
@@ -41,7 +46,7 @@ def config(tiny: Tiny) -> dict:
             "intermediate_size": 96,
             "max_position_embeddings": tiny.max_positions,
             "num_attention_heads": HEADS,
-            "num_hidden_layers": 3,
+            "num_hidden_layers": base,
             "num_key_value_heads": KV_HEADS,
             "rms_norm_eps": 1e-5,
             "rope_theta": 10000,
@@ -62,7 +67,7 @@ def config(tiny: Tiny) -> dict:
         "feat_dim": FEAT,
         "scalar_quantization_latent_dim": FSQ,
         "scalar_quantization_scale": 9,
-        "residual_lm_num_layers": 2,
+        "residual_lm_num_layers": residual,
         "residual_lm_no_rope": True,
         "encoder_config": local,
         "dit_config": {
@@ -75,7 +80,7 @@ def config(tiny: Tiny) -> dict:
             "encoder_rates": list(ENCODER_RATES),
             "latent_dim": FEAT,
             "decoder_dim": DECODER_DIM,
-            "decoder_rates": list(DECODER_RATES),
+            "decoder_rates": list(tiny.decoder_rates),
             "sr_bin_boundaries": [20000, 30000, 40000],
             "sample_rate": SAMPLE_RATE,
             "out_sample_rate": OUT_RATE,
@@ -159,7 +164,7 @@ def write(folder: Path, tiny: Tiny | None = None) -> str:
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer(), ensure_ascii=False), encoding="utf-8")
     special = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "LlamaTokenizerFast", **special}))
-    model, vae = dict(model_tensors(tiny)), dict(vae_tensors(tiny.seed))
+    model, vae = dict(model_tensors(tiny)), dict(vae_tensors(tiny))
     weights.save(folder, model)
     save_file(vae, folder / "audiovae.safetensors", metadata={"format": "pt"})
     return weights.digest(model | {f"audio_vae.{name}": tensor for name, tensor in vae.items()})
@@ -191,12 +196,13 @@ def _layers(name: str, hidden: int, ffn: int, layers: int, seed: int) -> Named:
 
 def model_tensors(tiny: Tiny) -> Named:
     seed = tiny.seed
+    base, residual, deep = tiny.layers
     yield "base_lm.embed_tokens.weight", weights.spread("embed", (len(vocabulary()), HIDDEN), 1.0, seed)
-    yield from _layers("base_lm", HIDDEN, 96, 3, seed)
-    yield from _layers("residual_lm", HIDDEN, 96, 2, seed)
+    yield from _layers("base_lm", HIDDEN, 96, base, seed)
+    yield from _layers("residual_lm", HIDDEN, 96, residual, seed)
     yield "feat_encoder.special_token", weights.spread("special", (1, 1, 1, LOCAL), 1.0, seed)
     yield from _linear("feat_encoder.in_proj", LOCAL, FEAT, seed)
-    yield from _layers("feat_encoder.encoder", LOCAL, 64, 2, seed)
+    yield from _layers("feat_encoder.encoder", LOCAL, 64, deep, seed)
     dit = "feat_decoder.estimator"
     # Calm enough that a rounding of one patch does not grow in those that follow it.
     for part, outputs, inputs, gain in (
@@ -208,7 +214,7 @@ def model_tensors(tiny: Tiny) -> Named:
     for part in ("time_mlp", "delta_time_mlp"):
         for i in (1, 2):
             yield from _linear(f"{dit}.{part}.linear_{i}", LOCAL, LOCAL, seed)
-    yield from _layers(f"{dit}.decoder", LOCAL, 64, 2, seed)
+    yield from _layers(f"{dit}.decoder", LOCAL, 64, deep, seed)
     yield from _linear("fsq_layer.in_proj", FSQ, HIDDEN, seed)
     yield from _linear("fsq_layer.out_proj", HIDDEN, FSQ, seed, gain=2.0)
     yield from _linear("enc_to_lm_proj", HIDDEN, LOCAL, seed)
@@ -242,7 +248,8 @@ def _units(name: str, first: int, dim: int, seed: int) -> Named:
         yield from _conv(f"{block}.3", (dim, dim, 1), 0.4, seed)
 
 
-def vae_tensors(seed: int) -> Named:
+def vae_tensors(tiny: Tiny) -> Named:
+    seed, rates = tiny.seed, tiny.decoder_rates
     dim = ENCODER_DIM
     yield from _conv("encoder.block.0", (dim, 1, 7), 2.0, seed)
     for i, rate in enumerate(ENCODER_RATES, start=1):
@@ -257,7 +264,7 @@ def vae_tensors(seed: int) -> Named:
     yield from _conv("decoder.model.0", (FEAT, 1, 7), 1.0, seed)
     yield from _conv("decoder.model.1", (DECODER_DIM, FEAT, 1), 1.0, seed)
     dim = DECODER_DIM
-    for i, rate in enumerate(DECODER_RATES, start=2):
+    for i, rate in enumerate(rates, start=2):
         for part, low, high in (("scale", 0.6, 1.1), ("bias", -0.2, 0.2)):
             embed = f"decoder.sr_cond_model.{i}.{part}_embed.weight"
             yield embed, weights.uniform(embed, (4, dim), low, high, seed)
@@ -266,7 +273,7 @@ def vae_tensors(seed: int) -> Named:
         yield from _conv(f"{block}.1", (dim, dim // 2, 2 * rate), 0.8 * (rate / 2) ** 0.5, seed, outputs=dim // 2)
         yield from _units(block, 2, dim // 2, seed)
         dim //= 2
-    last = len(DECODER_RATES) + 2
+    last = len(rates) + 2
     yield from _snake(f"decoder.model.{last}", dim, seed)
     yield from _conv(f"decoder.model.{last + 1}", (1, dim, 7), 0.2, seed)
 

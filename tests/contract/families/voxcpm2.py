@@ -8,14 +8,14 @@ from tiny.voxcpm2 import SAMPLE_RATE, Tiny, reference_audio, write
 
 TEXTS = ("Hello there.", "One two three four.", "Good morning to you all.", "Yes, it is.")
 REFERENCE = Clip(reference_audio(6_000)[None], SAMPLE_RATE)
-OPTIONS = {"inference_timesteps": 3}  # as good as ten to a rule, and three times as fast
+OPTIONS = {"inference_timesteps": 2}  # one move: as good as nine to a rule, and much faster
 
 
 @cache
 def checkpoint() -> str:
-    """A tiny checkpoint that sometimes decides to end."""
+    """A tiny checkpoint that sometimes decides to end, and whose patches are a few samples long."""
     folder = Path(tempfile.mkdtemp(prefix="rhapsode-tiny-"))
-    write(folder, Tiny(stop_shift=0.5, seed=14))
+    write(folder, Tiny(stop_shift=1.2, decoder_rates=(3, 2), layers=(1, 1, 1), seed=7))
     return str(folder)
 
 
