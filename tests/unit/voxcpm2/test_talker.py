@@ -5,8 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from rhapsode.models.voxcpm2.talker import VoxTalker
+from rhapsode.nn import attention
 from unit.voxcpm2.asked import CASES, INDEX, Family, Stage, case_noise, golden, inject, request
 
 Families = Callable[[str], Family]
@@ -14,11 +16,9 @@ CLOSE = 1e-4
 
 
 @pytest.fixture(autouse=True)
-def inference(monkeypatch: pytest.MonkeyPatch):
-    noise = VoxTalker.noise
+def inference():
     with torch.inference_mode():
         yield
-    assert VoxTalker.noise is noise
 
 
 def apart(found: np.ndarray, wanted: np.ndarray) -> float:
@@ -88,3 +88,42 @@ def test_every_mode_in_one_ragged_batch_is_upstreams(family: Families) -> None:
 def test_a_prompt_in_pieces_is_the_same_prompt(family: Families, piece: int) -> None:
     (found,) = speak(family("both"), ["both"], piece=piece, page_size=5)
     check("both", found)
+
+
+# --- what a graph can capture ---
+
+
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where everything is looked at, instead of looking how much there is."""
+    monkeypatch.setattr(attention, "_width", lambda pages, positions, page_size: pages.shape[1])
+    monkeypatch.setattr(VoxTalker, "_moves", lambda talker, schedule: talker.net.dit.schedules.most_moves)
+
+
+def test_a_step_never_asks_the_device_for_a_value(family: Families, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = family("zero_shot")
+    stage = Stage(parts.talker)
+    stage.join([0, 1], [parts.prompt(request(CASES[name])) for name in ("zero_shot", "both")])
+    as_on_a_gpu(monkeypatch)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        step = parts.talker.step(stage.rows(0, 1), stage.state)
+        assert [part.shape for part in step] == [(2, 4, 8), (2,), (2,)]
+        with pytest.raises(DataDependentOutputException):
+            step.stopped.any().item()
+
+
+def test_moves_of_no_length_change_nothing(family: Families, monkeypatch: pytest.MonkeyPatch) -> None:
+    (few,) = speak(family("few_steps"), ["few_steps"])
+    as_on_a_gpu(monkeypatch)
+    (padded,) = speak(family("few_steps"), ["few_steps"])
+    assert np.array_equal(few["patches"], padded["patches"])
+
+
+def test_noise_depends_on_the_seed_and_the_step_alone(family: Families) -> None:
+    talker = family("zero_shot").talker
+    stage = Stage(talker)
+    stage.join([0, 1, 2], [family("zero_shot").prompt(request(CASES["zero_shot"]))] * 3, seed=40)
+    crowd = talker.noise(stage.rows(2, 0, 1))
+    assert torch.equal(crowd[1:2], talker.noise(stage.rows(0)))
+    assert not torch.equal(crowd[0], crowd[1])
+    stage.table.advance(torch.tensor([0]))
+    assert not torch.equal(crowd[1:2], talker.noise(stage.rows(0)))

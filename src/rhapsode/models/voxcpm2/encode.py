@@ -34,8 +34,8 @@ class Encode:
     def _finish(self, draft: Draft) -> VoxPrompt:
         script = Script(
             draft.text,
-            reference=draft.reference and self._patches(draft.reference, at_end=True),
-            continued=draft.continued and self._patches(draft.continued, at_end=False),
+            reference=self._patches(draft.reference, at_end=True) if draft.reference else None,
+            continued=self._patches(draft.continued, at_end=False) if draft.continued else None,
         )
         content, heard = build(script, self._patch_shape)
         options = draft.options
