@@ -1,4 +1,4 @@
-"""A cloned voice, three ways: python examples/voxcpm2_clone.py CHECKPOINT REFERENCE.wav "the words of the reference" """
+"""A cloned voice, three ways: python examples/voxcpm2_clone.py CHECKPOINT REFERENCE.wav "its words" """
 
 import sys
 

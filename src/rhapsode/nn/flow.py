@@ -13,11 +13,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from rhapsode.nn.kernels.flow import euler
+
 STILL = 0.04
 """The share of the times that do not move; one at least."""
 
 Velocity = Callable[[Tensor, int], Tensor]
-"""`x [2 * B, ...]` and the number of the move, to velocities: the first half is told something, the second nothing."""
+"""`x [B, ...]` and the number of the move, to velocities `[2 * B, ...]`: of who is told something, and who is not."""
 
 
 class Move(NamedTuple):
@@ -61,16 +63,6 @@ class Schedules:
 def solve(noise: Tensor, lengths: Tensor, strength: Tensor, velocity: Velocity) -> Tensor:
     """`noise [B, ...]` moved by `lengths [B, moves]`, each row guided with its own `strength [B]`."""
     x = noise
-    rest = [1] * (noise.ndim - 1)
     for move in range(lengths.shape[1]):
-        told, untold = velocity(torch.cat((x, x)), move).to(x.dtype).chunk(2)
-        x = x - lengths[:, move].view(-1, *rest) * guide(told, untold, strength)
+        x = euler(x, velocity(x, move), lengths[:, move], strength)
     return x
-
-
-def guide(told: Tensor, untold: Tensor, strength: Tensor) -> Tensor:
-    """Away from `untold`, scaled to be as near to `told` as it can be."""
-    flat, base = told.flatten(1), untold.flatten(1)
-    fit = (flat * base).sum(1, keepdim=True) / (base.square().sum(1, keepdim=True) + 1e-8)
-    base = base * fit
-    return torch.addcmul(base, flat - base, strength[:, None].to(base.dtype)).view_as(told)

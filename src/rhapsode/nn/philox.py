@@ -10,6 +10,8 @@ import math
 import torch
 from torch import Tensor
 
+from rhapsode.nn import kernels
+
 BELOW_ONE = 1 - 2**-24
 """The largest float32 below 1: what rounds up to 1 becomes this."""
 
@@ -37,6 +39,10 @@ def uniform(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> Tensor:
 
 def normal(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> Tensor:
     """`[B, n]` numbers of a standard normal distribution, by Box and Muller; n is even."""
+    if kernels.on(seeds):
+        from rhapsode.nn.kernels.gpu import noise
+
+        return noise.normal(seeds, steps, codebook, n)
     first, second = map(_unit, _words(seeds, steps, codebook, n // 2)[:2])
     radius, angle = (-2.0 * first.log()).sqrt_(), second * (2.0 * math.pi)
     return torch.cat((radius * angle.cos(), radius * angle.sin()), dim=1)

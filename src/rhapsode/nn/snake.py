@@ -6,12 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from rhapsode.nn.derived import Derived
-
-
-def snake_beta(x: Tensor, frequency: Tensor, size: Tensor) -> Tensor:
-    """`x + size * sin(frequency * x) ** 2`; x is [B, C, T], the others are [C, 1]."""
-    wave = (x * frequency).sin_()
-    return torch.addcmul(x, wave * size, wave)
+from rhapsode.nn.kernels.snake import snake_beta
 
 
 class SnakeBeta(Derived):

@@ -35,9 +35,7 @@ def say(server: Running, response_format: str = "pcm", **fields) -> bytes:
 
 @pytest.mark.parametrize("response_format", FORMATS)
 def test_every_format_at_48_khz(server: Running, response_format: str) -> None:
-    rate = (
-        {"sample_rate": OUT_RATE} if response_format == "pcm" else {}
-    )  # without a header, 24 kHz is expected
+    rate = {"sample_rate": OUT_RATE} if response_format == "pcm" else {}  # without a header, 24 kHz is expected
     streamed, whole = (say(server, response_format, stream=stream, **rate) for stream in (True, False))
     for data in (streamed, whole):
         clip = heard(data, response_format, OUT_RATE)

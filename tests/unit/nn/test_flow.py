@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from rhapsode.nn.flow import Schedules, guide, moves, solve, sway
+from rhapsode.nn.flow import Schedules, moves, solve, sway
+from rhapsode.nn.kernels.flow import guide
 
 
 def test_times_run_from_noise_to_data_with_small_steps_first() -> None:

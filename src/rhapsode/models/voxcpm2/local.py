@@ -9,8 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rhapsode.models.voxcpm2.config import VoxConfig
+from rhapsode.nn.decoder import normed_linear
 from rhapsode.nn.derived import Derived
 from rhapsode.nn.flow import Schedules, solve
+from rhapsode.nn.kernels.linear import linear
 from rhapsode.nn.local import LocalStack
 
 TOLD, TIME = 2, 1
@@ -29,9 +31,9 @@ class LocalEncoder(nn.Module):
 
     def forward(self, patches: Tensor) -> Tensor:
         """`[N, patch, feat]` to `[N, hidden]`."""
-        x = self.in_proj(patches.to(self.in_proj.weight.dtype))
+        x = linear(patches.to(self.in_proj.weight.dtype), self.in_proj)
         first = self.special_token[0].expand(len(x), -1, -1)
-        return self.encoder.see(torch.cat((first, x), dim=1))[:, 0]
+        return self.encoder.norm(self.encoder.see(torch.cat((first, x), dim=1))[:, 0].contiguous())
 
 
 class TimeMLP(nn.Module):
@@ -92,14 +94,16 @@ class LocalDiT(Derived):
         `told [B, 2, hidden]` is what the language models say; guidance compares with saying nothing, as a second half
         of the batch. Each row has its own `schedule [B]` and guidance `strength [B]`; no schedule has more `moves`.
         """
-        dtype = self.in_proj.weight.dtype
-        times = self.time_tokens[schedule]  # [B, most moves, hidden]
-        before = self.cond_proj(last.to(dtype)).repeat(2, 1, 1)
-        told = torch.cat((told, torch.zeros_like(told)))
+        batch, patch, dtype = len(noise), noise.shape[1], self.in_proj.weight.dtype
+        # The tokens of all moves but for the patch's own: a move gives up its own.
+        tokens = noise.new_zeros(moves, 2, batch, self.decoder.most, self.in_proj.out_features, dtype=dtype)
+        tokens[:, 0, :, :TOLD] = told
+        tokens[:, :, :, TOLD] = self.time_tokens[schedule, :moves].transpose(0, 1)[:, None]
+        tokens[:, :, :, TOLD + TIME : -patch] = linear(last.to(dtype), self.cond_proj)
 
         def velocity(x: Tensor, move: int) -> Tensor:
-            time = times[:, move : move + 1].repeat(2, 1, 1)
-            tokens = torch.cat((told, time, before, self.in_proj(x.to(dtype))), dim=1)
-            return self.out_proj(self.decoder.see(tokens)[:, -x.shape[1] :])
+            tokens[move, :, :, -patch:] = linear(x.to(dtype), self.in_proj)
+            hidden = self.decoder.see(tokens[move].flatten(0, 1))[:, -patch:].contiguous()
+            return normed_linear(hidden, self.decoder.norm, self.out_proj.weight, self.out_proj.bias)
 
         return solve(noise, self.lengths[schedule, :moves], strength, velocity)

@@ -10,7 +10,7 @@ from rhapsode.models.voxcpm2.config import VoxConfig
 from rhapsode.models.voxcpm2.local import LocalDiT, LocalEncoder
 from rhapsode.nn.attention import Paged
 from rhapsode.nn.decoder import DecoderStack
-from rhapsode.nn.kernels.linear import fused_linear
+from rhapsode.nn.kernels.linear import linear
 from rhapsode.nn.slots import Rows
 
 
@@ -84,7 +84,3 @@ class VoxNet(nn.Module):
     def stop(self, base: Tensor) -> Tensor:
         """Logits of going on and of ending, [B, 2]."""
         return linear(F.silu(linear(base, self.stop_proj)), self.stop_head)
-
-
-def linear(x: Tensor, layer: nn.Linear) -> Tensor:
-    return fused_linear(x, layer.weight, layer.bias)

@@ -27,9 +27,6 @@ from rhapsode.nn.kernels.gpu.norm import rms_scale, rounded_times
 VECTOR_ROWS = 1
 """Up to so many rows are served one by one; the weights' second reader finds them in L2."""
 
-MOST_ROWS = 16
-"""Past this cuBLAS is as fast."""
-
 LEAST_TILES = 512
 """Programs a launch should have: four for each of an H200's 132 multiprocessors."""
 
@@ -231,14 +228,9 @@ def _rows_plan(width: int, k: int, gated: bool) -> Plan:
     return Plan("rows", block_n, min(256, power_of_two(k, 16)), stages=4)
 
 
-def serves(rows: int, x: Tensor, weight: Tensor, residual: Tensor | None) -> bool:
-    """Whether `skinny` is for this."""
-    return (
-        rows <= MOST_ROWS
-        and weight.is_contiguous()
-        and x.dtype == weight.dtype
-        and (residual is None or residual.is_contiguous())
-    )
+def serves(x: Tensor, weight: Tensor, residual: Tensor | None) -> bool:
+    """Whether `skinny` can do this."""
+    return weight.is_contiguous() and x.dtype == weight.dtype and (residual is None or residual.is_contiguous())
 
 
 def skinny(
@@ -251,7 +243,7 @@ def skinny(
     residual: Tensor | None = None,
     plan: Plan | None = None,
 ) -> Tensor:
-    """`fused_linear` of at most `MOST_ROWS` rows; `plan` is for those who look for a better one."""
+    """`fused_linear` of a few rows; `plan` is for those who look for a better one."""
     outputs, k = weight.shape
     width = outputs // 2 if gated else outputs
     rows = x.numel() // k
