@@ -1,10 +1,10 @@
-"""Upstream's own VoxCPM2 at a given size with random weights: milliseconds per patch, to set beside `rhapsode bench engine`.
+"""Upstream's own VoxCPM2 at a given size with random weights, to set beside `rhapsode bench engine`.
 
     python benchmarks/voxcpm2_upstream.py --packages FOLDER [--device cuda] [--compile] [--patches 52]
 
-FOLDER holds the packages `voxcpm` (2.0.3) and `einops`, as pip lays them out; what upstream imports but does not use here
-(librosa, transformers, tqdm ...) is replaced where it is missing. One request at a time, as upstream runs them: the prompt,
-then every patch with ten Euler steps, then the VAE, streamed patch by patch.
+FOLDER holds the packages `voxcpm` (2.0.3) and `einops`, as pip lays them out; what upstream imports but does not use
+here (librosa, transformers, tqdm ...) is replaced where it is missing. One request at a time, as upstream runs them:
+the prompt, then every patch with ten Euler steps and its sound.
 """
 
 from __future__ import annotations

@@ -21,7 +21,19 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from rhapsode.nn.heads import Heads
-from rhapsode.nn.kernels.gpu import activation, attention, embedding, flow, linear, local, noise, norm, sampling, snake
+from rhapsode.nn.kernels.gpu import (
+    activation,
+    attention,
+    depthwise,
+    embedding,
+    flow,
+    linear,
+    local,
+    noise,
+    norm,
+    sampling,
+    snake,
+)
 from rhapsode.nn.norm import RMSNorm
 from rhapsode.nn.rope import Turn
 from rhapsode.nn.sampling import Counters, Rules, Settings
@@ -110,6 +122,9 @@ def launch_diffusion(some, ints) -> None:
     wide = torch.zeros(1, 4, 64)
     flow.euler(wide, some(2, 4, 64), torch.zeros(1), torch.zeros(1))
     noise.normal(ints(1), ints(1), 0, 256)
+    wave = torch.zeros(1024, 1), torch.zeros(1024, 1)
+    tails, weight = torch.zeros(9, 54, 1024), torch.zeros(1024, 1, 7)
+    depthwise.snaked_depthwise(torch.zeros(1, 1024, 32), tails, ints(1), wave, weight, torch.zeros(1024), 9, wave)
     snake.snake_beta(torch.zeros(1, 32, 7680), torch.zeros(32, 1), torch.zeros(32, 1))
 
 

@@ -46,5 +46,9 @@ class Snake(Derived):
         self.frequency = self.alpha[0].detach()
         self.size = (self.frequency + 1e-9).reciprocal()
 
+    @property
+    def wave(self) -> tuple[Tensor, Tensor]:
+        return self.frequency, self.size
+
     def forward(self, x: Tensor) -> Tensor:
         return snake_beta(x, self.frequency, self.size)

@@ -14,6 +14,9 @@ from rhapsode.models.voxcpm2.config import read
 from rhapsode.models.voxcpm2.vae import VaeState
 from rhapsode.nn.slots import Rows
 
+AT_ONCE = 128
+"""Patches in one pass: their buffers take some 20 MB each, and more is no faster."""
+
 
 class VoxCodec:
     """Streams a `VaeDecoder`; what it needs of the past is in the slot, so no patch is decoded twice."""
@@ -40,4 +43,7 @@ class VoxCodec:
 
     def decode(self, frames: Tensor, ahead: int, rows: Rows, state: VaeState) -> Tensor:
         """`frames [B, n, patch, feat]`."""
-        return self._decoder(frames.flatten(1, 2), rows.slots, state)
+        most = max(1, AT_ONCE // frames.shape[1])
+        batches = zip(frames.flatten(1, 2).split(most), rows.slots.split(most), strict=True)
+        pieces = [self._decoder(latents, slots, state) for latents, slots in batches]
+        return pieces[0] if len(pieces) == 1 else torch.cat(pieces)

@@ -16,9 +16,18 @@ from torch import Tensor, nn
 from rhapsode.checkpoints.folder import parse
 from rhapsode.errors import CheckpointError
 from rhapsode.nn.derived import Derived
+from rhapsode.nn.kernels.depthwise import snaked_depthwise
 from rhapsode.nn.snake import Snake
 from rhapsode.nn.state import State
-from rhapsode.nn.streaming import CausalConv1d, CausalConvTranspose1d, Chain, PartsState, Streaming, join_tails
+from rhapsode.nn.streaming import (
+    CausalConv1d,
+    CausalConvTranspose1d,
+    Chain,
+    PartsState,
+    Streaming,
+    TailState,
+    join_tails,
+)
 
 KERNEL = 7
 DILATIONS = (1, 3, 9)
@@ -85,7 +94,17 @@ class ResidualUnit(Streaming):
         return self.block.state(slots)
 
     def forward(self, x: Tensor, slots: Tensor | None = None, state: PartsState | None = None) -> Tensor:
-        return x + self.block(x, slots, state)
+        seen = None if slots is None or state is None else self._see(x, slots, state.parts[1])
+        return x + (self.block(x, slots, state) if seen is None else self.block[3](seen))
+
+    def _see(self, x: Tensor, slots: Tensor, state: State) -> Tensor | None:
+        """All but the last convolution in one go, where there is a kernel for it."""
+        before, conv, after = self.block[0], self.block[1], self.block[2]
+        assert isinstance(before, Snake)
+        assert isinstance(conv, CausalConv1d)
+        assert isinstance(after, Snake)
+        assert isinstance(state, TailState)
+        return snaked_depthwise(x, state.tail, slots, before.wave, conv.conv, after.wave)
 
 
 def units(dim: int, depthwise: bool) -> Iterator[ResidualUnit]:
