@@ -24,6 +24,12 @@ def test_the_first_moves_are_left_out(steps: int, still: int) -> None:
     assert sum(move.length for move in found) == pytest.approx(float(times[still]), abs=1e-6)
 
 
+def test_times_are_rounded_as_the_network_was_taught() -> None:
+    """What upstream gives its network in bfloat16."""
+    upstream = [0.953125, 0.91015625, 0.8515625, 0.7890625, 0.70703125, 0.609375, 0.4921875, 0.349609375, 0.1884765625]
+    assert [move.time for move in moves(10, torch.bfloat16)] == upstream
+
+
 def test_schedules_are_filled_up_with_moves_of_no_length() -> None:
     schedules = Schedules(10, torch.float32)
     assert schedules.counts == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]

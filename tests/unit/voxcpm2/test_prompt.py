@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rhapsode.checkpoints import hub
 from rhapsode.errors import CheckpointError, ConfigError, InvalidRequest, TextTooLong
+from rhapsode.models.registry import find
 from rhapsode.models.voxcpm2 import tokenizer
 from rhapsode.models.voxcpm2.config import AUDIO_START, REFERENCE_END, REFERENCE_START, read
 from rhapsode.models.voxcpm2.prompt import ID, PATCH, VoxPrompt
@@ -145,3 +147,15 @@ def test_a_broken_checkpoint_says_what_is_wrong(tmp_path: Path) -> None:
         read({})
     with pytest.raises(ConfigError, match="max_timesteps"):
         read(config(Tiny()) | {"max_timesteps": 1000})
+
+
+def test_a_checkpoint_on_the_hub_is_known_by_its_architecture_and_fetched_with_its_vae(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config(Tiny())))
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(hub, "fetch", lambda name, files: asked.append(files) or tmp_path)
+    found = find("openbmb/VoxCPM2")
+    assert (found.spec.name, found.checkpoint) == ("voxcpm2", tmp_path)
+    assert asked[0] == ("config.json",)
+    assert {"audiovae.pth", "*.safetensors"} <= set(asked[1])
