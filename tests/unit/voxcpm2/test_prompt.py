@@ -15,7 +15,8 @@ from rhapsode.models.voxcpm2 import tokenizer
 from rhapsode.models.voxcpm2.config import AUDIO_START, REFERENCE_END, REFERENCE_START, read
 from rhapsode.models.voxcpm2.prompt import ID, PATCH, VoxPrompt
 from rhapsode.types import SpeechRequest, Voice
-from tiny.voxcpm2 import Tiny, config, vocabulary, write
+from tiny.llama_tokenizer import vocabulary
+from tiny.voxcpm2 import Tiny, config, write
 from unit.voxcpm2.asked import CASES, Family, clip, request
 
 Families = Callable[[str], Family]
