@@ -67,7 +67,6 @@ class LocalDiT(Derived):
     def __init__(self, config: VoxConfig, dtype: torch.dtype) -> None:
         super().__init__()
         layers, feat = config.dit.of(config.lm).layers(), config.patch.feat_dim
-        self.patch_shape = config.patch_shape
         self._mean_mode = config.dit.dit_mean_mode
         self.schedules = Schedules(config.deployment.max_timesteps, dtype)
         self.in_proj = nn.Linear(feat, layers.hidden)

@@ -10,9 +10,9 @@ from rhapsode.nn.snake import Snake
 from rhapsode.nn.streaming import CausalConv1d, TailState
 
 
-@pytest.mark.parametrize("dilation", [1, 3, 9])
+@pytest.mark.parametrize("dilation", [1, 9])
 def test_slots_go_on_from_what_they_kept(device, dilation: int) -> None:
-    channels = 5
+    channels = 3
     before, conv, after = Snake(channels), CausalConv1d(channels, channels, 7, 1, dilation, channels), Snake(channels)
     for part in (before, conv, after):
         part.to(device).requires_grad_(False)
@@ -24,7 +24,7 @@ def test_slots_go_on_from_what_they_kept(device, dilation: int) -> None:
     ours, theirs = (TailState(3, conv.conv.weight, channels, 6 * dilation) for _ in range(2))
     wide = torch.zeros(4, 6 * dilation * channels + 3, device=device)  # tails may be a part of something wider
     ours.tail = wide[:, 3:].unflatten(1, (6 * dilation, channels))
-    for length in (40, 7, 1, 70):  # longer and shorter than what is kept
+    for length in (20, 7, 60):  # longer and shorter than what is kept
         x = torch.randn(2, channels, length, device=device)
         expected = after(conv(before(x), slots, theirs))
         with kernels.use("always"):

@@ -32,11 +32,11 @@ def test_all_tokens_see_each_other(device, dtype, shape, plain) -> None:
 
 
 def test_a_local_stack_on_kernels(device, dtype) -> None:
-    config = DecoderConfig(32, 48, 2, 4, 2, 16, RopeConfig(16, 1000.0))
+    config = DecoderConfig(16, 16, 1, 2, 1, 8, RopeConfig(8, 1000.0))
     stack = LocalStack(config, 6).to(device, dtype)
     for weight in stack.parameters():
         weight.copy_(torch.randn_like(weight) * (0.2 if weight.ndim > 1 else 1.0))
-    x = torch.randn(4, 6, 32).to(device, dtype)  # 24 rows: more than one tile of them
+    x = torch.randn(4, 6, 16).to(device, dtype)  # 24 rows: more than one tile of them
     with kernels.use("off"):
         expected = stack.see(x.clone())
     with kernels.use("always"):
