@@ -1,4 +1,4 @@
-"""Compile the decoder's kernels for Hopper on a machine without a GPU, at Qwen3-TTS-1.7B's shapes.
+"""Compile the decoder's kernels for Hopper on a machine without a GPU, at the shapes of Qwen3-TTS-1.7B and VoxCPM2.
 
     python tools/compile_kernels.py
 
@@ -21,7 +21,20 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from rhapsode.nn.heads import Heads
-from rhapsode.nn.kernels.gpu import activation, attention, embedding, linear, norm, prompt, sampling
+from rhapsode.nn.kernels.gpu import (
+    activation,
+    attention,
+    depthwise,
+    embedding,
+    flow,
+    linear,
+    local,
+    noise,
+    norm,
+    prompt,
+    sampling,
+    snake,
+)
 from rhapsode.nn.norm import RMSNorm
 from rhapsode.nn.rope import Turn
 from rhapsode.nn.sampling import Counters, Rules, Settings
@@ -98,6 +111,28 @@ def launch_all(dtype: torch.dtype) -> None:
     rules = Rules(flags(9, 3072), ints(4), floats, flags(3072), flags(3072), ints(4), 2)
     sampling.draw(some(4, 3072), settings, counters, rules)
     embedding.frame_sum(ints(4, 16), some(3072, 2048), some(15, 2048, 2048))
+    launch_diffusion(some, ints)
+
+
+def launch_diffusion(some, ints) -> None:
+    """VoxCPM2's head: 22 tokens of one request, 11 of each half."""
+    for n, k, normed, gated, added in (
+        (2560, 1024, True, False, False),
+        (1024, 2048, False, False, True),
+        (8192, 1024, True, True, False),
+        (1024, 4096, False, False, True),
+    ):
+        gain = (some(k), 1e-5) if normed else None
+        linear.skinny(some(22, k), some(n, k), norm=gain, gated=gated, residual=some(22, n) if added else None)
+    turn = Turn(some(1, 11, 1, 128), some(1, 11, 1, 128))
+    local.local(Heads(some(2, 11, 2560), 16, 2, 128, None, None, turn))
+    wide = torch.zeros(1, 4, 64)
+    flow.euler(wide, some(2, 4, 64), torch.zeros(1), torch.zeros(1))
+    noise.normal(ints(1), ints(1), 0, 256)
+    wave = torch.zeros(1024, 1), torch.zeros(1024, 1)
+    tails, weight = torch.zeros(9, 54, 1024), torch.zeros(1024, 1, 7)
+    depthwise.snaked_depthwise(torch.zeros(1, 1024, 32), tails, ints(1), wave, weight, torch.zeros(1024), 9, wave)
+    snake.snake_beta(torch.zeros(1, 32, 7680), torch.zeros(32, 1), torch.zeros(32, 1))
 
 
 def report() -> None:

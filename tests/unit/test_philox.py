@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rhapsode.nn.philox import philox, uniform
+from rhapsode.nn.philox import normal, philox, uniform
 
 # The known answers that Random123 ships (kat_vectors): counter, key, words.
 KNOWN = [
@@ -85,3 +85,14 @@ def test_numbers_are_spread_evenly_along_every_axis(axis: str) -> None:
     count = len(ordered)
     ideal = (torch.arange(count, dtype=torch.float64) + 0.5) / count
     assert float((ordered - ideal).abs().max()) < 1.63 / count**0.5  # Kolmogorov-Smirnov at 1 %
+
+
+def test_normal_numbers_are_normal_and_repeat() -> None:
+    seeds, steps = torch.tensor([3, 2**40 + 1, 3]), torch.tensor([0, 7, 1])
+    drawn = normal(seeds, steps, 0, 20_000)
+    assert drawn.shape == (3, 20_000)
+    assert float(drawn.mean(1).abs().max()) < 0.03
+    assert float((drawn.std(1) - 1).abs().max()) < 0.03
+    assert 3.5 < float(drawn.abs().max()) < 6.5
+    assert torch.equal(normal(seeds[1:2], steps[1:2], 0, 20_000), drawn[1:2])
+    assert not torch.equal(drawn[0], drawn[2])

@@ -1,4 +1,4 @@
-"""Stand-ins for packages that upstream imports on paths the goldens never take (torchaudio, sox, onnxruntime)."""
+"""Stand-ins for packages that upstream imports on paths nobody takes here."""
 
 import importlib
 import importlib.machinery
@@ -33,3 +33,13 @@ def install() -> None:
         _stand_in("sox", Transformer=object)
     if _missing("onnxruntime"):
         _stand_in("onnxruntime", SessionOptions=object, InferenceSession=object)
+    if _missing("librosa"):
+        _stand_in("librosa")
+    if _missing("transformers"):
+        _stand_in("transformers", LlamaTokenizerFast=object, PreTrainedTokenizer=object)
+    if _missing("tqdm"):
+        _stand_in("tqdm", tqdm=lambda values, *_, **__: values)
+    if _missing("huggingface_hub"):
+        _stand_in("huggingface_hub", snapshot_download=None)
+    if _missing("soundfile"):
+        _stand_in("soundfile")

@@ -10,7 +10,9 @@ import soxr
 from rhapsode.audio.samples import shaped, silence
 
 if TYPE_CHECKING:
-    from rhapsode.types import Samples
+    from numpy.typing import NDArray
+
+    from rhapsode.types import Clip, Samples
 
 
 class Resampler:
@@ -47,3 +49,9 @@ def resample(samples: Samples, from_rate: int, to_rate: int) -> Samples:
     """All of the samples at another rate."""
     resampler = Resampler(from_rate, to_rate, samples.shape[0])
     return np.concatenate((resampler.write(samples), resampler.close()), axis=1)
+
+
+def mono(clip: Clip, sample_rate: int) -> NDArray[np.float32]:
+    """One channel of a clip, the mean of all, at this rate: `[samples]`."""
+    mixed = clip.samples.mean(axis=0, dtype=np.float32, keepdims=True)
+    return np.ascontiguousarray(resample(mixed, clip.sample_rate, sample_rate)[0])

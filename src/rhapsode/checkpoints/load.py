@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from rhapsode.checkpoints.weights import Weights
+from rhapsode.checkpoints.weights import Tensors, Weights
 from rhapsode.errors import CheckpointError
 
 # A fused linear of a module (it says the `sizes` of its parts), and the checkpoint's parts, one below the other.
@@ -30,19 +30,19 @@ class Part:
 
 def load(
     module: nn.Module,
-    folder: Path,
+    source: Path | Tensors,
     *,
     prefix: str = "",
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
     ignore: Sequence[str] = (),
 ) -> None:
-    """Fill a module built on the meta device from the tensors whose names begin with `prefix`.
+    """Fill a module built on the meta device from the tensors of a folder whose names begin with `prefix`.
 
     Floating-point tensors become `dtype`; buffers that are not in the checkpoint keep their values. `ignore` names
     tensors of the checkpoint (shell patterns, after the prefix) that nobody here uses.
     """
-    weights = Weights(folder)
+    weights = Weights(source) if isinstance(source, Path) else source
     wanted = dict(targets(module))
     plan = {}
     for name, tensor in wanted.items():
@@ -84,7 +84,7 @@ def targets(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
                 yield f"{dot}{leaf}", tensor
 
 
-def _parts(name: str, shape: tuple[int, ...], sizes: Sequence[int], weights: Weights) -> list[Part]:
+def _parts(name: str, shape: tuple[int, ...], sizes: Sequence[int], weights: Tensors) -> list[Part]:
     """Where a target's values come from: a tensor of its name, the parts of a fused one, or a list to be stacked."""
     path, _, leaf = name.rpartition(".")
     owner, _, last = path.rpartition(".")
@@ -98,7 +98,7 @@ def _parts(name: str, shape: tuple[int, ...], sizes: Sequence[int], weights: Wei
     return [Part(name, 0, shape[0] if shape else 1, shape)]
 
 
-def _check(plan: Mapping[str, Sequence[Part]], weights: Weights, prefix: str, ignore: Sequence[str]) -> None:
+def _check(plan: Mapping[str, Sequence[Part]], weights: Tensors, prefix: str, ignore: Sequence[str]) -> None:
     """One error for everything that does not fit, naming the first of it."""
     problems: list[str] = []
     used: set[str] = set()
@@ -118,7 +118,7 @@ def _check(plan: Mapping[str, Sequence[Part]], weights: Weights, prefix: str, ig
         raise CheckpointError(f"{problems[0]}{more}.")
 
 
-def _read(target: Tensor, parts: Sequence[Part], weights: Weights, device: torch.device, dtype: torch.dtype) -> Tensor:
+def _read(target: Tensor, parts: Sequence[Part], weights: Tensors, device: torch.device, dtype: torch.dtype) -> Tensor:
     kind = dtype if target.is_floating_point() else target.dtype
     placed = torch.empty(target.shape, dtype=kind, device=device)
     for part in parts:

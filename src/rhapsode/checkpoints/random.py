@@ -38,6 +38,8 @@ def _fill(name: str, value: Tensor, generator: torch.Generator) -> Tensor:
     path, _, leaf = name.rpartition(".")
     if leaf in ("cluster_usage", "initialized") or (value.ndim < 2 and "norm" in path and leaf == "weight"):
         return value.fill_(1.0)
+    if leaf == "alpha" and value.ndim > 1:  # a Snake's frequency as it is: near 0 its inverse would be huge
+        return value.fill_(1.0)
     if leaf in ("scale", "gamma"):
         return value.fill_(0.1)
     if value.ndim < 2:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -12,6 +12,46 @@ from rhapsode.checkpoints.folder import read_json
 from rhapsode.errors import CheckpointError
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+class Tensors(Protocol):
+    """Tensors by name, wherever they come from."""
+
+    folder: Path
+
+    def __contains__(self, name: str) -> bool: ...
+
+    def __iter__(self) -> Iterator[str]: ...
+
+    def file_of(self, name: str) -> Path: ...
+
+    def shape(self, name: str) -> tuple[int, ...]: ...
+
+    def read(self, name: str) -> Tensor: ...
+
+
+class Held:
+    """Tensors in memory that came from one file: what has to be read whole, or worked on first."""
+
+    def __init__(self, file: Path, tensors: Mapping[str, Tensor]) -> None:
+        self.folder = file.parent
+        self._file = file
+        self._tensors = tensors
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def file_of(self, name: str) -> Path:
+        return self._file
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self._tensors[name].shape)
+
+    def read(self, name: str) -> Tensor:
+        return self._tensors[name]
 
 
 class Weights:

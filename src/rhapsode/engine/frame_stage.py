@@ -18,9 +18,10 @@ from rhapsode.engine.job import Job
 from rhapsode.engine.memory import TalkerMemory
 from rhapsode.engine.prefill import FrameRow, Prefill
 from rhapsode.engine.stage import Drop, Text, TurnStage, Usage, Work, failure, isolate
-from rhapsode.engine.transfer import Landing, lag_of, upload
+from rhapsode.engine.transfer import Landing, lag_of
 from rhapsode.errors import InvalidRequest, Runaway
 from rhapsode.models.base import Prompt, Talker
+from rhapsode.nn.upload import upload
 from rhapsode.types import FinishReason
 
 EMITTED, STOPPED = 1, 2
@@ -116,8 +117,9 @@ class FrameStage(TurnStage):
         if prompt.length >= most:
             job.fail(InvalidRequest(f"the prompt needs {prompt.length} positions, and only {most} fit."))
             return
-        limit = min(prompt.max_frames, job.request.max_frames or prompt.max_frames, most - prompt.length)
-        row = self._rows[job.id] = FrameRow(job, prompt, limit)
+        wanted = [frames for frames in (job.request.max_frames, prompt.wanted_frames) if frames is not None]
+        limit = min(prompt.max_frames, most - prompt.length, *wanted)
+        row = self._rows[job.id] = FrameRow(job, prompt, limit, as_wanted=limit in wanted)
         self._prefill.add(row)
 
     def _run(self, rows: Sequence[FrameRow]) -> None:
@@ -207,9 +209,9 @@ class FrameStage(TurnStage):
 
     def _finish(self, slot: int, of_itself: bool) -> None:
         row = self._at(slot)
-        job, wanted = row.job, row.job.request.max_frames
+        job = row.job
         job.frames = int(self._streams[0].written[slot])
-        if not of_itself and row.limit == wanted:
+        if not of_itself and row.as_wanted:
             job.reason = FinishReason.LENGTH
         elif not of_itself:
             job.fail(Runaway(f"no end within the {row.limit} frames this request may have; the speech was cut."))

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.engine.transfer import upload
 from rhapsode.nn.replay import Captured, Replay
+from rhapsode.nn.upload import upload
 
 Statics = tuple[int, ...]
 

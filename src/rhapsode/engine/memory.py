@@ -10,10 +10,10 @@ from torch import Tensor
 
 from rhapsode.config import Deployment
 from rhapsode.engine.pages import PagePool
-from rhapsode.engine.transfer import upload
 from rhapsode.models.base import Talker
 from rhapsode.nn.kv import PagedKV
 from rhapsode.nn.slots import Rows, SlotRow, SlotTable
+from rhapsode.nn.upload import upload
 
 
 class TalkerMemory:

@@ -22,6 +22,8 @@ class FrameRow:
     prompt: Prompt
     limit: int
     """Steps after which it is cut."""
+    as_wanted: bool = False
+    """The user asked for no more than these."""
     keys: list[Key] = field(default_factory=list)
     pages: list[int] = field(default_factory=list)
     filled: int = 0

@@ -19,10 +19,11 @@ from rhapsode.engine.frames import FrameStream
 from rhapsode.engine.graphs import Launcher
 from rhapsode.engine.job import Job
 from rhapsode.engine.stage import Drop, Opened, TurnStage, Work, failure, isolate
-from rhapsode.engine.transfer import Landing, upload
+from rhapsode.engine.transfer import Landing
 from rhapsode.errors import ConfigError
 from rhapsode.models.base import Codec
 from rhapsode.nn.slots import Rows, SlotRow, SlotTable
+from rhapsode.nn.upload import upload
 
 MOST_LAUNCHES = 4
 """Decodes under way before the host waits for the oldest."""

@@ -1,4 +1,4 @@
-"""Values on their way between host and device, without anyone waiting for them."""
+"""Values on their way to the host, without anyone waiting for them."""
 
 from __future__ import annotations
 
@@ -30,12 +30,6 @@ class Landing:
         if self._event is not None:
             self._event.synchronize()
         return self._host.numpy()
-
-
-def upload(values: NDArray[Any], device: torch.device) -> Tensor:
-    """Host to device through pinned memory: a plain copy would wait for everything launched before it."""
-    host = torch.from_numpy(values)
-    return host.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else host
 
 
 def lag_of(device: torch.device) -> int:

@@ -68,6 +68,8 @@ class ModelSpec:
     options: type = NoOptions
     requires: tuple[str, ...] = ()
     """Modules that must be importable, beyond the project's own dependencies."""
+    files: tuple[str, ...] = ()
+    """What a checkpoint on the hub holds beside json, txt and safetensors, as shell patterns."""
     extra: str | None = None
     """The extra of this package that installs them."""
     hidden: bool = False
@@ -110,6 +112,8 @@ class Prompt:
 
     max_frames: int
     """Past this the talker has run away: no text of this length needs more."""
+    wanted_frames: int | None = None
+    """The most the user asked for in the family's own options: an end there is no runaway."""
     length: int = 0
     """Positions to prefill before the first step."""
     content: NDArray[np.generic] | None = None

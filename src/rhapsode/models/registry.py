@@ -62,7 +62,7 @@ def find(model: str) -> Model:
         return _match(folder, model)
     if hub.is_id(model):
         found = _match(hub.fetch(model, ("config.json",)), model)  # a model nobody here runs is not downloaded
-        return replace(found, checkpoint=hub.fetch(model))
+        return replace(found, checkpoint=hub.fetch(model, hub.FILES + found.spec.files))
     for one in broken:
         if one.name == model:
             raise UnknownModel(f"the family '{model}' is broken ({one.error}); `rhapsode doctor` tells more.")
@@ -101,7 +101,7 @@ def _match(folder: Path, model: str) -> Model:
     """The family that runs the architecture of this checkpoint."""
     specs, _ = families()
     config = read_config(folder)
-    architectures = config.get("architectures") or []
+    architectures = config.get("architectures") or ([one] if (one := config.get("architecture")) else [])
     if not isinstance(architectures, list):
         raise CheckpointError(f"'architectures' of {folder / 'config.json'} must be a list, not {architectures!r}.")
     architectures = [str(a) for a in architectures]

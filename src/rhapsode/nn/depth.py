@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from rhapsode.nn.attention import FusedMemory
-from rhapsode.nn.decoder import DecoderConfig, DecoderStack
+from rhapsode.nn.decoder import DecoderConfig
 from rhapsode.nn.heads import Heads
 from rhapsode.nn.kernels.attention import attention, frame_attention
 from rhapsode.nn.rope import Turn
+from rhapsode.nn.short import ShortStack
 
 
 class FrameMemory(FusedMemory):
@@ -58,23 +59,11 @@ class FrameMemory(FusedMemory):
         return (where <= where[self.start :, None]).expand(query.shape[0], -1, -1)  # [B, T, S]
 
 
-class DepthStack(DecoderStack):
+class DepthStack(ShortStack):
     """`begin` a frame, then `advance` by its tokens, one or a few at a time."""
 
-    _cos: Tensor | None
-    _sin: Tensor
-
-    def __init__(self, config: DecoderConfig, most: int) -> None:
-        super().__init__(config)
-        self.most = most
-        # What positions mean is the same in every frame.
-        turns = self.turn(torch.arange(most, device="cpu")[None], torch.float32)
-        self.register_buffer("_cos", turns.cos if turns else None, persistent=False)
-        self.register_buffer("_sin", turns.sin if turns else None, persistent=False)
-
     def begin(self, batch: int, dtype: torch.dtype, device: torch.device) -> FrameMemory:
-        turns = None if self._cos is None else Turn(self._cos.to(dtype), self._sin.to(dtype))
-        return FrameMemory(self.config, batch, self.most, turns, dtype, device)
+        return FrameMemory(self.config, batch, self.most, self.turns(dtype), dtype, device)
 
     def advance(self, x: Tensor, memory: FrameMemory) -> Tensor:
         """The normed hidden states of the next tokens `x [B, T, hidden]`, which is given up."""

@@ -5,8 +5,12 @@ Philox 4x32 with ten rounds, in int64 arithmetic so that it runs on any torch de
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
+
+from rhapsode.nn import kernels
 
 BELOW_ONE = 1 - 2**-24
 """The largest float32 below 1: what rounds up to 1 becomes this."""
@@ -30,10 +34,28 @@ def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[Tensor, Te
 
 def uniform(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> Tensor:
     """`[B, n]` numbers in the open interval (0, 1), one stream per seed, frame and codebook."""
+    return _unit(_words(seeds, steps, codebook, n)[0])
+
+
+def normal(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> Tensor:
+    """`[B, n]` numbers of a standard normal distribution, by Box and Muller; n is even."""
+    if kernels.on(seeds):
+        from rhapsode.nn.kernels.gpu import noise
+
+        return noise.normal(seeds, steps, codebook, n)
+    first, second = map(_unit, _words(seeds, steps, codebook, n // 2)[:2])
+    radius, angle = (-2.0 * first.log()).sqrt_(), second * (2.0 * math.pi)
+    return torch.cat((radius * angle.cos(), radius * angle.sin()), dim=1)
+
+
+def _words(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> tuple[Tensor, ...]:
     index = torch.arange(n, device=seeds.device)[None, :]
     zero = torch.zeros_like(index)
     frame = (steps & _MASK)[:, None] + zero
     key = ((seeds & _MASK)[:, None] + zero, ((seeds >> 32) & _MASK)[:, None] + zero)
-    word = philox((index + zero, frame, zero + codebook, zero), key)[0]
-    # 24 bits fit a float32 exactly; the half step keeps both ends out.
+    return philox((index + zero, frame, zero + codebook, zero), key)
+
+
+def _unit(word: Tensor) -> Tensor:
+    """32 bits as a number in (0, 1): 24 bits fit a float32 exactly, and the half step keeps both ends out."""
     return (((word >> 8).to(torch.float32) + 0.5) * (1.0 / (1 << 24))).clamp_(max=BELOW_ONE)

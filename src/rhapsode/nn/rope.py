@@ -15,13 +15,18 @@ class RopeConfig:
 
     head_dim: int
     theta: float = 10_000.0
+    factors: tuple[float, ...] = ()
+    """LongRoPE: how much slower each pair of channels turns."""
+    scale: float = 1.0
+    """LongRoPE: what cosines and sines are multiplied by."""
 
 
 def inv_freq(config: RopeConfig) -> Tensor:
     """Radians per position for each pair of channels, [head_dim / 2]; in float32, as every upstream computes it."""
     # An explicit device: modules are built on the meta device, and this is no parameter to be loaded.
     pair = torch.arange(0, config.head_dim, 2, dtype=torch.int64, device="cpu").float()
-    return 1.0 / (config.theta ** (pair / config.head_dim))
+    frequencies = 1.0 / (config.theta ** (pair / config.head_dim))
+    return frequencies / torch.tensor(config.factors, device="cpu") if config.factors else frequencies
 
 
 class Turn(NamedTuple):
@@ -42,9 +47,12 @@ class Rope(nn.Module):
     def __init__(self, config: RopeConfig) -> None:
         super().__init__()
         self.register_buffer("inv_freq", inv_freq(config), persistent=False)
+        self._scale = config.scale
 
     def forward(self, positions: Tensor, dtype: torch.dtype) -> Turn:
         """For `positions [B, T]`."""
         angle = positions[..., None, None].float() * self.inv_freq  # [B, T, 1, D / 2]
         cos, sin = angle.cos(), angle.sin()
+        if self._scale != 1.0:
+            cos, sin = cos * self._scale, sin * self._scale
         return Turn(torch.cat((cos, cos), dim=-1).to(dtype), torch.cat((-sin, sin), dim=-1).to(dtype))

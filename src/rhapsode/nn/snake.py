@@ -1,4 +1,4 @@
-"""SnakeBeta: an activation with a periodic part of its own frequency and size in every channel."""
+"""Snake and SnakeBeta: activations with a periodic part of its own frequency and size in every channel."""
 
 from __future__ import annotations
 
@@ -6,12 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from rhapsode.nn.derived import Derived
-
-
-def snake_beta(x: Tensor, frequency: Tensor, size: Tensor) -> Tensor:
-    """`x + size * sin(frequency * x) ** 2`; x is [B, C, T], the others are [C, 1]."""
-    wave = (x * frequency).sin_()
-    return torch.addcmul(x, wave * size, wave)
+from rhapsode.nn.kernels.snake import snake_beta
 
 
 class SnakeBeta(Derived):
@@ -30,6 +25,30 @@ class SnakeBeta(Derived):
     def derive(self) -> None:
         self.frequency = self.alpha.exp()[:, None]
         self.size = (self.beta.exp() + 1e-9).reciprocal()[:, None]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return snake_beta(x, self.frequency, self.size)
+
+
+class Snake(Derived):
+    """One parameter, kept as it is: the frequency, and the inverse of the size."""
+
+    frequency: Tensor  # [C, 1]
+    size: Tensor  # [C, 1]
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.alpha = nn.Parameter(torch.ones(1, channels, 1))
+        self.register_buffer("frequency", None, persistent=False)
+        self.register_buffer("size", None, persistent=False)
+
+    def derive(self) -> None:
+        self.frequency = self.alpha[0].detach()
+        self.size = (self.frequency + 1e-9).reciprocal()
+
+    @property
+    def wave(self) -> tuple[Tensor, Tensor]:
+        return self.frequency, self.size
 
     def forward(self, x: Tensor) -> Tensor:
         return snake_beta(x, self.frequency, self.size)

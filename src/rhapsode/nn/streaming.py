@@ -73,11 +73,13 @@ def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, dilation: int = 1, 
     if x.device.type != "cpu" or kernel == 1 or not (groups == 1 or depthwise):
         return F.conv1d(x, weight, bias, dilation=dilation, groups=groups)
     batch, channels, length = x.shape[0], x.shape[1], x.shape[2] - (kernel - 1) * dilation
-    rows, columns, step = x.stride()
-    windows = x.as_strided((batch, channels, kernel, length), (rows, columns, dilation * step, step))
     if depthwise:
-        y = (windows * weight.transpose(1, 2)).sum(2)
+        y = x[..., :length] * weight[..., 0]
+        for tap in range(1, kernel):
+            y.addcmul_(x[..., tap * dilation :][..., :length], weight[..., tap])
     else:
+        rows, columns, step = x.stride()
+        windows = x.as_strided((batch, channels, kernel, length), (rows, columns, dilation * step, step))
         y = weight.flatten(1).expand(batch, -1, -1).bmm(windows.reshape(batch, -1, length))
     return y if bias is None else y.add_(bias[:, None])
 

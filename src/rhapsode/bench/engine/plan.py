@@ -10,7 +10,8 @@ from rhapsode.bench.engine.subject import Subject
 from rhapsode.config import Deployment, resolve
 from rhapsode.types import Voice
 
-CHARS_PER_FRAME = 1.2  # of a frame of 80 ms, at fifteen characters a second
+CHARS_PER_S = 15
+USUAL_FRAME_HZ = 12.5
 BYTES_PER_TOKEN = 4
 LEAST_CHARS, SPARE_POSITIONS, USUAL_POSITIONS = 16, 64, 512
 
@@ -48,7 +49,7 @@ class EnginePlan:
 
     def chars(self, subject: Subject) -> int:
         """Of a text that this many frames would speak."""
-        chars = round(self.frames * CHARS_PER_FRAME)
+        chars = round(self.frames * CHARS_PER_S / (subject.spec.frame_hz or USUAL_FRAME_HZ))
         return max(LEAST_CHARS, chars // BYTES_PER_TOKEN if subject.bytes_for_words else chars)
 
     def positions(self, subject: Subject) -> int:

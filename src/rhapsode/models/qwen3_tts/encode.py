@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rhapsode.audio.resample import resample
+from rhapsode.audio.resample import mono
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import StageContext
 from rhapsode.models.qwen3_tts.config import read
@@ -47,12 +47,12 @@ class Encode:
         return [self._finish(draft) for draft in drafts]
 
     def _embed(self, clip: Clip) -> tuple[float, ...]:
-        return tuple(self._speaker(self._mono(clip)).tolist())
+        return tuple(self._speaker(mono(clip, self._sample_rate)).tolist())
 
     def _finish(self, draft: Draft) -> QwenPrompt:
         script = draft.script
         if draft.reference is not None:
-            samples = self._mono(draft.reference)
+            samples = mono(draft.reference, self._sample_rate)
             if script.speaker is None:
                 script = replace(script, speaker=self._speaker(samples))
             if draft.in_context:
@@ -77,7 +77,3 @@ class Encode:
             reference_codes=script.reference_codes,
             subtalker=draft.subtalker,
         )
-
-    def _mono(self, clip: Clip) -> NDArray[np.float32]:
-        mono = clip.samples.mean(axis=0, dtype=np.float32, keepdims=True)
-        return np.ascontiguousarray(resample(mono, clip.sample_rate, self._sample_rate)[0])

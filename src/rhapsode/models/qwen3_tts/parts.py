@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from rhapsode.checkpoints.folder import read_config, section
-from rhapsode.checkpoints.load import load
-from rhapsode.checkpoints.random import randomize
-from rhapsode.errors import CheckpointError
 from rhapsode.models.base import StageContext
+from rhapsode.models.parts import Net, checkpoint_of, fill
 from rhapsode.models.qwen3_tts.config import QwenConfig
 from rhapsode.models.qwen3_tts.decoder import CodecDecoder, CodecDecoderConfig
 from rhapsode.models.qwen3_tts.encoder import CodecEncoder, CodecEncoderConfig
 from rhapsode.models.qwen3_tts.net import TalkerNet
 from rhapsode.models.qwen3_tts.speaker import SpeakerConfig, SpeakerEncoder
 from rhapsode.nn import kernels
-from rhapsode.nn.derived import derive
-
-Net = TypeVar("Net", bound=nn.Module)
 
 
 def talker(config: QwenConfig, context: StageContext) -> TalkerNet:
@@ -33,7 +26,7 @@ def talker(config: QwenConfig, context: StageContext) -> TalkerNet:
 
 def encoder(context: StageContext) -> Callable[[NDArray[np.float32]], NDArray[Any]]:
     """24 kHz samples `[N]` to codes `[F, G]`."""
-    config = CodecEncoderConfig.from_dict(read_config(_checkpoint(context) / "speech_tokenizer"))
+    config = CodecEncoderConfig.from_dict(read_config(checkpoint_of(context) / "speech_tokenizer"))
     unused = ("quantizer.*",)  # codebooks past those that are used, and what turns codes back
     net = _fill(lambda: CodecEncoder(config), context, "encoder.", "speech_tokenizer", unused)
     return lambda samples: net.encode(torch.from_numpy(samples)).cpu().numpy()
@@ -42,7 +35,7 @@ def encoder(context: StageContext) -> Callable[[NDArray[np.float32]], NDArray[An
 def decoder(context: StageContext) -> CodecDecoder:
     """Codes to samples."""
     folder = "speech_tokenizer"
-    config = section(read_config(_checkpoint(context) / folder), "decoder_config", f"{folder}/config.json")
+    config = section(read_config(checkpoint_of(context) / folder), "decoder_config", f"{folder}/config.json")
     built = CodecDecoderConfig.from_dict(config)
     only_for_training = ("quantizer.*.input_proj.*",)
     dtype = _codec_dtype(context)
@@ -78,17 +71,4 @@ def _fill(
     ignore: Sequence[str] = (),
     dtype: torch.dtype = torch.float32,
 ) -> Net:
-    with torch.device("meta"):
-        net = build()
-    if context.config.get("random_weights"):
-        randomize(net, device=context.device, dtype=dtype)
-    else:
-        load(net, _checkpoint(context) / folder, prefix=prefix, device=context.device, dtype=dtype, ignore=ignore)
-    derive(net)
-    return net.eval()
-
-
-def _checkpoint(context: StageContext) -> Path:
-    if context.checkpoint is None:
-        raise CheckpointError(f"{context.spec.name} needs a checkpoint: give its folder or its Hugging Face id.")
-    return context.checkpoint
+    return fill(build, context, lambda: checkpoint_of(context) / folder, prefix=prefix, ignore=ignore, dtype=dtype)

@@ -17,18 +17,15 @@ from rhapsode.models.qwen3_tts.prompt import SPEAKER, TEXT, QwenPrompt
 from rhapsode.nn.attention import Paged
 from rhapsode.nn.kernels.linear import fused_linear
 from rhapsode.nn.kv import KVLayout
-from rhapsode.nn.replay import Replay
+from rhapsode.nn.prompts import PromptRuns
 from rhapsode.nn.sampling import Gumbel, Noise, Rules, Settings, draw
 from rhapsode.nn.slots import Rows
 from rhapsode.nn.state import State, buffer
+from rhapsode.nn.upload import upload
 from rhapsode.types import Sampling
 
 LEAST_TOKENS = 2
 """First codes that must be drawn before the end may be."""
-
-PREFILL_ROWS = (1, 2, 4, 8, 16, 32, 64)
-PREFILL_POSITIONS = (16, 32, 64, 128, 256)
-"""Shapes of prompts that are captured."""
 
 
 class QwenState(State):
@@ -61,8 +58,7 @@ class QwenTalker:
         self._eos = config.tokens.codec_eos_token_id
         ids = torch.arange(vocab, device=self._device)
         self._is_eos = ids == self._eos  # [vocab]
-        self._replay: Replay | None = None
-        self._shapes: list[tuple[int, int]] = []
+        self._prompts = PromptRuns(self._run_prompts, self._device)
         self._suppressed = (ids >= vocab - SUPPRESSED) & ~self._is_eos
         if context.config.get("random_weights"):  # they would end at any moment; what is measured has a fixed length
             self._suppressed |= self._is_eos
@@ -85,48 +81,27 @@ class QwenTalker:
             self._ready([prompts[i] for i in ended], rows.slots[self._upload(np.array(ended))], state)
 
     def _run(self, prompts: Sequence[QwenPrompt], spans: Sequence[tuple[int, int]], rows: Rows) -> None:
-        """All chunks in one pass, each filled up to the longest; on a GPU, to a shape that was captured."""
-        batch, longest = self._fit(len(prompts), max(stop - start for start, stop in spans))
+        batch, longest = self._prompts.shape(spans)
         content = np.full((batch, longest, 2 + self._config.groups), -1, np.int64)
-        where = np.zeros((batch, longest), np.int64)
-        valid = np.zeros((batch, longest), np.bool_)
         speakers = np.zeros((batch, self._config.speaker_width), np.float32)
         for i, (prompt, (start, stop)) in enumerate(zip(prompts, spans, strict=True)):
             assert prompt.content is not None
             content[i, : stop - start] = prompt.content[start:stop]
-            where[i] = np.minimum(np.arange(start, start + longest), max(start, stop - 1))
-            valid[i, : stop - start] = True
             if prompt.speaker is not None:
                 speakers[i] = prompt.speaker
-        scratch = rows.table.pages.shape[0] - 1
-        slots = torch.nn.functional.pad(rows.slots, (0, batch - len(prompts)), value=scratch)
-        run = self._replay or self._prefill_of(rows)
-        run(slots, *(self._upload(array) for array in (content, speakers, where, valid)))
+        self._prompts(rows, spans, content, speakers)
 
-    def _prefill_of(self, rows: Rows) -> Replay:
-        table, kv = rows.table, rows.kv
-
-        def run(slots: Tensor, content: Tensor, speakers: Tensor, where: Tensor, valid: Tensor) -> None:
-            self.hidden(self.embed(content, speakers), Rows(slots, table, kv), where, valid)
-
-        return Replay(run)
+    def _run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, content: Tensor, speakers: Tensor) -> None:
+        self.hidden(self.embed(content, speakers), rows, where, valid)
 
     def capture(self, rows: Rows, most_positions: int) -> None:
-        self._replay = self._prefill_of(rows)
-        shapes = [(b, t) for b in PREFILL_ROWS for t in PREFILL_POSITIONS if b * t <= 2 * most_positions]
-        for batch, length in sorted(shapes, key=lambda shape: -shape[0] * shape[1]):
-            self._replay.capture(
-                rows.slots.repeat(batch),
-                torch.full((batch, length, 2 + self._config.groups), -1, device=self._device),
-                torch.zeros(batch, self._config.speaker_width, device=self._device),
-                torch.zeros(batch, length, dtype=torch.int64, device=self._device),
-                torch.zeros(batch, length, dtype=torch.bool, device=self._device),
-            )
-        self._shapes = sorted(shapes, key=lambda shape: shape[0] * shape[1])
+        self._prompts.capture(rows, most_positions, self._blank_prompts)
 
-    def _fit(self, batch: int, length: int) -> tuple[int, int]:
-        """The smallest captured shape that holds so many rows of so many positions; they themselves if none does."""
-        return next(((b, t) for b, t in self._shapes if b >= batch and t >= length), (batch, length))
+    def _blank_prompts(self, batch: int, length: int) -> tuple[Tensor, ...]:
+        return (
+            torch.full((batch, length, 2 + self._config.groups), -1, device=self._device),
+            torch.zeros(batch, self._config.speaker_width, device=self._device),
+        )
 
     def embed(self, content: Tensor, speakers: Tensor) -> Tensor:
         """The input of prompt positions: `content [B, T, 2 + G]` with `speakers [B, hidden]` to [B, T, hidden]."""
@@ -216,8 +191,7 @@ class QwenTalker:
         return lambda book, logits: draw(logits, settings, noise[book], narrow)
 
     def _upload(self, values: NDArray[Any]) -> Tensor:
-        host = torch.from_numpy(values)
-        return host.pin_memory().to(self._device, non_blocking=True) if self._device.type == "cuda" else host
+        return upload(values, self._device)
 
 
 def defaults(config: QwenConfig) -> Sampling:

@@ -67,6 +67,15 @@ def frame_attention(heads: Heads, keys: Tensor, values: Tensor, position: int) -
     return frame(heads, keys, values, position)
 
 
+def local_attention(heads: Heads) -> Tensor | None:
+    """All tokens of a row look at all of them: turned and looked at, [B, T, heads * D]; `None` as above."""
+    if not kernels.on(heads.raw) or not heads.raw.is_contiguous() or not _served(heads, heads.raw.dtype):
+        return None
+    from rhapsode.nn.kernels.gpu.local import MOST_TOKENS, local
+
+    return local(heads) if heads.raw.shape[1] <= MOST_TOKENS else None
+
+
 def _served(heads: Heads, memory_dtype: torch.dtype) -> bool:
     normed = (heads.q_norm is None) == (heads.k_norm is None)
     return normed and heads.raw.dtype == memory_dtype and heads.heads // heads.kv_heads <= 16

@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from rhapsode.nn import kernels
 from rhapsode.nn.kernels.activation import silu_mul, silu_mul_reference
 from rhapsode.nn.kernels.norm import rms_norm, rms_norm_reference
 
+FEW_ROWS = 16
+"""Up to so many rows a matrix is read by one kernel; past this cuBLAS is as fast."""
+
+_few_rows = FEW_ROWS
+
 Norm = tuple[Tensor, float]
 """The weight and the epsilon of an RMS norm."""
+
+
+def linear(x: Tensor, layer: nn.Linear) -> Tensor:
+    """A plain one."""
+    return fused_linear(x, layer.weight, layer.bias)
+
+
+@contextmanager
+def few_rows(most: int) -> Iterator[None]:
+    """Another limit, where what is around the products is much of the work."""
+    global _few_rows
+    before, _few_rows = _few_rows, most
+    try:
+        yield
+    finally:
+        _few_rows = before
 
 
 def fused_linear(
@@ -36,7 +60,7 @@ def fused_linear(
 
     x = x.contiguous()
     rows = x.numel() // x.shape[-1]
-    if linear.serves(rows, x, weight, residual):
+    if rows <= _few_rows and linear.serves(x, weight, residual):
         return linear.skinny(x, weight, bias, norm=norm, gated=gated, residual=residual)
     if norm is not None:
         x = rms_norm(x, *norm)

@@ -6,7 +6,7 @@ Two kernels, chosen by the number of rows:
   go, 16 bytes a thread at a time, and serves every row from registers. Enough programs fit a multiprocessor that the
   whole matrix (the smaller ones) or tens of kilobytes for each multiprocessor (the larger ones) are on their way at
   once. A sum never leaves its program: no split, no second pass.
-- `_rows`, up to 16: tiles through shared memory into the tensor cores, the rows padded to 16.
+- `_rows`, for a few: tiles through shared memory into the tensor cores, the rows padded to 16 or more.
 
 In both, a row's result does not depend on the other rows nor on how many there are; between the two kernels it may
 differ by the order of its sums.
@@ -27,9 +27,6 @@ from rhapsode.nn.kernels.gpu.norm import rms_scale, rounded_times
 
 VECTOR_ROWS = 4
 """Up to so many rows are served from registers."""
-
-MOST_ROWS = 16
-"""Past this cuBLAS is as fast."""
 
 LEAST_TILES = 1024
 """Programs a launch should have: eight for each of an H200's 132 multiprocessors."""
@@ -106,7 +103,7 @@ def _vector(
         tl.store(out + row * width + outputs, result, mask=inside)
 
 
-# --- up to sixteen ---
+# --- a few ---
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -215,14 +212,9 @@ def _rows_plan(width: int, k: int, gated: bool) -> Plan:
     return Plan("rows", 16, min(512, power_of_two(k, 16)), warps=2, stages=5)
 
 
-def serves(rows: int, x: Tensor, weight: Tensor, residual: Tensor | None) -> bool:
-    """Whether `skinny` is for this."""
-    return (
-        rows <= MOST_ROWS
-        and weight.is_contiguous()
-        and x.dtype == weight.dtype
-        and (residual is None or residual.is_contiguous())
-    )
+def serves(x: Tensor, weight: Tensor, residual: Tensor | None) -> bool:
+    """Whether `skinny` can do this."""
+    return weight.is_contiguous() and x.dtype == weight.dtype and (residual is None or residual.is_contiguous())
 
 
 def skinny(
@@ -235,7 +227,7 @@ def skinny(
     residual: Tensor | None = None,
     plan: Plan | None = None,
 ) -> Tensor:
-    """`fused_linear` of at most `MOST_ROWS` rows; `plan` is for those who look for a better one."""
+    """`fused_linear` of a few rows; `plan` is for those who look for a better one."""
     outputs, k = weight.shape
     width = outputs // 2 if gated else outputs
     rows = x.numel() // k
@@ -259,5 +251,5 @@ def skinny(
     if plan.kernel == "vector":
         _vector[(tiles,)](*arguments, width, eps, ROWS=rows, **constants)
     else:
-        _rows[(tiles,)](*arguments, rows, width, eps, ROWS=MOST_ROWS, **constants)
+        _rows[(tiles,)](*arguments, rows, width, eps, ROWS=power_of_two(rows, 16), **constants)
     return out

@@ -1,9 +1,15 @@
-"""SnakeBeta inside other kernels: always in float32, on values that are in registers anyway."""
+"""SnakeBeta, by itself or inside other kernels on values that are in registers anyway: always in float32."""
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
+
+from rhapsode.nn.kernels.gpu.launch import after_predecessor, options
+
+BLOCK = 1024
 
 
 @triton.jit
@@ -24,3 +30,24 @@ def snake(v, frequency, size, channel, ok):
     """`v + size * sin(frequency * v) ** 2` for `v [rows, channels]`, whose columns are these channels."""
     wave = sin_squared(v * tl.load(frequency + channel, mask=ok, other=0.0)[None, :])
     return v + wave * tl.load(size + channel, mask=ok, other=0.0)[None, :]
+
+
+@triton.jit
+def _snake(x, frequency, size, out, channels, length, BLOCK: tl.constexpr, OVERLAP: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)  # one channel of one row of the batch
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < length
+    channel = row % channels
+    f, s = tl.load(frequency + channel).to(tl.float32), tl.load(size + channel).to(tl.float32)
+    after_predecessor(OVERLAP)
+    v = tl.load(x + row * length + at, mask=inside, other=0.0).to(tl.float32)
+    tl.store(out + row * length + at, (v + s * sin_squared(v * f)).to(out.dtype.element_ty), mask=inside)
+
+
+def snake_beta(x: Tensor, frequency: Tensor, size: Tensor) -> Tensor:
+    """`x [B, C, T]`, dense."""
+    batch, channels, length = x.shape
+    out = torch.empty_like(x)
+    grid = (batch * channels, triton.cdiv(length, BLOCK))
+    _snake[grid](x, frequency, size, out, channels, length, BLOCK=BLOCK, num_warps=4, **options())
+    return out

@@ -1,0 +1,47 @@
+"""Weight files by themselves: safetensors, or a pickle of nothing but tensors; what is in it is never executed."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from rhapsode.errors import CheckpointError
+
+
+def read_file(path: Path) -> dict[str, Tensor]:
+    """All tensors of one file, in memory."""
+    return _safetensors(path) if path.suffix == ".safetensors" else _pickled(path)
+
+
+def first_of(folder: Path, *names: str) -> Path:
+    """The first of these files that is there."""
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    raise CheckpointError(f"{folder} holds neither {' nor '.join(names)}.")
+
+
+def _safetensors(path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} is not a readable safetensors file: {error}") from None
+
+
+def _pickled(path: Path) -> dict[str, Tensor]:
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise CheckpointError(f"{path} is not a file of plain tensors: {reason}") from None
+    tensors = content.get("state_dict", content) if isinstance(content, Mapping) else content
+    if not isinstance(tensors, Mapping) or not all(isinstance(t, Tensor) for t in tensors.values()):
+        raise CheckpointError(f"{path} must hold tensors by name.")
+    return dict(tensors)

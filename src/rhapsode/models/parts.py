@@ -1,0 +1,45 @@
+"""Parts of a checkpoint: networks, built and filled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from torch import nn
+
+from rhapsode.checkpoints.load import load
+from rhapsode.checkpoints.random import randomize
+from rhapsode.checkpoints.weights import Tensors
+from rhapsode.errors import CheckpointError
+from rhapsode.models.base import StageContext
+from rhapsode.nn.derived import derive
+
+Net = TypeVar("Net", bound=nn.Module)
+
+
+def fill(
+    build: Callable[[], Net],
+    context: StageContext,
+    source: Callable[[], Path | Tensors],
+    *,
+    prefix: str = "",
+    ignore: Sequence[str] = (),
+    dtype: torch.dtype = torch.float32,
+) -> Net:
+    """A network on its device: from the tensors of `source`, or random where the configuration asks for that."""
+    with torch.device("meta"):
+        net = build()
+    if context.config.get("random_weights"):
+        randomize(net, device=context.device, dtype=dtype)
+    else:
+        load(net, source(), prefix=prefix, device=context.device, dtype=dtype, ignore=ignore)
+    derive(net)
+    return net.eval()
+
+
+def checkpoint_of(context: StageContext) -> Path:
+    if context.checkpoint is None:
+        raise CheckpointError(f"{context.spec.name} needs a checkpoint: give its folder or its Hugging Face id.")
+    return context.checkpoint

@@ -1,0 +1,86 @@
+"""The talker's network, named as the checkpoint names it: two language models, a local encoder and a diffusion head."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rhapsode.models.voxcpm2.config import VoxConfig
+from rhapsode.models.voxcpm2.local import LocalDiT, LocalEncoder
+from rhapsode.nn.attention import Paged
+from rhapsode.nn.decoder import DecoderStack
+from rhapsode.nn.kernels.linear import linear
+from rhapsode.nn.slots import Rows
+
+
+class BaseLM(DecoderStack):
+    def __init__(self, config: VoxConfig) -> None:
+        super().__init__(config.lm.layers())
+        self.embed_tokens = nn.Embedding(config.lm.vocab_size, config.lm.hidden_size)
+
+
+class Quantizer(nn.Module):
+    """Finite scalar quantization of a hidden state: what speech keeps of it."""
+
+    def __init__(self, hidden: int, latent: int, scale: int) -> None:
+        super().__init__()
+        self.scale = scale
+        self.in_proj = nn.Linear(hidden, latent)
+        self.out_proj = nn.Linear(latent, hidden)
+
+    def forward(self, x: Tensor) -> Tensor:
+        latent = torch.tanh(linear(x, self.in_proj))
+        return linear(torch.round(latent * self.scale) / self.scale, self.out_proj)
+
+
+class FlowHead(nn.Module):
+    """Upstream keeps the network that predicts velocities in a module of the solver's."""
+
+    def __init__(self, config: VoxConfig, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.estimator = LocalDiT(config, dtype)
+
+
+class VoxNet(nn.Module):
+    def __init__(self, config: VoxConfig, dtype: torch.dtype) -> None:
+        super().__init__()
+        lm, patch, dit = config.lm.hidden_size, config.patch, config.dit.hidden_dim
+        self.base_lm = BaseLM(config)
+        self.residual_lm = DecoderStack(config.residual.layers(rope=not patch.residual_lm_no_rope))
+        self.feat_encoder = LocalEncoder(config)
+        self.feat_decoder = FlowHead(config, dtype)
+        self.fsq_layer = Quantizer(lm, patch.scalar_quantization_latent_dim, patch.scalar_quantization_scale)
+        self.enc_to_lm_proj = nn.Linear(config.encoder.hidden_dim, lm)
+        self.lm_to_dit_proj = nn.Linear(lm, dit)
+        self.res_to_dit_proj = nn.Linear(lm, dit)
+        self.fusion_concat_proj = nn.Linear(2 * lm, lm)
+        self.stop_proj = nn.Linear(lm, lm)
+        self.stop_head = nn.Linear(lm, 2, bias=False)
+
+    @property
+    def dit(self) -> LocalDiT:
+        return self.feat_decoder.estimator
+
+    def sounds(self, patches: Tensor) -> Tensor:
+        """`patches [N, patch, feat]` as the language models hear them, [N, hidden]."""
+        return linear(self.feat_encoder(patches), self.enc_to_lm_proj)
+
+    def hidden(
+        self, x: Tensor, sounding: Tensor, rows: Rows, positions: Tensor, valid: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """What both language models make of `x [B, T, hidden]`, a sound where `sounding [B, T]` and else a token."""
+        heard = x * sounding[..., None]  # a copy: x is given up
+        base = self.base_lm(x, self.base_lm.turn(positions, x.dtype), Paged(rows.kv[0], rows, positions, valid))
+        base = torch.where(sounding[..., None], self.fsq_layer(base), base)
+        mixed = linear(torch.cat((base, heard), dim=-1), self.fusion_concat_proj)
+        turn = self.residual_lm.turn(positions, x.dtype)
+        return base, self.residual_lm(mixed, turn, Paged(rows.kv[1], rows, positions, valid))
+
+    def told(self, base: Tensor, residual: Tensor) -> Tensor:
+        """What the diffusion head is told, [B, 2, its width]."""
+        return torch.stack((linear(base, self.lm_to_dit_proj), linear(residual, self.res_to_dit_proj)), dim=1)
+
+    def stop(self, base: Tensor) -> Tensor:
+        """Logits of going on and of ending, [B, 2]."""
+        return linear(F.silu(linear(base, self.stop_proj)), self.stop_head)

@@ -1,0 +1,71 @@
+"""Parts of a checkpoint, built and filled: the talker, and the VAE's two halves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from rhapsode.checkpoints.files import first_of, read_file
+from rhapsode.checkpoints.lora import WithLora
+from rhapsode.checkpoints.weight_norm import plain
+from rhapsode.checkpoints.weights import Held, Tensors, Weights
+from rhapsode.models.base import StageContext
+from rhapsode.models.parts import checkpoint_of, fill
+from rhapsode.models.voxcpm2.config import VoxConfig
+from rhapsode.models.voxcpm2.net import VoxNet
+from rhapsode.models.voxcpm2.vae import VaeConfig, VaeDecoder, VaeEncoder
+
+VAE_FILES = ("audiovae.safetensors", "audiovae.pth")
+
+
+def talker(config: VoxConfig, context: StageContext) -> VoxNet:
+    dtype: torch.dtype = getattr(torch, context.dtype)
+
+    def weights() -> Tensors:
+        stored = Weights(checkpoint_of(context))
+        wish = config.deployment
+        return WithLora(stored, Path(wish.lora).expanduser(), wish.lora_alpha or None) if wish.lora else stored
+
+    return fill(lambda: VoxNet(config, dtype), context, weights, dtype=dtype)
+
+
+def encoder(context: StageContext) -> VaeEncoder:
+    only_for_training = ("fc_logvar.*",)
+    return fill(
+        lambda: VaeEncoder(_vae(context)),
+        context,
+        lambda: _vae_weights(context),
+        prefix="encoder.",
+        ignore=only_for_training,
+    )
+
+
+def decoder(context: StageContext) -> VaeDecoder:
+    """In float32, as upstream; in float64 for who asks for that."""
+    dtype = torch.float64 if context.dtype == "float64" else torch.float32
+    known = ("sr_bin_boundaries",)
+    return fill(
+        lambda: VaeDecoder(_vae(context)),
+        context,
+        lambda: _vae_weights(context),
+        prefix="decoder.",
+        ignore=known,
+        dtype=dtype,
+    )
+
+
+def _vae(context: StageContext) -> VaeConfig:
+    return VaeConfig.from_dict(context.config.get("audio_vae_config"))
+
+
+def _vae_weights(context: StageContext) -> Tensors:
+    """Weight norm made plain, and each condition beside the block it belongs to."""
+    file = first_of(checkpoint_of(context), *VAE_FILES)
+    tensors: dict[str, Tensor] = {}
+    for name, tensor in plain(read_file(file), inside="conv.").items():
+        owner, found, rest = name.partition("sr_cond_model.")
+        number, _, leaf = rest.partition(".")
+        tensors[f"{owner}model.{number}.condition.{leaf}" if found else name] = tensor
+    return Held(file, tensors)

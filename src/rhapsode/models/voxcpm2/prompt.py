@@ -1,0 +1,73 @@
+"""Prompts as data: which token or which patch is at each position. Embeddings are the talker's business.
+
+The talker prefills all positions but the last, which becomes the first step's input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rhapsode.models.base import Prompt
+from rhapsode.models.voxcpm2.config import AUDIO_START, REFERENCE_END, REFERENCE_START
+
+Patches = NDArray[np.float32]  # [F, patch, feat]
+
+PATCH = -1
+"""What stands in the place of the id where a position is a patch."""
+ID = 0
+"""Columns of a prompt's content: the id, then the patch's values, all float32, which holds every id exactly."""
+
+REMEMBERED = 3
+"""So many patches before the first are decoded with it, and not heard: as upstream does when it does not stream."""
+
+
+@dataclass
+class VoxPrompt(Prompt):
+    """What the talker reads, and what the codec is primed with."""
+
+    last: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))  # [1 + patch * feat]
+    heard: Patches | None = None  # [0..3, patch, feat]: sounds before the first patch
+    cfg_value: float = 2.0
+    timesteps: int = 10
+    min_len: int = 2
+
+
+@dataclass(frozen=True)
+class Script:
+    """Everything a prompt is made from, once references are encoded."""
+
+    text: list[int]
+    """The transcript of the continued reference, where there is one, and what is to be said."""
+    reference: Patches | None = None
+    """The sound of a voice."""
+    continued: Patches | None = None
+    """Speech that the result goes on from."""
+
+
+def build(script: Script, patch_shape: tuple[int, int]) -> tuple[NDArray[np.float32], Patches | None]:
+    """The content of all positions, [T, 1 + patch * feat], and what the codec should have heard before."""
+    width = patch_shape[0] * patch_shape[1]
+    parts = [_tokens([*script.text, AUDIO_START], width)]
+    if script.reference is not None:
+        marks = _tokens([REFERENCE_START], width), _tokens([REFERENCE_END], width)
+        parts = [marks[0], _patches(script.reference), marks[1], *parts]
+    if script.continued is None:
+        return np.concatenate(parts), None
+    parts.append(_patches(script.continued))
+    sounds = [x for x in (script.reference, script.continued) if x is not None]
+    return np.concatenate(parts), np.concatenate(sounds)[-REMEMBERED:]
+
+
+def _tokens(ids: list[int], width: int) -> NDArray[np.float32]:
+    rows = np.zeros((len(ids), 1 + width), np.float32)
+    rows[:, ID] = ids
+    return rows
+
+
+def _patches(patches: Patches) -> NDArray[np.float32]:
+    rows = np.full((len(patches), 1 + patches[0].size), PATCH, np.float32)
+    rows[:, 1:] = patches.reshape(len(patches), -1)
+    return rows

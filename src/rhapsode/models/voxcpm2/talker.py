@@ -1,0 +1,154 @@
+"""The talker: one latent patch of 160 ms per step, the diffusion loop included."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rhapsode.models.base import StageContext, Step
+from rhapsode.models.voxcpm2 import parts
+from rhapsode.models.voxcpm2.config import VoxConfig, read
+from rhapsode.models.voxcpm2.prompt import ID, VoxPrompt
+from rhapsode.nn.kv import KVLayout
+from rhapsode.nn.philox import normal
+from rhapsode.nn.prompts import PromptRuns, Spans
+from rhapsode.nn.slots import Rows
+from rhapsode.nn.state import State, buffer
+from rhapsode.nn.upload import upload
+from rhapsode.types import Sampling
+
+
+class VoxState(State):
+    """What a request owns beside its keys and values."""
+
+    def __init__(self, slots: int, config: VoxConfig, dtype: torch.dtype, device: torch.device) -> None:
+        wide = torch.promote_types(dtype, torch.float32)
+        self.next = buffer(slots, config.lm.hidden_size, dtype=dtype, device=device)  # the next step's input
+        self.sounding = buffer(slots, dtype=torch.bool, device=device)  # that input is a patch, and not a token
+        self.patch = buffer(slots, *config.patch_shape, dtype=wide, device=device)  # the last one
+        self.cfg_value = buffer(slots, device=device)
+        self.schedule = buffer(slots, dtype=torch.int64, device=device)  # Euler steps less one
+        self.min_len = buffer(slots, dtype=torch.int64, device=device)
+
+
+class VoxTalker:
+    defaults = Sampling(temperature=1.0, top_k=0, top_p=1.0, repetition_penalty=1.0)
+    """Only the temperature means something here: it scales the noise a patch begins as."""
+
+    def __init__(self, context: StageContext) -> None:
+        self._config = config = read(context.config)
+        self._device, self._dtype = torch.device(context.device), getattr(torch, context.dtype)
+        self.net = parts.talker(config, context)
+        self.frame_shape = config.patch_shape
+        self.frame_dtype = torch.promote_types(self._dtype, torch.float32)
+        self._prompts = PromptRuns(self._run_prompts, self._device)
+
+    def kv(self) -> tuple[KVLayout, ...]:
+        return (self.net.base_lm.config.kv(), self.net.residual_lm.config.kv())
+
+    def state(self, slots: int) -> VoxState:
+        return VoxState(slots, self._config, self._dtype, self._device)
+
+    # --- the prompt ---
+
+    def prefill(self, prompts: Sequence[VoxPrompt], spans: Spans, rows: Rows, state: VoxState) -> None:
+        if any(start < stop for start, stop in spans):
+            self._run(prompts, spans, rows)
+        ended = [i for i, (prompt, (_, stop)) in enumerate(zip(prompts, spans, strict=True)) if stop == prompt.length]
+        if ended:
+            self._ready([prompts[i] for i in ended], rows.slots[self._upload(np.array(ended))], state)
+
+    def _run(self, prompts: Sequence[VoxPrompt], spans: Spans, rows: Rows) -> None:
+        batch, length = self._prompts.shape(spans)
+        content = np.zeros((batch, length, 1 + int(np.prod(self.frame_shape))), np.float32)
+        for i, (prompt, (start, stop)) in enumerate(zip(prompts, spans, strict=True)):
+            assert prompt.content is not None
+            content[i, : stop - start] = prompt.content[start:stop]
+        ids = content[..., ID].astype(np.int64)
+        self._prompts(rows, spans, ids, self._sounds(content))
+
+    def _sounds(self, content: NDArray[np.float32]) -> Tensor:
+        """The patches of a prompt as the language models hear them, [B, T, hidden]; nothing where there is a token."""
+        sounds = torch.zeros(*content.shape[:2], self._config.lm.hidden_size, dtype=self._dtype, device=self._device)
+        where = np.nonzero(content[..., ID] < 0)
+        if len(where[0]):
+            patches = self._upload(content[where][:, 1:].reshape(-1, *self.frame_shape))
+            sounds[self._upload(where[0]), self._upload(where[1])] = self.net.sounds(patches)
+        return sounds
+
+    def _run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, ids: Tensor, sounds: Tensor) -> None:
+        self.net.hidden(self._embed(ids, sounds), ids < 0, rows, where, valid)
+
+    def _embed(self, ids: Tensor, sounds: Tensor) -> Tensor:
+        tokens = self.net.base_lm.embed_tokens(ids.clamp(min=0))
+        return torch.where((ids < 0)[..., None], sounds, tokens)
+
+    def capture(self, rows: Rows, most_positions: int) -> None:
+        def blank(batch: int, length: int) -> tuple[Tensor, ...]:
+            ids = torch.zeros(batch, length, dtype=torch.int64, device=self._device)
+            hidden = self._config.lm.hidden_size
+            return ids, torch.zeros(batch, length, hidden, dtype=self._dtype, device=self._device)
+
+        self._prompts.capture(rows, most_positions, blank)
+
+    def _ready(self, prompts: Sequence[VoxPrompt], slots: Tensor, state: VoxState) -> None:
+        """Put what the first step needs where it looks for it."""
+        last = np.stack([prompt.last for prompt in prompts])[:, None]  # [B, 1, 1 + patch * feat]
+        ids = self._upload(last[..., ID].astype(np.int64))
+        state.next[slots] = self._embed(ids, self._sounds(last))[:, 0]
+        state.sounding[slots] = ids[:, 0] < 0
+        patches = self._upload(last[:, 0, 1:].reshape(-1, *self.frame_shape))
+        state.patch[slots] = patches.to(state.patch.dtype)
+        state.cfg_value[slots] = self._upload(np.array([prompt.cfg_value for prompt in prompts], np.float32))
+        state.schedule[slots] = self._upload(np.array([prompt.timesteps - 1 for prompt in prompts], np.int64))
+        state.min_len[slots] = self._upload(np.array([prompt.min_len for prompt in prompts], np.int64))
+
+    def extend(self, tokens: Sequence[int], final: bool, rows: Rows, state: VoxState) -> None:
+        raise NotImplementedError  # the spec says that no text can be appended
+
+    # --- the step ---
+
+    def step(self, rows: Rows, state: VoxState) -> Step:
+        slots = rows.slots
+        base, residual = self.hidden(rows, state)
+        stop = self.net.stop(base)
+        schedule = state.schedule[slots]
+        patch = self.net.dit(
+            self.noise(rows),
+            self.net.told(base, residual),
+            state.patch[slots],
+            schedule,
+            state.cfg_value[slots],
+            self._moves(schedule),
+        )
+        following = self.net.sounds(patch)
+        stopped = (stop[:, 1] > stop[:, 0]) & (rows.steps > state.min_len[slots])
+        state.next[slots] = following
+        state.patch[slots] = patch
+        state.sounding[slots] = torch.ones_like(stopped)  # a Python value would come from the host
+        return Step(patch, torch.ones_like(stopped), stopped)
+
+    def hidden(self, rows: Rows, state: VoxState) -> tuple[Tensor, Tensor]:
+        """What the two language models say, [B, hidden] each."""
+        x, sounding = state.next[rows.slots][:, None], state.sounding[rows.slots][:, None]
+        base, residual = self.net.hidden(x, sounding, rows, rows.positions[:, None])
+        return base[:, 0], residual[:, 0]
+
+    def noise(self, rows: Rows) -> Tensor:
+        """What the next patch of each row begins as: a function of its seed and its step alone."""
+        values = normal(rows.seeds, rows.steps, 0, int(np.prod(self.frame_shape)))
+        values = values * rows.table.temperature[rows.slots][:, None]
+        return values.view(-1, *self.frame_shape).to(self.frame_dtype)
+
+    def _moves(self, schedule: Tensor) -> int:
+        """How many moves the rows need. A GPU is never asked: there it is as many as any row may want."""
+        schedules = self.net.dit.schedules
+        return schedules.most_moves if schedule.is_cuda else schedules.counts[int(schedule.max())]
+
+    def _upload(self, values: NDArray[Any]) -> Tensor:
+        return upload(values, self._device)

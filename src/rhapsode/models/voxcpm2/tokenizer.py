@@ -1,0 +1,49 @@
+"""Text to ids, as the checkpoint's Llama tokenizer does it, with Chinese words taken apart into characters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from rhapsode.checkpoints.folder import read_json, section
+from rhapsode.errors import CheckpointError
+
+Encode = Callable[[str], list[int]]
+
+_SPACE = "\u2581"
+
+
+def read(folder: Path) -> Encode:
+    """The tokenizer of a checkpoint, as a function. Marks that users write are text like any other."""
+    path = folder / "tokenizer.json"
+    description = read_json(path)
+    model = section(description, "model", str(path))
+    try:
+        tokenizer = Tokenizer.from_str(json.dumps({**description, "added_tokens": []}))
+        characters = _characters(section(model, "vocab", str(path)), model.get("unk_token"))
+    except CheckpointError:
+        raise
+    except Exception as error:  # the package raises bare exceptions
+        raise CheckpointError(f"{path} is not a tokenizer: {error}") from None
+
+    def encode(text: str) -> list[int]:
+        whole = text.encode("utf-8", "replace").decode("utf-8")  # JSON can bring a lone surrogate
+        ids: list[int] = tokenizer.encode(whole, add_special_tokens=False).ids
+        return [part for token in ids for part in characters.get(token, (token,))]
+
+    return encode
+
+
+def _characters(vocab: Mapping[str, Any], unknown: str | None) -> dict[int, tuple[int, ...]]:
+    """For each token of several Chinese characters, the tokens of these: the model was trained on characters."""
+    unknown_id = vocab.get(unknown or "", 0)
+    words = {token for token in vocab if len(token) >= 2 and all("\u4e00" <= char <= "\u9fff" for char in token)}
+    return {
+        number: tuple(vocab.get(char, unknown_id) for char in bare)
+        for token, number in vocab.items()
+        if (bare := token.replace(_SPACE, "")) in words
+    }

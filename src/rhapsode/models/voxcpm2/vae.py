@@ -1,0 +1,230 @@
+"""The causal VAE: 16 kHz audio to latents in one pass, latents to 48 kHz audio, exact wherever they are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rhapsode.checkpoints.folder import parse
+from rhapsode.errors import CheckpointError
+from rhapsode.nn.derived import Derived
+from rhapsode.nn.kernels.depthwise import snaked_depthwise
+from rhapsode.nn.snake import Snake
+from rhapsode.nn.state import State
+from rhapsode.nn.streaming import (
+    CausalConv1d,
+    CausalConvTranspose1d,
+    Chain,
+    PartsState,
+    Streaming,
+    TailState,
+    join_tails,
+)
+
+KERNEL = 7
+DILATIONS = (1, 3, 9)
+
+
+@dataclass(frozen=True)
+class VaeConfig:
+    """`audio_vae_config` of config.json; the defaults are upstream's for a key that is not there."""
+
+    encoder_dim: int = 128
+    encoder_rates: tuple[int, ...] = (2, 5, 8, 8)
+    latent_dim: int = 64
+    decoder_dim: int = 2048
+    decoder_rates: tuple[int, ...] = (8, 6, 5, 2, 2, 2)
+    depthwise: bool = True
+    sample_rate: int = 16_000
+    out_sample_rate: int = 48_000
+    use_noise_block: bool = False
+    sr_bin_boundaries: tuple[int, ...] = (20_000, 30_000, 40_000)
+    cond_type: str = "scale_bias"
+    cond_out_layer: bool = False
+
+    def __post_init__(self) -> None:
+        if self.use_noise_block or self.cond_out_layer or not self.cond_type.startswith("scale_bias"):
+            raise CheckpointError("a VAE with noise blocks or another condition than scale and bias is not VoxCPM2's.")
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any] | None) -> VaeConfig:
+        return parse(cls, values or {}, "audio_vae_config in config.json")
+
+    @property
+    def encoder_hop(self) -> int:
+        """Samples per latent, on the way in."""
+        return prod(self.encoder_rates)
+
+    @property
+    def hop(self) -> int:
+        """Samples per latent, on the way out."""
+        return prod(self.decoder_rates)
+
+    @property
+    def rates(self) -> int:
+        """How many kinds of sample rate the decoder knows."""
+        return len(self.sr_bin_boundaries) + 1
+
+    @property
+    def rate(self) -> int:
+        """Which of them it is asked for."""
+        return sum(self.out_sample_rate > boundary for boundary in self.sr_bin_boundaries)
+
+
+class ResidualUnit(Streaming):
+    def __init__(self, dim: int, dilation: int, depthwise: bool) -> None:
+        super().__init__()
+        groups = dim if depthwise else 1
+        self.block = Chain(
+            Snake(dim),
+            CausalConv1d(dim, dim, KERNEL, dilation=dilation, groups=groups),
+            Snake(dim),
+            CausalConv1d(dim, dim, 1),
+        )
+
+    def state(self, slots: int) -> PartsState:
+        return self.block.state(slots)
+
+    def forward(self, x: Tensor, slots: Tensor | None = None, state: PartsState | None = None) -> Tensor:
+        seen = None if slots is None or state is None else self._see(x, slots, state.parts[1])
+        return x + (self.block(x, slots, state) if seen is None else self.block[3](seen))
+
+    def _see(self, x: Tensor, slots: Tensor, state: State) -> Tensor | None:
+        """All but the last convolution in one go, where there is a kernel for it."""
+        before, conv, after = self.block[0], self.block[1], self.block[2]
+        assert isinstance(before, Snake)
+        assert isinstance(conv, CausalConv1d)
+        assert isinstance(after, Snake)
+        assert isinstance(state, TailState)
+        return snaked_depthwise(x, state.tail, slots, before.wave, conv.conv, after.wave)
+
+
+def units(dim: int, depthwise: bool) -> Iterator[ResidualUnit]:
+    return (ResidualUnit(dim, dilation, depthwise) for dilation in DILATIONS)
+
+
+# --- audio to latents ---
+
+
+class DownsampleBlock(nn.Module):
+    def __init__(self, inputs: int, outputs: int, rate: int, depthwise: bool) -> None:
+        super().__init__()
+        down = CausalConv1d(inputs, outputs, 2 * rate, rate)
+        self.block = nn.Sequential(*units(inputs, depthwise), Snake(inputs), down)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.block(x)
+
+
+class VaeEncoder(nn.Module):
+    def __init__(self, config: VaeConfig) -> None:
+        super().__init__()
+        self.config = config
+        dims = [config.encoder_dim << i for i in range(len(config.encoder_rates) + 1)]
+        blocks = (
+            DownsampleBlock(*dim, rate, config.depthwise)
+            for dim, rate in zip(pairwise(dims), config.encoder_rates, strict=True)
+        )
+        self.block = nn.Sequential(CausalConv1d(1, dims[0], KERNEL), *blocks)
+        self.fc_mu = CausalConv1d(dims[-1], config.latent_dim, 3)
+
+    def forward(self, audio: Tensor) -> Tensor:
+        """`[B, 1, N]` to `[B, latent, N / hop]`."""
+        return self.fc_mu(self.block(audio))
+
+    @torch.inference_mode()
+    def encode(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        """`[N]`, a multiple of the hop, to `[N / hop, latent]`."""
+        weight = self.fc_mu.conv.weight
+        audio = torch.from_numpy(samples).to(weight.device, weight.dtype)
+        return self(audio[None, None])[0].T.float().cpu().numpy()
+
+
+# --- latents to audio ---
+
+
+class RateCondition(Derived):
+    """The sample rate that is asked for, told to the decoder channel by channel: it is one for all, so a constant."""
+
+    scale: Tensor  # [C, 1]
+    bias: Tensor  # [C, 1]
+
+    def __init__(self, dim: int, config: VaeConfig) -> None:
+        super().__init__()
+        self._rate = config.rate
+        self.scale_embed = nn.Embedding(config.rates, dim)
+        self.bias_embed = nn.Embedding(config.rates, dim)
+        self.register_buffer("scale", None, persistent=False)
+        self.register_buffer("bias", None, persistent=False)
+
+    def derive(self) -> None:
+        self.scale = self.scale_embed.weight[self._rate, :, None].detach()
+        self.bias = self.bias_embed.weight[self._rate, :, None].detach()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.addcmul(self.bias, x, self.scale)
+
+
+class UpsampleBlock(Streaming):
+    def __init__(self, inputs: int, outputs: int, rate: int, config: VaeConfig) -> None:
+        super().__init__()
+        self.condition = RateCondition(inputs, config) if config.sr_bin_boundaries else nn.Identity()
+        up = CausalConvTranspose1d(inputs, outputs, 2 * rate, rate)
+        self.block = Chain(Snake(inputs), up, *units(outputs, config.depthwise))
+
+    def state(self, slots: int) -> PartsState:
+        return self.block.state(slots)
+
+    def forward(self, x: Tensor, slots: Tensor | None = None, state: PartsState | None = None) -> Tensor:
+        return self.block(self.condition(x), slots, state)
+
+
+class VaeState(State):
+    """What all convolutions keep is one buffer; modules see their part of it."""
+
+    def __init__(self, model: Chain, slots: int) -> None:
+        self.model = model.state(slots)
+        self.tails = join_tails([self.model])  # [slots + 1, all tails]
+
+    def tensors(self) -> Iterator[Tensor]:
+        yield self.tails
+
+
+class VaeDecoder(nn.Module):
+    """Without slots it is one pass over the whole."""
+
+    def __init__(self, config: VaeConfig) -> None:
+        super().__init__()
+        self.config = config
+        latent, dims = config.latent_dim, [config.decoder_dim >> i for i in range(len(config.decoder_rates) + 1)]
+        begin = (
+            [CausalConv1d(latent, latent, KERNEL, groups=latent), CausalConv1d(latent, dims[0], 1)]
+            if config.depthwise
+            else [CausalConv1d(latent, dims[0], KERNEL)]
+        )
+        blocks = (
+            UpsampleBlock(*dim, rate, config) for dim, rate in zip(pairwise(dims), config.decoder_rates, strict=True)
+        )
+        self.model = Chain(*begin, *blocks, Snake(dims[-1]), CausalConv1d(dims[-1], 1, KERNEL), nn.Tanh())
+
+    def state(self, slots: int) -> VaeState:
+        return VaeState(self.model, slots)
+
+    def forward(self, latents: Tensor, slots: Tensor | None = None, state: VaeState | None = None) -> Tensor:
+        """`latents [B, n, latent]` to `[B, 1, n * hop]`, within [-1, 1]."""
+        x = latents.transpose(1, 2).to(self._dtype)
+        return self.model(x, slots, state and state.model)
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        first = self.model[0]
+        assert isinstance(first, CausalConv1d)
+        return first.conv.weight.dtype

@@ -1,0 +1,39 @@
+"""Normal numbers in one launch: `nn.philox.normal`'s, to the rounding of a sine."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from rhapsode.nn.kernels.gpu.launch import after_predecessor, options, power_of_two
+
+
+@triton.jit
+def unit(word):
+    """32 random bits as a number in (0, 1)."""
+    uniform = ((word >> 8).to(tl.int32).to(tl.float32) + 0.5) * (1.0 / (1 << 24))
+    return tl.minimum(uniform, 1.0 - 1.0 / (1 << 24))
+
+
+@triton.jit(do_not_specialize=["book"])
+def _normal(seeds, steps, out, book, half, BLOCK: tl.constexpr, OVERLAP: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    index = tl.arange(0, BLOCK)
+    zero = tl.zeros_like(index)
+    after_predecessor(OVERLAP)
+    step = (tl.load(steps + row) & 0xFFFFFFFF).to(tl.uint32).to(tl.int32, bitcast=True)
+    first, second, _, _ = tl.philox(tl.load(seeds + row), index, zero + step, zero + book, zero)
+    radius, angle = tl.sqrt(-2.0 * tl.log(unit(first))), unit(second) * 6.283185307179586
+    out += row * 2 * half + index
+    inside = index < half
+    tl.store(out, radius * tl.cos(angle), mask=inside)
+    tl.store(out + half, radius * tl.sin(angle), mask=inside)
+
+
+def normal(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> Tensor:
+    out = torch.empty(len(seeds), n, device=seeds.device)
+    block = power_of_two(n // 2, 16)
+    _normal[(len(seeds),)](seeds, steps, out, codebook, n // 2, BLOCK=block, num_warps=4, **options())
+    return out

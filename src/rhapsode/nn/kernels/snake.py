@@ -1,0 +1,22 @@
+"""An activation with a periodic part of its own frequency and size in every channel."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rhapsode.nn import kernels
+
+
+def snake_beta(x: Tensor, frequency: Tensor, size: Tensor) -> Tensor:
+    """`x + size * sin(frequency * x) ** 2`; x is [B, C, T], the others are [C, 1]."""
+    if kernels.on(x) and x.is_contiguous():
+        from rhapsode.nn.kernels.gpu.snake import snake_beta as fused
+
+        return fused(x, frequency, size)
+    return snake_beta_reference(x, frequency, size)
+
+
+def snake_beta_reference(x: Tensor, frequency: Tensor, size: Tensor) -> Tensor:
+    wave = (x * frequency).sin_()
+    return torch.addcmul(x, wave * size, wave)

@@ -1,0 +1,74 @@
+"""Chunks of prompts run together: one rectangle, each row filled up to the longest; on a GPU, replayed from graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rhapsode.nn.replay import Replay
+from rhapsode.nn.slots import Rows
+from rhapsode.nn.upload import upload
+
+ROWS = (1, 2, 4, 8, 16, 32, 64)
+POSITIONS = (16, 32, 64, 128, 256)
+"""Shapes of prompts that are captured."""
+
+Spans = Sequence[tuple[int, int]]
+"""Which positions `[start, stop)` of each prompt."""
+
+
+class PromptRuns:
+    """Runs `function(rows, where [B, T], valid [B, T], *inputs)`, which works in place on slots.
+
+    Tokens that only fill up a row, or rows that only fill up a batch, are not `valid`.
+    """
+
+    def __init__(self, function: Callable[..., None], device: torch.device) -> None:
+        self._function = function
+        self._device = device
+        self._replay: Replay | None = None
+        self._shapes: list[tuple[int, int]] = []  # captured ones, smallest first
+
+    def shape(self, spans: Spans) -> tuple[int, int]:
+        """Rows and positions the inputs must have: the smallest captured shape that holds them, or they themselves."""
+        batch, length = len(spans), max(stop - start for start, stop in spans)
+        return next(((b, t) for b, t in self._shapes if b >= batch and t >= length), (batch, length))
+
+    def __call__(self, rows: Rows, spans: Spans, *inputs: NDArray[Any] | Tensor) -> None:
+        batch, length = self.shape(spans)
+        where = np.zeros((batch, length), np.int64)
+        valid = np.zeros((batch, length), np.bool_)
+        for i, (start, stop) in enumerate(spans):
+            where[i] = np.minimum(np.arange(start, start + length), max(start, stop - 1))
+            valid[i, : stop - start] = True
+        slots = F.pad(rows.slots, (0, batch - len(spans)), value=rows.table.pages.shape[0] - 1)
+        run = self._replay or self._on(rows)
+        given = (upload(x, self._device) if isinstance(x, np.ndarray) else x for x in (where, valid, *inputs))
+        run(slots, *given)
+
+    def capture(self, rows: Rows, most_positions: int, blank: Callable[[int, int], tuple[Tensor, ...]]) -> None:
+        """Record the usual shapes; `blank(batch, length)` makes inputs of one."""
+        self._replay = self._on(rows)
+        shapes = [(b, t) for b in ROWS for t in POSITIONS if b * t <= 2 * most_positions]
+        for batch, length in sorted(shapes, key=lambda shape: -shape[0] * shape[1]):
+            self._replay.capture(
+                rows.slots.repeat(batch),
+                torch.zeros(batch, length, dtype=torch.int64, device=self._device),
+                torch.zeros(batch, length, dtype=torch.bool, device=self._device),
+                *blank(batch, length),
+            )
+        self._shapes = sorted(shapes, key=lambda shape: shape[0] * shape[1])
+
+    def _on(self, rows: Rows) -> Replay:
+        table, kv = rows.table, rows.kv
+
+        def run(slots: Tensor, where: Tensor, valid: Tensor, *inputs: Tensor) -> None:
+            self._function(Rows(slots, table, kv), where, valid, *inputs)
+
+        return Replay(run)

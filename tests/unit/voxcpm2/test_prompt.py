@@ -1,0 +1,162 @@
+"""Prompts are upstream's, in every mode; and what cannot be served is said in one clear sentence."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rhapsode.checkpoints import hub
+from rhapsode.errors import CheckpointError, ConfigError, InvalidRequest, TextTooLong
+from rhapsode.models.registry import find
+from rhapsode.models.voxcpm2 import tokenizer
+from rhapsode.models.voxcpm2.config import AUDIO_START, REFERENCE_END, REFERENCE_START, read
+from rhapsode.models.voxcpm2.prompt import ID, PATCH, VoxPrompt
+from rhapsode.types import SpeechRequest, Voice
+from tiny.llama_tokenizer import vocabulary
+from tiny.voxcpm2 import Tiny, config, write
+from unit.voxcpm2.asked import CASES, Family, clip, request
+
+Families = Callable[[str], Family]
+
+
+@pytest.fixture(scope="session")
+def parts(family: Families) -> Family:
+    return family("zero_shot")
+
+
+def ids(prompt: VoxPrompt) -> list[int]:
+    """What is at each position, the last included."""
+    return [int(x) for x in np.concatenate([prompt.content[:, ID], prompt.last[:1]])]
+
+
+def ask(text: str = "Hello there.", voice: Voice | None = None, **wishes: Any) -> SpeechRequest:
+    options = {name: wishes.pop(name) for name in list(wishes) if name != "instructions"}
+    return SpeechRequest(text, voice or Voice(), options=options, **wishes)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tokens_are_upstreams(parts: Family, name: str) -> None:
+    case = CASES[name]
+    patches = -(-(case["reference"] or case["prompt"]) // 2560)
+    wanted = [*case["tokens"], AUDIO_START]
+    if case["reference"]:
+        wanted = [REFERENCE_START, *[PATCH] * patches, REFERENCE_END, *wanted]
+    if case["prompt"]:
+        wanted += [PATCH] * patches
+    assert ids(parts.prompt(request(case))) == wanted
+
+
+def test_silence_fills_up_the_end_of_a_voice_and_the_beginning_of_what_is_continued(parts: Family) -> None:
+    voice = Voice(reference=clip(2_000), reference_text="ref")
+    content = parts.prompt(ask(voice=voice, cloning="both")).content
+    patch = content[content[:, ID] == PATCH]
+    assert len(patch) == 1  # the continued one is the last position
+    prompt = parts.prompt(ask(voice=voice, cloning="both"))
+    assert not np.allclose(patch[0], prompt.last)
+
+
+def test_the_codec_hears_up_to_three_patches_before_the_first(parts: Family) -> None:
+    long, short = (Voice(reference=clip(n), reference_text="ref") for n in (20_000, 2_000))
+    heard = parts.prompt(ask(voice=long)).heard
+    assert heard.shape == (3, 4, 8)
+    assert np.array_equal(heard[-1].flatten(), parts.prompt(ask(voice=long)).last[1:])
+    assert len(parts.prompt(ask(voice=short)).heard) == 1
+    assert len(parts.prompt(ask(voice=short, cloning="both")).heard) == 2
+    assert parts.prompt(ask(voice=long, cloning="reference")).heard is None
+    assert parts.prompt(ask()).heard is None
+
+
+def test_a_transcript_is_continued_unless_there_are_instructions(parts: Family) -> None:
+    voice = Voice(reference=clip(3_000), reference_text="ref")
+    assert ids(parts.prompt(ask(voice=voice)))[-1] == PATCH
+    told = ids(parts.prompt(ask(voice=voice, instructions="sadly")))
+    assert (told[0], told[-1]) == (REFERENCE_START, AUDIO_START)
+    only_sound = ids(parts.prompt(ask(voice=Voice(reference=clip(3_000)))))
+    assert (only_sound[0], only_sound[-1]) == (REFERENCE_START, AUDIO_START)
+
+
+def test_a_description_and_instructions_come_in_brackets_before_the_text(parts: Family) -> None:
+    plain = ids(parts.prompt(ask("(An old man, slowly)Hi.")))
+    described = Voice(description="An  old (man)")
+    assert ids(parts.prompt(ask("Hi.", described, instructions="slowly"))) == plain
+
+
+def test_line_breaks_are_spaces(parts: Family) -> None:
+    assert ids(parts.prompt(ask("Hi\n\nyou"))) == ids(parts.prompt(ask("Hi you")))
+
+
+def test_the_length_is_upstreams_limit(parts: Family) -> None:
+    tokens = len(ids(parts.prompt(ask("Hello")))) - 1
+    assert parts.prompt(ask("Hello")).max_frames == 6 * tokens + 10
+    assert parts.prompt(ask("Hello", max_len=5)).wanted_frames == 5
+    continued = Voice(reference=clip(3_000), reference_text="a long transcript")
+    assert parts.prompt(ask("Hello", continued)).max_frames == 6 * tokens + 10
+
+
+@pytest.mark.parametrize(
+    ("wishes", "words"),
+    [
+        ({"cfg_value": 11.0}, "cfg_value"),
+        ({"inference_timesteps": 0}, "inference_timesteps"),
+        ({"inference_timesteps": 51}, "max_timesteps"),
+        ({"min_len": -1}, "min_len"),
+        ({"max_len": 0}, "max_len"),
+        ({"cfg_value": "much"}, "cfg_value"),
+        ({"cloning": "both"}, "reference audio"),
+        ({"cloning": "sometimes"}, "cloning"),
+        ({"voice": Voice(reference=clip(3_000)), "cloning": "continuation"}, "transcript"),
+        (
+            {"voice": Voice(reference=clip(3_000), reference_text="a"), "cloning": "both", "instructions": "b"},
+            "instructions",
+        ),
+    ],
+)
+def test_what_cannot_be_served_is_refused(parts: Family, wishes: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidRequest, match=words):
+        parts.prepare(ask(**wishes))
+
+
+def test_a_text_that_can_never_fit_is_refused(parts: Family) -> None:
+    with pytest.raises(TextTooLong, match="512"):
+        parts.prepare(ask("ha " * 400))
+
+
+def test_chinese_words_are_taken_apart(tmp_path: Path) -> None:
+    write(tmp_path, Tiny())
+    encode, vocab = tokenizer.read(tmp_path), vocabulary()
+    assert encode("你好世界") == [vocab[char] for char in "你好世界"]
+    assert encode("a你好") == [vocab["\u2581"], vocab["a"], vocab["你"], vocab["好"]]
+
+
+def test_marks_that_users_write_are_text(tmp_path: Path) -> None:
+    write(tmp_path, Tiny())
+    assert vocabulary()["</s>"] not in tokenizer.read(tmp_path)("</s>")
+
+
+def test_a_broken_checkpoint_says_what_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {}}}))
+    with pytest.raises(CheckpointError, match="not a tokenizer"):
+        tokenizer.read(tmp_path)
+    settings = config(Tiny())
+    settings["lm_config"]["use_mup"] = True
+    with pytest.raises(CheckpointError, match="muP"):
+        read(settings)
+    with pytest.raises(CheckpointError, match="lm_config"):
+        read({})
+    with pytest.raises(ConfigError, match="max_timesteps"):
+        read(config(Tiny()) | {"max_timesteps": 1000})
+
+
+def test_a_checkpoint_on_the_hub_is_known_by_its_architecture_and_fetched_with_its_vae(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config(Tiny())))
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(hub, "fetch", lambda name, files: asked.append(files) or tmp_path)
+    found = find("openbmb/VoxCPM2")
+    assert (found.spec.name, found.checkpoint) == ("voxcpm2", tmp_path)
+    assert asked[0] == ("config.json",)
+    assert {"audiovae.pth", "*.safetensors"} <= set(asked[1])
