@@ -49,7 +49,7 @@ def engine(subject: Subject) -> Iterator[Engine]:
 @pytest.fixture(scope="module")
 def alone(subject: Subject) -> dict[str, np.ndarray]:
     """Each mode by itself, decoded as one chunk."""
-    engine = subject.engine(chunks={"first": 64, "largest": 64, "ring": 65, "urgent_s": 0.0})
+    engine = subject.engine(chunks={"first": 64, "largest": 64, "ring": 65, "patience_s": 0.0})
     found = {}
     for name in MODES:
         chunks = list(engine.submit(asked(name)))
