@@ -114,6 +114,6 @@ class Prefill:
     def _publish(self, row: FrameRow, stop: int) -> None:
         """Whole pages whose content is there can be shared from now on."""
         whole = stop // self._memory.page_size
-        for page, key in zip(row.pages[:whole], row.keys[:whole], strict=True):
+        for page, key in zip(row.pages[:whole], row.keys[:whole], strict=False):  # without keys nothing is shared
             self._memory.pool.publish(page, key)
         row.filled = stop
