@@ -243,7 +243,7 @@ def kinds() -> None:
         for m in (1, 2, 4):
             plans = (
                 gpu_linear._vector_plan(linear.width, linear.k, gated),
-                gpu_linear._rows_plan(linear.width, linear.k, gated),
+                gpu_linear._rows_plan(m, linear.width, linear.k, gated),
             )
             took = [graph_us(linear.call(m, gpu_linear.skinny, plan=plan), linear.copies) for plan in plans]
             cells.append(f"{m}: {took[0]:5.1f}/{took[1]:5.1f}")

@@ -28,6 +28,9 @@ from rhapsode.nn.kernels.gpu.norm import rms_scale, rounded_times
 VECTOR_ROWS = 4
 """Up to so many rows are served from registers."""
 
+SHARED = 200 << 10
+"""Bytes of a multiprocessor's shared memory that one program may fill."""
+
 LEAST_TILES = 1024
 """Programs a launch should have: eight for each of an H200's 132 multiprocessors."""
 
@@ -190,7 +193,7 @@ def plan_for(rows: int, width: int, k: int, gated: bool, dtype: torch.dtype) -> 
     # Tensor cores have no float32: that goes row by row.
     if rows <= VECTOR_ROWS or dtype == torch.float32:
         return _vector_plan(width, k, gated)
-    return _rows_plan(width, k, gated)
+    return _rows_plan(rows, width, k, gated)
 
 
 def _vector_plan(width: int, k: int, gated: bool) -> Plan:
@@ -203,13 +206,14 @@ def _vector_plan(width: int, k: int, gated: bool) -> Plan:
     return Plan("vector", block_n, block_k, warps)
 
 
-def _rows_plan(width: int, k: int, gated: bool) -> Plan:
+def _rows_plan(rows: int, width: int, k: int, gated: bool) -> Plan:
     """A program for most multiprocessors, and as much on its way to each as its shared memory takes."""
-    if gated:
-        return Plan("rows", 32, min(256, power_of_two(k, 16)), stages=3)
-    if width >= 3072:
-        return Plan("rows", 32, min(256, power_of_two(k, 16)), stages=5)
-    return Plan("rows", 16, min(512, power_of_two(k, 16)), warps=2, stages=5)
+    if gated or width >= 3072:
+        plan = Plan("rows", 32, min(256, power_of_two(k, 16)), stages=3 if gated else 5)
+    else:
+        plan = Plan("rows", 16, min(512, power_of_two(k, 16)), warps=2, stages=5)
+    tile = (plan.block_n * (2 if gated else 1) + power_of_two(rows, 16)) * plan.block_k * 2
+    return plan._replace(stages=min(plan.stages, SHARED // tile))
 
 
 def serves(x: Tensor, weight: Tensor, residual: Tensor | None) -> bool:
