@@ -10,13 +10,14 @@ override TEXT := $(value TEXT)
 export TEXT
 
 .DEFAULT_GOAL := help
-.PHONY: help serve say test browser lint format bench clean
+.PHONY: help serve say test test-gpu browser lint format bench clean
 
 help:
 	@echo 'make serve               the OpenAI speech API on port $(PORT); MODEL=, HOST=, PORT='
 	@echo 'make say TEXT="Hello."   speak, into $(OUTPUT) and to the speakers'
 	@echo 'make test                lint, types, layers and all tests'
 	@echo 'make browser             Chromium for the tests of the page, which are skipped without it'
+	@echo 'make test-gpu            kernels and the contract suite on a GPU'
 	@echo 'make lint | format       what the code should look like'
 	@echo 'make bench               what the engine costs per frame'
 
@@ -49,6 +50,9 @@ format: .venv/.dev
 test: lint
 	$(BIN)/pytest tests/e2e/web  # alone, since sound takes its time and does not wait
 	$(BIN)/pytest -n 2 --ignore tests/e2e/web
+
+test-gpu: .venv/.dev
+	TEST_DEVICE=cuda $(BIN)/pytest tests/unit/nn/kernels tests/contract
 
 browser:
 	@bash tools/install_browser.sh
