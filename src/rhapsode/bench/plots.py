@@ -57,7 +57,7 @@ def _breakdown(report: Mapping[str, Any], axes: Axes) -> bool:
         axes.bar(places, heights, 0.62, bottom=base, color=COLOURS[part], label=part)
         base = [low + height for low, height in zip(base, heights, strict=True)]
     for place, run, top in zip(places, runs, base, strict=True):
-        axes.annotate(f"{top:.3g}", (place, top), (0, 3), textcoords="offset points", ha="center", fontsize=9)
+        axes.annotate(_short(top), (place, top), (0, 3), textcoords="offset points", ha="center", fontsize=9)
         if run["floor_ms"]:
             axes.hlines(run["floor_ms"], place - 0.36, place + 0.36, colors="#c4232b", linewidth=2)
     if any(run["floor_ms"] for run in runs):
@@ -109,9 +109,7 @@ def _serve_latency(kind: str, axis: str) -> Drawing:
         for which, colour in zip(("p50", "p95", "p99"), LINES, strict=False):
             values = [run["summary"]["first_playable_ms"][which] for run in runs]
             axes.plot(levels, values, marker="o", color=colour, label=which)
-            axes.annotate(
-                f"{values[-1]:.3g}", (levels[-1], values[-1]), (6, 0), textcoords="offset points", va="center"
-            )
+            axes.annotate(_short(values[-1]), (levels[-1], values[-1]), (6, 0), textcoords="offset points", va="center")
         for run in runs:
             if run["underruns"]:
                 top = run["summary"]["first_playable_ms"]["p99"]
@@ -139,7 +137,7 @@ def _serve_throughput(report: Mapping[str, Any], axes: Axes) -> bool:
             levels, values = [run["level"] for run in some], [run["audio_s_per_s"] for run in some]
             axes.plot(levels, values, marker="o", color=colour, label=kind)
             for level, value in zip(levels, values, strict=True):
-                axes.annotate(f"{value:.3g}", (level, value), (0, 7), textcoords="offset points", ha="center")
+                axes.annotate(_short(value), (level, value), (0, 7), textcoords="offset points", ha="center")
     _by_level(axes, sorted({run["level"] for run in runs}), "listeners at once")
     axes.set_ylabel("audio seconds per second")
     axes.set_ylim(0, max(run["audio_s_per_s"] for run in runs) * 1.15)
@@ -177,8 +175,12 @@ def _band(axes: Axes, levels: Sequence[float], found: Sequence[Mapping[str, floa
     )
     axes.plot(levels, middle, marker="o", color=colour, label=label)
     for level, value in zip(levels, middle, strict=True):
-        axes.annotate(f"{value:.3g}", (level, value), (0, 7), textcoords="offset points", ha="center", fontsize=9)
+        axes.annotate(_short(value), (level, value), (0, 7), textcoords="offset points", ha="center", fontsize=9)
     axes.set_ylim(0, max(axes.get_ylim()[1], max(s["max"] for s in found) * 1.15))
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _by_level(axes: Axes, levels: Sequence[float], label: str) -> None:
