@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from rhapsode.nn import kernels
@@ -18,6 +19,8 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 
 def rms_norm_reference(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    if x.dtype == torch.float32:  # where nothing is rounded in between it is one call
+        return F.rms_norm(x, x.shape[-1:], weight, eps)
     wide = x.float()
     scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
     return (wide * scale).to(x.dtype) * weight
