@@ -101,8 +101,10 @@ def frame_calls(rows: int, dtype: torch.dtype) -> Call:
     config = DecoderConfig(1024, 3072, 5, 16, 8, 128, RopeConfig(128, 1e6), qk_norm=True)
     turns = Rope(RopeConfig(128, 1e6)).to(GPU)(torch.arange(16, device=GPU)[None], dtype)
     memory = FrameMemory(config, rows, 16, turns, dtype, GPU)
-    memory._keys.normal_()
-    memory._values.normal_()
+    for keys in memory._keys:
+        keys.normal_()
+    for values in memory._values:
+        values.normal_()
     memory.take(14)
     turn = memory.take(1)
     norm = RMSNorm(128).to(GPU, dtype)

@@ -30,8 +30,8 @@ class FrameMemory(FusedMemory):
         device: torch.device,
     ) -> None:
         shape = (config.layers, batch, config.kv_heads, most, config.head_dim)  # as the products want them
-        self._keys = torch.empty(shape, dtype=dtype, device=device)
-        self._values = torch.empty(shape, dtype=dtype, device=device)
+        self._keys = torch.empty(shape, dtype=dtype, device=device).unbind()
+        self._values = torch.empty(shape, dtype=dtype, device=device).unbind()
         self._turns = turns
         self.start = self.stop = 0
 

@@ -23,16 +23,18 @@ def attention(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None =
     batch, length, _, dim = query.shape
     groups = keys.shape[2]
     # The query heads of one kv head become rows of one product: keys are never repeated.
-    rows = (
-        query.unflatten(2, (groups, -1)).permute(0, 2, 3, 1, 4).reshape(batch * groups, -1, dim)
-    )  # [.., heads * T, D]
+    if length > 1:
+        query = query.unflatten(2, (groups, -1)).permute(0, 2, 3, 1, 4)
+    rows = query.reshape(batch * groups, -1, dim)  # [.., heads * T, D]
     past = keys.transpose(1, 2).flatten(0, 1)  # [B * kv_heads, S, D]
     scores = torch.bmm(rows * dim**-0.5, past.transpose(1, 2)).float()
     if mask is not None:
         scores = scores.view(batch, -1, length, mask.shape[2]).masked_fill(~mask[:, None], float("-inf"))
     weights = scores.view(rows.shape[0], rows.shape[1], -1).softmax(-1).to(query.dtype)
     seen = torch.bmm(weights, values.transpose(1, 2).flatten(0, 1))
-    return seen.view(batch, groups, -1, length, dim).permute(0, 3, 1, 2, 4).reshape(query.shape)
+    if length > 1:
+        seen = seen.view(batch, groups, -1, length, dim).permute(0, 3, 1, 2, 4)
+    return seen.reshape(batch, length, -1, dim)
 
 
 def paged_attention(heads: Heads, kv: PagedKV, layer: int, rows: Rows, positions: Tensor) -> Tensor | None:
