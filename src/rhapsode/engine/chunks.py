@@ -96,7 +96,7 @@ class Deadlines:
             return None
         able = able[np.argsort(dry_in_s[able], kind="stable")]
         leader = able[0]
-        frames = self._schedule.fit(int(min(usable[leader], self.want[live[leader]])))
+        frames = self._schedule.fit(int(min(usable[leader], want[leader])))
         ahead = np.where(ended, np.minimum(self._lookahead, ready - frames), self._lookahead)
         together = (usable[able] >= frames) & (ahead[able] == ahead[leader])
         if self._fixed:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rhapsode.nn.kv import SCRATCH_PAGE, PagedKV
 from rhapsode.nn.state import State, buffer
+from rhapsode.nn.upload import upload
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,7 @@ class SlotTable(State):
         self.step[-1].zero_()
 
     def _upload(self, values: object, dtype: torch.dtype) -> Tensor:
-        host = torch.tensor(values, dtype=dtype)
-        if self.device.type == "cuda":
-            return host.pin_memory().to(self.device, non_blocking=True)
-        return host
+        return upload(torch.tensor(values, dtype=dtype).numpy(), self.device)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from rhapsode.nn.kernels.norm import rms_norm, rms_norm_reference
 FEW_ROWS = 16
 """Up to so many rows a matrix is read by one kernel; past this cuBLAS is as fast."""
 
-_few_rows = FEW_ROWS
+_few_rows = ContextVar("few_rows", default=FEW_ROWS)  # each loop's own: engines share this process
 
 Norm = tuple[Tensor, float]
 """The weight and the epsilon of an RMS norm."""
@@ -29,12 +30,11 @@ def linear(x: Tensor, layer: nn.Linear) -> Tensor:
 @contextmanager
 def few_rows(most: int) -> Iterator[None]:
     """Another limit, where what is around the products is much of the work."""
-    global _few_rows
-    before, _few_rows = _few_rows, most
+    before = _few_rows.set(most)
     try:
         yield
     finally:
-        _few_rows = before
+        _few_rows.reset(before)
 
 
 def fused_linear(
@@ -60,7 +60,7 @@ def fused_linear(
 
     x = x.contiguous()
     rows = x.numel() // x.shape[-1]
-    if rows <= _few_rows and linear.serves(x, weight, residual):
+    if rows <= _few_rows.get() and linear.serves(x, weight, residual):
         return linear.skinny(x, weight, bias, norm=norm, gated=gated, residual=residual)
     if norm is not None:
         x = rms_norm(x, *norm)

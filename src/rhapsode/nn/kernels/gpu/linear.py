@@ -109,6 +109,16 @@ def _vector(
 # --- a few ---
 
 
+@triton.jit
+def _row_scales(inputs, there, at, eps, K: tl.constexpr, ROWS: tl.constexpr, BLOCK_K: tl.constexpr):
+    """What the rows are multiplied by to be normed."""
+    squares = tl.zeros((ROWS, BLOCK_K), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        wide = tl.load(inputs + start, mask=there & (start + at < K)[None, :], other=0.0).to(tl.float32)
+        squares += wide * wide
+    return tl.rsqrt(tl.sum(squares, axis=1) / K + eps)
+
+
 @triton.jit(do_not_specialize=["rows"])
 def _rows(
     x,
@@ -134,8 +144,7 @@ def _rows(
     inside = outputs < width
     outputs = tl.minimum(outputs, width - 1)
     row = tl.arange(0, ROWS)
-    there = (row < rows)[:, None]
-    at = tl.arange(0, BLOCK_K)
+    there, at = (row < rows)[:, None], tl.arange(0, BLOCK_K)
     inputs = x + row[:, None] * K + at[None, :]
     weights = weight + outputs.to(tl.int64)[:, None] * K + at[None, :]
     where = row[:, None] * width + outputs[None, :]
@@ -143,26 +152,22 @@ def _rows(
     after_predecessor(OVERLAP)
     if RESIDUAL:
         before = tl.load(residual + where, mask=stored, other=0.0)
-    scale = tl.zeros((ROWS,), tl.float32)
     if NORM:
-        squares = tl.zeros((ROWS, BLOCK_K), tl.float32)
-        for start in range(0, K, BLOCK_K):
-            wide = tl.load(inputs + start, mask=there & (start + at < K)[None, :], other=0.0).to(tl.float32)
-            squares += wide * wide
-        scale = tl.rsqrt(tl.sum(squares, axis=1) / K + eps)
+        scale = _row_scales(inputs, there, at, eps, K, ROWS, BLOCK_K)
     sums = tl.zeros((ROWS, BLOCK_N), tl.float32)
     sums_up = tl.zeros((ROWS, BLOCK_N), tl.float32)
     for start in range(0, K, BLOCK_K):
         held = (start + at < K)[None, :]
         columns = tl.load(inputs + start, mask=there & held, other=0.0)
         if NORM:
-            gains = tl.load(gain + start + at, mask=start + at < K, other=0.0)
-            columns = rounded_times(columns.to(tl.float32) * scale[:, None], gains[None, :])
+            gains = tl.load(gain + start + at, mask=start + at < K, other=0.0)[None, :]
+            columns = rounded_times(columns.to(tl.float32) * scale[:, None], gains)
         tile = tl.load(weights + start, mask=held, other=0.0, eviction_policy="evict_first")
         sums = tl.dot(columns, tile.T, sums)
         if GATED:
-            far = weights + width.to(tl.int64) * K
-            tile_up = tl.load(far + start, mask=held, other=0.0, eviction_policy="evict_first")
+            tile_up = tl.load(
+                weights + width.to(tl.int64) * K + start, mask=held, other=0.0, eviction_policy="evict_first"
+            )
             sums_up = tl.dot(columns, tile_up.T, sums_up)
     if BIAS:
         sums += tl.load(bias + outputs).to(tl.float32)[None, :]
