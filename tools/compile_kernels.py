@@ -8,6 +8,7 @@ which loads and tensor core instructions came out.
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import tempfile
@@ -36,6 +37,7 @@ from rhapsode.nn.kernels.gpu import (
     snake,
 )
 from rhapsode.nn.norm import RMSNorm
+from rhapsode.nn.quantised import Quantised
 from rhapsode.nn.rope import Turn
 from rhapsode.nn.sampling import Counters, Rules, Settings
 
@@ -87,9 +89,9 @@ def launch_all(dtype: torch.dtype) -> None:
         (1024, 3072, False, False, True),
         (2048, 1024, True, False, False),
     ):
-        for rows in (1, 8):
+        for rows, weight in itertools.product((1, 8), (some(n, k), Quantised(some(n, k)))):
             gain = (some(k), 1e-6) if normed else None
-            linear.skinny(some(rows, k), some(n, k), norm=gain, gated=gated, residual=some(rows, n) if added else None)
+            linear.skinny(some(rows, k), weight, norm=gain, gated=gated, residual=some(rows, n) if added else None)
     norm.rms_norm(some(32, 2048), some(2048), 1e-6)
     activation.silu_mul(some(32, 12288))
     own = RMSNorm(128).to(dtype)
@@ -146,7 +148,7 @@ def report() -> None:
             ]
         usage = re.search(r"REG:(\d+) STACK:(\d+)", dumps[0])
         counts = {what: len(re.findall(what, dumps[1])) for what in ("LDG.E.*128", "LDGSTS", "HMMA", "BAR.SYNC", "LDL")}
-        fused = [what.lower() for what in ("NORM", "GATED", "RESIDUAL") if options.get(what)]
+        fused = [what.lower() for what in ("NORM", "GATED", "RESIDUAL", "SCALED") if options.get(what)]
         print(
             f"{name:11s} grid {grid!s:10s} warps {kernel.metadata.num_warps} registers {usage[1]:>3s} stack {usage[2]}"
             f" shared {kernel.metadata.shared:6d} {counts} {options.get('K', '')} {' '.join(fused)}"

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from rhapsode.nn.attention import FusedMemory, Memory
 from rhapsode.nn.heads import Heads
-from rhapsode.nn.kernels.linear import fused_linear
+from rhapsode.nn.kernels.linear import fused_linear, linear
 from rhapsode.nn.kv import KVLayout
 from rhapsode.nn.norm import RMSNorm
+from rhapsode.nn.quantised import Weight
 from rhapsode.nn.rope import Rope, RopeConfig, Turn
 
 
@@ -61,7 +62,7 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, layer: int, turn: Turn | None, memory: Memory) -> Tensor:
         """For normed `x`; what it adds to the residual stream."""
-        return self.o_proj(self.look(self.qkv(x), layer, turn, memory))
+        return linear(self.look(linear(x, self.qkv), layer, turn, memory), self.o_proj)
 
     def add(self, x: Tensor, norm: nn.Module, layer: int, turn: Turn | None, memory: Memory) -> Tensor:
         """The residual stream `x`, which is given up, and what attention to its norm adds to it."""
@@ -83,7 +84,7 @@ class GatedMLP(nn.Module):
         self.down_proj = nn.Linear(config.ffn, config.hidden, bias=config.mlp_bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.down_proj(fused_linear(x, self.gate_up.weight, self.gate_up.bias, gated=True))
+        return linear(fused_linear(x, self.gate_up.weight, self.gate_up.bias, gated=True), self.down_proj)
 
     def add(self, x: Tensor, norm: nn.Module) -> Tensor:
         """The residual stream `x`, which is given up, and what is added to it."""
@@ -99,14 +100,14 @@ class PlainMLP(nn.Module):
         self.approximate = "tanh" if config.mlp == "gelu_tanh" else "none"
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.fc2(F.gelu(self.fc1(x), approximate=self.approximate))
+        return linear(F.gelu(linear(x, self.fc1), approximate=self.approximate), self.fc2)
 
     def add(self, x: Tensor, norm: nn.Module) -> Tensor:
         return x + self(norm(x))
 
 
 def normed_linear(
-    x: Tensor, norm: nn.Module, weight: Tensor, bias: Tensor | None = None, *, gated: bool = False
+    x: Tensor, norm: nn.Module, weight: Weight, bias: Tensor | None = None, *, gated: bool = False
 ) -> Tensor:
     """A linear of the norm of `x`, in one go where the norm is of the usual kind."""
     if isinstance(norm, RMSNorm):

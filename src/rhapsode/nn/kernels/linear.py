@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from rhapsode.nn import kernels
 from rhapsode.nn.kernels.activation import silu_mul, silu_mul_reference
 from rhapsode.nn.kernels.norm import rms_norm, rms_norm_reference
+from rhapsode.nn.quantised import Quantised, Weight
 
 FEW_ROWS = 16
 """Up to so many rows a matrix is read by one kernel; past this cuBLAS is as fast."""
@@ -39,7 +40,7 @@ def few_rows(most: int) -> Iterator[None]:
 
 def fused_linear(
     x: Tensor,
-    weight: Tensor,
+    weight: Weight,
     bias: Tensor | None = None,
     *,
     norm: Norm | None = None,
@@ -49,7 +50,7 @@ def fused_linear(
     """`x [..., K]` by `weight [N, K]`: `x` normed first where `norm` is given, `residual [..., N]` added in the end.
 
     `gated`: the rows of `weight` are gates, then values, and the result is `silu(gate) * value`, [..., N / 2].
-    `residual` is given up: on a GPU the result may take its place.
+    `residual` is given up: on a GPU the result may take its place. A weight may be quantised; sums are float32.
 
     Few rows are one kernel, in which each row is computed as if it were alone. Many rows are cuBLAS between small
     kernels; how it adds up may depend on how many rows there are.
@@ -62,6 +63,8 @@ def fused_linear(
     rows = x.numel() // x.shape[-1]
     if rows <= _few_rows.get() and linear.serves(x, weight, residual):
         return linear.skinny(x, weight, bias, norm=norm, gated=gated, residual=residual)
+    if isinstance(weight, Quantised):
+        weight = weight.dequantised(x.dtype) if weight.dense is None else weight.dense
     if norm is not None:
         x = rms_norm(x, *norm)
     if residual is not None and bias is None and not gated and residual.is_contiguous():
@@ -76,7 +79,7 @@ def fused_linear(
 
 def fused_linear_reference(
     x: Tensor,
-    weight: Tensor,
+    weight: Weight,
     bias: Tensor | None = None,
     *,
     norm: Norm | None = None,
@@ -85,7 +88,7 @@ def fused_linear_reference(
 ) -> Tensor:
     if norm is not None:
         x = rms_norm_reference(x, *norm)
-    x = F.linear(x, weight, bias)
+    x = F.linear(x, weight.dequantised(x.dtype) if isinstance(weight, Quantised) else weight, bias)
     if gated:
         x = silu_mul_reference(x)
     return x if residual is None else residual + x

@@ -7,6 +7,7 @@ from rhapsode.nn import kernels
 from rhapsode.nn.kernels.activation import silu_mul, silu_mul_reference
 from rhapsode.nn.kernels.linear import fused_linear, fused_linear_reference
 from rhapsode.nn.kernels.norm import rms_norm, rms_norm_reference
+from rhapsode.nn.quantised import Quantised
 
 WIDE = {"rtol": 1e-5, "atol": 1e-5}
 CLOSE = {
@@ -47,23 +48,26 @@ def operands(device, dtype, shape, rows, norm=False, gated=False, bias=False, re
     return (random(*rows, k), random(n, k, scale=k**-0.5), random(n) if bias else None), options
 
 
-def both(device, dtype, shape, rows, **use):
-    arguments, options = operands(device, dtype, shape, rows, **use)
-    expected = fused_linear_reference(*arguments, **options)
-    return fused_linear(*arguments, **options), expected
+def both(device, dtype, shape, rows, quantised=False, **use):
+    (x, weight, bias), options = operands(device, dtype, shape, rows, **use)
+    weight = Quantised(weight) if quantised else weight
+    expected = fused_linear_reference(x, weight, bias, **options)
+    return fused_linear(x, weight, bias, **options), expected
 
 
+@pytest.mark.parametrize("quantised", [False, True], ids=["as they are", "8-bit"])
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 @pytest.mark.parametrize("rows", [(1, 1), (5,)], ids=str)
-def test_few_rows(device, dtype, use, rows) -> None:
-    found, expected = both(device, dtype, ODD, rows, **use)
+def test_few_rows(device, dtype, use, rows, quantised) -> None:
+    found, expected = both(device, dtype, ODD, rows, quantised, **use)
     assert found.dtype == dtype
     torch.testing.assert_close(found, expected, **CLOSE[dtype])
 
 
-@pytest.mark.parametrize("rows", [1, 2])
-def test_whole_blocks_over_several_turns_of_the_loop(device, dtype, rows) -> None:
-    found, expected = both(device, dtype, EVEN, (rows,), norm=True, residual=True)
+@pytest.mark.parametrize("quantised", [False, True], ids=["as they are", "8-bit"])
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_whole_blocks_over_several_turns_of_the_loop(device, dtype, rows, quantised) -> None:
+    found, expected = both(device, dtype, EVEN, (rows,), quantised, norm=True, residual=True)
     torch.testing.assert_close(found, expected, **CLOSE[dtype])
 
 
@@ -73,14 +77,17 @@ def test_one_row_of_bfloat16(device, use) -> None:
     torch.testing.assert_close(found, expected, rtol=2e-2, atol=8e-2)  # the interpreter cuts off where it should round
 
 
+@pytest.mark.parametrize("quantised", [False, True], ids=["as they are", "8-bit"])
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
-def test_many_rows(device, use) -> None:
-    found, expected = both(device, torch.float32, ODD, (3, 7), **use)
+def test_many_rows(device, use, quantised) -> None:
+    found, expected = both(device, torch.float32, ODD, (3, 7), quantised, **use)
     torch.testing.assert_close(found, expected, **WIDE)
 
 
-def test_a_row_is_the_same_in_any_company(device, dtype) -> None:
+@pytest.mark.parametrize("quantised", [False, True], ids=["as they are", "8-bit"])
+def test_a_row_is_the_same_in_any_company(device, dtype, quantised) -> None:
     (x, weight, _), options = operands(device, dtype, ODD, (9,), norm=True, gated=True)
+    weight = Quantised(weight) if quantised else weight
     whole = fused_linear(x, weight, **options)
     for rows in (2, 5):
         assert torch.equal(fused_linear(x[:rows], weight, **options), whole[:rows])

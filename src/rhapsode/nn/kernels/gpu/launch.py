@@ -54,6 +54,12 @@ def _hopper() -> bool:
     return torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 9
 
 
+@cache
+def reads_float8() -> bool:
+    """Whether kernels can widen 8-bit floats: GPUs since Ada can, and so can the interpreter."""
+    return not torch.cuda.is_available() or torch.cuda.get_device_capability() >= (8, 9)
+
+
 def power_of_two(n: int, least: int = 1) -> int:
     """The smallest power of two that holds `n`."""
     return max(least, 1 << (n - 1).bit_length())

@@ -8,6 +8,8 @@ Two kernels, chosen by the number of rows:
   once. A sum never leaves its program: no split, no second pass.
 - `_rows`, for a few: tiles through shared memory into the tensor cores, the rows padded to 16 or more.
 
+Either takes 8-bit weights, too: they are widened in registers, and the sums multiplied by their outputs' scales.
+
 In both, a row's result does not depend on the other rows nor on how many there are; between the two kernels it may
 differ by the order of its sums.
 """
@@ -22,8 +24,9 @@ import triton.language as tl
 from torch import Tensor
 
 from rhapsode.nn.kernels.gpu.activation import silu_times
-from rhapsode.nn.kernels.gpu.launch import after_predecessor, options, power_of_two
+from rhapsode.nn.kernels.gpu.launch import after_predecessor, options, power_of_two, reads_float8
 from rhapsode.nn.kernels.gpu.norm import rms_scale, rounded_times
+from rhapsode.nn.quantised import Quantised, Weight
 
 VECTOR_ROWS = 4
 """Up to so many rows are served from registers."""
@@ -41,7 +44,8 @@ LEAST_TILES = 1024
 @triton.jit
 def _tile(weight, outputs, K: tl.constexpr, BLOCK_K: tl.constexpr):
     """Rows `outputs` of the weights, zero past the last column."""
-    column = tl.arange(0, BLOCK_K)[None, :]
+    # Eight at a time and no more, so that 8-bit weights lie in the threads in which the rows they meet do.
+    column = tl.max_contiguous(tl.arange(0, BLOCK_K), 8)[None, :]
     at = weight + outputs.to(tl.int64)[:, None] * K + column
     # Weights are read once: they should not push anything else out of the cache.
     if K == BLOCK_K:
@@ -53,6 +57,7 @@ def _tile(weight, outputs, K: tl.constexpr, BLOCK_K: tl.constexpr):
 def _vector(
     x,
     weight,
+    scale,
     bias,
     gain,
     residual,
@@ -65,6 +70,7 @@ def _vector(
     BLOCK_K: tl.constexpr,
     NORM: tl.constexpr,
     GATED: tl.constexpr,
+    SCALED: tl.constexpr,
     BIAS: tl.constexpr,
     RESIDUAL: tl.constexpr,
     OVERLAP: tl.constexpr,
@@ -79,6 +85,10 @@ def _vector(
         tile_up = _tile(weight, outputs + width, K, BLOCK_K)
     if NORM:
         gains = tl.load(gain + column, mask=column < K, other=0.0)
+    if SCALED:
+        scales = tl.load(scale + outputs)
+        if GATED:
+            scales_up = tl.load(scale + width + outputs)
     if BIAS:
         biases = tl.load(bias + outputs).to(tl.float32)
         if GATED:
@@ -93,11 +103,15 @@ def _vector(
             columns = rounded_times(wide * rms_scale(wide, K, eps), gains)
         columns = columns.to(tl.float32)[None, :]
         result = tl.sum(tile.to(tl.float32) * columns, axis=1)
+        if SCALED:
+            result *= scales
         if BIAS:
             result += biases
         result = result.to(out.dtype.element_ty)
         if GATED:
             up = tl.sum(tile_up.to(tl.float32) * columns, axis=1)
+            if SCALED:
+                up *= scales_up
             if BIAS:
                 up += biases_up
             result = silu_times(result, up.to(out.dtype.element_ty))
@@ -110,7 +124,7 @@ def _vector(
 
 
 @triton.jit
-def _row_scales(inputs, there, at, eps, K: tl.constexpr, ROWS: tl.constexpr, BLOCK_K: tl.constexpr):
+def _row_norms(inputs, there, at, eps, K: tl.constexpr, ROWS: tl.constexpr, BLOCK_K: tl.constexpr):
     """What the rows are multiplied by to be normed."""
     squares = tl.zeros((ROWS, BLOCK_K), tl.float32)
     for start in range(0, K, BLOCK_K):
@@ -123,6 +137,7 @@ def _row_scales(inputs, there, at, eps, K: tl.constexpr, ROWS: tl.constexpr, BLO
 def _rows(
     x,
     weight,
+    scale,
     bias,
     gain,
     residual,
@@ -136,6 +151,7 @@ def _rows(
     BLOCK_K: tl.constexpr,
     NORM: tl.constexpr,
     GATED: tl.constexpr,
+    SCALED: tl.constexpr,
     BIAS: tl.constexpr,
     RESIDUAL: tl.constexpr,
     OVERLAP: tl.constexpr,
@@ -153,7 +169,7 @@ def _rows(
     if RESIDUAL:
         before = tl.load(residual + where, mask=stored, other=0.0)
     if NORM:
-        scale = _row_scales(inputs, there, at, eps, K, ROWS, BLOCK_K)
+        norms = _row_norms(inputs, there, at, eps, K, ROWS, BLOCK_K)
     sums = tl.zeros((ROWS, BLOCK_N), tl.float32)
     sums_up = tl.zeros((ROWS, BLOCK_N), tl.float32)
     for start in range(0, K, BLOCK_K):
@@ -161,14 +177,18 @@ def _rows(
         columns = tl.load(inputs + start, mask=there & held, other=0.0)
         if NORM:
             gains = tl.load(gain + start + at, mask=start + at < K, other=0.0)[None, :]
-            columns = rounded_times(columns.to(tl.float32) * scale[:, None], gains)
+            columns = rounded_times(columns.to(tl.float32) * norms[:, None], gains)
         tile = tl.load(weights + start, mask=held, other=0.0, eviction_policy="evict_first")
-        sums = tl.dot(columns, tile.T, sums)
+        sums = tl.dot(columns, tile.to(columns.dtype).T, sums)
         if GATED:
             tile_up = tl.load(
                 weights + width.to(tl.int64) * K + start, mask=held, other=0.0, eviction_policy="evict_first"
             )
-            sums_up = tl.dot(columns, tile_up.T, sums_up)
+            sums_up = tl.dot(columns, tile_up.to(columns.dtype).T, sums_up)
+    if SCALED:
+        sums *= tl.load(scale + outputs)[None, :]
+        if GATED:
+            sums_up *= tl.load(scale + width + outputs)[None, :]
     if BIAS:
         sums += tl.load(bias + outputs).to(tl.float32)[None, :]
         if GATED:
@@ -217,18 +237,24 @@ def _rows_plan(rows: int, width: int, k: int, gated: bool) -> Plan:
         plan = Plan("rows", 32, min(256, power_of_two(k, 16)), stages=3 if gated else 5)
     else:
         plan = Plan("rows", 16, min(512, power_of_two(k, 16)), warps=2, stages=5)
-    tile = (plan.block_n * (2 if gated else 1) + power_of_two(rows, 16)) * plan.block_k * 2
-    return plan._replace(stages=min(plan.stages, SHARED // tile))
+    padded = power_of_two(rows, 16)
+    tile = (plan.block_n * (2 if gated else 1) + padded) * plan.block_k * 2
+    # Twice the rows in as many warps would not fit their registers.
+    return plan._replace(warps=plan.warps * padded // 16, stages=min(plan.stages, SHARED // tile))
 
 
-def serves(x: Tensor, weight: Tensor, residual: Tensor | None) -> bool:
+def serves(x: Tensor, weight: Weight, residual: Tensor | None) -> bool:
     """Whether `skinny` can do this."""
-    return weight.is_contiguous() and x.dtype == weight.dtype and (residual is None or residual.is_contiguous())
+    if residual is not None and not residual.is_contiguous():
+        return False
+    if isinstance(weight, Quantised):
+        return reads_float8()
+    return weight.is_contiguous() and x.dtype == weight.dtype
 
 
 def skinny(
     x: Tensor,
-    weight: Tensor,
+    weight: Weight,
     bias: Tensor | None = None,
     *,
     norm: tuple[Tensor, float] | None = None,
@@ -237,19 +263,21 @@ def skinny(
     plan: Plan | None = None,
 ) -> Tensor:
     """`fused_linear` of a few rows; `plan` is for those who look for a better one."""
-    outputs, k = weight.shape
+    values, scales = (weight.values, weight.scales) if isinstance(weight, Quantised) else (weight, x)
+    outputs, k = values.shape
     width = outputs // 2 if gated else outputs
     rows = x.numel() // k
     plan = plan or plan_for(rows, width, k, gated, x.dtype)
     out = x.new_empty(*x.shape[:-1], width)
     gain, eps = norm or (x, 0.0)
-    arguments = (x, weight, weight if bias is None else bias, gain, x if residual is None else residual, out)
+    arguments = (x, values, scales, x if bias is None else bias, gain, x if residual is None else residual, out)
     constants = {
         "K": k,
         "BLOCK_N": plan.block_n,
         "BLOCK_K": plan.block_k,
         "NORM": norm is not None,
         "GATED": gated,
+        "SCALED": scales is not x,
         "BIAS": bias is not None,
         "RESIDUAL": residual is not None,
         "num_warps": plan.warps,
