@@ -169,6 +169,9 @@ class Deployment(Section):
     """A family's name or a checkpoint's folder."""
     device: str = "auto"
     dtype: str = "auto"
+    weights: Literal["auto", "fp8"] = "auto"
+    """How the layers of a talker are stored: as `dtype` says, or in 8 bits with a scale per output. Then few listeners
+    are served faster, since a frame reads half as many bytes; other frames come out, and more memory is taken."""
     threads: Count | None = None
     """CPU threads of one operation; by default as torch decides. Small models are fastest with 1."""
     graphs: bool = True

@@ -118,8 +118,11 @@ class Pipeline:
     def _make(self, stage: StageSpec) -> Any:
         module, _, name = stage.factory.partition(":")
         factory = getattr(importlib.import_module(module), name)
-        source = self._source
-        return factory(StageContext(self._spec, source.checkpoint, source.config, *self._place(stage), self.references))
+        source, place = self._source, self._place(stage)
+        weights = self.deployment.weights if stage.kind == "frame" else "auto"
+        return factory(
+            StageContext(self._spec, source.checkpoint, source.config, *place, self.references, weights=weights)
+        )
 
     def _place(self, stage: StageSpec) -> tuple[str, str]:
         """The device a stage runs on, and its number format."""

@@ -88,6 +88,8 @@ class StageContext:
     dtype: str
     references: ReferenceCache = field(default_factory=lambda: ReferenceCache(0))
     """What stages made of references, shared by all of them."""
+    weights: str = "auto"
+    """`fp8`: decoder layers are to be quantised, as `models.parts.fill` does."""
 
 
 # --- what a family makes of a request ---------------------------------------------------------------

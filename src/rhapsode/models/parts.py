@@ -14,7 +14,9 @@ from rhapsode.checkpoints.random import randomize
 from rhapsode.checkpoints.weights import Tensors
 from rhapsode.errors import CheckpointError
 from rhapsode.models.base import StageContext
+from rhapsode.nn.decoder import DecoderLayer
 from rhapsode.nn.derived import derive
+from rhapsode.nn.quantised import quantise
 
 Net = TypeVar("Net", bound=nn.Module)
 
@@ -28,7 +30,11 @@ def fill(
     ignore: Sequence[str] = (),
     dtype: torch.dtype = torch.float32,
 ) -> Net:
-    """A network on its device: from the tensors of `source`, or random where the configuration asks for that."""
+    """A network on its device: from the tensors of `source`, or random where the configuration asks for that.
+
+    Where the deployment asks for 8-bit weights, decoder layers have them. Heads and embeddings stay as they are: each
+    is a small part of a frame's bytes, and an error there is an error of a draw.
+    """
     with torch.device("meta"):
         net = build()
     if context.config.get("random_weights"):
@@ -36,6 +42,10 @@ def fill(
     else:
         load(net, source(), prefix=prefix, device=context.device, dtype=dtype, ignore=ignore)
     derive(net)
+    if context.weights == "fp8":
+        for layer in net.modules():
+            if isinstance(layer, DecoderLayer):
+                quantise(layer)
     return net.eval()
 
 

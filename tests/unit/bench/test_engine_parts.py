@@ -75,6 +75,20 @@ def test_the_weights_a_frame_reads_are_counted(report, shape):
     assert report["runs"][0]["weight_bytes_per_codec_launch"] > 100_000
 
 
+def test_weights_of_eight_bits_are_counted_as_such(report, shape):
+    plan = EnginePlan(batches=(1,), frames=2, rounds=1, device="cpu", bandwidth=1e9, weights="fp8")
+    with subject(None, str(shape[0])) as chosen:
+        narrow = check(measure(chosen, plan))
+    assert narrow["config"]["deployment"]["weights"] == "fp8"
+    talker = shape[1]["talker_config"]
+    matrices = layer_bytes(talker) // 4 - 2 * talker["hidden_size"] - 2 * talker["head_dim"]
+    outputs = 2 * talker["hidden_size"] + 2 * talker["intermediate_size"]
+    outputs += (talker["num_attention_heads"] + 2 * talker["num_key_value_heads"]) * talker["head_dim"]
+    saved = 3 * (3 * matrices - 4 * outputs)  # of each of three layers
+    whole = report["runs"][0]["weight_bytes_per_frame"]["talker"]
+    assert narrow["runs"][0]["weight_bytes_per_frame"]["talker"] == whole - saved
+
+
 def test_nothing_of_the_measurement_stays_behind(report):
     assert talker_module.draw is sampling.draw
     assert sampling.Gumbel.__call__.__qualname__ == "Gumbel.__call__"

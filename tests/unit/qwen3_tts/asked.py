@@ -55,9 +55,9 @@ class Family:
     talker: QwenTalker
 
     @classmethod
-    def open(cls, folder: Path, **config: Any) -> "Family":
+    def open(cls, folder: Path, weights: str = "auto", **config: Any) -> "Family":
         made = json.loads((folder / "config.json").read_text()) | config
-        context = StageContext(SPEC, folder, made, "cpu", "float32")
+        context = StageContext(SPEC, folder, made, "cpu", "float32", weights=weights)
         return cls(Prepare(context), Encode(context), QwenTalker(context))
 
     def prompt(self, asked: SpeechRequest) -> QwenPrompt:

@@ -28,6 +28,8 @@ class EnginePlan:
     seed: int = 0
     device: str = "auto"
     dtype: str = "auto"
+    weights: str | None = None
+    """As in a deployment; `None`: as the configuration has it."""
     mode: str = "auto"
     """`eager`, `graphs`, `both`, or `auto`: both on a GPU, eager on a CPU."""
     max_positions: int | None = None
@@ -66,4 +68,6 @@ class EnginePlan:
             "graphs": mode == "graphs",
             "limits": {"max_concurrency": most, "max_queue": most, "max_positions": self.positions(subject)},
         }
+        if self.weights is not None:
+            flags["weights"] = self.weights
         return resolve(self.config, env={}, flags=flags)

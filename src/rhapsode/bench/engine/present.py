@@ -54,7 +54,12 @@ def _row(run: Mapping[str, Any], parts: list[str]) -> list[Cell]:
 def _where(report: Mapping[str, Any]) -> str:
     machine, config = report["machine"], report["config"]
     device = machine["gpus"][0] if config["device"].startswith("cuda") and machine["gpus"] else machine["cpu"]
-    return f"{device}, {config['dtype']}" + ("" if config["device"] != "cpu" else f", {config['threads']} threads")
+    words = [device, config["dtype"]]
+    if config["deployment"].get("weights", "auto") != "auto":  # reports from before there was a choice do not say
+        words.append(f"weights {config['deployment']['weights']}")
+    if config["device"] == "cpu":
+        words.append(f"{config['threads']} threads")
+    return ", ".join(words)
 
 
 def _caption(report: Mapping[str, Any], per: str) -> str:

@@ -50,8 +50,8 @@ class Touched(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if any(returned.alias_info is not None for returned in func._schema.returns):
-            return result  # a view, or a write in place: nothing is read through it yet
+        if any(made.untyped_storage().data_ptr() in self._storages for made in _tensors([result])):
+            return result  # a view: nothing is read through it yet
         read = sum(_nbytes(arg) for arg in _tensors(args) if arg.untyped_storage().data_ptr() in self._storages)
         if read:
             if func._schema.name.removeprefix("aten::") in LOOKUPS and isinstance(result, Tensor):
