@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -10,8 +10,11 @@ from rhapsode.errors import GenerationFailed, InvalidRequest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from torch import Tensor
 
     from rhapsode.types import Samples
+
+    Wave = TypeVar("Wave", Samples, Tensor)
 
 LAYOUTS = {1: "mono", 2: "stereo"}
 
@@ -34,14 +37,27 @@ def shaped(samples: Samples, channels: int) -> Samples:
     return samples.astype(np.float32, copy=False)
 
 
-def clipped(samples: Samples) -> Samples:
-    """The samples within full scale; NaN or infinity is a failure upstream and never becomes sound."""
+def finite(samples: Samples) -> Samples:
+    """The samples as they are; NaN or infinity is a failure upstream and never becomes sound."""
     if not np.isfinite(samples).all():
         raise GenerationFailed("The generated audio contains samples that are not finite numbers.")
-    return np.clip(samples, -1.0, 1.0)
+    return samples
+
+
+def clipped(samples: Samples) -> Samples:
+    """The samples within full scale."""
+    return np.clip(finite(samples), -1.0, 1.0)
+
+
+def scaled16(samples: Wave) -> Wave:
+    """What 16 bits keep of float32 samples, in this process or on a GPU: clipped, rounded to nearest. Still floats."""
+    return (samples.clip(-1.0, 1.0) * 32768.0).round().clip(max=32767.0)
 
 
 def pcm16(samples: Samples) -> NDArray[np.int16]:
-    """Float to 16 bits: clipped, rounded to nearest; the exact inverse of dividing by 32768."""
-    scaled: Samples = np.rint(clipped(samples) * np.float32(32768.0))
-    return np.minimum(scaled, 32767.0).astype(np.int16)
+    """Float to 16 bits: the exact inverse of `from_pcm16`."""
+    return scaled16(finite(samples)).astype(np.int16)
+
+
+def from_pcm16(values: NDArray[np.int16]) -> Samples:
+    return values.astype(np.float32) / np.float32(32768.0)

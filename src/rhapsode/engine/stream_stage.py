@@ -19,7 +19,7 @@ from rhapsode.engine.frames import FrameStream
 from rhapsode.engine.graphs import Launcher
 from rhapsode.engine.job import Job
 from rhapsode.engine.stage import Drop, Opened, TurnStage, Work, failure, isolate
-from rhapsode.engine.transfer import Landing
+from rhapsode.engine.transfer import Landing, packed, unpacked
 from rhapsode.errors import ConfigError
 from rhapsode.models.base import Codec
 from rhapsode.nn.slots import Rows, SlotRow, SlotTable
@@ -188,14 +188,14 @@ class StreamStage(TurnStage):
         audio = self._codec.decode(window, ahead, Rows(slots, self._table), self._state)
         self._stream.take(there, frames)
         self._table.advance(slots, frames)
-        return audio.to(torch.float32)
+        return packed(audio) if audio.is_cuda else audio.to(torch.float32)
 
     def _collect(self, launch: _Launch) -> None:
-        audio = launch.audio.numpy()  # [B, channels, samples]
-        for slot, job, samples in zip(launch.slots.tolist(), launch.jobs, audio, strict=True):
+        audio = launch.audio.numpy()  # [B, channels, samples], packed on a GPU
+        for slot, job, values in zip(launch.slots.tolist(), launch.jobs, audio, strict=True):
             if job is not None and self._job_of[slot] is job:
                 self._stream.freed[slot] += launch.frames
-                job.deliver(samples.copy())  # a slow listener must not keep the whole batch
+                job.deliver(unpacked(values))  # a slow listener must not keep the whole batch
         self._stream.on_taken()
 
     def _finish_ended(self) -> None:

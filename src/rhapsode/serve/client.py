@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from rhapsode.audio.samples import from_pcm16
 from rhapsode.errors import GenerationFailed, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.types import AudioChunk
 
@@ -94,4 +95,4 @@ def connect(server: str, timeout_s: float) -> tuple[http.client.HTTPConnection, 
 
 
 def _samples(data: bytes, channels: int) -> Any:
-    return (np.frombuffer(data, "<i2").reshape(-1, channels).T / 32768.0).astype(np.float32)
+    return from_pcm16(np.frombuffer(data, "<i2").reshape(-1, channels).T)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rhapsode.audio.samples import from_pcm16
 from rhapsode.bench.quality.prompts import SpokenPrompt
 from rhapsode.bench.serve.target import Target
 from rhapsode.errors import GenerationFailed
@@ -80,8 +81,8 @@ class ServerSpeaker:
             heard = await listener.hear(prompt.text, seed)
         if heard.error is not None:
             raise GenerationFailed(f"{heard.error}: {heard.detail}")
-        samples = heard.samples.astype(np.float32) / np.float32(32768)
-        return Spoken(Clip(samples, heard.sample_rate), heard.total_s, heard.playable_s or heard.total_s)
+        clip = Clip(from_pcm16(heard.samples), heard.sample_rate)
+        return Spoken(clip, heard.total_s, heard.playable_s or heard.total_s)
 
     def close(self) -> None:
         """Every request had a connection of its own."""
