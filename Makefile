@@ -17,7 +17,7 @@ help:
 	@echo 'make say TEXT="Hello."   speak, into $(OUTPUT) and to the speakers'
 	@echo 'make test                lint, types, layers and all tests'
 	@echo 'make browser             Chromium for the tests of the page, which are skipped without it'
-	@echo 'make test-gpu            kernels and the contract suite on a GPU'
+	@echo 'make test-gpu            kernels, the contract suite and a storm of requests on a GPU'
 	@echo 'make lint | format       what the code should look like'
 	@echo 'make bench               what the engine costs per frame'
 
@@ -52,7 +52,7 @@ test: lint
 	$(BIN)/pytest -n 2 --ignore tests/e2e/web
 
 test-gpu: .venv/.dev
-	TEST_DEVICE=cuda $(BIN)/pytest tests/unit/nn/kernels tests/contract
+	TEST_DEVICE=cuda $(BIN)/pytest -o timeout=600 tests/unit/nn/kernels tests/unit/engine/test_transfer.py tests/contract
 
 browser:
 	@bash tools/install_browser.sh
