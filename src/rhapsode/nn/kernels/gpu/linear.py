@@ -236,11 +236,10 @@ def _rows_plan(rows: int, width: int, k: int, gated: bool) -> Plan:
     if gated or width >= 3072:
         plan = Plan("rows", 32, min(256, power_of_two(k, 16)), stages=3 if gated else 5)
     else:
-        plan = Plan("rows", 16, min(512, power_of_two(k, 16)), warps=2, stages=5)
-    padded = power_of_two(rows, 16)
-    tile = (plan.block_n * (2 if gated else 1) + padded) * plan.block_k * 2
-    # Twice the rows in as many warps would not fit their registers.
-    return plan._replace(warps=plan.warps * padded // 16, stages=min(plan.stages, SHARED // tile))
+        warps = 2 if rows <= 16 else 4  # two would spill the rows they norm
+        plan = Plan("rows", 16, min(512, power_of_two(k, 16)), warps, stages=5)
+    tile = (plan.block_n * (2 if gated else 1) + power_of_two(rows, 16)) * plan.block_k * 2
+    return plan._replace(stages=min(plan.stages, SHARED // tile))
 
 
 def serves(x: Tensor, weight: Weight, residual: Tensor | None) -> bool:
