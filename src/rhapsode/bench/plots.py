@@ -150,7 +150,7 @@ def _serve_throughput(report: Mapping[str, Any], axes: Axes) -> bool:
 
 
 def _error_rates(report: Mapping[str, Any], axes: Axes) -> bool:
-    (run,) = report["runs"]
+    run = report["runs"][0]
     found = sorted((value * 100 for value in run["samples"].get("wer", ())), reverse=True)
     if not found:
         return False
@@ -160,7 +160,7 @@ def _error_rates(report: Mapping[str, Any], axes: Axes) -> bool:
     axes.set_ylim(0, max(60.0, found[0] * 1.1))
     axes.set_xlabel("prompts, worst first")
     axes.set_ylabel("word error rate, %")
-    axes.set_title(f"Word errors of {len(found)} prompts")
+    axes.set_title(f"Word errors of {len(found)} prompts, {run['label']}")
     axes.legend(frameon=False)
     return True
 

@@ -174,11 +174,14 @@ def serve(
 def quality(
     model: Model = None,
     recogniser: Annotated[
-        str, typer.Option(help="What faster-whisper takes (a folder or an id), or a transcription URL.")
+        str, typer.Option(help="What faster-whisper takes (a folder or an id), a transcription URL, or none.")
     ] = "base.en",
     recogniser_model: Annotated[str | None, typer.Option(help="The `model` a transcription URL is asked for.")] = None,
     prompts: Annotated[Path | None, typer.Option(help="What to say: a text file or a meta.lst.")] = None,
+    generate: Annotated[int | None, typer.Option(min=1, help="So many prompts made from --seed instead.")] = None,
     most: Annotated[int | None, typer.Option(min=1, help="No more prompts than this.")] = None,
+    mode: Annotated[str, typer.Option(help="A list of one-shot, streamed, batched, appended.")] = "streamed",
+    at_once: Annotated[int, typer.Option(min=1, help="Prompts spoken at once when batched.")] = 8,
     url: Annotated[str | None, typer.Option(help="A speech server instead of a model in this process.")] = None,
     target: Annotated[str, typer.Option(help="rhapsode, vllm-omni, sglang-omni or openai.")] = "rhapsode",
     voice: Voice = None,
@@ -196,16 +199,18 @@ def quality(
     path = output or Path("bench-quality.json")
     check_writable(path)
     require("jiwer")
+    from rhapsode.bench.quality import generated
     from rhapsode.bench.quality.judges import judges
     from rhapsode.bench.quality.measure import QualityPlan, measure
     from rhapsode.bench.quality.present import present
     from rhapsode.bench.quality.prompts import OURS, read_prompts
     from rhapsode.bench.quality.recogniser import make_recogniser
-    from rhapsode.bench.quality.speaker import EngineSpeaker, ServerSpeaker, Speaker
+    from rhapsode.bench.quality.speaker import EngineSpeaker, ServerSpeaker, Speaker, parse_modes
     from rhapsode.bench.serve.target import make_target
     from rhapsode.cli.say import parse_options
 
-    spoken = read_prompts(prompts or OURS, most)
+    spoken = generated.generate(generate, seed) if generate else read_prompts(prompts or OURS)
+    prompts_from = f"{generate} generated prompts" if generate else (prompts or OURS).name
     listener = make_recogniser(recogniser, recogniser_model, os.environ.get("OPENAI_API_KEY"))
     if save is not None:
         save.mkdir(parents=True, exist_ok=True)
@@ -215,9 +220,10 @@ def quality(
         speaker = ServerSpeaker(make_target(url, target, model, voice, parse_options(body or [])), None, 120.0)
     else:
         speaker = EngineSpeaker(model, voice, None, config)
-    plan = QualityPlan(spoken, (prompts or OURS).name, language, seed, save)
     found, notes = judges()
     try:
+        modes = parse_modes(mode, speaker)
+        plan = QualityPlan(spoken[:most], prompts_from, language, seed, save, modes, at_once)
         finish(measure(plan, speaker, listener, found, notes), path, plot, present)
     finally:
         speaker.close()

@@ -1,13 +1,17 @@
+from itertools import zip_longest
+from threading import Barrier
+
 import numpy as np
 import pytest
 
 from rhapsode.bench.quality.measure import QualityPlan, measure
+from rhapsode.bench.quality.present import present
 from rhapsode.bench.quality.prompts import SpokenPrompt
 from rhapsode.bench.quality.recogniser import TranscriptionUrl, Whisper, make_recogniser
 from rhapsode.bench.quality.sound import Unsound, check, is_clipped
-from rhapsode.bench.quality.speaker import ServerSpeaker, Spoken
+from rhapsode.bench.quality.speaker import MODES, EngineSpeaker, ServerSpeaker, Spoken, parse_modes
 from rhapsode.bench.serve.target import make_target
-from rhapsode.errors import GenerationFailed, RhapsodeError, Unavailable
+from rhapsode.errors import GenerationFailed, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.types import Clip
 from unit.bench import reports
 from unit.bench.fake_server import Script, recogniser_saying, serving_in_thread, tone
@@ -21,12 +25,32 @@ TONE = np.sin(np.arange(24_000) * 0.05).astype(np.float32)[None] * 0.5
 )
 def test_unsound_audio_gets_no_score(samples, kind):
     with pytest.raises(Unsound) as caught:
-        check(Clip(samples.astype(np.float32), 24_000))
+        check(Clip(samples.astype(np.float32), 24_000), "one second of it")
+    assert caught.value.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("read", "seconds", "kind"),
+    [
+        ("yes", 2.3, None),
+        ("yes", 2.6, "runaway"),
+        ("the quick brown fox jumps over the lazy dog", 3.0, None),
+        ("the quick brown fox jumps over the lazy dog", 9.0, "runaway"),
+        ("the quick brown fox jumps over the lazy dog", 1.0, "cut short"),
+    ],
+)
+def test_speech_takes_about_as_long_as_its_text(read, seconds, kind):
+    clip = Clip(np.tile(TONE, 10)[:, : round(seconds * 24_000)], 24_000)
+    if kind is None:
+        check(clip, read)
+        return
+    with pytest.raises(Unsound) as caught:
+        check(clip, read)
     assert caught.value.kind == kind
 
 
 def test_sound_audio_may_be_clipped():
-    check(Clip(TONE, 24_000))
+    check(Clip(TONE, 24_000), "one second of it")
     assert not is_clipped(TONE)
     assert is_clipped(np.clip(TONE * 10, -1, 1))
 
@@ -34,10 +58,12 @@ def test_sound_audio_may_be_clipped():
 class Scripted:
     """Speaks what it is told to; an error is raised."""
 
+    modes = MODES
+
     def __init__(self, *answers):
         self._answers = iter(answers)
 
-    def speak(self, prompt, seed):
+    def speak(self, prompt, seed, mode):
         answer = next(self._answers)
         if isinstance(answer, Exception):
             raise answer
@@ -67,8 +93,9 @@ class Steady:
         return 4.0
 
 
-def prompts(*texts):
-    return tuple(SpokenPrompt(f"p{i}", text) for i, text in enumerate(texts))
+def prompts(*texts, kinds=()):
+    found = zip_longest(texts, kinds, fillvalue="")
+    return tuple(SpokenPrompt(f"p{i}", text, kind=kind) for i, (text, kind) in enumerate(found))
 
 
 def test_nan_and_silence_are_errors_and_everything_else_is_scored():
@@ -84,14 +111,76 @@ def test_nan_and_silence_are_errors_and_everything_else_is_scored():
     assert run["samples"]["rtf"] == [0.25, 0.25]
     assert run["samples"]["mos"] == [4.0, 4.0]
     assert [item["seed"] for item in run["items"]] == [5, 6, 7, 8, 9]
-    assert report["config"]["normaliser"] == "rhapsode-en-1"
+    assert report["config"]["normaliser"] == "rhapsode-en-2"
     assert report["notes"] == ["a note"]
+
+
+def test_each_kind_and_each_mode_is_reported_by_itself():
+    plan = QualityPlan(prompts("one two", "three four", kinds=("a", "b")), "test", modes=("one-shot", "appended"))
+    heard = Echo("one two", "three more", "one two", "three four")
+    report = reports.check(measure(plan, Scripted(TONE, TONE, TONE, TONE * 0), heard, [Steady()]))
+    whole, appended = report["runs"]
+    assert [whole["label"], appended["label"]] == ["one-shot", "appended"]
+    assert {kind: figures["wer"] for kind, figures in whole["kinds"].items()} == {"a": 0, "b": 0.5}
+    assert whole["kinds"]["b"]["means"] == {"mos": 4.0}
+    assert appended["kinds"]["b"] == {
+        "samples_scored": 0,
+        "errors": {"silent": 1},
+        "wer": None,
+        "cer": None,
+        "means": {},
+    }
+    present(report)
+
+
+def test_the_worst_ten_are_named_worst_first():
+    texts = ["one two three four"] * 12
+    heard = ["one two three four", *["one two three"] * 10, "nothing"]
+    report = measure(QualityPlan(prompts(*texts), "test"), Scripted(*[TONE] * 12), Echo(*heard), [])
+    assert report["runs"][0]["worst"] == ["p11", *(f"p{i}" for i in range(1, 10))]
+
+
+def test_batched_prompts_are_spoken_at_once():
+    meeting = Barrier(3, timeout=10)
+
+    class Together(Scripted):
+        def speak(self, prompt, seed, mode):
+            meeting.wait()
+            return super().speak(prompt, seed, mode)
+
+    plan = QualityPlan(prompts("a", "b", "c"), "test", modes=("batched",), at_once=3)
+    assert measure(plan, Together(TONE, TONE, TONE), None, [])["runs"][0]["samples_scored"] == 3
+
+
+def test_without_a_recogniser_only_the_sound_is_judged():
+    assert make_recogniser("none") is None
+    report = measure(QualityPlan(prompts("one"), "test"), Scripted(TONE), None, [Steady()])
+    (run,) = reports.check(report)["runs"]
+    assert (run["wer"], run["means"], run["items"][0]["heard"]) == (None, {"mos": 4.0}, None)
+    present(report)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_says_the_same(mode):
+    speaker = EngineSpeaker("dummy", None, None, None)
+    try:
+        prompt = prompts("One two three.")[0]
+        clip, usual = speaker.speak(prompt, 1, mode).clip, speaker.speak(prompt, 1, "streamed").clip
+    finally:
+        speaker.close()
+    assert np.array_equal(clip.samples, usual.samples)
+
+
+def test_a_mode_that_is_none_is_refused():
+    assert parse_modes("appended, one-shot,appended", Scripted()) == ("appended", "one-shot")
+    with pytest.raises(InvalidRequest, match="streamed, batched here, not 'appended'"):
+        parse_modes("streamed,appended", ServerSpeaker(make_target("http://x", "rhapsode"), None, 5.0))
 
 
 def test_what_was_said_can_be_kept(tmp_path):
     plan = QualityPlan(prompts("one"), "test", save_to=tmp_path)
     measure(plan, Scripted(TONE), Echo("one"), [])
-    assert (tmp_path / "p0.wav").stat().st_size == 44 + 48_000
+    assert (tmp_path / "p0-streamed.wav").stat().st_size == 44 + 48_000
 
 
 def test_a_transcription_url_is_asked_with_a_wav_file():
@@ -118,7 +207,7 @@ def test_a_whisper_that_is_not_there_is_one_error(tmp_path):
 
 def test_a_server_can_be_the_speaker():
     with serving_in_thread(Script([(0.02, tone(0.25)), (0.02, tone(0.25))])) as (url, _):
-        spoken = ServerSpeaker(make_target(url, "rhapsode"), None, 5.0).speak(prompts("Hi.")[0], 1)
+        spoken = ServerSpeaker(make_target(url, "rhapsode"), None, 5.0).speak(prompts("Hi.")[0], 1, "streamed")
     assert spoken.clip.duration_s == pytest.approx(0.5)
     assert 0.02 <= spoken.first_audio_s <= spoken.total_s
     assert float(np.abs(spoken.clip.samples).max()) == pytest.approx(0.3, abs=0.01)

@@ -1,6 +1,7 @@
 import pytest
 
-from rhapsode.bench.quality.normalise import cardinal, normalise, ordinal
+from rhapsode.bench.quality.normalise import normalise
+from rhapsode.bench.quality.numerals import cardinal, ordinal
 from rhapsode.bench.quality.words import corpus, rates
 
 
@@ -43,10 +44,43 @@ def test_a_corpus_counts_words_and_not_sentences():
         ("the harbour", "the harbor"),
         ("'quoted'", "quoted"),
         ("We can't", "we cannot"),
+        ("Call at 3:45 pm.", "call at 3.45 p.m."),
+        ("from 8 am to 10 pm", "from eight a.m. to ten P.M."),
+        ("at 9:05", "at nine oh five"),
+        ("7:00 pm", "seven pm"),
+        ("$12.50", "twelve dollars and fifty cents"),
+        ("$1", "one dollar"),
+        ("$0.99", "99 cents"),
+        ("£600", "six hundred pounds"),
+        ("$2.4 million", "two point four million dollars"),
+        ("12.5%", "twelve point five percent"),
+        ("March 3, 1985", "March third, nineteen eighty-five"),
+        ("March 3rd", "march 3"),
+        ("in 1901", "in nineteen oh one"),
+        ("in 2016", "in twenty sixteen"),
+        ("in 2005", "in two thousand and five"),
+        ("1,200 people", "1200 people"),
+        ("35,000", "thirty-five thousand"),
+        ("250 grams", "two hundred and fifty grams"),
+        ("a hundred", "100"),
+        ("555-0142", "5-5-5-0-1-4-2"),
+        ("555-0142", "five five five oh one four two"),
+        ("number 218", "No. 218"),
+        ("31 degrees", "31°"),
+        ("the 2nd of May", "the second of may"),
+        ("salt & pepper", "salt and pepper"),
     ],
 )
 def test_the_same_words_written_differently(one, other):
     assert normalise(one) == normalise(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("$12", "12 pounds"), ("15", "50"), ("1945", "1954"), ("3:45", "3:54"), ("I am six", "I pm six"), ("5%", "5")],
+)
+def test_other_numbers_are_other_words(one, other):
+    assert normalise(one) != normalise(other)
 
 
 def test_other_languages_keep_their_letters():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rhapsode.bench.progress import progress
@@ -19,6 +21,8 @@ from rhapsode.bench.report import Run, compose
 from rhapsode.bench.stats import rounded
 from rhapsode.errors import RhapsodeError
 
+WORST = 10
+
 
 @dataclass(frozen=True)
 class QualityPlan:
@@ -28,6 +32,9 @@ class QualityPlan:
     seed: int = 0
     save_to: Path | None = None
     """A folder for what was said, to be listened to."""
+    modes: tuple[str, ...] = ("streamed",)
+    at_once: int = 8
+    """Of the mode `batched`."""
 
 
 @dataclass
@@ -36,6 +43,7 @@ class Item:
 
     prompt: SpokenPrompt
     seed: int
+    mode: str
     heard: str | None = None
     error: str | None = None
     detail: str = ""
@@ -47,6 +55,7 @@ class Item:
         spoken = self.spoken
         return {
             "id": self.prompt.id,
+            "kind": self.prompt.kind,
             "text": self.prompt.text,
             "seed": self.seed,
             "heard": self.heard,
@@ -59,44 +68,61 @@ class Item:
 
 
 def measure(
-    plan: QualityPlan, speaker: Speaker, recogniser: Recogniser, judges: Sequence[Judge], notes: Sequence[str] = ()
+    plan: QualityPlan,
+    speaker: Speaker,
+    recogniser: Recogniser | None,
+    judges: Sequence[Judge],
+    notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    items = [Item(prompt, plan.seed + i) for i, prompt in enumerate(plan.prompts)]
-    with progress("speaking and listening", len(items)) as advance:
-        for item in items:
-            _examine(item, plan, speaker, recogniser, judges)
-            advance(item.prompt.text[:40])
+    """One run for each mode; without a recogniser only the sound is checked and judged."""
+    runs = []
+    with progress("speaking and listening", len(plan.prompts) * len(plan.modes)) as advance:
+        for mode in plan.modes:
+            items = [Item(prompt, plan.seed + i, mode) for i, prompt in enumerate(plan.prompts)]
+            at_once = plan.at_once if mode == "batched" else 1
+            with ThreadPoolExecutor(at_once) as pool:
+                for start in range(0, len(items), at_once):
+                    group = items[start : start + at_once]
+                    list(pool.map(lambda item: _speak(item, plan, speaker), group))
+                    for item in group:
+                        _listen(item, plan, recogniser, judges)
+                        advance(item.prompt.text[:40])
+            runs.append(_run(mode, items, plan.language))
     config = {
         **speaker.config(),
         "prompts": plan.prompts_from,
         "language": plan.language,
-        "recogniser": recogniser.name,
+        "at_once": plan.at_once,
+        "recogniser": recogniser.name if recogniser else "none",
         "normaliser": normalise.NAME if plan.language.startswith("en") else "case and punctuation",
         "judges": [judge.name for judge in judges],
     }
-    return compose("quality", config, plan.seed, [_run(items, plan.language)], notes)
+    return compose("quality", config, plan.seed, runs, notes)
 
 
-def _examine(item: Item, plan: QualityPlan, speaker: Speaker, recogniser: Recogniser, judges: Sequence[Judge]) -> None:
+def _speak(item: Item, plan: QualityPlan, speaker: Speaker) -> None:
     """Whatever goes wrong with one prompt is counted, and the others go on."""
     try:
-        item.spoken = speaker.speak(item.prompt, item.seed)
-        clip = item.spoken.clip
+        item.spoken = speaker.speak(item.prompt, item.seed, item.mode)
         if plan.save_to is not None:
             _save(item, plan.save_to)
-        sound.check(clip)
+        sound.check(item.spoken.clip, normalise.normalise(item.prompt.text, plan.language))
     except sound.Unsound as error:
         item.error = error.kind
-        return
     except RhapsodeError as error:
         item.error, item.detail = error.code, error.message
+
+
+def _listen(item: Item, plan: QualityPlan, recogniser: Recogniser | None, judges: Sequence[Judge]) -> None:
+    if item.error is not None or item.spoken is None:
         return
+    clip = item.spoken.clip
     item.clipped = sound.is_clipped(clip.samples)
-    item.heard = recogniser.transcribe(clip, plan.language)  # a deaf recogniser ends the run: it would all be wrong
-    found = rates(item.prompt.text, item.heard, plan.language)
+    if recogniser is not None:
+        item.heard = recogniser.transcribe(clip, plan.language)  # a deaf one ends the run: it would all be wrong
+        found = rates(item.prompt.text, item.heard, plan.language)
+        item.scores |= {"wer": found.wer, "cer": found.cer}
     item.scores |= {
-        "wer": found.wer,
-        "cer": found.cer,
         "rtf": item.spoken.total_s / clip.duration_s,
         "first_audio_ms": item.spoken.first_audio_s * 1e3,
     }
@@ -106,27 +132,48 @@ def _examine(item: Item, plan: QualityPlan, speaker: Speaker, recogniser: Recogn
             item.scores[judge.metric] = score
 
 
-def _run(items: Sequence[Item], language: str) -> Run:
+def _run(mode: str, items: Sequence[Item], language: str) -> Run:
     good = [item for item in items if item.error is None]
-    whole = corpus([(item.prompt.text, item.heard or "") for item in good], language) if good else None
     metrics = dict.fromkeys(name for item in good for name in item.scores)
+    wrong = [item for item in good if item.scores.get("wer")]
     facts: dict[str, Any] = {
-        "samples_scored": len(good),
-        "wer": rounded(whole.wer) if whole else None,
-        "cer": rounded(whole.cer) if whole else None,
-        "outliers": [item.prompt.id for item in good if item.scores["wer"] > OUTLIER],
+        **_figures(items, language),
+        "kinds": {
+            kind: _figures([item for item in items if item.prompt.kind == kind], language)
+            for kind in dict.fromkeys(item.prompt.kind for item in items)
+            if kind
+        },
+        "outliers": [item.prompt.id for item in wrong if item.scores["wer"] > OUTLIER],
+        "worst": [item.prompt.id for item in sorted(wrong, key=lambda item: -item.scores["wer"])[:WORST]],
         "clipped": sum(item.clipped for item in items),
-        "errors": dict(Counter(item.error for item in items if item.error)),
         "audio_s": rounded(sum(item.spoken.clip.duration_s for item in good if item.spoken)),
         "items": [item.as_dict() for item in items],
     }
     samples = {name: [item.scores[name] for item in good if name in item.scores] for name in metrics}
-    return Run("all prompts", samples, facts)
+    return Run(mode, samples, facts)
+
+
+def _figures(items: Sequence[Item], language: str) -> dict[str, Any]:
+    """What is said of all prompts, and of those of one kind."""
+    good = [item for item in items if item.error is None]
+    heard = [(item.prompt.text, item.heard) for item in good if item.heard is not None]
+    whole = corpus(heard, language) if heard else None
+    means = {
+        metric: [item.scores[metric] for item in good if metric in item.scores]
+        for metric in ("similarity", "mos", "dnsmos")
+    }
+    return {
+        "samples_scored": len(good),
+        "errors": dict(Counter(item.error for item in items if item.error)),
+        "wer": rounded(whole.wer) if whole else None,
+        "cer": rounded(whole.cer) if whole else None,
+        "means": {metric: rounded(fmean(scores)) for metric, scores in means.items() if scores},
+    }
 
 
 def _save(item: Item, folder: Path) -> None:
     from rhapsode.audio.clip import Audio
 
     assert item.spoken is not None
-    name = "".join(char if char.isalnum() or char in "-_" else "-" for char in item.prompt.id)
+    name = "".join(char if char.isalnum() or char in "-_" else "-" for char in f"{item.prompt.id}-{item.mode}")
     Audio(item.spoken.clip.samples, item.spoken.clip.sample_rate).save(folder / f"{name}.wav")

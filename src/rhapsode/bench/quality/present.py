@@ -1,4 +1,4 @@
-"""A report on quality as one table."""
+"""A report on quality as one table: a line for each mode, and under it one for each kind of prompt."""
 
 from __future__ import annotations
 
@@ -7,45 +7,42 @@ from typing import Any
 
 from rhapsode.bench.table import Cell, show
 
-WORST = 5
+COLUMNS = ("", "samples", "errors", "WER %", "CER %", "similarity", "MOS", "DNSMOS", "outliers", "RTF p50", "first ms")
 
 
 def present(report: Mapping[str, Any]) -> None:
-    config, (run,) = report["config"], report["runs"]
-    columns = [
-        "",
-        "samples",
-        "errors",
-        "WER %",
-        "CER %",
-        "outliers",
-        "RTF p50",
-        "first audio ms",
-        "similarity",
-        "MOS",
-        "DNSMOS",
-    ]
-    row: list[Cell] = [
-        config.get("family") or config.get("url"),
-        run["samples_scored"],
-        sum(run["errors"].values()),
-        None if run["wer"] is None else run["wer"] * 100,
-        None if run["cer"] is None else run["cer"] * 100,
-        len(run["outliers"]),
-        *(_at(run, metric, "p50") for metric in ("rtf", "first_audio_ms")),
-        *(_at(run, metric, "mean") for metric in ("similarity", "mos", "dnsmos")),
-    ]
+    config = report["config"]
+    rows: list[list[Cell]] = []
     lines = [
         f"recogniser {config['recogniser']}; normaliser {config['normaliser']}; seed {report['seed']}; "
         "outlier: WER above 50%"
     ]
-    lines += [f"error: {kind} x {count}" for kind, count in run["errors"].items()]
-    wrong = [item for item in run["items"] if item["scores"].get("wer")]
-    for item in sorted(wrong, key=lambda item: -item["scores"]["wer"])[:WORST]:
-        lines.append(f"{item['scores']['wer']:.0%}  '{item['text']}'  heard as  '{item['heard']}'")
-    show(f"{config['prompts']}, on {report['machine']['cpu']}", columns, [row], "\n".join([*lines, *report["notes"]]))
+    for run in report["runs"]:
+        speed = [_median(run, metric) for metric in ("rtf", "first_audio_ms")]
+        rows.append([run["label"], *_cells(run), len(run["outliers"]), *speed])
+        rows += [[f"  {kind}", *_cells(figures), "", "", ""] for kind, figures in run["kinds"].items()]
+        lines += [f"{run['label']}: error: {kind} x {count}" for kind, count in run["errors"].items()]
+    for run in report["runs"]:
+        items = {item["id"]: item for item in run["items"]}
+        lines += [_transcript(run["label"], items[name]) for name in run["worst"]]
+    who = config.get("family") or config.get("url")
+    title = f"{who}: {config['prompts']}, on {report['machine']['cpu']}"
+    show(title, COLUMNS, rows, "\n".join([*lines, *report["notes"]]))
 
 
-def _at(run: Mapping[str, Any], metric: str, which: str) -> Cell:
+def _cells(figures: Mapping[str, Any]) -> list[Cell]:
+    return [
+        figures["samples_scored"],
+        sum(figures["errors"].values()),
+        *(None if figures[rate] is None else figures[rate] * 100 for rate in ("wer", "cer")),
+        *(figures["means"].get(metric) for metric in ("similarity", "mos", "dnsmos")),
+    ]
+
+
+def _median(run: Mapping[str, Any], metric: str) -> Cell:
     found = run["summary"].get(metric)
-    return None if found is None else found[which]
+    return None if found is None else found["p50"]
+
+
+def _transcript(label: str, item: Mapping[str, Any]) -> str:
+    return f"{label}: {item['scores']['wer']:.0%}  '{item['text']}'  heard as  '{item['heard']}'"

@@ -1,4 +1,4 @@
-"""Lists of what is to be said: one sentence per line, or Seed-TTS-eval's `meta.lst`."""
+"""Lists of what is to be said: one prompt per line, `[kind]` above those that belong together; or `meta.lst`."""
 
 from __future__ import annotations
 
@@ -18,31 +18,36 @@ class SpokenPrompt:
     text: str
     reference: Path | None = None
     reference_text: str | None = None
+    kind: str = ""
+    """Prompts of one kind are also reported by themselves."""
 
 
 def read_prompts(path: Path = OURS, most: int | None = None) -> tuple[SpokenPrompt, ...]:
-    """`meta.lst` is told by its bars: id|reference text|reference audio|text."""
+    """Seed-TTS-eval's `meta.lst` is told by its bars: id|reference text|reference audio|text."""
     try:
         lines = path.read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise InvalidRequest(f"cannot read the prompts in {path}: {reason}.") from None
-    lines = [line.strip() for line in lines]
-    found = [
-        _parse(line, number, path) for number, line in enumerate(lines, start=1) if line and not line.startswith("#")
-    ]
+    found: list[SpokenPrompt] = []
+    kind = ""
+    for number, line in enumerate((line.strip() for line in lines), start=1):
+        if line.startswith("[") and line.endswith("]"):
+            kind = line[1:-1].strip()
+        elif line and not line.startswith("#"):
+            found.append(_parse(line, number, path, kind))
     if not found:
         raise InvalidRequest(f"there is nothing to say in {path}.")
     return tuple(found[:most])
 
 
-def _parse(line: str, number: int, path: Path) -> SpokenPrompt:
+def _parse(line: str, number: int, path: Path, kind: str) -> SpokenPrompt:
     fields = [field.strip() for field in line.split("|")]
     if len(fields) == 1:
-        return SpokenPrompt(f"{path.stem}-{number}", line)
+        return SpokenPrompt(f"{kind or path.stem}-{number}", line, kind=kind)
     if len(fields) == 2:  # id|text
-        return SpokenPrompt(fields[0], fields[1])
+        return SpokenPrompt(fields[0], fields[1], kind=kind)
     if len(fields) not in (4, 5):
         raise InvalidRequest(f"line {number} of {path} has {len(fields)} fields; meta.lst has four or five.")
     name, reference_text, reference, text = fields[:4]
-    return SpokenPrompt(name, text, path.parent / reference, reference_text)
+    return SpokenPrompt(name, text, path.parent / reference, reference_text, kind)

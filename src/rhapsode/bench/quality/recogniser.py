@@ -72,8 +72,10 @@ class TranscriptionUrl:
             raise Unavailable(f"the recogniser at {self._url} does not answer: {error}") from None
 
 
-def make_recogniser(name: str, model: str | None = None, api_key: str | None = None) -> Recogniser:
-    """A URL, or what faster-whisper takes: a folder or an id."""
+def make_recogniser(name: str, model: str | None = None, api_key: str | None = None) -> Recogniser | None:
+    """A URL, or what faster-whisper takes: a folder or an id; `none` where nobody is to listen."""
+    if name == "none":
+        return None
     if name.startswith(("http://", "https://")):
         return TranscriptionUrl(name, model or "whisper-1", api_key)
     return Whisper(name)

@@ -1,0 +1,107 @@
+"""Numbers as English words, one reading each: recognisers write digits for most of what was read as words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+_TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+_ONES = f"zero one two three four five six seven eight nine {_TEENS}".split()
+_TENS = ["_", "_", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_SCALES = ((1_000_000_000, "billion"), (1_000_000, "million"), (1000, "thousand"), (100, "hundred"))
+_ORDINALS = {
+    "one": "first",
+    "two": "second",
+    "three": "third",
+    "five": "fifth",
+    "eight": "eighth",
+    "nine": "ninth",
+    "twelve": "twelfth",
+}
+_MONEY = {"$": "dollars", "£": "pounds", "€": "euros"}
+_COINS = {"$": "cents", "£": "pence", "€": "cents"}
+_MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
+_NUMBER = rf"(?:{'|'.join([*_ONES, *_TENS[2:], *(name for _, name in _SCALES)])})"
+
+
+def cardinal(value: int) -> str:
+    """English words, without 'and'."""
+    for size, name in _SCALES:
+        if value >= size:
+            rest = f" {cardinal(value % size)}" if value % size else ""
+            return f"{cardinal(value // size)} {name}{rest}"
+    if value < 20:
+        return _ONES[value]
+    return _TENS[value // 10] + (f" {_ONES[value % 10]}" if value % 10 else "")
+
+
+def ordinal(value: int) -> str:
+    *head, last = cardinal(value).split()
+    return " ".join([*head, _ORDINALS.get(last) or (f"{last[:-1]}ieth" if last.endswith("y") else f"{last}th")])
+
+
+def digits(text: str) -> str:
+    return " ".join(_ONES[int(digit)] for digit in text if digit.isdigit())
+
+
+def _plain(text: str) -> str:
+    """Four digits are read as a year, very many (or a zero before them) one by one."""
+    value = int(text)
+    if (len(text) > 1 and text[0] == "0") or len(text) > 6:
+        return digits(text)
+    if 1100 <= value < 2000 or 2010 <= value < 2100:
+        head, tail = divmod(value, 100)
+        rest = f"{'zero ' if 0 < tail < 10 else ''}{cardinal(tail)}" if tail else "hundred"
+        return f"{cardinal(head)} {rest}"
+    return cardinal(value)
+
+
+def _amount(text: str) -> str:
+    whole, _, fraction = text.partition(".")
+    return cardinal(int(whole)) + (f" point {digits(fraction)}" if fraction else "")
+
+
+def _money(match: re.Match[str]) -> str:
+    sign, whole, cents, scale = match.groups()
+    if scale:
+        return f"{_amount(f'{whole}.{cents}' if cents else whole)} {scale} {_MONEY[sign]} "
+    coins = cardinal(int(cents)) if cents and int(cents) else ""
+    if coins and not int(whole):
+        return f"{coins} {_COINS[sign]} "
+    return f"{cardinal(int(whole))} {_MONEY[sign]} {coins} "
+
+
+def _time(match: re.Match[str]) -> str:
+    hour, minute = int(match[1]), int(match[2])
+    if not minute:
+        return f"{cardinal(hour)} o'clock" if hour <= 12 else f"{cardinal(hour)} hundred"
+    return f"{cardinal(hour)} {'zero ' if minute < 10 else ''}{cardinal(minute)}"
+
+
+_RULES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"(?<![a-z])([ap])(?:\.\s?)?m\b\.?", r" \1m "),
+    (r"(?<=\d)[:.]00(?=\s+[ap]m\b)", ""),
+    (r"\b(\d{1,2})[:.]([0-5]\d)(?=\s+[ap]m\b)", _time),
+    (r"\b(\d{1,2}):([0-5]\d)\b", _time),
+    (r"(?<=\d),(?=\d{3}\b)", ""),
+    (r"([$£€])(\d+)(?:\.(\d+))?(?:\s(thousand|million|billion)\b)?", _money),
+    (r"(?<=\d)\s*%", " percent "),
+    (r"(?<=\d)\s*°", " degrees "),
+    (r"(?:#|\bno\.)\s*(?=\d)", " number "),
+    (r"\b\d+(?:-\d+)+\b", lambda m: digits(m[0])),
+    (rf"\b({_MONTHS}) (\d{{1,2}})\b(?!\.\d)", lambda m: f"{m[1]} {ordinal(int(m[2]))}"),
+    (r"\b(\d+)(?:st|nd|rd|th)\b", lambda m: ordinal(int(m[1]))),
+    (r"\d+\.\d+", lambda m: _amount(m[0])),
+    (r"\d+", lambda m: f" {_plain(m[0])} "),
+    (r"\ba (?=(?:hundred|thousand|million|billion)\b)", "one "),
+    (rf"\b(hundred|thousand|million) and (?={_NUMBER}\b)", r"\1 "),
+    (r"\b(dollar|pound|euro|(?<!per )cent)\b", r"\1s"),
+    (rf"\b(dollars|pounds|euros)\s+(?:and\s+)?((?:{_NUMBER}[\s-]+)+)(?:cents|pence)\b", r"\1 \2"),
+)
+
+
+def spell_out(text: str) -> str:
+    """Lower-case text with every number in it as words."""
+    for pattern, written in _RULES:
+        text = re.sub(pattern, written, text)
+    return text
