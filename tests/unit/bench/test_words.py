@@ -66,6 +66,12 @@ def test_a_corpus_counts_words_and_not_sentences():
         ("555-0142", "5-5-5-0-1-4-2"),
         ("555-0142", "five five five oh one four two"),
         ("number 218", "No. 218"),
+        ("from 12:30 to 2:15", "from 1230 to 215"),
+        ("from 9:05 to 10:50", "from 905 to 1050"),
+        ("at 7:45", "at 7.45"),
+        ("365 days", "three hundred and sixty-five days"),
+        ("905", "nine hundred and five"),
+        ("250,000", "two hundred and fifty thousand"),
         ("31 degrees", "31°"),
         ("the 2nd of May", "the second of may"),
         ("salt & pepper", "salt and pepper"),
@@ -77,7 +83,16 @@ def test_the_same_words_written_differently(one, other):
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("$12", "12 pounds"), ("15", "50"), ("1945", "1954"), ("3:45", "3:54"), ("I am six", "I pm six"), ("5%", "5")],
+    [
+        ("$12", "12 pounds"),
+        ("15", "50"),
+        ("1945", "1954"),
+        ("3:45", "3:54"),
+        ("I am six", "I pm six"),
+        ("5%", "5"),
+        ("200", "2"),
+        ("2,500", "25"),
+    ],
 )
 def test_other_numbers_are_other_words(one, other):
     assert normalise(one) != normalise(other)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rhapsode.bench.engine import byte_tokenizer, stand_ins
+from rhapsode.config import DEFAULT_MODEL
 from rhapsode.errors import ConfigError, did_you_mean
 from rhapsode.models.base import ModelSpec
 from rhapsode.models.registry import Model, find
@@ -43,8 +44,9 @@ class Subject:
 def subject(model: str | None, random_weights: str | None) -> Iterator[Subject]:
     """The subject of a run; its temporary files live as long as the context."""
     if random_weights is None:
-        found = find(model or "hibari")
-        yield Subject(model or "hibari", found, "own" if found.checkpoint is None else "checkpoint")
+        name = model or DEFAULT_MODEL
+        found = find(name)
+        yield Subject(name, found, "own" if found.checkpoint is None else "checkpoint")
         return
     absent = stand_ins.install()
     with tempfile.TemporaryDirectory(prefix="rhapsode-shape-") as temporary:

@@ -55,6 +55,7 @@ _WORDS = {
     "neighbours": "neighbors",
     "colours": "colors",
     "alright": "all right",
+    "anytime": "any time",
 }
 
 

@@ -21,6 +21,7 @@ _ORDINALS = {
 _MONEY = {"$": "dollars", "£": "pounds", "€": "euros"}
 _COINS = {"$": "cents", "£": "pence", "€": "cents"}
 _MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
+_DIGIT = rf"(?:{'|'.join(_ONES[1:10])})"
 _NUMBER = rf"(?:{'|'.join([*_ONES, *_TENS[2:], *(name for _, name in _SCALES)])})"
 
 
@@ -45,11 +46,11 @@ def digits(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Four digits are read as a year, very many (or a zero before them) one by one."""
+    """Four digits are read in pairs where that is usual, very many (or a zero before them) one by one."""
     value = int(text)
     if (len(text) > 1 and text[0] == "0") or len(text) > 6:
         return digits(text)
-    if 1100 <= value < 2000 or 2010 <= value < 2100:
+    if 1000 < value < 10_000 and (value < 1100 or 2010 <= value < 2100 or value % 1000 >= 100):
         head, tail = divmod(value, 100)
         rest = f"{'zero ' if 0 < tail < 10 else ''}{cardinal(tail)}" if tail else "hundred"
         return f"{cardinal(head)} {rest}"
@@ -81,20 +82,22 @@ def _time(match: re.Match[str]) -> str:
 _RULES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"(?<![a-z])([ap])(?:\.\s?)?m\b\.?", r" \1m "),
     (r"(?<=\d)[:.]00(?=\s+[ap]m\b)", ""),
-    (r"\b(\d{1,2})[:.]([0-5]\d)(?=\s+[ap]m\b)", _time),
     (r"\b(\d{1,2}):([0-5]\d)\b", _time),
     (r"(?<=\d),(?=\d{3}\b)", ""),
     (r"([$£€])(\d+)(?:\.(\d+))?(?:\s(thousand|million|billion)\b)?", _money),
+    (r"(?<![\d.])(1?\d)\.([0-5]\d)\b(?!\s*(?:%|per|million|billion))", _time),  # recognisers write 7:45 as 7.45
     (r"(?<=\d)\s*%", " percent "),
     (r"(?<=\d)\s*°", " degrees "),
     (r"(?:#|\bno\.)\s*(?=\d)", " number "),
-    (r"\b\d+(?:-\d+)+\b", lambda m: digits(m[0])),
+    (r"\b\d+(?:-\d+)+\b|\b\d{3} \d{4}\b", lambda m: digits(m[0])),
     (rf"\b({_MONTHS}) (\d{{1,2}})\b(?!\.\d)", lambda m: f"{m[1]} {ordinal(int(m[2]))}"),
     (r"\b(\d+)(?:st|nd|rd|th)\b", lambda m: ordinal(int(m[1]))),
     (r"\d+\.\d+", lambda m: _amount(m[0])),
     (r"\d+", lambda m: f" {_plain(m[0])} "),
     (r"\ba (?=(?:hundred|thousand|million|billion)\b)", "one "),
     (rf"\b(hundred|thousand|million) and (?={_NUMBER}\b)", r"\1 "),
+    (rf"\b({_DIGIT}) hundred[\s-]+(?={_DIGIT}\b)", r"\1 zero "),  # as 9:05, which recognisers write as 905
+    (rf"\b({_DIGIT}) hundred[\s-]+(?={_NUMBER}\b)(?!thousand|million|billion)", r"\1 "),
     (r"\b(dollar|pound|euro|(?<!per )cent)\b", r"\1s"),
     (rf"\b(dollars|pounds|euros)\s+(?:and\s+)?((?:{_NUMBER}[\s-]+)+)(?:cents|pence)\b", r"\1 \2"),
 )
