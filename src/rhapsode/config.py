@@ -23,7 +23,7 @@ from pydantic import (
 from rhapsode.errors import ConfigError, did_you_mean
 
 ENV_PREFIX = "RHAPSODE_"
-DEFAULT_MODEL = "hibari"
+DEFAULT_MODEL = "rhapsode-nano"
 
 Count = Annotated[int, Field(ge=1)]
 DEFAULT_SLOTS = 32
@@ -166,7 +166,7 @@ class Deployment(Section):
     """Which model runs where, and within what limits."""
 
     model: str = DEFAULT_MODEL
-    """A family's name or a checkpoint's folder."""
+    """A family's name, a checkpoint's folder, or a checkpoint that is part of this package."""
     device: str = "auto"
     dtype: str = "auto"
     weights: Literal["auto", "fp8"] = "auto"

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 from typer.testing import CliRunner
 
+from packaged import needs_voice
 from rhapsode.bench.quality.prompts import read_prompts
 from rhapsode.cli.main import app
 from rhapsode.config import resolve
@@ -50,10 +51,17 @@ def test_engine_on_the_dummy_family(tmp_path):
     ]
 
 
-def test_engine_on_the_default_family(tmp_path):
-    bench("engine", "--batch", "1,2", "--rounds", "1", "--device", "cpu", "--bandwidth", "10", "-o", "default.json")
-    report = check(tmp_path / "default.json")
-    assert report["config"]["family"] == "hibari"
+@needs_voice
+def test_engine_on_the_default_voice(tmp_path):
+    bench(*("engine", "--batch", "1,2", "--rounds", "1", "--frames", "12", "--device", "cpu"), "--bandwidth", "10")
+    config, runs = (check(tmp_path / "bench-engine.json")[part] for part in ("config", "runs"))
+    assert (config["subject"], config["family"], config["weights"]) == ("rhapsode-nano", "qwen3-tts", "checkpoint")
+    assert [run["frames"] for run in runs] == [12, 12]
+
+
+def test_engine_on_a_generator(tmp_path):
+    bench(*("engine", "-m", "hibari", "--batch", "1,2", "--rounds", "1", "--device", "cpu", "--bandwidth", "10"))
+    report = check(tmp_path / "bench-engine.json")
     assert all(run["breakdown_ms"]["generator"] > 0 for run in report["runs"])
     assert all(run["summary"]["audio_s_per_s"]["p50"] > 1 for run in report["runs"])
 
@@ -122,6 +130,7 @@ def test_a_shape_can_be_written_to_be_served(tmp_path):
         bench("shape", "qwen3-tts-0.6b", "shape")
 
 
+@needs_voice
 def test_quality_of_the_default_voice_repeats(tmp_path):
     said = [prompt.text for prompt in read_prompts(most=3)]
     heard = [*said[:2], said[2].replace("umbrella", "banana")]

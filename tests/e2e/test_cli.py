@@ -14,14 +14,16 @@ import av
 import numpy as np
 import pytest
 
+from packaged import needs_voice
 from unit.command import environment, rhapsode
 
 TEXT = "The quick brown fox jumps over the lazy dog."
+QUICK = {"RHAPSODE_MODEL": "hibari"}  # the command is tested here, and this voice is the quickest
 DUMMY_RATE, DUMMY_LETTER_S = 16_000, 0.08  # the dummy speaks one frame of 80 ms a letter
 
 
 def say(*arguments: str, cwd: Path, stdin: bytes = b"", **extra: str) -> subprocess.CompletedProcess[bytes]:
-    return rhapsode("say", "--no-play", *arguments, cwd=cwd, stdin=stdin, timeout_s=15, **extra)
+    return rhapsode("say", "--no-play", *arguments, cwd=cwd, stdin=stdin, timeout_s=15, **QUICK, **extra)
 
 
 def heard(source: Path | bytes) -> tuple[np.ndarray, int]:
@@ -117,7 +119,7 @@ def test_audio_can_be_piped(tmp_path: Path, format: str | None, magic: bytes) ->
 def test_a_reader_that_leaves_early_causes_no_traceback(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rhapsode", "say", "-o", "-", f"{TEXT} " * 100]
     with subprocess.Popen(
-        command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command, cwd=tmp_path, env=environment(**QUICK), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -176,20 +178,20 @@ def player(tmp_path: Path):
 
 def test_the_result_is_played_where_a_player_exists(tmp_path: Path, player) -> None:
     log, path = player
-    done = rhapsode("say", TEXT, cwd=tmp_path, PATH=path)
+    done = rhapsode("say", TEXT, cwd=tmp_path, PATH=path, **QUICK)
     succeeded(done)
     assert log.read_text().split()[-1].endswith("speech.wav")
 
 
 def test_nothing_is_played_where_that_was_asked_for(tmp_path: Path, player) -> None:
     log, path = player
-    succeeded(rhapsode("say", TEXT, "--no-play", cwd=tmp_path, PATH=path))
+    succeeded(rhapsode("say", TEXT, "--no-play", cwd=tmp_path, PATH=path, **QUICK))
     assert not log.exists()
 
 
 def test_a_stream_is_played_while_it_is_spoken_and_then_saved(tmp_path: Path, player) -> None:
     log, path = player
-    done = rhapsode("say", TEXT, "--stream", cwd=tmp_path, PATH=path)
+    done = rhapsode("say", TEXT, "--stream", cwd=tmp_path, PATH=path, **QUICK)
     succeeded(done)
     played = log.read_bytes().partition(b"\n")[2]
     samples, _ = heard(tmp_path / "speech.wav")
@@ -295,7 +297,7 @@ def test_an_interrupt_leaves_no_file_and_no_traceback(tmp_path: Path) -> None:
     os.mkfifo(begun)
     (folder / "ffplay").write_text(f'#!/bin/sh\nhead -c 1 > "{begun}"\nexec cat > /dev/null\n')
     (folder / "ffplay").chmod(0o755)
-    env = environment(PATH=f"{folder}{os.pathsep}{os.environ['PATH']}")
+    env = environment(**QUICK, PATH=f"{folder}{os.pathsep}{os.environ['PATH']}")
     command = [sys.executable, "-m", "rhapsode", "say", "--stream", f"{TEXT} " * 400]
     with subprocess.Popen(
         command,
@@ -325,6 +327,7 @@ def test_models_lists_what_is_offered_for_people_and_programs(tmp_path: Path) ->
     shown = rhapsode("models", cwd=tmp_path)
     succeeded(shown)
     assert "hibari" in shown.stdout.decode()
+    assert "rhapsode-nano is a checkpoint that comes with this package" in shown.stdout.decode()
     assert "dummy" not in shown.stdout.decode()
     rows = json.loads(rhapsode("models", "--json", "--all", cwd=tmp_path).stdout)
     by_name = {row["name"]: row for row in rows}
@@ -336,10 +339,11 @@ def test_models_lists_what_is_offered_for_people_and_programs(tmp_path: Path) ->
     assert [row["name"] for row in json.loads(rhapsode("models", "--json", cwd=tmp_path).stdout)].count("dummy") == 0
 
 
+@needs_voice
 def test_doctor_finds_nothing_broken_here(tmp_path: Path) -> None:
     done = rhapsode("doctor", cwd=tmp_path)
     report = done.stdout.decode()
     assert done.returncode == 0, report
     assert "BROKEN" not in report
-    for subject in ("python", "torch", "av", "model dummy", "model hibari", "player"):
+    for subject in ("python", "torch", "av", "model rhapsode-nano", "model dummy", "model hibari", "player"):
         assert subject in report

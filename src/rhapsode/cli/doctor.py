@@ -54,8 +54,14 @@ def examine_torch() -> Iterator[Finding]:
 
 
 def examine_families() -> Iterator[Finding]:
-    from rhapsode.models.registry import families, how_to_get, missing
+    from rhapsode.errors import RhapsodeError
+    from rhapsode.models.registry import PACKAGED, families, find, how_to_get, missing
 
+    for name in PACKAGED:
+        try:
+            yield Finding(f"model {name}", True, f"in this package, a checkpoint of {find(name).spec.name}")
+        except RhapsodeError as error:
+            yield Finding(f"model {name}", False, error.message)
     found, broken = families()
     for spec in found.values():
         lacking = missing(spec)

@@ -15,7 +15,7 @@ def models(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """List the model families."""
-    from rhapsode.models.registry import families, how_to_get, missing
+    from rhapsode.models.registry import PACKAGED, families, how_to_get, missing
 
     found, _ = families()
     rows: list[dict[str, Any]] = [
@@ -51,6 +51,8 @@ def models(
             ", ".join(row["voices"]) or "-",
         )
     Console().print(table)
+    for name in PACKAGED:
+        typer.echo(f"{name} is a checkpoint that comes with this package.")
     for row in rows:
         if row["install"]:
             typer.echo(f"{row['name']} is not installed: {row['install']}")

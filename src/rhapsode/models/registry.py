@@ -18,6 +18,8 @@ from rhapsode.errors import CheckpointError, MissingDependency, UnknownModel, di
 from rhapsode.models.base import ModelSpec
 
 ENTRY_POINTS = "rhapsode.models"
+PACKAGED: Mapping[str, Path] = {"rhapsode-nano": Path(rhapsode.models.__path__[0]).parent / "voice"}
+"""Checkpoints that are part of this package, by name."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,11 @@ def families() -> tuple[Mapping[str, ModelSpec], tuple[Broken, ...]]:
 
 
 def find(model: str) -> Model:
-    """A family by name, or by the `architectures` of a checkpoint: a folder, or `owner/name` on a model hub."""
+    """A family by name, or by the `architectures` of a checkpoint: packaged, a folder, or `owner/name` on a hub."""
     specs, broken = families()
     if model in specs:
         return Model(_usable(specs[model]), None, {})
-    if folder := _folder(model):
+    if folder := PACKAGED.get(model) or _folder(model):
         return _match(folder, model)
     if hub.is_id(model):
         found = _match(hub.fetch(model, ("config.json",)), model)  # a model nobody here runs is not downloaded
@@ -66,7 +68,7 @@ def find(model: str) -> Model:
     for one in broken:
         if one.name == model:
             raise UnknownModel(f"the family '{model}' is broken ({one.error}); `rhapsode doctor` tells more.")
-    offered = [name for name, spec in specs.items() if not spec.hidden]
+    offered = [*PACKAGED, *(name for name, spec in specs.items() if not spec.hidden)]
     raise UnknownModel(
         f"there is no family and no checkpoint folder '{model}': {did_you_mean(model, offered)}",
         param="model",

@@ -1,4 +1,4 @@
-"""The default voice until the project has one of its own."""
+"""A wrapped package, as data: quick, and the teacher of the packaged voice."""
 
 from __future__ import annotations
 
