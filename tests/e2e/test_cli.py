@@ -23,7 +23,7 @@ DUMMY_RATE, DUMMY_LETTER_S = 16_000, 0.08  # the dummy speaks one frame of 80 ms
 
 
 def say(*arguments: str, cwd: Path, stdin: bytes = b"", **extra: str) -> subprocess.CompletedProcess[bytes]:
-    return rhapsode("say", "--no-play", *arguments, cwd=cwd, stdin=stdin, timeout_s=15, **QUICK, **extra)
+    return rhapsode("say", "--no-play", *arguments, cwd=cwd, stdin=stdin, timeout_s=15, **(QUICK | extra))
 
 
 def heard(source: Path | bytes) -> tuple[np.ndarray, int]:
@@ -155,7 +155,7 @@ def test_an_older_file_is_replaced(tmp_path: Path) -> None:
 
 def test_a_deployment_file_is_followed(tmp_path: Path) -> None:
     (tmp_path / "deploy.yaml").write_text("model: dummy\nlimits: {max_text_chars: 5}\n")
-    done = say("abcde", "--config", "deploy.yaml", cwd=tmp_path)
+    done = rhapsode("say", "--no-play", "abcde", "--config", "deploy.yaml", cwd=tmp_path)
     succeeded(done)
     samples, rate = heard(tmp_path / "speech.wav")
     assert (rate, len(samples)) == (DUMMY_RATE, 5 * DUMMY_LETTER_S * DUMMY_RATE)
