@@ -18,6 +18,7 @@ from rhapsode.checkpoints.weights import Weights
 from rhapsode.errors import CheckpointError, UnknownModel
 from rhapsode.models import registry
 from tiny.weights import save
+from unit.command import python
 
 # --- a module and its file ---
 
@@ -295,3 +296,18 @@ def test_offline_a_model_that_is_not_in_the_cache_is_told_so(tmp_path: Path, mon
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(CheckpointError, match="HF_HUB_OFFLINE is set"):
         hub.fetch("owner/name")
+
+
+@pytest.mark.parametrize(("around", "imported"), [("Uninitialised()", "False"), ("nullcontext()", "True")])
+def test_an_empty_network_is_built_without_what_initialisers_import(around, imported, tmp_path):
+    code = f"""
+import sys
+from contextlib import nullcontext
+from torch import device, nn
+from rhapsode.models.parts import Uninitialised
+with device("meta"), {around}:
+    made = [nn.Embedding(2, 3), nn.Linear(2, 3), nn.Conv1d(2, 3, 1)]
+assert all(weight.is_meta for module in made for weight in module.parameters())
+print("torch._dynamo" in sys.modules)
+"""
+    assert python(code, tmp_path).strip() == imported

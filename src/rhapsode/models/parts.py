@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from rhapsode.checkpoints.load import load
 from rhapsode.checkpoints.random import randomize
@@ -35,7 +36,7 @@ def fill(
     Where the deployment asks for 8-bit weights, decoder layers have them. Heads and embeddings stay as they are: each
     is a small part of a frame's bytes, and an error there is an error of a draw.
     """
-    with torch.device("meta"):
+    with torch.device("meta"), Uninitialised():
         net = build()
     if context.config.get("random_weights"):
         randomize(net, device=context.device, dtype=dtype)
@@ -47,6 +48,16 @@ def fill(
             if isinstance(layer, DecoderLayer):
                 quantise(layer)
     return net.eval()
+
+
+class Uninitialised(TorchFunctionMode):
+    """Leaves out initialisers: on the meta device they fill nothing, but the first imports a compiler (two seconds)."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(function, "__module__", None) == nn.init.__name__:
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return function(*args, **kwargs)
 
 
 def checkpoint_of(context: StageContext) -> Path:
