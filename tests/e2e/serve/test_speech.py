@@ -53,7 +53,7 @@ def test_every_format_streams(dummy: Running, response_format: str) -> None:
 
 
 @pytest.mark.parametrize("response_format", FORMATS)
-def test_the_default_voice_speaks_every_format(hibari: Running, response_format: str) -> None:
+def test_hibari_speaks_every_format(hibari: Running, response_format: str) -> None:
     wish = {"response_format": response_format, "extra_body": {"seed": 3}}
     spoken_s = heard(whole(hibari, **wish), response_format).duration_s
     assert 4 < spoken_s < 9

@@ -37,7 +37,7 @@ def test_after_a_pause_another_utterance_is_spoken(visit: Open, dummy: Running) 
     page.page.wait_for_function("document.querySelector('#talk [data-figure=requests]').textContent === '2'")
 
 
-def test_what_is_pasted_is_spoken_by_the_default_voice(visit: Open, hibari: Running) -> None:
+def test_what_is_pasted_is_spoken_by_hibari(visit: Open, hibari: Running) -> None:
     page = visit(hibari, "talk")
     page.field(BOX).focus()
     page.page.keyboard.insert_text("Pasted text is spoken too. And it needs no button.")
