@@ -1,7 +1,5 @@
 """The voice that comes with the package."""
 
-import json
-
 import pytest
 
 from rhapsode.config import DEFAULT_MODEL
@@ -9,8 +7,3 @@ from rhapsode.models.registry import PACKAGED
 
 FOLDER = PACKAGED[DEFAULT_MODEL]
 needs_voice = pytest.mark.skipif(not (FOLDER / "config.json").is_file(), reason="the packaged voice is not here yet")
-
-
-def speaker() -> str:
-    """Its first preset."""
-    return next(iter(json.loads((FOLDER / "config.json").read_text("utf-8"))["talker_config"]["spk_id"]))
