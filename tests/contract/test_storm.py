@@ -48,6 +48,18 @@ def test_a_storm_leaves_no_trace(name: str) -> None:
     assert threading.active_count() <= threads
 
 
+def test_text_for_a_request_that_never_left_the_queue_is_forgotten() -> None:
+    subject = SUBJECTS["dummy"]
+    engine = subject.engine(limits={"max_concurrency": 1})
+    speaking, queued = (engine.submit(subject.request("", text_open=True)) for _ in range(2))
+    queued.append("Never heard.")
+    time.sleep(0.05)  # the talker's turn
+    queued.abort()
+    speaking.abort()
+    assert_nothing_kept(engine)
+    engine.stop()
+
+
 def storm(engine: Engine, subject: Subject, alone: list[tuple[SpeechRequest, Samples]], requests: int) -> int:
     """How many were heard to their end."""
     crowds = [Crowd(engine, subject, alone, seed) for seed in range(CROWDS)]

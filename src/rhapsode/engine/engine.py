@@ -145,14 +145,12 @@ class Engine:
         with self._lock:
             self._jobs.pop(job.id, None)
             self._text_chars.pop(job.id, None)
-            queued = job.slot < 0
-            if queued and job in self._queue:
+            if job.slot < 0 and job in self._queue:
                 self._queue.remove(job)
             if job.outcome is not None:
                 self._usual_s += 0.1 * (job.outcome.total_s - self._usual_s)
                 self._on_outcome(job.outcome)
-        if not queued:
-            self.pipeline.forget(job)
+        self.pipeline.forget(job)  # one that was queued has no work there, but its text may be
 
     def _on_free(self, job: Job) -> None:
         """Every stage has let go of the job: its slot goes to the next one."""
