@@ -170,9 +170,9 @@ class Deployment(Section):
     device: str = "auto"
     dtype: str = "auto"
     threads: Count | None = None
-    """CPU threads of one operation; by default as torch decides. Small models are fastest with 1."""
+    """CPU threads of one operation; by default the cores, shared by talker and codec. Small models are fastest with 1."""
     graphs: bool = True
-    """Capture launches as CUDA graphs where there is a GPU."""
+    """Record launches and replay them: as CUDA graphs on a GPU, as traces on a CPU."""
     deterministic: bool = False
     """The same seed gives the same bits, alone or in a crowd: every launch has the shape of a full one."""
     limits: Limits = Limits()
