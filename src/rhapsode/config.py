@@ -170,7 +170,7 @@ class Deployment(Section):
     device: str = "auto"
     dtype: str = "auto"
     threads: Count | None = None
-    """CPU threads of one operation; by default the cores, shared by talker and codec. Small models are fastest with 1."""
+    """CPU threads of one operation; by default talker and codec share the cores. Small models are fastest with 1."""
     graphs: bool = True
     """Record launches and replay them: as CUDA graphs on a GPU, as traces on a CPU."""
     deterministic: bool = False

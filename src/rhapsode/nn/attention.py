@@ -12,6 +12,7 @@ from rhapsode.nn.heads import Heads
 from rhapsode.nn.kernels.attention import attention, paged_attention, prompt_attention
 from rhapsode.nn.kv import PagedKV
 from rhapsode.nn.slots import Rows
+from rhapsode.nn.trace import decides
 
 __all__ = ["FusedMemory", "Memory", "Paged", "attention"]
 
@@ -74,12 +75,12 @@ class Paged(FusedMemory):
         return _after(self._pages, self._positions, self._kv.page_size)
 
 
-@torch.jit.script_if_tracing
+@decides
 def _used(pages: Tensor, positions: Tensor, page_size: int) -> Tensor:
     return pages[:, : int(positions.max()) // page_size + 1]
 
 
-@torch.jit.script_if_tracing
+@decides
 def _after(pages: Tensor, positions: Tensor, page_size: int) -> Tensor:
     """What lies behind each token's position, [B, T, S]."""
     where = torch.arange(pages.shape[1] * page_size, device=pages.device)

@@ -17,7 +17,8 @@ Shapes = tuple[torch.Size, ...]
 class Recording(Protocol):
     """A launch that is done over again on what is now in its buffers."""
 
-    inputs: Sequence[Tensor]
+    @property
+    def inputs(self) -> Sequence[Tensor]: ...
 
     def replay(self) -> Tensor | None: ...
 
@@ -51,6 +52,7 @@ class Replay:
     def capture(self, *inputs: Tensor) -> Recording:
         """Record a launch of these shapes; `inputs` become its static buffers. Largest first saves memory."""
         self._function(*inputs)  # once, so that everything lazy has happened
+        recording: Recording
         recording = self._record(inputs) if inputs[0].is_cuda else Trace(self._function, inputs, self._buffers)
         self._captured[tuple(x.shape for x in inputs)] = recording
         return recording

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from rhapsode.nn import kernels
 from rhapsode.nn.philox import BELOW_ONE, philox
+from rhapsode.nn.trace import decides
 
 NARROW = 64
 """Up to this top-k, a partial sort finds what is kept."""
@@ -122,12 +123,12 @@ class Gumbel:
         return (-(-uniform.clamp_(max=BELOW_ONE).log()).log()).split(self._sizes, dim=1)
 
 
-@torch.jit.script_if_tracing
+@decides
 def _divisor(heat: Tensor) -> Tensor:
     return torch.where(heat > 0, heat, torch.ones_like(heat))[:, None]
 
 
-@torch.jit.script_if_tracing
+@decides
 def _kept_by_sorting(scores: Tensor, heat: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
     width = scores.shape[-1]
     # Ascending, as upstream sorts.
@@ -142,7 +143,7 @@ def _kept_by_sorting(scores: Tensor, heat: Tensor, top_k: Tensor, top_p: Tensor)
     return torch.empty_like(keep).scatter_(1, ids, keep)
 
 
-@torch.jit.script_if_tracing
+@decides
 def _kept(scores: Tensor, heat: Tensor, top_k: Tensor, top_p: Tensor, narrow: Tensor) -> Tensor:
     most = int(narrow)
     if most < 0:

@@ -4,24 +4,35 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-_SIZES = (Tensor.shape.__get__, Tensor.size, Tensor.numel, Tensor.__len__)
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_jit: Any = torch.jit  # its types say less than there is
+_torch: Any = torch._C
+_tensor: Any = Tensor
+_SIZES = (_tensor.shape.__get__, Tensor.size, Tensor.numel, Tensor.__len__)
+
+
+def decides(function: Function) -> Function:
+    """For what looks at values to choose its way: a trace keeps the choice, and not how it went when it was made."""
+    scripted: Function = _jit.script_if_tracing(function)
+    return scripted
 
 
 class Untraceable(Exception):
-    """A launch that asks the host about values, and so is not the same every time."""
+    """A launch that cannot be recorded: mostly one that asks the host about values, and so is not always the same."""
 
 
 class Trace:
     """`function(*inputs)` by TorchScript, for inputs of these shapes.
 
-    What changes between launches has to be among `inputs` and `buffers`: all other tensors are constants, of which those
-    that are equal may become one.
+    What changes between launches has to be among `inputs` and `buffers`: all other tensors are constants, and of those
+    that are equal one may stand for all.
     """
 
     def __init__(
@@ -29,22 +40,24 @@ class Trace:
     ) -> None:
         self.inputs = inputs
         self._given = (*inputs, *buffers)
-        with (
-            warnings.catch_warnings(record=True) as warned,
-            _PlainSizes(),
-        ):  # upstream points to compilers, which many lack
+        with warnings.catch_warnings(record=True) as warned, _PlainSizes():
             warnings.simplefilter("always")
-            self._traced = torch.jit.trace(
-                lambda *given: function(*given[: len(inputs)]), self._given, check_trace=False
-            )
-        asked = [str(one.message) for one in warned if issubclass(one.category, torch.jit.TracerWarning)]
+            try:
+                graph, _ = _torch._create_graph_by_tracing(
+                    lambda *given: function(*given[: len(inputs)]), self._given, lambda tensor: "", True, False
+                )
+            except RuntimeError as error:
+                raise Untraceable(str(error)) from error
+        asked = [str(one.message) for one in warned if issubclass(one.category, _jit.TracerWarning)]
         if asked:
             raise Untraceable(asked[0])
+        # `torch.jit.trace` would keep it, and with it all weights, for as long as the process lives.
+        self._launch = _torch._create_function_from_graph("launch", graph)
         self.replay()  # once, so that everything lazy has happened
 
     def replay(self) -> Tensor | None:
-        with torch.jit.optimized_execution(False):  # it takes long, to fuse what is not worth it
-            output: Tensor | None = self._traced(*self._given)
+        with _jit.optimized_execution(False):  # which takes long to find that there is nothing to fuse
+            output: Tensor | None = self._launch(*self._given)
         return output
 
 
@@ -56,9 +69,9 @@ class _PlainSizes(TorchFunctionMode):
     ) -> Any:
         if func not in _SIZES:
             return func(*args, **(kwargs or {}))
-        state = torch._C._get_tracing_state()
-        torch._C._set_tracing_state(None)
+        tracing = _torch._get_tracing_state()
+        _torch._set_tracing_state(None)
         try:
             return func(*args, **(kwargs or {}))
         finally:
-            torch._C._set_tracing_state(state)
+            _torch._set_tracing_state(tracing)

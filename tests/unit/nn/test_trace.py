@@ -84,3 +84,13 @@ def test_rows_draw_as_they_wish_and_not_as_they_wished_when_they_were_recorded()
     for heat, k, p in ((0.0, 0, 1.0), (0.8, 5, 1.0), (1.2, 0, 1.0), (1.0, 70, 1.0), (1.0, 10, 0.5)):
         temperature.fill_(heat), top_k.fill_(k), top_p.fill_(p)
         assert torch.equal(replay(scores, noise), launch(scores, noise))
+
+
+def test_a_recording_that_is_let_go_of_keeps_no_weights() -> None:
+    weight = torch.randn(100)
+    before = weight._use_count()
+    replay = Replay(lambda x: x * weight)
+    replay.capture(torch.ones(100))
+    assert weight._use_count() > before
+    del replay
+    assert weight._use_count() == before

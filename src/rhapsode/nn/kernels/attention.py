@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rhapsode.nn import kernels
+from rhapsode.nn.trace import decides
 
 if TYPE_CHECKING:
     from rhapsode.nn.heads import Heads
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from rhapsode.nn.slots import Rows
 
 
-@torch.jit.script_if_tracing
+@decides
 def attention(query: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None = None) -> Tensor:
     """Grouped-query attention of `[B, T, heads, D]` over `[B, S, kv_heads, D]`; `hidden [B, T, S]` is not looked at.
 
