@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -15,8 +16,11 @@ from rhapsode.nn.trace import Untraceable
 from rhapsode.nn.upload import upload
 
 Statics = tuple[int, ...]
-MOST_TRACED = 4
-"""Rows of the largest batch recorded on a CPU: each takes a fifth of a second of every start."""
+TRACED = (1, 4)
+"""Batches recorded on a CPU. Each costs a third of a second at every start, and larger ones gain little."""
+
+LONG_S = 0.25
+"""A launch that takes longer on a CPU is arithmetic, and gains nothing from being recorded."""
 
 log = logging.getLogger("rhapsode.engine")
 
@@ -67,20 +71,29 @@ class Launcher:
     def capture(self, most: int, *statics: int, buffers: Sequence[Tensor] = ()) -> None:
         """Record batch sizes up to `most`, largest first so that the smaller ones share its memory.
 
-        On a CPU only a few rows are bound by the number of operators; `buffers` are all that changes between launches.
+        `buffers` are all that changes between launches, which a CPU's recording has to know.
         """
         replay = Replay(lambda slots: self._function(slots, *statics), buffers)
         buckets = batch_buckets(most) if self._fixed is None else [self._fixed]
         if self._device.type == "cpu":
-            buckets = [bucket for bucket in buckets if bucket <= MOST_TRACED]
+            eager_s = self._eager_s(statics)
+            buckets = [bucket for bucket in buckets if bucket in TRACED and eager_s < LONG_S]
         for bucket in sorted(buckets, reverse=True):
-            slots = torch.full((bucket,), self._scratch, dtype=torch.int64, device=self._device)
             try:
-                recording = replay.capture(slots)
+                recording = replay.capture(self._blank(bucket))
             except Untraceable as error:
                 log.info("launches run eagerly: %s", error)
                 return
             self._graphs.setdefault(statics, []).insert(0, (bucket, recording))
+
+    def _blank(self, rows: int) -> Tensor:
+        return torch.full((rows,), self._scratch, dtype=torch.int64, device=self._device)
+
+    def _eager_s(self, statics: Statics) -> float:
+        """What a launch of one row costs this thread, as it is."""
+        started_s = time.thread_time()
+        self._function(self._blank(1), *statics)
+        return time.thread_time() - started_s
 
     def _pad(self, slots: NDArray[np.int64], size: int) -> NDArray[np.int64]:
         return np.concatenate([slots, np.full(size - len(slots), self._scratch)])
