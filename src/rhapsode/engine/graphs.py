@@ -16,8 +16,8 @@ from rhapsode.nn.trace import Untraceable
 from rhapsode.nn.upload import upload
 
 Statics = tuple[int, ...]
-TRACED = (1, 4)
-"""Batches recorded on a CPU. Each costs a third of a second at every start, and larger ones gain little."""
+MOST_TRACED = 4
+"""On a CPU this batch is recorded, and that of one. Each costs a third of a second at every start; more gain little."""
 
 LONG_S = 0.25
 """A launch that takes longer on a CPU is arithmetic, and gains nothing from being recorded."""
@@ -74,11 +74,11 @@ class Launcher:
         `buffers` are all that changes between launches, which a CPU's recording has to know.
         """
         replay = Replay(lambda slots: self._function(slots, *statics), buffers)
-        buckets = batch_buckets(most) if self._fixed is None else [self._fixed]
-        if self._device.type == "cpu":
-            eager_s = self._eager_s(statics)
-            buckets = [bucket for bucket in buckets if bucket in TRACED and eager_s < LONG_S]
-        for bucket in sorted(buckets, reverse=True):
+        on_cpu = self._device.type == "cpu"
+        if on_cpu and self._eager_s(statics) > LONG_S:
+            return
+        sizes = {1, min(most, MOST_TRACED)} if on_cpu else batch_buckets(most)
+        for bucket in sorted(sizes if self._fixed is None else [self._fixed], reverse=True):
             try:
                 recording = replay.capture(self._blank(bucket))
             except Untraceable as error:
