@@ -184,11 +184,14 @@ class Pipeline:
                 stage.name, worker, stream, self.deployment, device, self._spec.sample_rate, needs_payload
             )
             stream.on_written, stream.on_taken = built.wake, talker.wake
-        # A GPU's stages share a loop, which launches and never waits. On a CPU a launch is the work: each has its own.
-        self._loops.setdefault(stage.name if on_cpu else place, []).append(built)
+        # A GPU's stages share a loop, which launches and never waits. On a CPU a launch is the work: side by side it
+        # is done sooner, unless both are held up by Python.
+        self._loops.setdefault(stage.name if on_cpu and self.deployment.graphs else place, []).append(built)
         return built
 
     def _loops_on_cpu(self) -> int:
+        if not self.deployment.graphs:
+            return 1
         on_device = [stage for stage in self._spec.pipeline if stage.kind in ("frame", "stream")]
         return sum(self._place(stage)[0] == "cpu" for stage in on_device)
 
