@@ -173,9 +173,9 @@ class Deployment(Section):
     """How the layers of a talker are stored: as `dtype` says, or in 8 bits with a scale per output. Then few listeners
     are served faster, since a frame reads half as many bytes; other frames come out, and more memory is taken."""
     threads: Count | None = None
-    """CPU threads of one operation; by default as torch decides. Small models are fastest with 1."""
+    """CPU threads of one operation; by default talker and codec share the cores. Small models are fastest with 1."""
     graphs: bool = True
-    """Capture launches as CUDA graphs where there is a GPU."""
+    """Record launches and replay them: as CUDA graphs on a GPU, as traces on a CPU."""
     deterministic: bool = False
     """The same seed gives the same bits, alone or in a crowd: every launch has the shape of a full one."""
     limits: Limits = Limits()

@@ -27,7 +27,7 @@ def engine(
     model: Model = None,
     random_weights: Annotated[
         str | None,
-        typer.Option(help="Random weights in this shape: qwen3-tts-0.6b, qwen3-tts-1.7b, a folder or a config.json."),
+        typer.Option(help="Random weights in this shape: qwen3-tts-nano, qwen3-tts-1.7b, a folder or a config.json."),
     ] = None,
     batch: Annotated[str, typer.Option(help="Listeners at once, a list.")] = "1,8,32",
     frames: Annotated[int, typer.Option(min=2, help="Frames of every request.")] = 52,

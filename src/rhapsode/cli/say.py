@@ -81,7 +81,7 @@ def say(
         options=parse_options(option or []),
     )
     started_s = time.perf_counter()
-    with TTS(model, config=config) as tts:
+    with TTS(model, config=config, limits={"max_concurrency": 1}) as tts:  # nothing is made ready for anybody else
         loaded_s = time.perf_counter() - started_s
         audio, timing = speak(lambda: tts.stream(request), output, format, live=stream, play=play)
     report(audio, timing, output, f"model loaded in {loaded_s:.2f} s")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
 from rhapsode.errors import ConfigError, did_you_mean
@@ -41,7 +43,12 @@ def pick_dtype(name: str, device: torch.device) -> torch.dtype:
     return DTYPES[name]
 
 
-def use_threads(threads: int | None) -> None:
-    """How many CPU threads one operation may use; torch has one setting for the whole process."""
+def use_threads(threads: int | None, loops: int | None) -> None:
+    """How many CPU threads one operation may use; torch has one setting for the whole process.
+
+    By default so many loops share the cores: threads of two operations that take turns on one core wait for each other.
+    """
+    if threads is None and loops is not None:
+        threads = max(1, (os.cpu_count() or 1) // loops)
     if threads is not None and threads != torch.get_num_threads():
         torch.set_num_threads(threads)

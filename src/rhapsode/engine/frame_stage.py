@@ -77,11 +77,16 @@ class FrameStage(TurnStage):
         return bool(self._launches)
 
     def start(self) -> None:
-        if self._deployment.graphs and self._memory.device.type == "cuda":
-            with torch.inference_mode():
-                scratch = self._memory.slots([self._deployment.limits.slots])
+        if not self._deployment.graphs:
+            return
+        slots, buffers = self._deployment.limits.slots, [*self._memory.tensors()]
+        with torch.inference_mode():
+            if self._memory.device.type == "cuda":
+                scratch = self._memory.slots([slots])
                 self._talker.capture(self._memory.rows(scratch), self._deployment.memory.prefill_positions)
-                self._launcher.capture(self._deployment.limits.slots)
+            for stream in self._streams:
+                buffers += stream.tensors()
+            self._launcher.capture(slots, buffers=buffers)
 
     def stop(self) -> None:
         for job in self.jobs():

@@ -32,6 +32,10 @@ class FrameStream:
         self.freed = np.zeros(slots + 1, np.int64)  # taken, and no longer being read
         self.ended = np.zeros(slots + 1, np.bool_)
 
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All that changes from frame to frame."""
+        return self._ring, self._head, self._tail
+
     def open(self, slots: Tensor, known: NDArray[np.int64]) -> None:
         """The producer's side: new requests own these slots."""
         for counter in (self.promised, self.written, self.taken, self.freed, self.ended):

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+import time
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.nn.replay import Captured, Replay
+from rhapsode.nn.replay import Recording, Replay
+from rhapsode.nn.trace import Untraceable
 from rhapsode.nn.upload import upload
 
 Statics = tuple[int, ...]
+MOST_TRACED = 4
+"""On a CPU this batch is recorded, and that of one. Each costs a third of a second at every start; more gain little."""
+
+LONG_S = 0.25
+"""A launch that takes longer on a CPU is arithmetic, and gains nothing from being recorded."""
+
+log = logging.getLogger("rhapsode.engine")
 
 
 def batch_buckets(most: int) -> list[int]:
@@ -32,36 +42,58 @@ class Launcher:
     """
 
     def __init__(
-        self, function: Callable[..., Tensor], scratch_slot: int, device: torch.device, fixed: int | None = None
+        self,
+        function: Callable[..., Tensor],
+        scratch_slot: int,
+        device: torch.device,
+        fixed: int | None = None,
     ) -> None:
         self._function = function
         self._scratch = scratch_slot
         self._device = device
         self._fixed = fixed
-        self._graphs: dict[Statics, list[tuple[int, Captured]]] = {}  # by batch size, smallest first
+        self._graphs: dict[Statics, list[tuple[int, Recording]]] = {}  # by batch size, smallest first
         self._loaded: dict[int, NDArray[np.int64]] = {}  # the slots in each graph's input
 
     def __call__(self, slots: NDArray[np.int64], *statics: int) -> Tensor:
         fitting = (entry for entry in self._graphs.get(statics, ()) if entry[0] >= len(slots))
         bucket, captured = next(fitting, (0, None))
-        if captured is None or captured.output is None:
+        if captured is None:
             padded = slots if self._fixed is None else self._pad(slots, self._fixed)
             return self._function(upload(padded, self._device), *statics)[: len(slots)]
         if not np.array_equal(self._loaded.get(id(captured), ()), slots):  # most launches are for the rows of the last
             self._loaded[id(captured)] = slots
             captured.inputs[0].copy_(upload(self._pad(slots, bucket), self._device))
-        captured.graph.replay()
-        return captured.output[: len(slots)]
+        output = captured.replay()
+        assert output is not None
+        return output[: len(slots)]
 
-    def capture(self, most: int, *statics: int) -> None:
-        """Record batch sizes up to `most`, largest first so that the smaller ones share its memory."""
-        if self._device.type != "cuda":
+    def capture(self, most: int, *statics: int, buffers: Sequence[Tensor] = ()) -> None:
+        """Record batch sizes up to `most`, largest first so that the smaller ones share its memory.
+
+        `buffers` are all that changes between launches, which a CPU's recording has to know.
+        """
+        replay = Replay(lambda slots: self._function(slots, *statics), buffers)
+        on_cpu = self._device.type == "cpu"
+        if on_cpu and self._eager_s(statics) > LONG_S:
             return
-        replay = Replay(lambda slots: self._function(slots, *statics))
-        buckets = batch_buckets(most) if self._fixed is None else [self._fixed]
-        for bucket in sorted(buckets, reverse=True):
-            slots = torch.full((bucket,), self._scratch, dtype=torch.int64, device=self._device)
-            self._graphs.setdefault(statics, []).insert(0, (bucket, replay.capture(slots)))
+        sizes = {1, min(most, MOST_TRACED)} if on_cpu else batch_buckets(most)
+        for bucket in sorted(sizes if self._fixed is None else [self._fixed], reverse=True):
+            try:
+                recording = replay.capture(self._blank(bucket))
+            except Untraceable as error:
+                log.info("launches run eagerly: %s", error)
+                return
+            self._graphs.setdefault(statics, []).insert(0, (bucket, recording))
+
+    def _blank(self, rows: int) -> Tensor:
+        return torch.full((rows,), self._scratch, dtype=torch.int64, device=self._device)
+
+    def _eager_s(self, statics: Statics) -> float:
+        """What a launch of one row costs this thread, as it is."""
+        started_s = time.thread_time()
+        self._function(self._blank(1), *statics)
+        return time.thread_time() - started_s
 
     def _pad(self, slots: NDArray[np.int64], size: int) -> NDArray[np.int64]:
         return np.concatenate([slots, np.full(size - len(slots), self._scratch)])

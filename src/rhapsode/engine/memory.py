@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -37,6 +37,13 @@ class TalkerMemory:
     def most_positions(self) -> int:
         """The most that one request can ever get."""
         return min(self.positions_per_slot, self.pool.total * self.page_size)
+
+    def tensors(self) -> Iterator[Tensor]:
+        """All that changes from frame to frame."""
+        yield from self.table.tensors()
+        yield from self.state.tensors()
+        for kv in self.kv:
+            yield from (kv.keys, kv.values)
 
     def slots(self, slots: Sequence[int]) -> Tensor:
         return upload(np.asarray(slots, np.int64), self.device)

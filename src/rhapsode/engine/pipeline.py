@@ -170,9 +170,10 @@ class Pipeline:
         from rhapsode.engine.frame_stage import FrameStage
         from rhapsode.engine.stream_stage import StreamStage
 
-        use_threads(self.deployment.threads)
         place, dtype = self._place(stage)
         device = torch.device(place)
+        on_cpu = device.type == "cpu"
+        use_threads(self.deployment.threads, self._loops_on_cpu() if on_cpu else None)
         built: TurnStage
         if stage.kind == "frame":
             built = FrameStage(stage.name, worker, self.deployment, device, getattr(torch, dtype))
@@ -186,8 +187,16 @@ class Pipeline:
                 stage.name, worker, stream, self.deployment, device, self._spec.sample_rate, needs_payload
             )
             stream.on_written, stream.on_taken = built.wake, talker.wake
-        self._loops.setdefault(place, []).append(built)
+        # A GPU's stages share a loop, which launches and never waits. On a CPU a launch is the work: side by side it
+        # is done sooner, unless both are held up by Python.
+        self._loops.setdefault(stage.name if on_cpu and self.deployment.graphs else place, []).append(built)
         return built
+
+    def _loops_on_cpu(self) -> int:
+        if not self.deployment.graphs:
+            return 1
+        on_device = [stage for stage in self._spec.pipeline if stage.kind in ("frame", "stream")]
+        return sum(self._place(stage)[0] == "cpu" for stage in on_device)
 
     def _wire(self) -> None:
         for stage in self._spec.pipeline:

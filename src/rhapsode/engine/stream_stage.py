@@ -54,8 +54,8 @@ class StreamStage(TurnStage):
     ) -> None:
         super().__init__(name)
         slots = deployment.limits.slots
-        captured = deployment.graphs and device.type == "cuda"
-        schedule = ChunkSchedule(deployment.chunks, captured or deployment.deterministic)
+        self._captured = deployment.graphs and device.type == "cuda"  # on a CPU it is arithmetic, not operators
+        schedule = ChunkSchedule(deployment.chunks, self._captured or deployment.deterministic)
         self._codec = codec
         self._stream = stream
         self._deployment = deployment
@@ -92,7 +92,7 @@ class StreamStage(TurnStage):
         return torch.cuda.stream(self._cuda) if self._cuda else nullcontext()
 
     def start(self) -> None:
-        if self._deployment.graphs:
+        if self._captured:
             with torch.inference_mode(), self._on_stream():
                 for frames in self._ladder:
                     self._launcher.capture(self._most, frames, self._codec.lookahead_frames)

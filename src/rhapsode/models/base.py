@@ -164,7 +164,8 @@ class Talker(Protocol):
         """Append text to the one running request of `rows`."""
 
     def step(self, rows: Rows, state: State) -> Step:
-        """One frame for these rows, in place: this is what a graph captures."""
+        """One frame for these rows, in place: what is recorded. On a CPU that asks for more: all that changes is
+        in `rows` and `state`, and what looks at values is marked with `nn.trace.decides`."""
 
 
 class Codec(Protocol):

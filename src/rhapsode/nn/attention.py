@@ -12,6 +12,7 @@ from rhapsode.nn.heads import Heads
 from rhapsode.nn.kernels.attention import attention, paged_attention, prompt_attention
 from rhapsode.nn.kv import PagedKV
 from rhapsode.nn.slots import Rows
+from rhapsode.nn.trace import decides
 
 __all__ = ["FusedMemory", "Memory", "Paged", "attention"]
 
@@ -54,12 +55,13 @@ class Paged(FusedMemory):
         keys.flatten(0, 1)[self._cell] = key.flatten(0, 1).to(keys.dtype)
         values.flatten(0, 1)[self._cell] = value.flatten(0, 1).to(values.dtype)
         past_keys, past_values = self._kv.read(layer, self._pages)
-        return attention(query, past_keys.to(query.dtype), past_values.to(query.dtype), self._mask)
+        return attention(query, past_keys.to(query.dtype), past_values.to(query.dtype), self._hidden)
 
     @cached_property
     def _pages(self) -> Tensor:
+        """Those that have to be looked at, [B, P]. A GPU is never waited for, so there it is all of them."""
         pages = self._rows.pages
-        return pages[:, : _width(pages, self._positions, self._kv.page_size)]  # [B, P]
+        return _used(pages, self._positions, self._kv.page_size) if pages.device.type == "cpu" else pages
 
     @cached_property
     def _cell(self) -> Tensor:
@@ -69,13 +71,17 @@ class Paged(FusedMemory):
         return (cell if self._valid is None else cell * self._valid).flatten()
 
     @cached_property
-    def _mask(self) -> Tensor:
-        where = torch.arange(self._pages.shape[1] * self._kv.page_size, device=self._pages.device)
-        return where <= self._positions[..., None]  # [B, T, S]
+    def _hidden(self) -> Tensor:
+        return _after(self._pages, self._positions, self._kv.page_size)
 
 
-def _width(pages: Tensor, positions: Tensor, page_size: int) -> int:
-    """How many pages have to be looked at. A GPU is never waited for, so there it is all of them."""
-    if pages.device.type != "cpu":
-        return pages.shape[1]
-    return int(positions.max()) // page_size + 1
+@decides
+def _used(pages: Tensor, positions: Tensor, page_size: int) -> Tensor:
+    return pages[:, : int(positions.max()) // page_size + 1]
+
+
+@decides
+def _after(pages: Tensor, positions: Tensor, page_size: int) -> Tensor:
+    """What lies behind each token's position, [B, T, S]."""
+    where = torch.arange(pages.shape[1] * page_size, device=pages.device)
+    return where > positions[..., None]

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rhapsode.nn.attention import FusedMemory, Memory
-from rhapsode.nn.heads import Heads
+from rhapsode.nn.derived import Derived
+from rhapsode.nn.heads import Heads, norm_weights
 from rhapsode.nn.kernels.linear import fused_linear, linear
 from rhapsode.nn.kv import KVLayout
 from rhapsode.nn.norm import RMSNorm
@@ -50,7 +51,9 @@ class FusedLinear(nn.Linear):
         self.sizes = sizes
 
 
-class Attention(nn.Module):
+class Attention(Derived):
+    norm_weights: Tensor | None  # of queries and keys, once they are derived
+
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.head_dim = config.heads, config.kv_heads, config.head_dim
@@ -59,6 +62,11 @@ class Attention(nn.Module):
         self.o_proj = nn.Linear(queries, config.hidden, bias=config.output_bias)
         self.q_norm = RMSNorm(config.head_dim, config.eps) if config.qk_norm else None
         self.k_norm = RMSNorm(config.head_dim, config.eps) if config.qk_norm else None
+        self.register_buffer("norm_weights", None, persistent=False)
+
+    def derive(self) -> None:
+        if self.q_norm is not None and self.k_norm is not None:
+            self.norm_weights = norm_weights(self.q_norm, self.heads, self.k_norm, self.kv_heads)
 
     def forward(self, x: Tensor, layer: int, turn: Turn | None, memory: Memory) -> Tensor:
         """For normed `x`; what it adds to the residual stream."""
@@ -71,7 +79,8 @@ class Attention(nn.Module):
 
     def look(self, qkv: Tensor, layer: int, turn: Turn | None, memory: Memory) -> Tensor:
         """What the heads see, [B, T, heads * head_dim]."""
-        heads = Heads(qkv, self.heads, self.kv_heads, self.head_dim, self.q_norm, self.k_norm, turn)
+        norms = self.q_norm, self.k_norm
+        heads = Heads(qkv, self.heads, self.kv_heads, self.head_dim, *norms, turn, self.norm_weights)
         if isinstance(memory, FusedMemory):
             return memory.attend_heads(layer, heads)
         return memory.attend(layer, *heads.split()).flatten(2)

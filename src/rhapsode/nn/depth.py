@@ -50,13 +50,13 @@ class FrameMemory(FusedMemory):
         keys, values = self._keys[layer].transpose(1, 2), self._values[layer].transpose(1, 2)  # [B, most, kv_heads, D]
         keys[:, self.start : self.stop] = key
         values[:, self.start : self.stop] = value
-        return attention(query, keys[:, : self.stop], values[:, : self.stop], self._mask(query))
+        return attention(query, keys[:, : self.stop], values[:, : self.stop], self._hidden(query))
 
-    def _mask(self, query: Tensor) -> Tensor | None:
+    def _hidden(self, query: Tensor) -> Tensor | None:
         if self.stop - self.start == 1:
             return None
         where = torch.arange(self.stop, device=query.device)
-        return (where <= where[self.start :, None]).expand(query.shape[0], -1, -1)  # [B, T, S]
+        return (where > where[self.start :, None]).expand(query.shape[0], -1, -1)  # [B, T, S]
 
 
 class DepthStack(ShortStack):

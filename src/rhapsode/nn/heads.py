@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
+from rhapsode.nn.kernels.norm import rms_norm_reference
 from rhapsode.nn.norm import RMSNorm
 from rhapsode.nn.rope import Turn
 
@@ -21,13 +23,23 @@ class Heads:
     q_norm: RMSNorm | None
     k_norm: RMSNorm | None
     turn: Turn | None
+    weights: Tensor | None = None  # of both norms, as `norm_weights` has them, where somebody keeps them
 
     def split(self) -> tuple[Tensor, Tensor, Tensor]:
         """Queries `[B, T, heads, D]`, keys and values `[B, T, kv_heads, D]`, normed and turned."""
-        heads = self.raw.unflatten(-1, (-1, self.head_dim))
-        query, key, value = heads.split((self.heads, self.kv_heads, self.kv_heads), dim=2)
+        looking = self.heads + self.kv_heads
+        both, value = self.raw.unflatten(-1, (-1, self.head_dim)).split((looking, self.kv_heads), dim=2)
         if self.q_norm is not None and self.k_norm is not None:
-            query, key = self.q_norm(query), self.k_norm(key)
+            weights = self.weights
+            if weights is None:
+                weights = norm_weights(self.q_norm, self.heads, self.k_norm, self.kv_heads)
+            both = rms_norm_reference(both, weights, self.q_norm.eps)
         if self.turn is not None:
-            query, key = self.turn(query), self.turn(key)
+            both = self.turn(both)
+        query, key = both.split((self.heads, self.kv_heads), dim=2)
         return query, key, value
+
+
+def norm_weights(q_norm: RMSNorm, heads: int, k_norm: RMSNorm, kv_heads: int) -> Tensor:
+    """Of queries and keys together, [heads + kv_heads, D]."""
+    return torch.cat([q_norm.weight.expand(heads, -1), k_norm.weight.expand(kv_heads, -1)])

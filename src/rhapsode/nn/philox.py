@@ -16,6 +16,7 @@ BELOW_ONE = 1 - 2**-24
 """The largest float32 below 1: what rounds up to 1 becomes this."""
 
 _MASK = 0xFFFFFFFF
+_ROUNDS = 10
 _MUL = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 
@@ -23,13 +24,16 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
     """Four 32-bit words, as int64, for each broadcast element of counter and key."""
     c0, c1, c2, c3 = counter
-    k0, k1 = key
-    for _ in range(10):
+    for k0, k1 in zip(*map(_round_keys, key, _WEYL), strict=True):
         p0, p1 = c0 * _MUL[0], c2 * _MUL[1]
         high0, high1 = (p0 >> 32) & _MASK, (p1 >> 32) & _MASK
-        c0, c1, c2, c3 = high1 ^ c1 ^ k0, p1 & _MASK, high0 ^ c3 ^ k1, p0 & _MASK
-        k0, k1 = (k0 + _WEYL[0]) & _MASK, (k1 + _WEYL[1]) & _MASK
+        c0, c1, c2, c3 = high1 ^ (c1 ^ k0), p1 & _MASK, high0 ^ (c3 ^ k1), p0 & _MASK
     return c0, c1, c2, c3
+
+
+def _round_keys(key: Tensor, weyl: int) -> tuple[Tensor, ...]:
+    turns = torch.arange(0, _ROUNDS * weyl, weyl, device=key.device)
+    return ((key[..., None] + turns) & _MASK).unbind(-1)
 
 
 def uniform(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> Tensor:

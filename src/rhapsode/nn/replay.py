@@ -2,45 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from rhapsode.nn.trace import Trace
+
 Shapes = tuple[torch.Size, ...]
 
 
-@dataclass
-class Captured:
-    """A recorded launch and the buffers it reads from and writes to."""
+class Recording(Protocol):
+    """A launch that is done over again on what is now in its buffers."""
+
+    @property
+    def inputs(self) -> Sequence[Tensor]: ...
+
+    def replay(self) -> Tensor | None: ...
+
+
+@dataclass(frozen=True)
+class CudaGraph:
+    """What a GPU was told to do, and the buffers it reads from and writes to."""
 
     graph: torch.cuda.CUDAGraph
-    inputs: tuple[Tensor, ...]
+    inputs: Sequence[Tensor]
     output: Tensor | None
+
+    def replay(self) -> Tensor | None:
+        self.graph.replay()
+        return self.output
 
 
 class Replay:
     """Runs `function(*tensors)`, which works in place on buffers that stay where they are.
 
-    Eager is the reference and the fallback: shapes that were not captured run as they are.
+    Eager is the reference and the fallback: shapes that were not captured run as they are. On a CPU `buffers` are those
+    that change between launches; whatever else the function reads stays as it is when it is captured.
     """
 
-    def __init__(self, function: Callable[..., Tensor | None]) -> None:
+    def __init__(self, function: Callable[..., Tensor | None], buffers: Sequence[Tensor] = ()) -> None:
         self._function = function
-        self._captured: dict[Shapes, Captured] = {}
+        self._buffers = buffers
+        self._captured: dict[Shapes, Recording] = {}
         self._pool: Any = None
 
-    def capture(self, *inputs: Tensor) -> Captured:
+    def capture(self, *inputs: Tensor) -> Recording:
         """Record a launch of these shapes; `inputs` become its static buffers. Largest first saves memory."""
-        self._pool = self._pool or torch.cuda.graph_pool_handle()
         self._function(*inputs)  # once, so that everything lazy has happened
+        recording: Recording
+        recording = self._record(inputs) if inputs[0].is_cuda else Trace(self._function, inputs, self._buffers)
+        self._captured[tuple(x.shape for x in inputs)] = recording
+        return recording
+
+    def _record(self, inputs: Sequence[Tensor]) -> CudaGraph:
+        self._pool = self._pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
             output = self._function(*inputs)
-        captured = self._captured[tuple(x.shape for x in inputs)] = Captured(graph, inputs, output)
-        return captured
+        return CudaGraph(graph, inputs, output)
 
     def __call__(self, *inputs: Tensor) -> Tensor | None:
         captured = self._captured.get(tuple(x.shape for x in inputs))
@@ -48,5 +70,4 @@ class Replay:
             return self._function(*inputs)
         for static, given in zip(captured.inputs, inputs, strict=True):
             static.copy_(given, non_blocking=True)
-        captured.graph.replay()
-        return captured.output
+        return captured.replay()

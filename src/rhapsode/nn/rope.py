@@ -37,8 +37,7 @@ class Turn(NamedTuple):
 
     def __call__(self, x: Tensor) -> Tensor:
         """`x [B, T, heads, head_dim]`, each head turned by its position."""
-        first, second = x.chunk(2, dim=-1)
-        return torch.addcmul(x * self.cos, torch.cat((second, first), dim=-1), self.sin)
+        return torch.addcmul(x * self.cos, x.roll(x.shape[-1] // 2, dims=-1), self.sin)
 
 
 class Rope(nn.Module):

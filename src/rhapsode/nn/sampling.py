@@ -14,6 +14,7 @@ from torch import Tensor
 
 from rhapsode.nn import kernels
 from rhapsode.nn.philox import BELOW_ONE, philox
+from rhapsode.nn.trace import decides
 
 NARROW = 64
 """Up to this top-k, a partial sort finds what is kept."""
@@ -29,12 +30,12 @@ class Settings:
     top_k: Tensor  # [B] int64
     top_p: Tensor  # [B]
 
-    def narrow(self) -> int | None:
-        """The largest top-k, if it is small and no row wants top-p. A GPU is never asked: there it is `None`."""
-        if self.top_k.device.type != "cpu" or bool((self.top_p < 1).any()):
+    def narrow(self) -> Tensor | None:
+        """The largest top-k, if it is small and no row wants top-p, or else -1. A GPU is never asked: `None`."""
+        if self.top_k.device.type != "cpu":
             return None
-        most = int(self.top_k.max())
-        return most if most <= NARROW else None
+        most = self.top_k.max()
+        return most.masked_fill((self.top_p < 1).any() | (most > NARROW), -1)
 
 
 @dataclass(frozen=True)
@@ -74,25 +75,20 @@ def penalize(scores: Tensor, history: Tensor, penalty: Tensor) -> Tensor:
     return torch.where(history, torch.where(scores < 0, scores * penalty, scores / penalty), scores)
 
 
-def kept(scores: Tensor, settings: Settings, narrow: int | None = None) -> Tensor:
+def kept(scores: Tensor, settings: Settings, narrow: Tensor | None = None) -> Tensor:
     """Which ids top-k and top-p leave, [B, V]; `narrow` is what `settings.narrow()` says, where the caller asked it."""
-    if narrow is None:
-        return _kept_by_sorting(scores, settings)
-    if narrow == 0:
-        return scores > _NEVER
-    best = scores.topk(min(narrow, scores.shape[-1])).values
-    last = best.gather(1, (settings.top_k[:, None] - 1).clamp(0, best.shape[1] - 1))
-    return (scores >= last) | (settings.top_k[:, None] == 0)  # ids that tie with the k-th stay, as upstream has it
+    given = settings.temperature, settings.top_k, settings.top_p
+    return _kept_by_sorting(scores, *given) if narrow is None else _kept(scores, *given, narrow)
 
 
 def probabilities(scores: Tensor, settings: Settings) -> Tensor:
     """What a draw draws from, [B, V]."""
-    scaled = scores / _divisor(settings)
+    scaled = scores / _divisor(settings.temperature)
     return scaled.masked_fill(~kept(scores, settings), _NEVER).softmax(-1)
 
 
 def draw(
-    scores: Tensor, settings: Settings, noise: Noise, narrow: int | None = None, rules: Rules | None = None
+    scores: Tensor, settings: Settings, noise: Noise, narrow: Tensor | None = None, rules: Rules | None = None
 ) -> Tensor:
     """One id per row, [B]."""
     if isinstance(noise, Counters):
@@ -127,19 +123,33 @@ class Gumbel:
         return (-(-uniform.clamp_(max=BELOW_ONE).log()).log()).split(self._sizes, dim=1)
 
 
-def _divisor(settings: Settings) -> Tensor:
-    heat = settings.temperature
+@decides
+def _divisor(heat: Tensor) -> Tensor:
     return torch.where(heat > 0, heat, torch.ones_like(heat))[:, None]
 
 
-def _kept_by_sorting(scores: Tensor, settings: Settings) -> Tensor:
+@decides
+def _kept_by_sorting(scores: Tensor, heat: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
     width = scores.shape[-1]
-    ordered, ids = torch.sort(scores / _divisor(settings), dim=-1, stable=True)  # ascending, as upstream sorts
-    top_k = torch.where(settings.top_k > 0, settings.top_k, width).clamp(max=width)[:, None]
-    ordered = ordered.masked_fill(ordered < ordered.gather(1, width - top_k), _NEVER)
+    # Ascending, as upstream sorts.
+    ordered, ids = torch.sort(scores / _divisor(heat), stable=True, dim=-1, descending=False)
+    top_k = torch.where(top_k > 0, top_k, width).clamp(max=width)[:, None]
+    ordered = ordered.masked_fill(ordered < ordered.gather(1, width - top_k), float("-inf"))
     # The tail whose probabilities add up to no more than 1 - top_p goes; the most likely id always stays.
-    tail = ordered.softmax(-1).cumsum(-1) <= (1 - settings.top_p)[:, None]
+    tail = ordered.softmax(-1).cumsum(-1) <= (1 - top_p)[:, None]
     tail[:, -1] = False
-    narrowed = (settings.top_p < 1) & (settings.temperature > 0)
-    keep = (ordered > _NEVER) & ~(tail & narrowed[:, None])
+    narrowed = (top_p < 1) & (heat > 0)
+    keep = (ordered > float("-inf")) & ~(tail & narrowed[:, None])
     return torch.empty_like(keep).scatter_(1, ids, keep)
+
+
+@decides
+def _kept(scores: Tensor, heat: Tensor, top_k: Tensor, top_p: Tensor, narrow: Tensor) -> Tensor:
+    most = int(narrow)
+    if most < 0:
+        return _kept_by_sorting(scores, heat, top_k, top_p)
+    if most == 0:
+        return scores > float("-inf")
+    best = scores.topk(min(most, scores.shape[-1]))[0]
+    last = best.gather(1, (top_k[:, None] - 1).clamp(0, best.shape[1] - 1))
+    return (scores >= last) | (top_k[:, None] == 0)  # ids that tie with the k-th stay, as upstream has it

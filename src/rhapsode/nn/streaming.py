@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from rhapsode.nn.derived import Derived
 from rhapsode.nn.state import State, buffer
 
+_FEW_CHANNELS = 48
+
 
 class Streaming(nn.Module):
     """`forward(x, slots, state)` continues these slots; without them it is one pass over the whole."""
@@ -66,7 +68,8 @@ def extend(x: Tensor, slots: Tensor, state: TailState) -> Tensor:
 def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, dilation: int = 1, groups: int = 1) -> Tensor:
     """`F.conv1d` for the chunks of a stream: short, and many rows at once.
 
-    On a CPU the kernels behind it take long to start and go row by row; a product with the unfolded input does not.
+    On a CPU the kernels behind it take long to start and go row by row; a product with the unfolded input does not. Few
+    channels have long inputs, which are not unfolded: there it is a product per tap.
     """
     outputs, width, kernel = weight.shape
     depthwise = groups == outputs and width == 1
@@ -77,6 +80,11 @@ def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, dilation: int = 1, 
         y = x[..., :length] * weight[..., 0]
         for tap in range(1, kernel):
             y.addcmul_(x[..., tap * dilation :][..., :length], weight[..., tap])
+    elif channels <= _FEW_CHANNELS:
+        taps = weight.permute(2, 0, 1).unsqueeze(1).expand(-1, batch, -1, -1)  # [kernel, B, outputs, channels]
+        y = taps[0].bmm(x[..., :length])
+        for tap in range(1, kernel):
+            y.baddbmm_(taps[tap], x[..., tap * dilation :][..., :length])
     else:
         rows, columns, step = x.stride()
         windows = x.as_strided((batch, channels, kernel, length), (rows, columns, dilation * step, step))

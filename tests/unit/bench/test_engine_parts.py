@@ -50,10 +50,14 @@ def layer_bytes(c):
 
 
 def test_every_batch_is_measured_and_every_part_is_timed(report):
-    assert [run["label"] for run in report["runs"]] == ["eager, batch 1", "eager, batch 3"]
+    labels = [f"{mode}, batch {batch}" for mode in ("graphs", "eager") for batch in (1, 3)]
+    assert [run["label"] for run in report["runs"]] == labels
     for run in report["runs"]:
-        assert {"prefill", "talker", "depth", "sampling", "codec", "host"} == run["breakdown_ms"].keys()
-        assert all(run["breakdown_ms"][part] > 0 for part in ("prefill", "talker", "depth", "sampling", "codec"))
+        parts = (
+            ("prefill", "talker", "depth", "sampling", "codec") if run["mode"] == "eager" else ()
+        )  # no marks in traces
+        assert {*parts, "host"} == run["breakdown_ms"].keys()
+        assert all(run["breakdown_ms"][part] > 0 for part in parts)
         assert run["summary"]["frame_ms"]["n"] == 2
         assert run["summary"]["first_audio_ms"]["n"] == 2 * run["batch"]
         wall_s, audio = run["summary"]["wall_s"]["p50"], run["summary"]["audio_s_per_s"]["p50"]

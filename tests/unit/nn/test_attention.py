@@ -47,7 +47,7 @@ def test_grouped_heads_share_keys_as_repeated_ones_would(length: int) -> None:
     expected = scaled_dot_product_attention(
         query.transpose(1, 2), past.transpose(1, 2), past.transpose(1, 2), attn_mask=mask, enable_gqa=True
     ).transpose(1, 2)
-    torch.testing.assert_close(attention(query, past, past, mask.expand(3, -1, -1)), expected, **CLOSE)
+    torch.testing.assert_close(attention(query, past, past, ~mask.expand(3, -1, -1)), expected, **CLOSE)
 
 
 @pytest.mark.parametrize("cuts", [[11], [4, 7], [1] * 11, [3, 1, 5, 2]])

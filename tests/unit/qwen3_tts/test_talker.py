@@ -248,7 +248,7 @@ def test_the_step_asks_nothing_of_its_values_where_that_would_mean_waiting(
     stage = Stage(parts.talker)
     stage.join([0, 1], [parts.prompt(request(CASES["cv_en_stream"]))] * 2)
     # As on a GPU, where both look at everything instead of looking how much there is.
-    monkeypatch.setattr(attention, "_width", lambda pages, positions, page_size: pages.shape[1])
+    monkeypatch.setattr(attention, "_used", lambda pages, positions, page_size: pages)
     monkeypatch.setattr(Settings, "narrow", lambda settings: None)
     with FakeTensorMode(allow_non_fake_inputs=True):
         step = parts.talker.step(stage.rows(0, 1), stage.state)
@@ -260,7 +260,7 @@ def test_the_step_asks_nothing_of_its_values_where_that_would_mean_waiting(
 def test_looking_at_everything_gives_the_same_codes(family: Families, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = family("custom_voice_proj")
     expected = sampled(parts, ["cv_en_stream", "cv_auto_block"], [5, 6])
-    monkeypatch.setattr(attention, "_width", lambda pages, positions, page_size: pages.shape[1])
+    monkeypatch.setattr(attention, "_used", lambda pages, positions, page_size: pages)
     monkeypatch.setattr(Settings, "narrow", lambda settings: None)
     for wide, narrow in zip(sampled(parts, ["cv_en_stream", "cv_auto_block"], [5, 6]), expected, strict=True):
         assert np.array_equal(wide, narrow)

@@ -96,7 +96,7 @@ def test_a_prompt_in_pieces_is_the_same_prompt(family: Families, piece: int) -> 
 
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where everything is looked at, instead of looking how much there is."""
-    monkeypatch.setattr(attention, "_width", lambda pages, positions, page_size: pages.shape[1])
+    monkeypatch.setattr(attention, "_used", lambda pages, positions, page_size: pages)
     monkeypatch.setattr(VoxTalker, "_moves", lambda talker, schedule: talker.net.dit.schedules.most_moves)
 
 

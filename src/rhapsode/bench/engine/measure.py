@@ -44,14 +44,15 @@ class Findings:
 def measure(subject: Subject, plan: EnginePlan) -> dict[str, Any]:
     """Clean rounds first; captured graphs are split into parts by an engine of their own."""
     device = pick_device(plan.device)
-    modes = plan.modes(device.type)
+    modes = plan.modes() if subject.frames else ("eager",)
+    marked = "graphs" in modes and device.type == "cuda"  # no clock can be read inside of a trace
     found = Findings(_notes(subject))
-    steps = len(modes) * (1 + len(plan.batches) * (plan.rounds + 1)) + ("graphs" in modes)
+    steps = len(modes) * (1 + len(plan.batches) * (plan.rounds + 1)) + marked
     with progress(f"{subject.name} on {device}", steps) as advance:
         bandwidth = plan.bandwidth or copy_bandwidth(device)
         _measure_clean(subject, plan, modes, found, advance)
         _let_go(device)
-        if "graphs" in modes:
+        if marked:
             _split_graphs(subject, plan, found, advance)
     runs = [_run(mode, batch, found, plan.frames_in(mode, device.type), bandwidth) for mode, batch in found.rounds]
     config = _config(subject, plan, device, modes, bandwidth, found.loaded_s)

@@ -8,6 +8,7 @@ a captured graph they are nodes of it, read after each replay.
 from __future__ import annotations
 
 import sys
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,6 +48,14 @@ class Ledger:
         self.calls[timeline[0][1]] += 1
 
 
+class _Marks(threading.local):
+    """Of the call under way: on a CPU talker and codec each have a thread."""
+
+    def __init__(self) -> None:
+        self.open: list[str] = []
+        self.now: Timeline = []
+
+
 class Parts:
     """Wrapped around an engine's workers before it starts. Counts weights once, times only while `timing`."""
 
@@ -57,8 +66,7 @@ class Parts:
         """Bytes of weights one step at batch 1 reads, by part; `codec` is one launch of one frame."""
         self.notes: list[str] = []
         self._clock = clock_for(device)
-        self._open: list[str] = []
-        self._now: Timeline = []
+        self._marks = _Marks()
         self._pending: list[Timeline] = []
         self._captured: dict[Key, dict[int, Timeline]] = defaultdict(dict)
         self._undo: list[Callable[[], None]] = []
@@ -183,7 +191,7 @@ class Parts:
         if not self.timing:
             return function()
         result = self._timed(part, function)
-        timeline, self._now = self._now, []
+        timeline, self._marks.now = self._marks.now, []
         if capturing:
             self._captured[key][size] = timeline
         else:
@@ -197,8 +205,8 @@ class Parts:
             if not self.timing:
                 return function(*args, **kwargs)
             result = self._timed(part, lambda: function(*args, **kwargs))
-            self._pending.append(self._now)
-            self._now = []
+            self._pending.append(self._marks.now)
+            self._marks.now = []
             return result
 
         return timed
@@ -208,25 +216,25 @@ class Parts:
 
         @wraps(function)  # so that a second engine's parts find it here, too
         def inner(*args: Any, **kwargs: Any) -> Any:
-            if not self._open:
+            if not self._marks.open:
                 return function(*args, **kwargs)
             return self._timed(part, lambda: function(*args, **kwargs))
 
         return inner
 
     def _timed(self, part: str, function: Callable[[], Any]) -> Any:
-        self._open.append(part)
-        self._now.append((self._clock.mark(), part))
+        self._marks.open.append(part)
+        self._marks.now.append((self._clock.mark(), part))
         try:
             return function()
         finally:
-            self._open.pop()
-            self._now.append((self._clock.mark(), self._open[-1] if self._open else ""))
+            self._marks.open.pop()
+            self._marks.now.append((self._clock.mark(), self._marks.open[-1] if self._marks.open else ""))
 
     def _count(self, part: str, function: Callable[[], Any], weights: list[torch.Tensor]) -> Any:
-        self._open.append(part)
+        self._marks.open.append(part)
         self.touched[part] = 0
-        touched = Touched(weights, lambda: self._open[-1])
+        touched = Touched(weights, lambda: self._marks.open[-1])
         try:
             with kernels.use("off"), touched:  # no mode sees into a kernel
                 result = function()
@@ -234,8 +242,8 @@ class Parts:
             if self._clock.host:
                 raise
             self.notes.append(f"the weights of the {part} could not be counted: {type(error).__name__}: {error}")
-        self._open.clear()
-        self._now = []
+        self._marks.open.clear()
+        self._marks.now = []
         for name, count in touched.bytes_by_part.items():
             self.touched[name] = self.touched.get(name, 0) + count
         # On a GPU this may be the one call before a capture: what is compiled lazily has to be compiled in it.

@@ -31,7 +31,7 @@ class EnginePlan:
     weights: str | None = None
     """As in a deployment; `None`: as the configuration has it."""
     mode: str = "auto"
-    """`eager`, `graphs`, `both`, or `auto`: both on a GPU, eager on a CPU."""
+    """`eager`, `graphs`, or `both` in turn, which is what `auto` means."""
     max_positions: int | None = None
     bandwidth: float | None = None
     """Bytes per second; measured where it is not given."""
@@ -39,9 +39,7 @@ class EnginePlan:
     language: str | None = None
     config: Path | None = None
 
-    def modes(self, device_type: str) -> tuple[str, ...]:
-        if device_type != "cuda":
-            return ("eager",)
+    def modes(self) -> tuple[str, ...]:
         return ("graphs", "eager") if self.mode in ("auto", "both") else (self.mode,)
 
     def frames_in(self, mode: str, device_type: str) -> int:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rhapsode.nn import kernels
+from rhapsode.nn.trace import decides
 
 if TYPE_CHECKING:
     from rhapsode.nn.heads import Heads
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from rhapsode.nn.slots import Rows
 
 
-def attention(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Grouped-query attention of `[B, T, heads, D]` over `[B, S, kv_heads, D]`; `mask [B, T, S]` is true where seen.
+@decides
+def attention(query: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None = None) -> Tensor:
+    """Grouped-query attention of `[B, T, heads, D]` over `[B, S, kv_heads, D]`; `hidden [B, T, S]` is not looked at.
 
     Plain PyTorch: the reference of the kernels below, and what they are not for.
     """
@@ -28,9 +30,9 @@ def attention(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None =
     rows = query.reshape(batch * groups, -1, dim)  # [.., heads * T, D]
     past = keys.transpose(1, 2).flatten(0, 1)  # [B * kv_heads, S, D]
     scores = torch.bmm(rows * dim**-0.5, past.transpose(1, 2)).float()
-    if mask is not None:
-        scores = scores.view(batch, -1, length, mask.shape[2]).masked_fill(~mask[:, None], float("-inf"))
-    weights = scores.view(rows.shape[0], rows.shape[1], -1).softmax(-1).to(query.dtype)
+    if hidden is not None:
+        scores.view(batch, -1, length, hidden.shape[2]).masked_fill_(hidden[:, None], float("-inf"))
+    weights = scores.softmax(-1).to(query.dtype)
     seen = torch.bmm(weights, values.transpose(1, 2).flatten(0, 1))
     if length > 1:
         seen = seen.view(batch, groups, -1, length, dim).permute(0, 3, 1, 2, 4)
