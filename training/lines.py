@@ -1,0 +1,132 @@
+"""What the talker learns from: whole prompts with the frames that answer them, as rows of ids on the device."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+import tokenizer
+from rhapsode.models.qwen3_tts import tokenizer as served
+from rhapsode.models.qwen3_tts.config import QwenConfig
+from rhapsode.models.qwen3_tts.feed import ROLE, ROLE_TOKENS
+from rhapsode.models.qwen3_tts.prompt import Layout, Script
+
+Codes = NDArray[np.integer]
+
+IGNORED = -100
+LEAD = 2
+"""Frames of silence before text that comes one token per frame: its first word must be known before it is spoken."""
+DROPOUT = 0.1
+"""Of the tokenizer's merges, for every other sentence."""
+LADDER = (48, 64, 80, 96, 112, 128, 160, 192, 256, 384)
+"""Lengths that prompts are padded to."""
+
+
+class Batch(NamedTuple):
+    rows: Tensor  # [B, T, 1 + G]: a text id, and the ids of a frame or of a mark; negative: none
+    first: Tensor  # [B, T], the code that comes next; IGNORED where nothing is asked
+    frames: Tensor  # [B, T, G], the frame that comes next
+
+
+class Writer:
+    """Turns a text and its codes into rows, laid out as they will be served."""
+
+    def __init__(self, config: QwenConfig, folder: Path, seed: int) -> None:
+        self._config = config
+        self._layout = Layout(config)
+        self._exact = served.read(folder)
+        self._loose = tokenizer.read(folder, DROPOUT)
+        self._rng = random.Random(seed)
+        (self._preset,) = set(config.tokens.spk_id.values())
+        (self._language,) = set(config.tokens.codec_language_id.values())
+
+    def write(self, text: str, codes: Codes, streaming: bool) -> tuple[Codes, Codes] | None:
+        """Rows `[L, 1 + G]` and targets `[L]`; `codes [LEAD + F, G]`. `None` if the text outlasts the frames."""
+        ids = self._encode(ROLE + text)
+        script = Script(
+            role=[self._config.text.im_start_token_id, *ids[:ROLE_TOKENS]],
+            text=ids[ROLE_TOKENS:],
+            language=self._rng.choice((None, self._language)),
+            preset=self._preset,
+            non_streaming=not streaming,
+        )
+        content, last, rest = self._layout.build(script)
+        codes = codes if streaming else codes[LEAD:]
+        if len(rest) > len(codes):
+            return None
+        spoken = np.concatenate([last[None], codes])
+        beside = np.full(len(spoken), self._config.text.tts_pad_token_id)
+        beside[: len(rest)] = rest
+        rows = np.concatenate([content[:, :-1], np.column_stack([beside, spoken])])
+        targets = np.full(len(rows), IGNORED)
+        targets[len(content) :] = [*codes[:, 0], self._config.tokens.codec_eos_token_id]
+        return rows, targets
+
+    def _encode(self, text: str) -> list[int]:
+        if self._rng.random() < 0.5:
+            return self._exact(text)
+        head = self._exact(ROLE)
+        loose: list[int] = self._loose.encode(text[len(ROLE) :]).ids
+        return head + loose
+
+
+class Lines:
+    """All rows one after the other on the device, and where each prompt begins."""
+
+    def __init__(self, groups: int, positions: int, device: torch.device) -> None:
+        self._rows = torch.zeros(positions, 1 + groups, dtype=torch.int16, device=device)
+        self._targets = torch.zeros(positions, dtype=torch.int16, device=device)
+        self._used = 0
+        self._starts: list[int] = []
+        self._lengths: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @property
+    def positions(self) -> int:
+        return self._used
+
+    def add(self, rows: Codes, targets: Codes, lengths: Codes) -> None:
+        """So many more, one after the other as they are kept."""
+        total, device = len(targets), self._rows.device
+        if self._used + total > len(self._targets):
+            return
+        stretch = slice(self._used, self._used + total)
+        self._rows[stretch] = torch.from_numpy(rows).to(device)
+        self._targets[stretch] = torch.from_numpy(targets).to(device)
+        self._starts += (self._used + np.cumsum(lengths) - lengths).tolist()
+        self._lengths += lengths.tolist()
+        self._used += total
+
+    def batches(self, positions: int, rng: np.random.Generator) -> Iterator[Batch]:
+        """Every prompt there is now once, in batches of about so many positions and of like lengths."""
+        starts, lengths = np.array(self._starts), np.array(self._lengths)
+        steps = np.searchsorted(LADDER, lengths)
+        plan: list[tuple[int, NDArray[np.int64]]] = []
+        for step, longest in enumerate(LADDER):
+            rows = rng.permutation(np.flatnonzero(steps == step))
+            size = positions // longest
+            plan += [(longest, rows[i : i + size]) for i in range(0, len(rows), size)]
+        for index in rng.permutation(len(plan)):
+            longest, rows = plan[index]
+            yield self.read(starts[rows], lengths[rows], longest)
+
+    def read(self, starts: NDArray[np.int64], lengths: NDArray[np.int64], longest: int) -> Batch:
+        device = self._rows.device
+        start, length = (torch.from_numpy(part).pin_memory() if device.type == "cuda" else torch.from_numpy(part)
+                         for part in (starts, lengths))  # fmt: skip
+        start, length = start.to(device, non_blocking=True)[:, None], length.to(device, non_blocking=True)[:, None]
+        column = torch.arange(longest + 1, device=device)
+        at, there = (start + column).clamp(max=len(self._targets) - 1), column < length
+        rows = torch.where(there[..., None], self._rows[at].long(), -1)
+        rows[..., 0].clamp_(min=0)
+        targets = torch.where(there, self._targets[at].long(), IGNORED)
+        return Batch(rows[:, :-1], targets[:, :-1], rows[:, 1:, 1:].clamp(min=0))

@@ -1,0 +1,110 @@
+"""Training by the clock: a run has so many minutes, and what changes in it changes by the share that is over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+
+class Clock:
+    def __init__(self, minutes: float) -> None:
+        self._begun = time.monotonic()
+        self._seconds = 60 * minutes
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self._begun
+
+    @property
+    def share(self) -> float:
+        """How much of the run is over, 0 to 1."""
+        return min(1.0, self.elapsed / self._seconds)
+
+    def ticks(self) -> Iterator[int]:
+        """Steps until the time is over."""
+        step = 0
+        while self.share < 1:
+            yield step
+            step += 1
+
+
+class Optimiser:
+    """AdamW whose rate a captured step reads from the device."""
+
+    def __init__(self, parameters: list[nn.Parameter], betas: tuple[float, float], decay: float, clip: float) -> None:
+        self._parameters, self._clip = parameters, clip
+        on_gpu = parameters[0].is_cuda
+        self._rate = torch.zeros((), device=parameters[0].device)
+        self._adam = torch.optim.AdamW(
+            parameters, lr=self._rate, betas=betas, weight_decay=decay, fused=on_gpu, capturable=on_gpu
+        )
+
+    def set_rate(self, rate: float) -> None:
+        self._rate.fill_(rate)
+
+    def descend(self, loss: Tensor) -> Tensor:
+        """One step; how large the gradient was."""
+        self._adam.zero_grad(set_to_none=True)
+        loss.backward()
+        size = nn.utils.clip_grad_norm_(self._parameters, self._clip)
+        self._adam.step()
+        return size.detach()
+
+
+class Captured:
+    """A step as one CUDA graph, after a few that warm it up; on a CPU the step itself."""
+
+    def __init__(self, step: Callable[[], None], device: torch.device) -> None:
+        self._step = step
+        self._warm_ups = 3 if device.type == "cuda" else -1
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self) -> None:
+        if self._graph is not None:
+            self._graph.replay()
+        elif self._warm_ups:
+            self._warm_ups -= 1
+            self._beside()
+        else:
+            torch.cuda.synchronize()
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph):
+                self._step()
+            self._graph.replay()
+
+    def _beside(self) -> None:
+        """On a stream of its own, as a capture will be."""
+        if self._warm_ups < 0:
+            self._step()
+            return
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            self._step()
+        torch.cuda.current_stream().wait_stream(stream)
+
+
+class Averages:
+    """Means of named losses since they were last read, added up on the device."""
+
+    def __init__(self, names: tuple[str, ...], device: torch.device) -> None:
+        self._names = names
+        self._sums = torch.zeros(len(names), device=device)
+        self._count = torch.zeros((), device=device)
+
+    def add(self, *values: Tensor) -> None:
+        self._sums += torch.stack([value.detach().float() for value in values])
+        self._count += 1
+
+    def read(self) -> dict[str, float]:
+        means = (self._sums / self._count.clamp(min=1)).tolist()
+        self._sums.zero_()
+        self._count.zero_()
+        return dict(zip(self._names, means, strict=True))
+
+
+def described(means: dict[str, float]) -> str:
+    return "  ".join(f"{name} {mean:.3f}" for name, mean in means.items())

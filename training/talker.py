@@ -1,0 +1,97 @@
+"""The talker and its predictor as they are trained: the network that serves them, in one pass over whole prompts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lines import IGNORED, Batch
+from rhapsode.models.qwen3_tts.config import QwenConfig
+from rhapsode.models.qwen3_tts.net import TalkerNet
+from rhapsode.nn.decoder import DecoderStack
+
+DROPOUT = 0.1
+MOST_CONFUSED = 0.2
+"""Of the frames a prompt holds, in every other prompt: it must go on from frames that are not quite right."""
+
+
+class Losses(NamedTuple):
+    first: Tensor
+    rest: Tensor
+    hits: Tensor
+    """Share of first codes that were thought most likely."""
+
+
+class Causal:
+    """The memory of one pass in which everything before is seen."""
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        groups = query.shape[2] // key.shape[2]
+        heads = (part.transpose(1, 2) for part in (query, *(kv.repeat_interleave(groups, 2) for kv in (key, value))))
+        return F.scaled_dot_product_attention(*heads, is_causal=True).transpose(1, 2)
+
+
+class TrainableTalker(nn.Module):
+    def __init__(self, config: QwenConfig) -> None:
+        super().__init__()
+        self.net = TalkerNet(config)
+        self._codes = config.predictor.vocab_size
+        _initialise(self.net)
+
+    def forward(self, batch: Batch, predicted: int) -> Losses:
+        """`predicted`: for so many frames, drawn at random, the codes after the first are asked too."""
+        rows = self._confused(batch.rows) if self.training else batch.rows
+        net = self.net
+        x = net.text_projection(net.model.text_embedding(rows[..., 0])) + net.codec(rows[..., 1:])
+        hidden = self._through(net.model, x).flatten(0, 1)
+        first = batch.first.flatten()
+        logits = net.codec_head(hidden).float()
+        loss = F.cross_entropy(logits, first, ignore_index=IGNORED)
+        asked = first != IGNORED
+        hits = ((logits.argmax(-1) == first) & asked).sum() / asked.sum()
+        chosen = _some((first >= 0) & (first < self._codes), predicted)
+        return Losses(loss, self._rest(hidden[chosen], batch.frames.flatten(0, 1)[chosen]), hits)
+
+    def _rest(self, hidden: Tensor, frames: Tensor) -> Tensor:
+        """`hidden [N, width]`, from which `frames [N, G]` followed."""
+        predictor = self.net.code_predictor
+        codes = [F.embedding(frames[:, :1], self.net.model.codec_embedding.weight), predictor.embed(frames[:, 1:])]
+        seen = torch.cat([hidden[:, None], *codes], 1)[:, :-1]  # the last code is only asked for
+        state = self._through(predictor.model, predictor.small_to_mtp_projection(seen))[:, 1:]
+        logits = torch.einsum("nbh,bkh->nbk", state, predictor.lm_head.weight.to(state.dtype))
+        return F.cross_entropy(logits.float().flatten(0, 1), frames[:, 1:].flatten())
+
+    def _through(self, stack: DecoderStack, x: Tensor) -> Tensor:
+        turn = stack.turn(torch.arange(x.shape[1], device=x.device)[None], x.dtype)
+        for i, layer in enumerate(stack.layers):
+            x = x + F.dropout(layer(x, i, turn, Causal()) - x, DROPOUT, self.training)
+        return stack.norm(x)
+
+    def _confused(self, rows: Tensor) -> Tensor:
+        """Frames here and there replaced by random ones."""
+        size, device = rows.shape[:2], rows.device
+        often = torch.rand(size[0], 1, device=device) * 2 - 1  # none in half of the prompts
+        struck = (torch.rand(size, device=device) < often * MOST_CONFUSED) & (rows[..., -1] >= 0)
+        others = torch.randint(self._codes, (*size, rows.shape[-1] - 1), device=device)
+        text, codes = rows[..., :1], rows[..., 1:]
+        return torch.cat([text, torch.where(struck[..., None], others, codes)], -1)
+
+
+def _some(of: Tensor, count: int) -> Tensor:
+    """Places of up to `count` that are true, at random; always so many, with repeats where there are fewer."""
+    return torch.multinomial(of.float(), count, replacement=True)
+
+
+def _initialise(net: TalkerNet) -> None:
+    deep = (2 * len(net.model.layers)) ** -0.5
+    for name, weight in net.named_parameters():
+        if weight.dim() > 1:
+            nn.init.normal_(weight, std=0.02 * (deep if name.endswith(("o_proj.weight", "down_proj.weight")) else 1))
+    nn.init.normal_(net.model.text_embedding.weight, std=0.3)
+    for linear in (net.text_projection.linear_fc1, net.text_projection.linear_fc2):
+        nn.init.normal_(linear.weight, std=0.06)
+        nn.init.zeros_(linear.bias)
+    nn.init.zeros_(net.code_predictor.small_to_mtp_projection.bias)

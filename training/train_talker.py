@@ -1,0 +1,140 @@
+"""Train talker and predictor on prompts with their frames, for so many minutes; go on where the last run stopped.
+
+    python train_talker.py LINES MODEL --minutes 9
+
+LINES is what `encode.py` writes, read as it appears. MODEL holds the tokenizer and the trained codec; the weights of
+talker and predictor are added.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import shutil
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from codec import read_config
+from export import write_tensors
+from lines import Lines
+from rhapsode.checkpoints.load import load
+from rhapsode.models.qwen3_tts.config import read
+from rhapsode.nn import kernels
+from schedule import Averages, Clock, Optimiser, described
+from talker import TrainableTalker
+
+SHAPE = Path(__file__).parent / "shape"
+
+
+class Shelf:
+    """Prompts to learn from, and some that say when to stop; both grow as files appear."""
+
+    def __init__(self, folder: Path, groups: int, device: torch.device) -> None:
+        self._folder = folder
+        self._seen: set[Path] = set()
+        self.learned = Lines(groups, 60_000_000, device)
+        self.held_out = Lines(groups, 400_000, device)
+
+    def grow(self, files: int) -> None:
+        new = [path for path in sorted(self._folder.glob("*.npz")) if path not in self._seen][:files]
+        for path in new:
+            self._seen.add(path)
+            with np.load(path) as file:
+                lines = self.held_out if file["held_out"] else self.learned
+                lines.add(file["rows"], file["targets"], file["lengths"])
+
+
+@torch.no_grad()
+def validate(talker: TrainableTalker, lines: Lines, positions: int) -> dict[str, float]:
+    talker.eval()
+    rng = np.random.default_rng(0)
+    with _mixed(lines):
+        losses = [talker(batch, 2048) for batch in lines.batches(min(positions, 8192), rng)]
+    talker.train()
+    means = [torch.stack(part).mean().item() for part in zip(*losses, strict=True)] if losses else [0.0] * 3
+    return dict(zip(("held out: first", "rest", "hits"), means, strict=True))
+
+
+def _mixed(lines: Lines) -> torch.autocast:
+    device = lines._rows.device.type
+    return torch.autocast(device, torch.bfloat16, enabled=device == "cuda")
+
+
+def rate_at(share: float, step: int) -> float:
+    return min(1.0, (step + 1) / 500) * (0.02 + 0.98 * (1 + math.cos(math.pi * share)) / 2)
+
+
+def train(talker: TrainableTalker, shelf: Shelf, clock: Clock, options: argparse.Namespace) -> None:
+    lines, rng = shelf.learned, np.random.default_rng(int(time.time()))
+    device = lines._rows.device
+    decayed = [weight for name, weight in talker.named_parameters() if weight.dim() > 1 and "embedding" not in name]
+    others = [weight for name, weight in talker.named_parameters() if weight.dim() < 2 or "embedding" in name]
+    optimiser = Optimiser([*decayed, *others], (0.9, 0.95), 0.05, clip=1.0)
+    averages = Averages(("first", "rest", "hits", "gradient"), device)
+    step, noted = 0, time.monotonic()
+    while clock.share < 1:
+        for batch in lines.batches(options.positions, rng):
+            if clock.share >= 1:
+                break
+            optimiser.set_rate(options.rate * rate_at(clock.share, step))
+            with _mixed(lines):
+                losses = talker(batch, options.predicted)
+            size = optimiser.descend(losses.first + losses.rest)
+            averages.add(*losses, size)
+            step += 1
+            if step % options.report == 0:
+                took, noted = (time.monotonic() - noted) / options.report * 1e3, time.monotonic()
+                means = described({**averages.read(), **validate(talker, shelf.held_out, options.positions)})
+                size_of = f"{len(lines)} prompts, {lines.positions / 1e6:.1f}M positions"
+                print(f"{clock.elapsed:5.0f} s  step {step}  {took:.0f} ms  {size_of}  {means}", flush=True)
+            if step % 25 == 0 and clock.share < options.grow_until:
+                before = lines.positions
+                shelf.grow(40)
+                if before < lines.positions / 1.5:
+                    break  # much is new: begin another round
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("lines", type=Path)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--minutes", type=float, default=9.0)
+    parser.add_argument("--rate", type=float, default=1.2e-3)
+    parser.add_argument("--positions", type=int, default=16_384, help="in a batch")
+    parser.add_argument("--predicted", type=int, default=6_144, help="frames of a batch the predictor learns from")
+    parser.add_argument("--first", type=int, default=2_000, help="prompts to wait for")
+    parser.add_argument("--grow-until", type=float, default=0.85, help="share of the run in which prompts are added")
+    parser.add_argument("--report", type=int, default=500)
+    options = parser.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    torch.manual_seed(0)
+    clock = Clock(options.minutes)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    folder: Path = options.model
+    shutil.copy(SHAPE / "config.json", folder)
+    config = read(read_config(folder), folder)
+    talker = TrainableTalker(config)
+    if (folder / "model.safetensors").is_file():
+        load(talker.net, folder, prefix="talker.", device=device)
+        talker.requires_grad_(True)
+    talker.to(device).train()
+    shelf = Shelf(options.lines, config.groups, device)
+    with kernels.use("off"):
+        while len(shelf.learned) < options.first:
+            shelf.grow(1000)
+            time.sleep(0.2)
+        print(f"{_million(talker):.1f}M parameters, begun after {clock.elapsed:.0f} s", flush=True)
+        train(talker, shelf, clock, options)
+    write_tensors(folder / "model.safetensors", {"talker.": talker.net})
+
+
+def _million(module: nn.Module) -> float:
+    return sum(weight.numel() for weight in module.parameters()) / 1e6
+
+
+if __name__ == "__main__":
+    main()
