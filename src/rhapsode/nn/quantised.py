@@ -14,10 +14,10 @@ LARGEST = torch.finfo(FLOAT8).max
 class Quantised(nn.Module):
     """In place of a weight `[N, K]`: 8-bit values, and what those of each output are multiplied by.
 
-    Kernels of few rows read these. Many rows are cuBLAS, and bound by arithmetic: for them the same numbers are kept
-    as `dense`, too. Making those anew for each launch would move five bytes a weight where cuBLAS reads two, and
-    8-bit products would round the activations as well. So no batch is slower than without, and none sounds other than
-    by rounding; the price is memory, one and a half times what these weights took.
+    The kernel of up to four rows reads these. With more, arithmetic counts: for them the same numbers are kept as
+    `dense`, too. Making those anew for each launch would move five bytes a weight where two are read, and 8-bit
+    products would round the activations as well. So no batch is slower than without, and none sounds other than by
+    rounding; the price is memory, one and a half times what these weights took.
     """
 
     values: Tensor  # [N, K]

@@ -60,11 +60,12 @@ def fused_linear(
     from rhapsode.nn.kernels.gpu import linear
 
     x = x.contiguous()
+    if isinstance(weight, Quantised) and not linear.serves(x, weight, residual):
+        weight = weight.dequantised(x.dtype) if weight.dense is None else weight.dense
     rows = x.numel() // x.shape[-1]
     if rows <= _few_rows.get() and linear.serves(x, weight, residual):
         return linear.skinny(x, weight, bias, norm=norm, gated=gated, residual=residual)
-    if isinstance(weight, Quantised):
-        weight = weight.dequantised(x.dtype) if weight.dense is None else weight.dense
+    assert isinstance(weight, Tensor)
     if norm is not None:
         x = rms_norm(x, *norm)
     if residual is not None and bias is None and not gated and residual.is_contiguous():

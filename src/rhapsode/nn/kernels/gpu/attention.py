@@ -150,7 +150,6 @@ def _frame(
     NORM: tl.constexpr,
     TURN: tl.constexpr,
     PRECISION: tl.constexpr,
-    EARLY: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
@@ -158,16 +157,13 @@ def _frame(
     channel = tl.arange(0, BLOCK_D)[None, :]
     known = channel < D
     where = tl.arange(0, BLOCK)
-    if not EARLY:
-        after_predecessor(OVERLAP)
+    after_predecessor(OVERLAP)
     seen = where < position
     first = (row * KV_HEADS + head) * MOST
     at = (first + where)[:, None] * D + channel
     mask = seen[:, None] & known
     past_keys = tl.load(keys + at, mask=mask, other=0.0)
     past_values = tl.load(values + at, mask=mask, other=0.0)
-    if EARLY:  # the past was stored a whole stack ago: only this token's heads come from the predecessor
-        after_predecessor(OVERLAP)
     query, key, value = _token(
         raw + row * raw_stride, q_gain, k_gain, cos, sin, head, q_eps, k_eps, scale,
         HEADS, KV_HEADS, D, BLOCK_D, QUERIES, NORM, TURN,
@@ -226,7 +222,6 @@ def frame(heads: Heads, keys: Tensor, values: Tensor, position: int) -> Tensor:
             MOST=keys.shape[2],
             BLOCK=power_of_two(keys.shape[2], 16),
             num_warps=1,  # what one warp can hold it need not share
-            EARLY=i == 0,
             QUERIES=QUERIES,
             **shape(heads),
             **options(batch),

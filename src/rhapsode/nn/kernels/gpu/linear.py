@@ -8,7 +8,8 @@ Two kernels, chosen by the number of rows:
   once. A sum never leaves its program: no split, no second pass.
 - `_rows`, for a few: tiles through shared memory into the tensor cores, the rows padded to 16 or more.
 
-Either takes 8-bit weights, too: they are widened in registers, and the sums multiplied by their outputs' scales.
+`_vector` takes 8-bit weights, too: they are widened in registers, and the sums multiplied by their outputs' scales. For
+`_rows` that work is more than the bytes it saves.
 
 In both, a row's result does not depend on the other rows nor on how many there are; between the two kernels it may
 differ by the order of its sums.
@@ -137,7 +138,6 @@ def _row_norms(inputs, there, at, eps, K: tl.constexpr, ROWS: tl.constexpr, BLOC
 def _rows(
     x,
     weight,
-    scale,
     bias,
     gain,
     residual,
@@ -151,7 +151,6 @@ def _rows(
     BLOCK_K: tl.constexpr,
     NORM: tl.constexpr,
     GATED: tl.constexpr,
-    SCALED: tl.constexpr,
     BIAS: tl.constexpr,
     RESIDUAL: tl.constexpr,
     OVERLAP: tl.constexpr,
@@ -179,16 +178,12 @@ def _rows(
             gains = tl.load(gain + start + at, mask=start + at < K, other=0.0)[None, :]
             columns = rounded_times(columns.to(tl.float32) * norms[:, None], gains)
         tile = tl.load(weights + start, mask=held, other=0.0, eviction_policy="evict_first")
-        sums = tl.dot(columns, tile.to(columns.dtype).T, sums)
+        sums = tl.dot(columns, tile.T, sums)
         if GATED:
             tile_up = tl.load(
                 weights + width.to(tl.int64) * K + start, mask=held, other=0.0, eviction_policy="evict_first"
             )
-            sums_up = tl.dot(columns, tile_up.to(columns.dtype).T, sums_up)
-    if SCALED:
-        sums *= tl.load(scale + outputs)[None, :]
-        if GATED:
-            sums_up *= tl.load(scale + width + outputs)[None, :]
+            sums_up = tl.dot(columns, tile_up.T, sums_up)
     if BIAS:
         sums += tl.load(bias + outputs).to(tl.float32)[None, :]
         if GATED:
@@ -247,7 +242,7 @@ def serves(x: Tensor, weight: Weight, residual: Tensor | None) -> bool:
     if residual is not None and not residual.is_contiguous():
         return False
     if isinstance(weight, Quantised):
-        return reads_float8()
+        return reads_float8() and x.numel() // x.shape[-1] <= VECTOR_ROWS
     return weight.is_contiguous() and x.dtype == weight.dtype
 
 
@@ -269,14 +264,13 @@ def skinny(
     plan = plan or plan_for(rows, width, k, gated, x.dtype)
     out = x.new_empty(*x.shape[:-1], width)
     gain, eps = norm or (x, 0.0)
-    arguments = (x, values, scales, x if bias is None else bias, gain, x if residual is None else residual, out)
+    others = (x if bias is None else bias, gain, x if residual is None else residual, out)
     constants = {
         "K": k,
         "BLOCK_N": plan.block_n,
         "BLOCK_K": plan.block_k,
         "NORM": norm is not None,
         "GATED": gated,
-        "SCALED": scales is not x,
         "BIAS": bias is not None,
         "RESIDUAL": residual is not None,
         "num_warps": plan.warps,
@@ -285,7 +279,7 @@ def skinny(
     }
     tiles = triton.cdiv(width, plan.block_n)
     if plan.kernel == "vector":
-        _vector[(tiles,)](*arguments, width, eps, ROWS=rows, **constants)
+        _vector[(tiles,)](x, values, scales, *others, width, eps, ROWS=rows, SCALED=scales is not x, **constants)
     else:
-        _rows[(tiles,)](*arguments, rows, width, eps, ROWS=power_of_two(rows, 16), **constants)
+        _rows[(tiles,)](x, values, *others, rows, width, eps, ROWS=power_of_two(rows, 16), **constants)
     return out

@@ -98,10 +98,9 @@ def _draw(
     if RULES:
         never = tl.load(banned + ids, mask=inside, other=0) != 0
         not_yet = tl.load(late + ids, mask=inside, other=0) != 0
-    # The frame's counters are older than the logits: the noise is made while these are.
+    after_predecessor(OVERLAP)
     step = tl.load(steps + row)
     noise = _gumbel(tl.load(seeds + row), step, book, ids)
-    after_predecessor(OVERLAP)
     heat = tl.load(temperatures + row)
     k = tl.load(top_ks + row)
     p = tl.load(top_ps + row)
