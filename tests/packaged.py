@@ -2,8 +2,8 @@
 
 import pytest
 
-from rhapsode.config import DEFAULT_MODEL
-from rhapsode.models.registry import PACKAGED
+from rhapsode.models.registry import PACKAGED, VOICE
 
-FOLDER = PACKAGED[DEFAULT_MODEL]
-needs_voice = pytest.mark.skipif(not (FOLDER / "config.json").is_file(), reason="the packaged voice is not here yet")
+NAME = "rhapsode-nano"
+FOLDER = VOICE
+needs_voice = pytest.mark.skipif(NAME not in PACKAGED, reason="the packaged voice is not here yet")

@@ -28,6 +28,7 @@ class _Judge(nn.Module):
         self.last = last
 
     def judge(self, plane: Tensor) -> Verdict:
+        plane = plane.to(memory_format=torch.channels_last)  # as tensor cores want it
         features = []
         for layer in self.layers:
             plane = F.leaky_relu(layer(plane), _SLOPE)
@@ -61,7 +62,7 @@ class BySpectrum(_Judge):
         with torch.autocast(audio.device.type, enabled=False):
             spectrum = torch.stft(audio[:, 0].float(), size, size // 4, window=self.window, return_complex=True)
             plane = torch.view_as_real(spectrum).permute(0, 3, 2, 1) * (96 / size**0.5 * 0.1)
-        return self.judge(plane.contiguous())
+        return self.judge(plane)
 
 
 class Discriminators(nn.ModuleList):

@@ -17,6 +17,7 @@ from rhapsode.models.qwen3_tts import tokenizer as served
 from rhapsode.models.qwen3_tts.config import QwenConfig
 from rhapsode.models.qwen3_tts.feed import ROLE, ROLE_TOKENS
 from rhapsode.models.qwen3_tts.prompt import Layout, Script
+from rhapsode.nn.upload import upload
 
 Codes = NDArray[np.integer]
 
@@ -113,7 +114,7 @@ class Lines:
         plan: list[tuple[int, NDArray[np.int64]]] = []
         for step, longest in enumerate(LADDER):
             rows = rng.permutation(np.flatnonzero(steps == step))
-            size = positions // longest
+            size = max(1, positions // longest)
             plan += [(longest, rows[i : i + size]) for i in range(0, len(rows), size)]
         for index in rng.permutation(len(plan)):
             longest, rows = plan[index]
@@ -121,9 +122,7 @@ class Lines:
 
     def read(self, starts: NDArray[np.int64], lengths: NDArray[np.int64], longest: int) -> Batch:
         device = self._rows.device
-        start, length = (torch.from_numpy(part).pin_memory() if device.type == "cuda" else torch.from_numpy(part)
-                         for part in (starts, lengths))  # fmt: skip
-        start, length = start.to(device, non_blocking=True)[:, None], length.to(device, non_blocking=True)[:, None]
+        start, length = (upload(part, device)[:, None] for part in (starts, lengths))
         column = torch.arange(longest + 1, device=device)
         at, there = (start + column).clamp(max=len(self._targets) - 1), column < length
         rows = torch.where(there[..., None], self._rows[at].long(), -1)

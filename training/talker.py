@@ -43,17 +43,20 @@ class TrainableTalker(nn.Module):
 
     def forward(self, batch: Batch, predicted: int) -> Losses:
         """`predicted`: for so many frames, drawn at random, the codes after the first are asked too."""
-        rows = self._confused(batch.rows) if self.training else batch.rows
-        net = self.net
-        x = net.text_projection(net.model.text_embedding(rows[..., 0])) + net.codec(rows[..., 1:])
-        hidden = self._through(net.model, x).flatten(0, 1)
+        hidden = self.hidden(self._confused(batch.rows) if self.training else batch.rows).flatten(0, 1)
         first = batch.first.flatten()
-        logits = net.codec_head(hidden).float()
+        logits = self.net.codec_head(hidden).float()
         loss = F.cross_entropy(logits, first, ignore_index=IGNORED)
         asked = first != IGNORED
         hits = ((logits.argmax(-1) == first) & asked).sum() / asked.sum()
         chosen = _some((first >= 0) & (first < self._codes), predicted)
         return Losses(loss, self._rest(hidden[chosen], batch.frames.flatten(0, 1)[chosen]), hits)
+
+    def hidden(self, rows: Tensor) -> Tensor:
+        """After the talker's layers, for `rows [B, T, 1 + G]`."""
+        net = self.net
+        text = net.text_projection(net.model.text_embedding(rows[..., 0]))
+        return self._through(net.model, text + net.codec(rows[..., 1:]))
 
     def _rest(self, hidden: Tensor, frames: Tensor) -> Tensor:
         """`hidden [N, width]`, from which `frames [N, G]` followed."""

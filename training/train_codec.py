@@ -40,7 +40,7 @@ class CodecTraining:
     def __init__(self, codec: TrainableCodec, speech: Speech, options: argparse.Namespace) -> None:
         device = speech.audio.device
         self.codec, self.speech, self.device = codec, speech, device
-        self.judges = Discriminators().to(device)
+        self.judges = Discriminators().to(device, memory_format=torch.channels_last)
         self._distance = SpectralDistance().to(device)
         self._batch, self._frames, self._frozen = options.batch, options.frames, options.frozen
         learning = codec.decoder if options.frozen else codec
@@ -57,14 +57,16 @@ class CodecTraining:
         self.averages.add(*noted, size, zero, zero, zero)
 
     def adversarial_step(self) -> None:
+        """Judges cost more than the codec: they hear the second half of each crop, the half that has a past."""
         loss, noted, made, meant = self._reconstruct()
+        made, meant = (audio[..., audio.shape[-1] // 2 :].contiguous() for audio in (made, meant))
         with self._mixed():
             real, fake = self.judges(meant), self.judges(made.detach())
         judged = told_apart(real, fake)
         self.judges_optimiser.descend(judged)
         self.judges.requires_grad_(False)
         with self._mixed():
-            real, fake = self.judges(meant), self.judges(made)
+            fake = self.judges(made)  # against what they saw in the real one before this step: once less
         self.judges.requires_grad_(True)
         taken, close = convinced(fake), alike(real, fake)
         size = self.optimiser.descend(loss + self.weight * (ADVERSARIAL * taken + ALIKE * close))

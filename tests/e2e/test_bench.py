@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 from typer.testing import CliRunner
 
-from packaged import needs_voice
+from packaged import NAME, needs_voice
 from rhapsode.bench.quality.prompts import read_prompts
 from rhapsode.cli.main import app
 from rhapsode.config import resolve
@@ -43,7 +43,8 @@ def test_engine_on_the_dummy_family(tmp_path):
     )
     report = check(tmp_path / "bench-engine.json")
     assert "eager, batch 4" in shown
-    assert [run["frames"] for run in report["runs"]] == [10, 10]
+    assert "graphs, batch 4" in shown
+    assert [run["frames"] for run in report["runs"]] == [10] * 4  # both batches, both ways
     assert sorted(path.name for path in tmp_path.glob("*.png")) == [
         "bench-engine-breakdown.png",
         "bench-engine-latency.png",
@@ -52,10 +53,14 @@ def test_engine_on_the_dummy_family(tmp_path):
 
 
 @needs_voice
-def test_engine_on_the_default_voice(tmp_path):
-    bench(*("engine", "--batch", "1,2", "--rounds", "1", "--frames", "12", "--device", "cpu"), "--bandwidth", "10")
+def test_engine_on_the_packaged_voice(tmp_path):
+    bench(
+        *("engine", "-m", NAME, "--batch", "1,2", "--rounds", "1", "--frames", "12", "--device", "cpu"),
+        "--bandwidth",
+        "10",
+    )
     config, runs = (check(tmp_path / "bench-engine.json")[part] for part in ("config", "runs"))
-    assert (config["subject"], config["family"], config["weights"]) == ("rhapsode-nano", "qwen3-tts", "checkpoint")
+    assert (config["subject"], config["family"], config["weights"]) == (NAME, "qwen3-tts", "checkpoint")
     assert [run["frames"] for run in runs] == [12, 12]
 
 
@@ -130,7 +135,6 @@ def test_a_shape_can_be_written_to_be_served(tmp_path):
         bench("shape", "qwen3-tts-0.6b", "shape")
 
 
-@needs_voice
 def test_quality_of_the_default_voice_repeats(tmp_path):
     said = [prompt.text for prompt in read_prompts(most=3)]
     heard = [*said[:2], said[2].replace("umbrella", "banana")]

@@ -3,7 +3,7 @@
 import pytest
 from pocketsphinx import Decoder
 
-from packaged import needs_voice
+from packaged import NAME, needs_voice
 from rhapsode import TTS
 from rhapsode.audio.decode import decode
 from rhapsode.audio.samples import pcm16
@@ -36,7 +36,7 @@ def transcribe(recogniser, clip):
 
 def test_ten_prompts_are_understood(recogniser):
     heard = []
-    with TTS(limits={"max_concurrency": 1}) as tts:
+    with TTS(NAME, limits={"max_concurrency": 1}) as tts:
         for seed, text in enumerate(PROMPTS):
             audio = tts.speak(text, seed=seed)
             clip = Clip(audio.samples, audio.sample_rate)
@@ -46,7 +46,7 @@ def test_ten_prompts_are_understood(recogniser):
 
 
 def test_one_command_says_something_understandable(recogniser, tmp_path):
-    done = rhapsode("say", "--no-play", "--seed", "1", PROMPTS[0], cwd=tmp_path)
+    done = rhapsode("say", "-m", NAME, "--no-play", "--seed", "1", PROMPTS[0], cwd=tmp_path)
     assert done.returncode == 0, done.stderr.decode()
     heard = transcribe(recogniser, decode(tmp_path / "speech.wav"))
     assert rates(PROMPTS[0], heard).wer <= 0.5, heard

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from packaged import needs_voice
-from rhapsode.config import DEFAULT_MODEL
+from packaged import NAME, needs_voice
 from rhapsode.errors import CheckpointError, MissingDependency, UnknownModel
 from rhapsode.models import registry
 from rhapsode.models.dummy.spec import SPEC as DUMMY
@@ -65,8 +64,8 @@ def test_a_family_is_found_by_the_architectures_of_a_checkpoint(tmp_path: Path) 
 
 
 @needs_voice
-def test_the_default_is_a_checkpoint_in_the_package() -> None:
-    model = find(DEFAULT_MODEL)
+def test_a_checkpoint_in_the_package_is_found_by_its_name() -> None:
+    model = find(NAME)
     assert model.spec.name == "qwen3-tts"
     assert model.checkpoint == Path(registry.__file__).parents[1] / "voice"
     assert model.config["tts_model_type"] == "custom_voice"
@@ -74,7 +73,7 @@ def test_the_default_is_a_checkpoint_in_the_package() -> None:
 
 @needs_voice
 def test_the_packaged_voice_is_small_and_comes_with_its_card() -> None:
-    folder = registry.PACKAGED[DEFAULT_MODEL]
+    folder = registry.PACKAGED[NAME]
     assert (folder / "README.md").is_file()
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 50e6
 
