@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+import rhapsode
 from export import write_tensors
 from quantizer import LearningQuantizer
 from rhapsode.checkpoints.load import load
@@ -21,6 +22,8 @@ from rhapsode.nn.streaming import CausalConvTranspose1d
 from snake import snake
 from teacher import MOMENTS
 
+SHAPE = Path(rhapsode.__path__[0]) / "bench" / "shapes" / "qwen3-tts-nano"
+"""What the voice looks like, in the configs it is served with."""
 PHONEMES = 178
 """Symbols of the teacher's alphabet."""
 NARROW = 3

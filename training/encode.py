@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from codec import TrainableCodec, read_config, restore
+from codec import SHAPE, TrainableCodec, read_config, restore
 from lines import LADDER, LEAD, Codes, Writer
 from rhapsode.models.qwen3_tts.config import read
 from speech import Speech, Spoken
@@ -26,7 +26,6 @@ HELD_OUT = 300
 """The first sentences are never learned from."""
 AT_ONCE = 64
 """Utterances encoded together."""
-SHAPE = Path(__file__).parent / "shape"
 
 Written = tuple[Codes, Codes]
 

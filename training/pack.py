@@ -11,7 +11,8 @@ from pathlib import Path
 
 from safetensors.torch import load_file, save_file
 
-SHAPE = Path(__file__).parent / "shape"
+from codec import SHAPE
+
 TOKENIZER = ("vocab.json", "merges.txt", "tokenizer_config.json")
 CODEC = "speech_tokenizer/model.safetensors"
 

@@ -20,14 +20,14 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from codec import PHONEMES, TrainableCodec, read_config, restore, save
+from codec import PHONEMES, SHAPE, TrainableCodec, read_config, restore, save
 from discriminators import Discriminators, alike, convinced, told_apart
 from losses import SpectralDistance
 from rhapsode.nn import kernels
 from schedule import Averages, Captured, Clock, Optimiser, described
 from speech import Speech
 
-SHAPE = Path(__file__).parent / "shape" / "speech_tokenizer"
+CONFIG = SHAPE / "speech_tokenizer"
 SPECTRAL, ADVERSARIAL, ALIKE = 15.0, 3.0, 8.0
 """What the losses weigh."""
 BEGIN_CODES = 400
@@ -149,7 +149,7 @@ def main() -> None:
     torch.manual_seed(0)
     clock = Clock(options.minutes)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    codec = TrainableCodec(read_config(SHAPE))
+    codec = TrainableCodec(read_config(CONFIG))
     judged = options.codec / "discriminators.safetensors"
     resumed = (options.codec / "model.safetensors").is_file()
     if resumed:
@@ -165,7 +165,7 @@ def main() -> None:
     with kernels.use("off"):
         train(training, clock, options)
     save(codec, options.codec)
-    shutil.copy(SHAPE / "config.json", options.codec)
+    shutil.copy(CONFIG / "config.json", options.codec)
     save_file({name: value.half().contiguous() for name, value in training.judges.state_dict().items()}, judged)
 
 

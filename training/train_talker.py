@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from codec import read_config
+from codec import SHAPE, read_config
 from export import write_tensors
 from lines import Lines
 from rhapsode.checkpoints.load import load
@@ -26,8 +26,6 @@ from rhapsode.models.qwen3_tts.config import read
 from rhapsode.nn import kernels
 from schedule import Averages, Clock, Optimiser, described
 from talker import TrainableTalker
-
-SHAPE = Path(__file__).parent / "shape"
 
 
 class Shelf:

@@ -46,7 +46,7 @@ class Trace:
                 graph, _ = _torch._create_graph_by_tracing(
                     lambda *given: function(*given[: len(inputs)]), self._given, lambda tensor: "", True, False
                 )
-            except RuntimeError as error:
+            except (RuntimeError, AttributeError) as error:  # these parts of torch are its own, and may move
                 raise Untraceable(str(error)) from error
         asked = [str(one.message) for one in warned if issubclass(one.category, _jit.TracerWarning)]
         if asked:

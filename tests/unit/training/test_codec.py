@@ -14,13 +14,11 @@ from rhapsode.nn.derived import derive
 from speech import Speech
 from teacher import HOP, Utterance, _framed, _write
 
-SHAPE = Path(training.__file__).parent / "shape" / "speech_tokenizer"
-
 
 @pytest.fixture
 def small() -> training.TrainableCodec:
     torch.manual_seed(0)
-    config = training.read_config(SHAPE)
+    config = training.read_config(training.SHAPE / "speech_tokenizer")
     config["encoder_config"] |= {"num_filters": 4, "hidden_size": 48}
     config["decoder_config"] |= {
         "latent_dim": 32, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1,

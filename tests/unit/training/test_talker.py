@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import tokenizer
+from codec import SHAPE, read_config
 from corpus import drilled
 from export import write_tensors
 from lines import IGNORED, LEAD, Lines, Writer
@@ -106,7 +107,7 @@ def test_the_tokenizer_keeps_roles_whole_and_numbers_its_marks(tmp_path: Path) -
     assert len(vocabulary) == tokenizer.TEXT_VOCABULARY - len(tokenizer.SPECIAL)
     exact = tokenizer.read(tmp_path, dropout=None)
     assert [exact.encode(role).tokens for role in tokenizer.ROLES] == [[role] for role in tokenizer.ROLES]
-    shape = json.loads((Path(tokenizer.__file__).parent / "shape" / "config.json").read_text())
+    shape = read_config(SHAPE)
     marks = {mark: len(vocabulary) + i for i, mark in enumerate(tokenizer.SPECIAL)}
     assert (shape["im_start_token_id"], shape["tts_eos_token_id"]) == (marks["<|im_start|>"], marks["<tts_text_eod>"])
 
