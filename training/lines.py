@@ -17,7 +17,6 @@ from rhapsode.models.qwen3_tts import tokenizer as served
 from rhapsode.models.qwen3_tts.config import QwenConfig
 from rhapsode.models.qwen3_tts.feed import ROLE, ROLE_TOKENS
 from rhapsode.models.qwen3_tts.prompt import Layout, Script
-from rhapsode.nn.upload import upload
 
 Codes = NDArray[np.integer]
 
@@ -28,6 +27,14 @@ DROPOUT = 0.1
 """Of the tokenizer's merges, for every other sentence."""
 LADDER = (48, 64, 80, 96, 112, 128, 160, 192, 256, 384)
 """Lengths that prompts are padded to."""
+
+
+class Choice(NamedTuple):
+    """Prompts for a batch: where they begin and how long they are."""
+
+    longest: int
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
 
 
 class Batch(NamedTuple):
@@ -107,24 +114,27 @@ class Lines:
         self._lengths += lengths.tolist()
         self._used += total
 
-    def batches(self, positions: int, rng: np.random.Generator) -> Iterator[Batch]:
-        """Every prompt there is now once, in batches of about so many positions and of like lengths."""
+    def batches(self, positions: int, rng: np.random.Generator) -> Iterator[Choice]:
+        """Every prompt there is now once, in batches of about so many positions and of like lengths.
+
+        All batches of a length are of one size: the last of them is filled up with prompts that come twice.
+        """
         starts, lengths = np.array(self._starts), np.array(self._lengths)
         steps = np.searchsorted(LADDER, lengths)
-        plan: list[tuple[int, NDArray[np.int64]]] = []
+        plan: list[Choice] = []
         for step, longest in enumerate(LADDER):
             rows = rng.permutation(np.flatnonzero(steps == step))
             size = max(1, positions // longest)
-            plan += [(longest, rows[i : i + size]) for i in range(0, len(rows), size)]
+            if len(rows):
+                rows = np.concatenate([rows, rng.choice(rows, -len(rows) % size)])
+            plan += [Choice(longest, starts[some], lengths[some]) for some in rows.reshape(-1, size)]
         for index in rng.permutation(len(plan)):
-            longest, rows = plan[index]
-            yield self.read(starts[rows], lengths[rows], longest)
+            yield plan[index]
 
-    def read(self, starts: NDArray[np.int64], lengths: NDArray[np.int64], longest: int) -> Batch:
-        device = self._rows.device
-        start, length = (upload(part, device)[:, None] for part in (starts, lengths))
-        column = torch.arange(longest + 1, device=device)
-        at, there = (start + column).clamp(max=len(self._targets) - 1), column < length
+    def read(self, starts: Tensor, lengths: Tensor, longest: int) -> Batch:
+        """Of prompts that begin at `starts [B]`."""
+        column = torch.arange(longest + 1, device=starts.device)
+        at, there = (starts[:, None] + column).clamp(max=len(self._targets) - 1), column < lengths[:, None]
         rows = torch.where(there[..., None], self._rows[at].long(), -1)
         rows[..., 0].clamp_(min=0)
         targets = torch.where(there, self._targets[at].long(), IGNORED)

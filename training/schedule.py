@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -55,10 +56,13 @@ class Optimiser:
 
 
 class Captured:
-    """A step as one CUDA graph, after a few that warm it up; on a CPU the step itself."""
+    """A step as one CUDA graph, after a few that warm it up; the step itself on a CPU, and where it cannot be captured.
 
-    def __init__(self, step: Callable[[], None], device: torch.device) -> None:
-        self._step = step
+    Steps of which one runs at a time can share a `pool` of memory.
+    """
+
+    def __init__(self, step: Callable[[], None], device: torch.device, pool: Any = None) -> None:
+        self._step, self._pool = step, pool
         self._warm_ups = 3 if device.type == "cuda" else -1
         self._graph: torch.cuda.CUDAGraph | None = None
 
@@ -69,11 +73,20 @@ class Captured:
             self._warm_ups -= 1
             self._beside()
         else:
-            torch.cuda.synchronize()
-            self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph):
+            self._capture()
+
+    def _capture(self) -> None:
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, pool=self._pool):
                 self._step()
-            self._graph.replay()
+        except RuntimeError as error:
+            print(f"not captured: {error}", flush=True)
+            self._warm_ups = -1
+            return
+        self._graph = graph
+        graph.replay()
 
     def _beside(self) -> None:
         """On a stream of its own, as a capture will be."""

@@ -50,7 +50,8 @@ class TrainableTalker(nn.Module):
         asked = first != IGNORED
         hits = ((logits.argmax(-1) == first) & asked).sum() / asked.sum()
         chosen = _some((first >= 0) & (first < self._codes), predicted)
-        return Losses(loss, self._rest(hidden[chosen], batch.frames.flatten(0, 1)[chosen]), hits)
+        frames = batch.frames.flatten(0, 1)
+        return Losses(loss, self._rest(hidden.index_select(0, chosen), frames.index_select(0, chosen)), hits)
 
     def hidden(self, rows: Tensor) -> Tensor:
         """After the talker's layers, for `rows [B, T, 1 + G]`."""

@@ -16,15 +16,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from codec import SHAPE, read_config
 from export import write_tensors
-from lines import Lines
+from lines import Choice, Lines
 from rhapsode.checkpoints.load import load
 from rhapsode.models.qwen3_tts.config import read
 from rhapsode.nn import kernels
-from schedule import Averages, Clock, Optimiser, described
+from rhapsode.nn.upload import upload
+from schedule import Averages, Captured, Clock, Optimiser, described
 from talker import TrainableTalker
 
 
@@ -46,47 +47,76 @@ class Shelf:
                 lines.add(file["rows"], file["targets"], file["lengths"])
 
 
-@torch.no_grad()
-def validate(talker: TrainableTalker, lines: Lines, positions: int) -> dict[str, float]:
-    talker.eval()
-    rng = np.random.default_rng(0)
-    with _mixed(lines):
-        losses = [talker(batch, 2048) for batch in lines.batches(min(positions, 8192), rng)]
-    talker.train()
-    means = [torch.stack(part).mean().item() for part in zip(*losses, strict=True)] if losses else [0.0] * 3
-    return dict(zip(("held out: first", "rest", "hits"), means, strict=True))
+class TalkerTraining:
+    """A step for each length of prompts, captured where that is possible."""
 
+    def __init__(self, talker: TrainableTalker, shelf: Shelf, options: argparse.Namespace) -> None:
+        self._talker, self._lines, self._held_out = talker, shelf.learned, shelf.held_out
+        self._device = next(talker.parameters()).device
+        self._positions, self._predicted = options.positions, options.predicted
+        weights = dict(talker.named_parameters())
+        decayed = [weight for name, weight in weights.items() if weight.dim() > 1 and "embedding" not in name]
+        others = [weight for name, weight in weights.items() if weight.dim() < 2 or "embedding" in name]
+        self.optimiser = Optimiser([*decayed, *others], (0.9, 0.95), 0.05, clip=1.0)
+        self.averages = Averages(("first", "rest", "hits", "gradient"), self._device)
+        self._steps: dict[int, tuple[Tensor, Tensor, Captured]] = {}
+        self._pool = torch.cuda.graph_pool_handle() if self._device.type == "cuda" else None
 
-def _mixed(lines: Lines) -> torch.autocast:
-    device = lines._rows.device.type
-    return torch.autocast(device, torch.bfloat16, enabled=device == "cuda")
+    def step(self, choice: Choice) -> None:
+        if choice.longest not in self._steps:
+            self._steps[choice.longest] = self._make(choice)
+        starts, lengths, run = self._steps[choice.longest]
+        starts.copy_(upload(choice.starts, self._device))
+        lengths.copy_(upload(choice.lengths, self._device))
+        run()
+
+    def _make(self, choice: Choice) -> tuple[Tensor, Tensor, Captured]:
+        starts, lengths = (torch.zeros(len(choice.starts), dtype=torch.int64, device=self._device) for _ in range(2))
+
+        def run() -> None:
+            with self._mixed():
+                losses = self._talker(self._lines.read(starts, lengths, choice.longest), self._predicted)
+            size = self.optimiser.descend(losses.first + losses.rest)
+            self.averages.add(*losses, size)
+
+        return starts, lengths, Captured(run, self._device, self._pool)
+
+    @torch.no_grad()
+    def validate(self) -> dict[str, float]:
+        self._talker.eval()
+        found = []
+        for choice in self._held_out.batches(min(self._positions, 8192), np.random.default_rng(0)):
+            starts, lengths = (upload(part, self._device) for part in (choice.starts, choice.lengths))
+            with self._mixed():
+                found.append(self._talker(self._held_out.read(starts, lengths, choice.longest), self._predicted // 4))
+        self._talker.train()
+        means = [torch.stack(part).mean().item() for part in zip(*found, strict=True)] if found else [0.0] * 3
+        return dict(zip(("held out: first", "rest", "hits"), means, strict=True))
+
+    def _mixed(self) -> torch.autocast:
+        # What is cast is not kept: a graph must cast anew each time.
+        gpu = self._device.type == "cuda"
+        return torch.autocast(self._device.type, torch.bfloat16, enabled=gpu, cache_enabled=False)
 
 
 def rate_at(share: float, step: int) -> float:
+    """Up in 500 steps, then down along a cosine."""
     return min(1.0, (step + 1) / 500) * (0.02 + 0.98 * (1 + math.cos(math.pi * share)) / 2)
 
 
-def train(talker: TrainableTalker, shelf: Shelf, clock: Clock, options: argparse.Namespace) -> None:
+def train(training: TalkerTraining, shelf: Shelf, clock: Clock, options: argparse.Namespace) -> None:
     lines, rng = shelf.learned, np.random.default_rng(int(time.time()))
-    device = lines._rows.device
-    decayed = [weight for name, weight in talker.named_parameters() if weight.dim() > 1 and "embedding" not in name]
-    others = [weight for name, weight in talker.named_parameters() if weight.dim() < 2 or "embedding" in name]
-    optimiser = Optimiser([*decayed, *others], (0.9, 0.95), 0.05, clip=1.0)
-    averages = Averages(("first", "rest", "hits", "gradient"), device)
     step, noted = 0, time.monotonic()
     while clock.share < 1:
-        for batch in lines.batches(options.positions, rng):
+        for choice in lines.batches(options.positions, rng):
             if clock.share >= 1:
                 break
-            optimiser.set_rate(options.rate * rate_at(clock.share, step))
-            with _mixed(lines):
-                losses = talker(batch, options.predicted)
-            size = optimiser.descend(losses.first + losses.rest)
-            averages.add(*losses, size)
+            training.optimiser.set_rate(options.rate * rate_at(clock.share, step))
+            training.step(choice)
             step += 1
             if step % options.report == 0:
                 took, noted = (time.monotonic() - noted) / options.report * 1e3, time.monotonic()
-                means = described({**averages.read(), **validate(talker, shelf.held_out, options.positions)})
+                means = described({**training.averages.read(), **training.validate()})
                 size_of = f"{len(lines)} prompts, {lines.positions / 1e6:.1f}M positions"
                 print(f"{clock.elapsed:5.0f} s  step {step}  {took:.0f} ms  {size_of}  {means}", flush=True)
             if step % 25 == 0 and clock.share < options.grow_until:
@@ -126,7 +156,7 @@ def main() -> None:
             shelf.grow(1000)
             time.sleep(0.2)
         print(f"{_million(talker):.1f}M parameters, begun after {clock.elapsed:.0f} s", flush=True)
-        train(talker, shelf, clock, options)
+        train(TalkerTraining(talker, shelf, options), shelf, clock, options)
     write_tensors(folder / "model.safetensors", {"talker.": talker.net})
 
 

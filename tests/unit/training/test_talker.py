@@ -91,9 +91,14 @@ def test_batches_hold_every_prompt_once() -> None:
     for length in (3, 40, 50, 7):
         rows = np.full((length, 3), length, np.int16)
         lines.add(rows, np.full(length, length, np.int16), np.array([length]))
-    seen = [row for batch in lines.batches(128, np.random.default_rng(0)) for row in batch.first]
-    assert sorted(int((row != IGNORED).sum()) for row in seen) == [3, 7, 40, 50]
-    assert all(row[0] == (row != IGNORED).sum() for row in seen)
+    chosen = list(lines.batches(128, np.random.default_rng(0)))
+    assert [len(choice.starts) for choice in chosen] == [2, 2, 2]  # three short ones and one longer, filled up
+    assert {length for choice in chosen for length in choice.lengths.tolist()} == {3, 7, 40, 50}
+    for longest, starts, lengths in chosen:
+        batch = lines.read(torch.from_numpy(starts), torch.from_numpy(lengths), longest)
+        for row, length in zip(batch.first, lengths, strict=True):
+            assert (row[:length] == length).all()
+            assert (row[length:] == IGNORED).all()
 
 
 def test_the_tokenizer_keeps_roles_whole_and_numbers_its_marks(tmp_path: Path) -> None:
