@@ -75,7 +75,7 @@ class Launcher:
         """
         replay = Replay(lambda slots: self._function(slots, *statics), buffers)
         on_cpu = self._device.type == "cpu"
-        if on_cpu and self._eager_s(statics) > LONG_S:
+        if on_cpu and self._is_long(statics):
             return
         sizes = {1, min(most, MOST_TRACED)} if on_cpu else batch_buckets(most)
         for bucket in sorted(sizes if self._fixed is None else [self._fixed], reverse=True):
@@ -89,8 +89,12 @@ class Launcher:
     def _blank(self, rows: int) -> Tensor:
         return torch.full((rows,), self._scratch, dtype=torch.int64, device=self._device)
 
+    def _is_long(self, statics: Statics) -> bool:
+        """Whether a launch of one row is long as it is. The first may be so for what is imported with it."""
+        return self._eager_s(statics) > LONG_S and self._eager_s(statics) > LONG_S
+
     def _eager_s(self, statics: Statics) -> float:
-        """What a launch of one row costs this thread, as it is."""
+        """What it costs this thread."""
         started_s = time.thread_time()
         self._function(self._blank(1), *statics)
         return time.thread_time() - started_s

@@ -9,6 +9,7 @@ import torch
 
 from rhapsode.config import resolve
 from rhapsode.engine import Engine, Source
+from rhapsode.engine.graphs import LONG_S, Launcher
 from rhapsode.models.registry import find
 from rhapsode.types import Sampling, SpeechRequest, Voice
 from tiny.qwen3_tts import Tiny, write
@@ -111,3 +112,13 @@ def test_what_cannot_be_recorded_runs_all_the_same(checkpoint, traced, monkeypat
         assert np.array_equal(codes(engine, [request])[0], codes(traced, [request])[0])
     finally:
         engine.stop()
+
+
+@pytest.mark.parametrize(("long_ones", "recorded"), [(0, True), (1, True), (9, False)])
+def test_a_launch_that_is_long_only_at_first_is_recorded(monkeypatch, long_ones: int, recorded: bool) -> None:
+    """The first may import half a compiler; one that stays long is arithmetic, and gains nothing."""
+    took = iter([LONG_S * 2] * long_ones + [LONG_S / 9] * 9)
+    launcher = Launcher(lambda slots: slots + 1, 0, torch.device("cpu"))
+    monkeypatch.setattr(launcher, "_eager_s", lambda statics: next(took))
+    launcher.capture(4)
+    assert bool(launcher._graphs) is recorded
