@@ -12,10 +12,10 @@ import argparse
 import json
 from pathlib import Path
 
-from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer, pre_tokenizers, trainers
 from tokenizers.models import BPE
 
-from rhapsode.models.qwen3_tts.tokenizer import SPLIT
+from rhapsode.models.qwen3_tts.tokenizer import assemble
 from teacher import sentences
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tts_pad>", "<tts_text_bos>", "<tts_text_eod>")
@@ -26,7 +26,7 @@ ROLES = ("assistant", "user")
 
 def learn(path: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
     """Vocabulary and merges, in order."""
-    tokenizer = _tokenizer(BPE())
+    tokenizer = assemble(BPE())
     spare = sum(map(len, ROLES))
     trainer = trainers.BpeTrainer(
         vocab_size=TEXT_VOCABULARY - len(SPECIAL) - spare,
@@ -48,22 +48,11 @@ def learn(path: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
     return vocabulary, merges
 
 
-def _tokenizer(model: BPE) -> Tokenizer:
-    tokenizer = Tokenizer(model)
-    tokenizer.normalizer = normalizers.NFC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(SPLIT), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    return tokenizer
-
-
 def read(folder: Path, dropout: float) -> Tokenizer:
     """The tokenizer with some merges left out at random, so that the pieces of words are learned too."""
     parts = str(folder / "vocab.json"), str(folder / "merges.txt")
-    return _tokenizer(BPE.from_file(*parts, dropout=dropout))
+    loose: Tokenizer = assemble(BPE.from_file(*parts, dropout=dropout))
+    return loose
 
 
 def write(folder: Path, vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> None:

@@ -53,9 +53,14 @@ def _from_parts(folder: Path) -> Any:
         if not file.is_file():
             raise CheckpointError(f"{folder} holds neither tokenizer.json nor {file.name}: its tokenizer is missing.")
     try:
-        tokenizer = Tokenizer(BPE.from_file(str(vocab), str(merges)))
+        return assemble(BPE.from_file(str(vocab), str(merges)))
     except Exception as error:  # the package raises bare exceptions
         raise CheckpointError(f"{vocab} and {merges.name} do not make a tokenizer: {error}") from None
+
+
+def assemble(model: BPE) -> Any:
+    """Byte pairs, with Qwen2's way of cutting text before them."""
+    tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [

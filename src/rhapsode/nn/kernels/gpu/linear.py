@@ -76,9 +76,8 @@ def _vector(
     RESIDUAL: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    outputs = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
-    inside = outputs < width
-    outputs = tl.minimum(outputs, width - 1)
+    wanted = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    outputs = tl.minimum(wanted, width - 1)
     column = tl.arange(0, BLOCK_K)
     # The weights are on their way before anything waits for the predecessor.
     tile = _tile(weight, outputs, K, BLOCK_K)
@@ -98,19 +97,17 @@ def _vector(
     for row in tl.static_range(ROWS):
         if RESIDUAL:  # needed last, asked for first
             before = tl.load(residual + row * width + outputs)
-        columns = tl.load(x + row * K + column, mask=column < K, other=0.0)
+        columns = tl.load(x + row * K + column, mask=column < K, other=0.0).to(tl.float32)
         if NORM:
-            wide = columns.to(tl.float32)
-            columns = rounded_times(wide * rms_scale(wide, K, eps), gains)
-        columns = columns.to(tl.float32)[None, :]
-        result = tl.sum(tile.to(tl.float32) * columns, axis=1)
+            columns = rounded_times(columns * rms_scale(columns, K, eps), gains).to(tl.float32)
+        result = tl.sum(tile.to(tl.float32) * columns[None, :], axis=1)
         if SCALED:
             result *= scales
         if BIAS:
             result += biases
         result = result.to(out.dtype.element_ty)
         if GATED:
-            up = tl.sum(tile_up.to(tl.float32) * columns, axis=1)
+            up = tl.sum(tile_up.to(tl.float32) * columns[None, :], axis=1)
             if SCALED:
                 up *= scales_up
             if BIAS:
@@ -118,7 +115,7 @@ def _vector(
             result = silu_times(result, up.to(out.dtype.element_ty))
         if RESIDUAL:
             result = (before.to(tl.float32) + result.to(tl.float32)).to(before.dtype)
-        tl.store(out + row * width + outputs, result, mask=inside)
+        tl.store(out + row * width + outputs, result, mask=wanted < width)
 
 
 # --- a few ---
