@@ -34,7 +34,7 @@ def main() -> None:
     codec = TrainableCodec(read_config(options.codec))
     restore(codec, options.codec, torch.device("cpu"))
     codec.eval()
-    teacher, recogniser = Teacher(options.model, 0), make_recogniser(options.recogniser)
+    teacher, recogniser = Teacher(options.model), make_recogniser(options.recogniser)
     assert recogniser is not None
     found, _ = judges()
     spoken: dict[str, list[tuple[str, Clip]]] = {"teacher": [], "codec": []}

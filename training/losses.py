@@ -1,4 +1,8 @@
-"""How far two waveforms are apart to the ear: spectra and mel spectra at several resolutions."""
+"""How far two waveforms are apart to the ear: spectra at several resolutions, and phase where it counts.
+
+The voice below two kilohertz is told by phase too. The teacher's is in step with the frames (`pulses.py`), so that it
+can be known from the codes; above it is noise, whose phase nobody hears.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,18 @@ RATE = 24_000
 SCALES = ((2048, 160), (1024, 100), (512, 60), (256, 32), (128, 16))
 """Window and mel bands; the step is a quarter of the window."""
 FLOOR = 1e-4
+PHASED = 1024
+"""Window in which phases are compared."""
+FULL, NONE = 1000.0, 3000.0
+"""In Hz: up to the first phases count in full, from the second on not at all."""
 
 
 class Distance(NamedTuple):
     total: Tensor
     mel: Tensor
     """The part of the 1,024-sample mel spectrum, which figures elsewhere are given in."""
+    phase: Tensor
+    """How much of the low voice is missed, 0 to about 1.4."""
 
 
 class SpectralDistance(nn.Module):
@@ -25,22 +35,31 @@ class SpectralDistance(nn.Module):
         for window, bands in SCALES:
             self.register_buffer(f"bands_{window}", mel_bands(window, bands))
             self.register_buffer(f"window_{window}", torch.hann_window(window))
+        frequency = torch.linspace(0, RATE / 2, PHASED // 2 + 1)
+        self.register_buffer("low", ((NONE - frequency) / (NONE - FULL)).clamp(0, 1)[frequency < NONE, None])
 
     def forward(self, heard: Tensor, meant: Tensor) -> Distance:
         """Both `[B, N]`."""
-        total, noted = heard.new_zeros(()), heard.new_zeros(())
+        total, noted, phase = (heard.new_zeros(()) for _ in range(3))
         for window, _ in SCALES:
             ours, theirs = self._spectrum(heard, window), self._spectrum(meant, window)
+            if window == PHASED:
+                phase = self._missed(ours, theirs)
+            ours, theirs = ours.abs(), theirs.abs()
             bands = getattr(self, f"bands_{window}")
             mel = _apart(bands @ ours, bands @ theirs)
             total = total + mel + 0.5 * _apart(ours, theirs)
             if window == 1024:
                 noted = mel
-        return Distance(total / len(SCALES), noted)
+        return Distance(total / len(SCALES), noted, phase)
+
+    def _missed(self, ours: Tensor, theirs: Tensor) -> Tensor:
+        ours, theirs = (part[:, : len(self.low)] * self.low for part in (ours, theirs))
+        return (ours - theirs).abs().mean() / theirs.abs().mean()
 
     def _spectrum(self, audio: Tensor, window: int) -> Tensor:
         shape = getattr(self, f"window_{window}")
-        return torch.stft(audio, window, window // 4, window=shape, return_complex=True).abs()
+        return torch.stft(audio, window, window // 4, window=shape, return_complex=True)
 
 
 def _apart(a: Tensor, b: Tensor) -> Tensor:

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-HOP = 1920
-"""Samples of a frame: 80 ms at 24 kHz."""
+from pulses import HOP, synthesise
+
 STEP = 600
 """Samples of the unit the teacher counts durations in."""
 MOMENTS = np.array([240, 720, 1200, 1680])
@@ -47,30 +47,32 @@ def with_durations(model: Path, out: Path) -> None:
 
 
 class Teacher:
-    def __init__(self, model: str, seed: int) -> None:
+    def __init__(self, model: str) -> None:
         from hibari import Hibari
 
         self._voice = Hibari(model=model)
-        self._rng = np.random.default_rng(seed)
 
     def say(self, text: str) -> Utterance | None:
         """The sentence, with a moment of silence around it; `None` if there is nothing to say."""
-        parts = [self._say(ids) for ids in map(self._voice.ids, self._voice.phonemize(text)) if len(ids) > 2]
-        if not parts:
-            return None
-        audio, phonemes = (np.concatenate(part) for part in zip(*parts, strict=True))
-        loud = np.flatnonzero(np.abs(audio).reshape(-1, STEP).max(1) > 0.01)
+        sounds, phonemes = [np.empty(0, np.float32)], [np.empty(0, int)]
+        for ids in map(self._voice.ids, self._voice.phonemize(text)):
+            if len(ids) > 2:
+                sound, heard = self._say(ids, sum(map(len, sounds)))
+                sounds.append(sound)
+                phonemes.append(heard)
+        audio = np.concatenate(sounds)
+        loud = np.flatnonzero(np.abs(audio) > 0.01)
         if not len(loud) or not np.isfinite(audio).all():
             return None
-        first, last = max(0, loud[0] - 3), min(len(phonemes), loud[-1] + 7)
-        return _framed(audio[first * STEP : last * STEP], phonemes[first:last])
+        said = _framed(audio, np.concatenate(phonemes))
+        first, last = max(0, loud[0] - STEP) // HOP, (loud[-1] + 6 * STEP) // HOP + 1
+        return Utterance(said.audio[first * HOP : last * HOP], said.phonemes[first:last])
 
-    def _say(self, ids: list[int]) -> tuple[NDArray[np.float32], NDArray[Any]]:
-        from hibari import dsp
-
+    def _say(self, ids: list[int], start: int) -> tuple[NDArray[np.float32], NDArray[Any]]:
         feeds = {"ids": np.array([ids]), "speed": np.ones(1, np.float32)}
         *spectra, durations = self._voice.sess.run(None, feeds)
-        return dsp.synth(*(part[0] for part in spectra), self._rng), np.repeat(ids, durations.reshape(-1))
+        lh, th, _, lr, phi, f0 = (part[0] for part in spectra)  # the third is noise, too quiet to be heard
+        return synthesise(lh, th, lr, phi, f0, start), np.repeat(ids, durations.reshape(-1))
 
 
 def _framed(audio: NDArray[np.float32], phonemes: NDArray[Any]) -> Utterance:
@@ -87,7 +89,7 @@ def sentences(path: Path) -> Iterator[str]:
 
 
 def _work(path: Path, out: Path, model: str, worker: int, workers: int, until: float) -> None:
-    teacher = Teacher(model, worker)
+    teacher = Teacher(model)
     made: list[tuple[int, Utterance]] = []
     shards = 0
     for index, text in islice(enumerate(sentences(path)), worker, None, workers):

@@ -2,7 +2,8 @@
 
     python train_codec.py SHARDS CODEC --minutes 9
 
-CODEC becomes a folder in the layout that is served (`speech_tokenizer` of a model), with the discriminators beside it.
+CODEC becomes a folder in the layout that is served (`speech_tokenizer` of a model), with what only training needs
+beside it.
 At first the spectra alone count; then discriminators too. With `--frozen` encoder and codes stay as they are, so that
 a talker trained on them goes on to fit, and the decoder alone learns.
 """
@@ -18,7 +19,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from codec import PHONEMES, SHAPE, TrainableCodec, read_config, restore, save
 from discriminators import Discriminators, alike, convinced, told_apart
@@ -28,7 +29,7 @@ from schedule import Averages, Captured, Clock, Optimiser, described
 from speech import Speech
 
 CONFIG = SHAPE / "speech_tokenizer"
-SPECTRAL, ADVERSARIAL, ALIKE = 15.0, 3.0, 8.0
+SPECTRAL, PHASE, ADVERSARIAL, ALIKE = 15.0, 10.0, 3.0, 8.0
 """What the losses weigh."""
 BEGIN_CODES = 400
 """Steps before the codes are placed: until then features move too much."""
@@ -47,7 +48,7 @@ class CodecTraining:
         self.optimiser = Optimiser(list(learning.parameters()), (0.8, 0.98), 1e-3, clip=1000.0)
         self.judges_optimiser = Optimiser(list(self.judges.parameters()), (0.8, 0.98), 1e-3, clip=100.0)
         self.weight = torch.zeros((), device=device)  # of the discriminators, which are let in slowly
-        names = ("spectral", "mel", "commitment", "phonemes", "gradient", "judges", "convinced", "alike")
+        names = ("spectral", "mel", "phase", "commitment", "phonemes", "gradient", "judges", "convinced", "alike")
         self.averages = Averages(names, device)
 
     def spectral_step(self) -> None:
@@ -80,10 +81,10 @@ class CodecTraining:
         made = heard.audio.float()
         distance = self._distance(made[:, 0], meant[:, 0])
         guess = F.cross_entropy(heard.phonemes.reshape(-1, PHONEMES), phonemes.flatten())
-        loss = SPECTRAL * distance.total
+        loss = SPECTRAL * distance.total + PHASE * distance.phase
         if not self._frozen:
             loss = loss + heard.commitment + guess
-        return loss, (distance.total, distance.mel, heard.commitment, guess), made, meant
+        return loss, (*distance, heard.commitment, guess), made, meant
 
     @torch.no_grad()
     def begin_codes(self) -> None:
@@ -150,15 +151,16 @@ def main() -> None:
     clock = Clock(options.minutes)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     codec = TrainableCodec(read_config(CONFIG))
-    judged = options.codec / "discriminators.safetensors"
+    beside = options.codec / "training.safetensors"
     resumed = (options.codec / "model.safetensors").is_file()
     if resumed:
         restore(codec, options.codec, device)
     codec.to(device)
     speech = Speech(options.shards, options.hours, device)
     training = CodecTraining(codec, speech, options)
-    if judged.is_file():
-        training.judges.load_state_dict({name: value.float() for name, value in load_file(judged).items()})
+    helpers = nn.ModuleDict({"judges": training.judges, "phonemes": codec.phonemes})
+    if beside.is_file():
+        helpers.load_state_dict({name: value.float() for name, value in load_file(beside).items()})
     while speech.hours < options.first_hours:
         speech.load(100) or time.sleep(0.5)
     print(f"{'resumed' if resumed else 'begun'} after {clock.elapsed:.0f} s with {speech.hours:.2f} h", flush=True)
@@ -166,7 +168,7 @@ def main() -> None:
         train(training, clock, options)
     save(codec, options.codec)
     shutil.copy(CONFIG / "config.json", options.codec)
-    save_file({name: value.half().contiguous() for name, value in training.judges.state_dict().items()}, judged)
+    save_file({name: value.half().contiguous() for name, value in helpers.state_dict().items()}, beside)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,6 +38,29 @@ class CudaGraph:
         return self.output
 
 
+def _own_stream() -> torch.cuda.Stream | None:
+    """Where to record what the current stream will replay.
+
+    The memory cuBLAS works in belongs to the stream a graph was recorded on. Graphs that run at the same time must not
+    share it; those of one stream run one after the other. On the default stream nothing can be recorded: `None`, for
+    the one that PyTorch keeps for this.
+    """
+    current = torch.cuda.current_stream()
+    return None if current == torch.cuda.default_stream() else current
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """An old graph that goes while another is recorded would end the recording."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
 class Replay:
     """Runs `function(*tensors)`, which works in place on buffers that stay where they are.
 
@@ -60,7 +85,7 @@ class Replay:
     def _record(self, inputs: Sequence[Tensor]) -> CudaGraph:
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
+        with _uncollected(), torch.cuda.graph(graph, pool=self._pool, stream=_own_stream()):
             output = self._function(*inputs)
         return CudaGraph(graph, inputs, output)
 

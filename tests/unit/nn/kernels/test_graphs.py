@@ -5,6 +5,7 @@ import torch
 
 from rhapsode.nn.decoder import DecoderConfig
 from rhapsode.nn.depth import DepthStack
+from rhapsode.nn.replay import Replay
 from rhapsode.nn.rope import RopeConfig
 
 CONFIG = DecoderConfig(
@@ -35,3 +36,24 @@ def test_a_graph_replays_what_was_computed_eagerly(device, batch: int, early: bo
     for _ in range(20):
         graph.replay()
         assert torch.equal(found, expected)
+
+
+def test_graphs_of_two_streams_do_not_work_in_the_same_memory(device) -> None:
+    """Products of few rows are added up in memory that cuBLAS keeps for the stream they were recorded on."""
+    streams = [torch.cuda.current_stream(), torch.cuda.Stream(priority=-1)]
+    weight = torch.randn(2, 8192, 48, device=device, dtype=torch.float64)
+    given = torch.randn(2, 4, 8192, device=device, dtype=torch.float64)
+    torch.cuda.synchronize()
+    replays = [Replay(lambda x, own=own: x @ own) for own in weight]
+    for stream, replay, x in zip(streams, replays, given, strict=True):
+        with torch.cuda.stream(stream):
+            replay.capture(x.clone())
+    expected = given @ weight
+    for _ in range(50):
+        found = []
+        for stream, replay, x in zip(streams, replays, given, strict=True):
+            with torch.cuda.stream(stream):
+                found += [replay(x).clone() for _ in range(4)]
+        torch.cuda.synchronize()
+        for i, product in enumerate(found):
+            torch.testing.assert_close(product, expected[i // 4], rtol=1e-9, atol=1e-9)

@@ -3,8 +3,7 @@
 Where rows are few, a kernel may start while the one before it is still running (Hopper's programmatic dependent
 launch): its blocks take the places that become free, load what they can, and only then wait. Hence the one rule every
 kernel here keeps: before `after_predecessor` it writes nothing, and reads only what never changes, such as weights.
-What an older kernel wrote will not do, though that kernel is done: a multiprocessor may still hold what was there
-before. With more rows it does not pay: who comes early takes the room of who is still at work.
+With more rows it does not pay: who comes early takes the room of who is still at work.
 """
 
 from __future__ import annotations
