@@ -1,9 +1,6 @@
 """The voice that comes with the package."""
 
-import pytest
+from rhapsode.config import DEFAULT_MODEL
+from rhapsode.models.registry import PACKAGED
 
-from rhapsode.models.registry import PACKAGED, VOICE
-
-NAME = "rhapsode-nano"
-FOLDER = VOICE
-needs_voice = pytest.mark.skipif(NAME not in PACKAGED, reason="the packaged voice is not here yet")
+FOLDER = PACKAGED[DEFAULT_MODEL]

@@ -23,7 +23,7 @@ from pydantic import (
 from rhapsode.errors import ConfigError, did_you_mean
 
 ENV_PREFIX = "RHAPSODE_"
-DEFAULT_MODEL = "hibari"
+DEFAULT_MODEL = "rhapsode-nano"
 
 Count = Annotated[int, Field(ge=1)]
 DEFAULT_SLOTS = 32

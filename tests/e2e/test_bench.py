@@ -11,10 +11,9 @@ from contextlib import contextmanager
 import pytest
 from typer.testing import CliRunner
 
-from packaged import NAME, needs_voice
 from rhapsode.bench.quality.prompts import read_prompts
 from rhapsode.cli.main import app
-from rhapsode.config import resolve
+from rhapsode.config import DEFAULT_MODEL, resolve
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.registry import find
 from unit.bench.fake_server import Script, recogniser_saying, serving_in_thread, tone
@@ -52,15 +51,10 @@ def test_engine_on_the_dummy_family(tmp_path):
     ]
 
 
-@needs_voice
-def test_engine_on_the_packaged_voice(tmp_path):
-    bench(
-        *("engine", "-m", NAME, "--batch", "1,2", "--rounds", "1", "--frames", "12", "--device", "cpu"),
-        "--bandwidth",
-        "10",
-    )
+def test_engine_on_the_default_voice(tmp_path):
+    bench(*("engine", "--batch", "1,2", "--rounds", "1", "--frames", "12", "--device", "cpu"), "--bandwidth", "10")
     config, runs = (check(tmp_path / "bench-engine.json")[part] for part in ("config", "runs"))
-    assert (config["subject"], config["family"], config["weights"]) == (NAME, "qwen3-tts", "checkpoint")
+    assert (config["subject"], config["family"], config["weights"]) == (DEFAULT_MODEL, "qwen3-tts", "checkpoint")
     assert [run["frames"] for run in runs] == [12, 12]
 
 

@@ -326,6 +326,7 @@ def test_models_lists_what_is_offered_for_people_and_programs(tmp_path: Path) ->
     shown = rhapsode("models", cwd=tmp_path)
     succeeded(shown)
     assert "hibari" in shown.stdout.decode()
+    assert "rhapsode-nano is a checkpoint that comes with this package" in shown.stdout.decode()
     assert "dummy" not in shown.stdout.decode()
     rows = json.loads(rhapsode("models", "--json", "--all", cwd=tmp_path).stdout)
     by_name = {row["name"]: row for row in rows}
@@ -342,5 +343,5 @@ def test_doctor_finds_nothing_broken_here(tmp_path: Path) -> None:
     report = done.stdout.decode()
     assert done.returncode == 0, report
     assert "BROKEN" not in report
-    for subject in ("python", "torch", "av", "model dummy", "model hibari", "player"):
+    for subject in ("python", "torch", "av", "model rhapsode-nano", "model dummy", "model hibari", "player"):
         assert subject in report

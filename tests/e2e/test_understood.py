@@ -3,7 +3,6 @@
 import pytest
 from pocketsphinx import Decoder
 
-from packaged import NAME, needs_voice
 from rhapsode import TTS
 from rhapsode.audio.decode import decode
 from rhapsode.audio.samples import pcm16
@@ -12,8 +11,6 @@ from rhapsode.bench.quality.sound import at_16khz, check
 from rhapsode.bench.quality.words import corpus, rates
 from rhapsode.types import Clip
 from unit.command import rhapsode
-
-pytestmark = needs_voice
 
 PROMPTS = [read_prompts()[i].text for i in (0, 2, 4, 7, 11, 16, 27, 32, 33, 37)]
 MOST_WRONG = 0.25
@@ -36,7 +33,7 @@ def transcribe(recogniser, clip):
 
 def test_ten_prompts_are_understood(recogniser):
     heard = []
-    with TTS(NAME, limits={"max_concurrency": 1}) as tts:
+    with TTS(limits={"max_concurrency": 1}) as tts:
         for seed, text in enumerate(PROMPTS):
             audio = tts.speak(text, seed=seed)
             clip = Clip(audio.samples, audio.sample_rate)
@@ -46,7 +43,7 @@ def test_ten_prompts_are_understood(recogniser):
 
 
 def test_one_command_says_something_understandable(recogniser, tmp_path):
-    done = rhapsode("say", "-m", NAME, "--no-play", "--seed", "1", PROMPTS[0], cwd=tmp_path)
+    done = rhapsode("say", "--no-play", "--seed", "1", PROMPTS[0], cwd=tmp_path)
     assert done.returncode == 0, done.stderr.decode()
     heard = transcribe(recogniser, decode(tmp_path / "speech.wav"))
     assert rates(PROMPTS[0], heard).wer <= 0.5, heard

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from packaged import NAME, needs_voice
+from rhapsode.config import DEFAULT_MODEL
 from rhapsode.errors import CheckpointError, MissingDependency, UnknownModel
 from rhapsode.models import registry
 from rhapsode.models.dummy.spec import SPEC as DUMMY
@@ -63,17 +63,15 @@ def test_a_family_is_found_by_the_architectures_of_a_checkpoint(tmp_path: Path) 
     assert model.config["lookahead"] == 1
 
 
-@needs_voice
-def test_a_checkpoint_in_the_package_is_found_by_its_name() -> None:
-    model = find(NAME)
+def test_the_default_is_a_checkpoint_in_the_package() -> None:
+    model = find(DEFAULT_MODEL)
     assert model.spec.name == "qwen3-tts"
     assert model.checkpoint == Path(registry.__file__).parents[1] / "voice"
     assert model.config["tts_model_type"] == "custom_voice"
 
 
-@needs_voice
 def test_the_packaged_voice_is_small_and_comes_with_its_card() -> None:
-    folder = registry.PACKAGED[NAME]
+    folder = registry.PACKAGED[DEFAULT_MODEL]
     assert (folder / "README.md").is_file()
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 50e6
 

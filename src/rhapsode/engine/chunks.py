@@ -13,6 +13,8 @@ from rhapsode.config import ChunkConfig
 
 Ints = NDArray[np.int64]
 clock_s = time.perf_counter
+MOST_FIRST = 4
+"""Frames of a first chunk at most, unless more are asked for."""
 
 
 @dataclass(frozen=True)
@@ -54,27 +56,43 @@ class Deadlines:
 
     A row is due when its next chunk's frames are there. It goes with what it has when the rest, at the pace of the
     frames so far, would come too late. Rows whose listeners have plenty in hand wait for company, so that batches fill.
+    Where a launch is the work itself, as on a CPU (`working`), chunks are so small that all can be served in time.
     Where chunks are `fixed`, each row's are those of the schedule, whatever the clock and the others do.
     """
 
     def __init__(
-        self, slots: int, schedule: ChunkSchedule, config: ChunkConfig, lookahead: int, fixed: bool = False
+        self,
+        slots: int,
+        schedule: ChunkSchedule,
+        config: ChunkConfig,
+        frame_s: float,
+        lookahead: int,
+        fixed: bool = False,
+        working: bool = False,
     ) -> None:
         self._fixed = fixed
+        self._working = working
+        self._frame_s = frame_s
         self._schedule = schedule
         self._config = config
         self._lookahead = lookahead
         self.want = np.zeros(slots + 1, np.int64)
         self.dry_at_s = np.zeros(slots + 1, np.float64)
+        self._asked = np.zeros(slots + 1, np.bool_)  # for a first chunk of that size
         self._since_s = np.zeros(slots + 1, np.float64)  # when the frames of the next chunk began to come
+        self._chosen_s = 0.0  # when the launch under way was
+        self._lately = np.zeros(2)  # seconds that launches took, and frames they were of
 
     def open(self, slot: int, first_frames: int | None) -> None:
         self.want[slot] = min(first_frames or self._schedule.first, self._schedule.largest)
-        self.dry_at_s[slot] = 0.0
+        self.dry_at_s[slot] = self._since_s[slot] = 0.0
+        self._asked[slot] = first_frames is not None
 
     def sent(self, choice: Choice, audio_s: float) -> None:
         """These rows' listeners have that much more to play."""
         slots, now_s = choice.slots, clock_s()
+        if self._working:
+            self._lately = 0.9 * self._lately + (now_s - self._chosen_s, choice.frames * len(slots))
         self._since_s[slots] = now_s
         self.dry_at_s[slots] = np.maximum(self.dry_at_s[slots], now_s) + audio_s
         # A chunk cut short for haste does not make the next ones small: they would cost the time that was lacking.
@@ -84,13 +102,17 @@ class Deadlines:
         """The next launch over the `live` slots, which have `ready` frames each; None: nothing to do now."""
         usable = np.where(ended, ready, ready - self._lookahead)
         now_s = clock_s()
+        self._since_s[live[(usable > 0) & (self._since_s[live] == 0)]] = now_s
         dry_in_s = self.dry_at_s[live] - now_s
-        want = self.want[live]
+        want = self._wanted(live, dry_in_s)
         due = usable >= np.where(ended, 1, want)
-        whole_in_s = (now_s - self._since_s[live]) * (want - usable) / np.maximum(usable, 1)
+        whole_in_s = (now_s - self._since_s[live]) * (want - usable) / np.maximum(usable, 1) + self._cost_s() * want
         patience_s = self._config.patience_s
         late = whole_in_s > np.maximum(dry_in_s - patience_s, patience_s)
-        urgent = (usable > 0) & late & (self.dry_at_s[live] > 0) & (not self._fixed)
+        begun = self.dry_at_s[live] > 0
+        waited = (usable >= self.want[live]) & (now_s - self._since_s[live] > patience_s)  # for more than it must have
+        late = np.where(begun, late, waited)
+        urgent = (usable > 0) & late & (not self._fixed)
         able = np.flatnonzero(due | urgent)
         if not len(able):
             return None
@@ -106,4 +128,25 @@ class Deadlines:
         can_wait = not ended[mates].any() and (ready[mates] < room).all()
         if comfortable and can_wait and len(mates) < min(len(live), most):
             return None
+        self._chosen_s = now_s
         return Choice(live[mates], frames, int(ahead[leader]))
+
+    def _wanted(self, live: Ints, dry_in_s: NDArray[np.float64]) -> Ints:
+        """Frames of each row's next chunk."""
+        want, all_s = self.want[live], self._cost_s() * len(live)
+        if self._fixed or all_s < 0.1 * self._frame_s:
+            return want
+        served = np.maximum(0.5 * dry_in_s / all_s, 1).astype(np.int64)  # all, in half the time this one has
+        first = np.where(self._asked[live], want, np.maximum(want, self._first(all_s)))
+        return np.where(self.dry_at_s[live] > 0, np.minimum(want, served), first)
+
+    def _first(self, all_s: float) -> int:
+        """Frames to begin with, so that they last until all have had a second chunk; one of each costs `all_s`."""
+        least_s = self._config.patience_s
+        lasting = (n for n in self._schedule.ladder if n * self._frame_s >= all_s * self._schedule.after(n) + least_s)
+        return min(next(lasting, MOST_FIRST), MOST_FIRST, self._schedule.largest)
+
+    def _cost_s(self) -> float:
+        """Of a frame of a row."""
+        seconds, frames = self._lately.tolist()
+        return seconds / frames if frames else 0.0

@@ -18,7 +18,7 @@ from rhapsode.engine.job import Job
 from rhapsode.engine.memory import TalkerMemory
 from rhapsode.engine.prefill import FrameRow, Prefill
 from rhapsode.engine.stage import Drop, Text, TurnStage, Usage, Work, failure, isolate
-from rhapsode.engine.transfer import Landing, lag_of
+from rhapsode.engine.transfer import LANDING_S, Landing, lag_of
 from rhapsode.errors import InvalidRequest, Runaway
 from rhapsode.models.base import Prompt, Talker
 from rhapsode.nn.upload import upload
@@ -73,8 +73,8 @@ class FrameStage(TurnStage):
         return stream
 
     @property
-    def poll(self) -> bool:
-        return bool(self._launches)
+    def poll_s(self) -> float | None:
+        return LANDING_S if self._launches else None
 
     def start(self) -> None:
         if not self._deployment.graphs:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from rhapsode.engine.stage import TurnStage, failure
 
-POLL_S = 0.0001
-
 
 class Loop:
     """Runs its stages' turns until it is stopped; sleeps while none of them has anything to do."""
@@ -37,7 +35,7 @@ class Loop:
             for stage in self._stages:
                 busy |= self._turn(stage)
             if not busy:
-                self._wake.wait(POLL_S if any(stage.poll for stage in self._stages) else None)
+                self._wake.wait(min((stage.poll_s for stage in self._stages if stage.poll_s), default=None))
 
     @staticmethod
     def _turn(stage: TurnStage) -> bool:

@@ -164,9 +164,9 @@ class TurnStage:
         return Usage()
 
     @property
-    def poll(self) -> bool:
-        """Something is held back for a moment: come again without being woken."""
-        return False
+    def poll_s(self) -> float | None:
+        """Something will be there in a moment: come again after so long without being woken."""
+        return None
 
 
 def failure(stage: str, error: BaseException) -> RhapsodeError:

@@ -19,7 +19,7 @@ from rhapsode.engine.frames import FrameStream
 from rhapsode.engine.graphs import Launcher
 from rhapsode.engine.job import Job
 from rhapsode.engine.stage import Drop, Opened, TurnStage, Work, failure, isolate
-from rhapsode.engine.transfer import Landing, packed, unpacked
+from rhapsode.engine.transfer import LANDING_S, Landing, packed, unpacked
 from rhapsode.errors import ConfigError
 from rhapsode.models.base import Codec
 from rhapsode.nn.slots import Rows, SlotRow, SlotTable
@@ -27,6 +27,8 @@ from rhapsode.nn.upload import upload
 
 MOST_LAUNCHES = 4
 """Decodes under way before the host waits for the oldest."""
+HELD_BACK_S = 0.002
+"""How often to look whether a listener can wait no longer."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,13 @@ class StreamStage(TurnStage):
         self._needs_payload = needs_payload
         self._ladder = schedule.ladder
         self._deadlines = Deadlines(
-            slots, schedule, deployment.chunks, codec.lookahead_frames, deployment.deterministic
+            slots,
+            schedule,
+            deployment.chunks,
+            self._frame_s,
+            codec.lookahead_frames,
+            fixed=deployment.deterministic,
+            working=device.type == "cpu",
         )
         self._room = stream.capacity - schedule.largest - codec.lookahead_frames
         if self._room < 1:
@@ -85,8 +93,10 @@ class StreamStage(TurnStage):
         self.decodes = 0
 
     @property
-    def poll(self) -> bool:
-        return self._held_back or bool(self._launches)
+    def poll_s(self) -> float | None:
+        if self._launches:
+            return LANDING_S
+        return HELD_BACK_S if self._held_back else None
 
     def _on_stream(self) -> AbstractContextManager[Any]:
         return torch.cuda.stream(self._cuda) if self._cuda else nullcontext()

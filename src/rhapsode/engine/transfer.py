@@ -12,6 +12,9 @@ from torch import Tensor
 from rhapsode.audio.samples import from_pcm16, scaled16
 from rhapsode.types import Samples
 
+LANDING_S = 0.0001
+"""How often to look whether a copy is there."""
+
 
 class Landing:
     """One device-to-host copy. On a GPU it goes through pinned memory and is waited for a launch later."""

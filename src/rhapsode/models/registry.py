@@ -18,8 +18,7 @@ from rhapsode.errors import CheckpointError, MissingDependency, UnknownModel, di
 from rhapsode.models.base import ModelSpec
 
 ENTRY_POINTS = "rhapsode.models"
-VOICE = Path(rhapsode.models.__path__[0]).parent / "voice"
-PACKAGED: Mapping[str, Path] = {"rhapsode-nano": VOICE} if (VOICE / "config.json").is_file() else {}
+PACKAGED: Mapping[str, Path] = {"rhapsode-nano": Path(rhapsode.models.__path__[0]).parent / "voice"}
 """Checkpoints that are part of this package, by name."""
 
 

@@ -7,6 +7,7 @@ from rhapsode.engine.chunks import ChunkSchedule, Deadlines
 
 LIVE = np.array([0, 1, 2])
 RUNNING = np.zeros(3, bool)
+FRAME_S = 0.08
 
 
 @pytest.fixture
@@ -16,9 +17,9 @@ def clock(monkeypatch):
     return now
 
 
-def deadlines(lookahead=0, **settings):
+def deadlines(lookahead=0, working=False, **settings):
     config = ChunkConfig(**settings)
-    made = Deadlines(4, ChunkSchedule(config, captured=True), config, lookahead)
+    made = Deadlines(4, ChunkSchedule(config, captured=True), config, FRAME_S, lookahead, working=working)
     for slot in range(4):
         made.open(slot, None)
     return made
@@ -119,3 +120,43 @@ def test_frames_that_must_be_looked_ahead_at_are_held_back(clock):
     assert (choice.frames, choice.ahead) == (1, 2)
     choice = choose(made, [2, 0, 0], ended=[True, False, False])
     assert (choice.frames, choice.ahead) == (1, 1)
+
+
+def slow(clock, cost_s, **settings):
+    """A codec whose frames take so long, as a CPU's do; none of the listeners has heard anything."""
+    made = deadlines(working=True, **settings)
+    choice = made.choose(np.array([3]), np.array([1]), np.array([True]), 64, 8)
+    clock[0] += cost_s
+    made.sent(choice, FRAME_S)
+    return made
+
+
+def test_where_a_launch_is_work_first_chunks_last_until_all_are_served_again(clock):
+    made = slow(clock, 0.006)
+    assert choose(made, [1, 1, 1]) is None  # 80 ms, of which two frames of each would take 36: too near
+    assert choose(made, [2, 2, 2]).frames == 2
+    assert choose(slow(clock, 0.001), [1, 1, 1]).frames == 1
+
+
+def test_a_first_chunk_does_not_wait_for_long_to_be_larger(clock):
+    made = slow(clock, 0.006, patience_s=0.05)
+    assert choose(made, [1, 0, 0]) is None
+    clock[0] += 0.06
+    assert choose(made, [1, 0, 0]).frames == 1  # the text may go on only once something is heard
+
+
+def test_a_first_chunk_of_the_size_that_was_asked_for_is_sent_as_it_is(clock):
+    made = slow(clock, 0.01)
+    made.open(0, 8)
+    assert choose(made, [7, 0, 0]) is None
+    assert choose(made, [8, 0, 0]).frames == 8
+
+
+def test_where_a_launch_is_work_no_chunk_is_longer_than_listeners_can_wait(clock):
+    made = slow(clock, 0.01)
+    for slot in range(3):
+        made.sent(chunks.Choice(np.array([slot]), 4, 0), 4 * FRAME_S)
+    made._lately = np.array([0.01, 1.0])
+    assert choose(made, [8, 8, 8]).frames == 4  # five of each would take half of what they have
+    clock[0] += 0.2
+    assert choose(made, [8, 8, 8]).frames == 2
