@@ -117,14 +117,15 @@ class FrameStage(TurnStage):
 
     # --- joining ---
 
-    def _enter(self, job: Job, prompt: Prompt) -> None:
+    def _enter(self, job: Job, prompt: Prompt, part: int = 0) -> None:
         most = self._memory.most_positions
         if prompt.length >= most:
             job.fail(InvalidRequest(f"the prompt needs {prompt.length} positions, and only {most} fit."))
             return
-        wanted = [frames for frames in (job.request.max_frames, prompt.wanted_frames) if frames is not None]
+        wishes = (job.request.max_frames, prompt.wanted_frames)
+        wanted = [frames - job.frames for frames in wishes if frames is not None]
         limit = min(prompt.max_frames, most - prompt.length, *wanted)
-        row = self._rows[job.id] = FrameRow(job, prompt, limit, as_wanted=limit in wanted)
+        row = self._rows[job.id] = FrameRow(job, prompt, limit, as_wanted=limit in wanted, part=part)
         self._prefill.add(row)
 
     def _run(self, rows: Sequence[FrameRow]) -> None:
@@ -133,15 +134,19 @@ class FrameStage(TurnStage):
         slots = upload(known, self._memory.device)
         lengths = upload(np.array([row.prompt.length for row in rows]), self._memory.device)
         self._memory.table.position[slots] = lengths
+        later = np.array([row.part > 0 for row in rows])
         for stream in self._streams:
-            stream.open(slots, known)
+            for some, begin in ((~later, stream.open), (later, stream.resume)):
+                if some.any():
+                    begin(slots[upload(some, slots.device)], known[some])
         self._launched[known] = self._done[known] = 0
         self._limit[known] = [row.limit for row in rows]
         self._allowed[known] = [_steps_allowed(row.prompt) for row in rows]
         self._running[known] = True
         for row in rows:
             self._row_of[row.slot] = row
-            self.outbox.opened(row.job)
+            if not row.part:
+                self.outbox.opened(row.job)
 
     def _extend(self) -> None:
         """Give the talker the text that has arrived for requests it is speaking."""
@@ -155,8 +160,10 @@ class FrameStage(TurnStage):
         feed, slots = row.prompt.feed, self._memory.slots([row.slot])
         assert feed is not None  # only requests with open text are sent any
         for text in self._texts.pop(row.job.id):
+            whole = feed.steps() is None  # then this is for the next part
             tokens = [*feed.push(text.text), *(feed.close() if text.final else ())]
-            self._talker.extend(tokens, text.final, self._memory.rows(slots), self._memory.state)
+            if not whole:
+                self._talker.extend(tokens, text.final, self._memory.rows(slots), self._memory.state)
 
     # --- stepping ---
 
@@ -221,8 +228,21 @@ class FrameStage(TurnStage):
         elif not of_itself:
             job.fail(Runaway(f"no end within the {row.limit} frames this request may have; the speech was cut."))
         self._leave(row)
+        if of_itself and self._go_on(row):
+            return
         for stream in self._streams:
             stream.ended[slot] = True
+
+    def _go_on(self, row: FrameRow) -> bool:
+        """With the next part of its text, if there is one, in the same slot: the codec knows of nothing."""
+        try:
+            prompt = row.prompt.following() if row.prompt.following else None
+        except Exception as error:  # a text that fails late fails alone
+            row.job.fail(failure(self.name, error))
+            return False
+        if prompt is not None:
+            self._enter(row.job, prompt, row.part + 1)
+        return prompt is not None
 
     # --- leaving ---
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.nn.state import buffer
+from rhapsode.nn.upload import upload
 
 
 class FrameStream:
@@ -41,6 +42,11 @@ class FrameStream:
         for counter in (self.promised, self.written, self.taken, self.freed, self.ended):
             counter[known] = 0
         self._head.index_fill_(0, slots, 0)
+
+    def resume(self, slots: Tensor, known: NDArray[np.int64]) -> None:
+        """The producer's side: the same requests go on; what was under way when they paused is not heard."""
+        self.promised[known] = self.written[known]
+        self._head[slots] = upload(self.written[known], self.device)
 
     def rewind(self, slots: Tensor) -> None:
         """The consumer's side, on its own stream: what these slots will be sent starts at the beginning."""

@@ -24,6 +24,8 @@ class FrameRow:
     """Steps after which it is cut."""
     as_wanted: bool = False
     """The user asked for no more than these."""
+    part: int = 0
+    """Of a text that is spoken in several."""
     keys: list[Key] = field(default_factory=list)
     pages: list[int] = field(default_factory=list)
     filled: int = 0
@@ -47,7 +49,10 @@ class Prefill:
 
     def add(self, row: FrameRow) -> None:
         row.keys = [] if self._alone else page_keys(row.prompt.content, self._memory.page_size)
-        self._waiting.append(row)
+        if row.part:
+            self._waiting.appendleft(row)  # somebody is listening
+        else:
+            self._waiting.append(row)
 
     def remove(self, row: FrameRow) -> None:
         if row in self._waiting:
@@ -87,7 +92,7 @@ class Prefill:
 
     def _slot_row(self, row: FrameRow) -> SlotRow:
         sampling = row.job.request.sampling.over(self._talker.defaults)
-        return SlotRow(row.slot, row.job.seed, row.pages, **vars(sampling))
+        return SlotRow(row.slot, (row.job.seed + row.part) % 2**63, row.pages, **vars(sampling))
 
     def _batch(self) -> list[FrameRow]:
         batch: list[FrameRow] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -121,6 +121,8 @@ class Prompt:
     content: NDArray[np.generic] | None = None
     """`[length, ...]`, one row per position with everything that decides it: what prefix sharing compares."""
     feed: TextFeed | None = None
+    following: Callable[[], Prompt | None] | None = None
+    """Asked once this is said: the next part of a text that is too long for one prompt, or `None` at the end."""
 
 
 # --- the parts that work ----------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import sentencex
 
@@ -26,7 +26,7 @@ def fit(sentence: str, most_chars: int) -> Iterator[str]:
         if sentence:
             yield sentence
         return
-    yield from _pack(_pieces(sentence, most_chars), most_chars)
+    yield from pack(_pieces(sentence, most_chars), most_chars)
 
 
 def _pieces(sentence: str, most_chars: int) -> Iterator[str]:
@@ -38,7 +38,8 @@ def _pieces(sentence: str, most_chars: int) -> Iterator[str]:
             yield from (word[i : i + most_chars] for i in range(0, len(word), most_chars))
 
 
-def _pack(pieces: Iterator[str], most_chars: int) -> Iterator[str]:
+def pack(pieces: Iterable[str], most_chars: int) -> Iterator[str]:
+    """Pieces joined to lines of no more than `most_chars`."""
     line = ""
     for piece in pieces:
         if line and len(line) + 1 + len(piece) > most_chars:

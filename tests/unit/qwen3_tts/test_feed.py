@@ -89,3 +89,40 @@ def test_tokens_in_the_prompt_are_good_for_no_step(encode: tokenizer.Encode) -> 
     assert feed.steps() == 0
     more = len(feed.push(" three four"))
     assert feed.steps() == more - 2
+
+
+def test_a_long_text_ends_with_a_sentence_and_the_rest_is_kept(encode: tokenizer.Encode) -> None:
+    feed = WordFeed(encode, END, longest=40)
+    assert feed.push("One. Two three four five six. Seven ")[-1] == END
+    assert feed.steps() is None  # this part is whole
+    assert feed.push("eight.") == ()
+    assert feed.close() == ()
+    assert feed.rest() == ("Seven eight.", True)
+
+
+def test_a_sentence_that_never_ends_is_cut_between_words(encode: tokenizer.Encode) -> None:
+    feed = WordFeed(encode, END, longest=20)
+    tokens = feed.push("one two three four five six seven ")
+    assert list(tokens) == [*encode(f"{ROLE}one two three four")[ROLE_TOKENS:], END]
+    assert feed.rest() == ("five six seven ", False)
+
+
+def test_the_parts_of_a_text_are_all_of_it(encode: tokenizer.Encode) -> None:
+    text, parts = "Here is one. Here is another, and it is longer than that! And then? " * 4, []
+    closed = False
+    while not closed:
+        feed = WordFeed(encode, END, longest=60)
+        tokens = [*feed.push(text), *feed.close()]
+        assert tokens[-1] == END
+        rest = feed.rest()
+        parts.append(text.removesuffix(rest.text).rstrip() if rest else text)
+        assert len(parts[-1]) <= 60
+        assert tokens[:-1] == encode(ROLE + parts[-1])[ROLE_TOKENS:]
+        text, closed = (rest.text, False) if rest else ("", True)
+    assert " ".join(parts) == "Here is one. Here is another, and it is longer than that! And then? " * 4
+
+
+def test_a_short_text_has_no_rest(encode: tokenizer.Encode) -> None:
+    feed = WordFeed(encode, END, longest=60)
+    assert [*feed.push("Hello there."), *feed.close()][-1] == END
+    assert feed.rest() is None

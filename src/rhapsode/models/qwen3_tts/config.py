@@ -90,6 +90,8 @@ class GenerationConfig:
     subtalker_top_k: int = 50
     subtalker_top_p: float = 1.0
     max_new_tokens: int = 2048
+    longest_text: int = 0
+    """Letters the checkpoint can read at once, 0 for any number; a longer text is spoken in parts. Not of upstream."""
 
     @property
     def max_frames(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rhapsode.models.qwen3_tts.tokenizer import Encode
 
@@ -11,18 +12,30 @@ ROLE = "assistant\n"
 ROLE_TOKENS = 2
 
 _WORD_START = re.compile(r" (?=\S)")
+_SENTENCE_END = re.compile(r"(?<=[.!?…:;])[\"”’)\]]*$")
+
+
+class Rest(NamedTuple):
+    """What was not part of a feed's text any more."""
+
+    text: str
+    closed: bool
 
 
 class WordFeed:
     """Tokens of the words that can no longer change: those before the last space that a word follows.
 
-    The tokenizer never joins anything across such a space, so that the tokens are those of the whole text.
+    The tokenizer never joins anything across such a space, so that the tokens are those of the whole text. A text that
+    grows longer than `longest` letters ends before that, with a sentence if it can; what follows is the `rest`.
     """
 
-    def __init__(self, encode: Encode, end: int) -> None:
+    def __init__(self, encode: Encode, end: int, longest: int = 0) -> None:
         """`end` is the token that follows the last one."""
         self._encode = encode
         self._end = end
+        self._longest = longest
+        self._chars = 0
+        self._rest: Rest | None = None
         self._known = 0
         self._used = 0
         self._pending = ""
@@ -30,21 +43,50 @@ class WordFeed:
         self._closed = False
 
     def push(self, text: str) -> Sequence[int]:
+        if self._rest is not None:
+            self._rest = Rest(self._rest.text + text, False)
         if self._closed:
             return ()
         self._pending += text
         if not self._begun:
             self._pending = self._pending.lstrip()  # the prompt before it is already there: nothing may join with it
-        cuts = [match.start() for match in _WORD_START.finditer(self._pending)]
-        return self._commit(cuts[-1]) if cuts and cuts[-1] > 0 else ()
+        cuts = [match.start() for match in _WORD_START.finditer(self._pending) if match.start() > 0]
+        place = self._enough(cuts)
+        if place is not None:
+            return self._end_at(place, closed=False)
+        return self._commit(cuts[-1]) if cuts else ()
 
     def close(self) -> Sequence[int]:
         """The last word and the end of the text; nothing at all, if there never was any."""
+        if self._rest is not None:
+            self._rest = Rest(self._rest.text, True)
         if self._closed:
             return ()
+        if self._longest and self._chars and self._chars + len(self._pending) > self._longest:
+            return self._end_at(0, closed=True)
         rest = self._commit(len(self._pending))
         self._closed = True
         return [*rest, self._end] if self._begun else ()
+
+    def rest(self) -> Rest | None:
+        """What came after the end of this part; `None`: nothing will."""
+        rest = self._rest
+        return None if rest is None or (rest.closed and not rest.text.strip()) else rest
+
+    def _enough(self, cuts: list[int]) -> int | None:
+        """Where to end, of these places between words: with a sentence if half is said, else before it is too long."""
+        if not self._longest:
+            return None
+        fitting = [cut for cut in cuts if self._chars + cut <= self._longest]
+        sentences = [cut for cut in fitting if _SENTENCE_END.search(self._pending[:cut])]
+        if len(fitting) < len(cuts):
+            return (sentences or fitting or [0 if self._begun else cuts[0]])[-1]
+        return next((cut for cut in sentences if self._chars + cut > self._longest / 2), None)
+
+    def _end_at(self, place: int, closed: bool) -> list[int]:
+        tokens = self._commit(place)
+        self._rest, self._pending, self._closed = Rest(self._pending.lstrip(), closed), "", True
+        return [*tokens, self._end]
 
     def steps(self) -> int | None:
         return None if self._closed else max(0, self._known - self._used)
@@ -60,5 +102,6 @@ class WordFeed:
         # The first words follow the prompt's own line break, and are tokenised with it.
         tokens = self._encode(text) if self._begun else self._encode(ROLE + text)[ROLE_TOKENS:]
         self._begun = True
+        self._chars += chars
         self._known += len(tokens)
         return tokens

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from rhapsode.models.qwen3_tts.config import KINDS, QwenConfig, read
 from rhapsode.models.qwen3_tts.feed import ROLE, ROLE_TOKENS, WordFeed
 from rhapsode.models.qwen3_tts.prompt import Script
 from rhapsode.models.qwen3_tts.spec import Qwen3Options
+from rhapsode.text.split import pack, split
 from rhapsode.types import Clip, SpeechRequest, Voice
 
 LANGUAGES = {
@@ -45,6 +47,8 @@ class Draft:
     reference: Clip | None = None
     in_context: bool = False
     """The reference's codes go into the prompt, beside its transcript."""
+    following: Callable[[], Draft | None] | None = None
+    """The rest of a text that is spoken in parts."""
 
 
 class Prepare:
@@ -64,10 +68,15 @@ class Prepare:
         self._check_kind(request, options)
         voice = request.voice
         in_context = bool(voice.reference and voice.reference_text) and not options.x_vector_only_mode
-        feed = WordFeed(self._encode, self._config.text.tts_eos_token_id) if request.text_open else None
-        role, text = self._words(request.text)
-        if feed is not None:
+        feed, following = None, None
+        if request.text_open:
+            feed = WordFeed(self._encode, self._config.text.tts_eos_token_id, self._config.generation.longest_text)
             role, text = self._encode(ROLE)[:ROLE_TOKENS], list(feed.push(request.text))
+            following = self._after(feed, request)
+        else:
+            part, *rest = self._parts(request.text)
+            role, text = self._words(part)
+            following = self._then(rest, request)
         self._check_length(len(text))
         script = Script(
             role=[self._config.text.im_start_token_id, *role],
@@ -87,6 +96,7 @@ class Prepare:
             feed,
             voice.reference,
             in_context,
+            following,
         )
 
     # --- text ---
@@ -95,6 +105,27 @@ class Prepare:
         """Role and text, cut where upstream cuts them: a text that begins with a line break shares a token with it."""
         ids = self._encode(ROLE + text)
         return ids[:ROLE_TOKENS], ids[ROLE_TOKENS:]
+
+    def _parts(self, text: str) -> list[str]:
+        """As few as can be read one at a time."""
+        longest = self._config.generation.longest_text
+        if not longest or len(text) <= longest:
+            return [text]
+        return list(pack(split(text, most_chars=longest), longest))
+
+    def _then(self, rest: list[str], request: SpeechRequest) -> Callable[[], Draft | None] | None:
+        return (lambda: self(replace(request, text=" ".join(rest)))) if rest else None
+
+    def _after(self, feed: WordFeed, request: SpeechRequest) -> Callable[[], Draft | None]:
+        """What comes after the part that this feed has ended."""
+
+        def following() -> Draft | None:
+            rest = feed.rest()
+            if rest is None:
+                return None
+            return self(replace(request, text=rest.text, text_open=not rest.closed))
+
+        return following
 
     def _instruct(self, request: SpeechRequest) -> list[int]:
         text, ids = self._config.text, self._encode
