@@ -136,9 +136,9 @@ class FrameStage(TurnStage):
         self._memory.table.position[slots] = lengths
         later = np.array([row.part > 0 for row in rows])
         for stream in self._streams:
-            for some, begin in ((~later, stream.open), (later, stream.resume)):
-                if some.any():
-                    begin(slots[upload(some, slots.device)], known[some])
+            for some, begin in ((known[~later], stream.open), (known[later], stream.resume)):
+                if len(some):
+                    begin(upload(some, self._memory.device), some)
         self._launched[known] = self._done[known] = 0
         self._limit[known] = [row.limit for row in rows]
         self._allowed[known] = [_steps_allowed(row.prompt) for row in rows]
