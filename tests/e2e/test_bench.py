@@ -55,7 +55,7 @@ def test_engine_on_the_default_voice(tmp_path):
     bench(*("engine", "--batch", "1,2", "--rounds", "1", "--frames", "12", "--device", "cpu"), "--bandwidth", "10")
     config, runs = (check(tmp_path / "bench-engine.json")[part] for part in ("config", "runs"))
     assert (config["subject"], config["family"], config["weights"]) == (DEFAULT_MODEL, "qwen3-tts", "checkpoint")
-    assert [run["frames"] for run in runs] == [12, 12]
+    assert [run["frames"] for run in runs] == [12] * 4  # both batches, both ways
 
 
 def test_engine_on_a_generator(tmp_path):

@@ -16,7 +16,6 @@ from rhapsode.models.qwen3_tts.config import KINDS, QwenConfig, read
 from rhapsode.models.qwen3_tts.feed import ROLE, ROLE_TOKENS, WordFeed
 from rhapsode.models.qwen3_tts.prompt import Script
 from rhapsode.models.qwen3_tts.spec import Qwen3Options
-from rhapsode.text.split import pack, split
 from rhapsode.types import Clip, SpeechRequest, Voice
 
 LANGUAGES = {
@@ -111,6 +110,8 @@ class Prepare:
         longest = self._config.generation.longest_text
         if not longest or len(text) <= longest:
             return [text]
+        from rhapsode.text.split import pack, split  # few checkpoints need sentences
+
         return list(pack(split(text, most_chars=longest), longest))
 
     def _then(self, rest: list[str], request: SpeechRequest) -> Callable[[], Draft | None] | None:
