@@ -63,19 +63,24 @@ class Prepare:
         self.embedding_size = self._config.speaker_width if self._config.kind == "base" else None
 
     def __call__(self, request: SpeechRequest) -> Draft:
+        return self._draft(request, [request.text] if request.text_open else self._parts(request.text))
+
+    def _draft(self, request: SpeechRequest, parts: list[str]) -> Draft:
+        """The first of these parts; the others follow."""
         options: Qwen3Options = parse_options(self._spec, request.options)
         self._check_kind(request, options)
         voice = request.voice
         in_context = bool(voice.reference and voice.reference_text) and not options.x_vector_only_mode
-        feed, following = None, None
+        feed = None
+        following: Callable[[], Draft | None] | None
         if request.text_open:
             feed = WordFeed(self._encode, self._config.text.tts_eos_token_id, self._config.generation.longest_text)
             role, text = self._encode(ROLE)[:ROLE_TOKENS], list(feed.push(request.text))
             following = self._after(feed, request)
         else:
-            part, *rest = self._parts(request.text)
+            part, *rest = parts
             role, text = self._words(part)
-            following = self._then(rest, request)
+            following = (lambda: self._draft(request, rest)) if rest else None
         self._check_length(len(text))
         script = Script(
             role=[self._config.text.im_start_token_id, *role],
@@ -113,9 +118,6 @@ class Prepare:
         from rhapsode.text.split import pack, split  # few checkpoints need sentences
 
         return list(pack(split(text, most_chars=longest), longest))
-
-    def _then(self, rest: list[str], request: SpeechRequest) -> Callable[[], Draft | None] | None:
-        return (lambda: self(replace(request, text=" ".join(rest)))) if rest else None
 
     def _after(self, feed: WordFeed, request: SpeechRequest) -> Callable[[], Draft | None]:
         """What comes after the part that this feed has ended."""
