@@ -52,7 +52,7 @@ test: lint
 	$(BIN)/pytest -n 2 --ignore tests/e2e/web
 
 test-gpu: .venv/.dev
-	TEST_DEVICE=cuda $(BIN)/pytest -o timeout=600 tests/unit/nn/kernels tests/unit/engine/test_transfer.py tests/contract
+	TEST_DEVICE=cuda $(BIN)/pytest -o timeout=600 tests/unit/nn/kernels tests/unit/engine/test_pcm16.py tests/contract
 
 browser:
 	@bash tools/install_browser.sh

@@ -20,11 +20,11 @@ from torch import Tensor
 
 from rhapsode.bench.engine import stand_ins
 from rhapsode.bench.engine.subject import write_shape
+from rhapsode.device.kv import PagedKV
+from rhapsode.device.slots import Rows, SlotTable
 from rhapsode.models.base import StageContext
 from rhapsode.models.qwen3_tts.talker import QwenTalker
 from rhapsode.models.registry import Model, find
-from rhapsode.nn.kv import PagedKV
-from rhapsode.nn.slots import Rows, SlotTable
 
 PAGE = 16
 KINDS = {"float32": ("float32", "auto"), "bfloat16": ("bfloat16", "auto"), "fp8": ("bfloat16", "fp8")}

@@ -19,6 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rhapsode.device.kv import KVLayout, PagedKV
+from rhapsode.device.slots import Rows, SlotTable
 from rhapsode.nn import kernels
 from rhapsode.nn.attention import Paged
 from rhapsode.nn.decoder import DecoderConfig
@@ -29,11 +31,9 @@ from rhapsode.nn.kernels.gpu import linear as gpu_linear
 from rhapsode.nn.kernels.gpu.launch import overlap
 from rhapsode.nn.kernels.linear import fused_linear
 from rhapsode.nn.kernels.norm import rms_norm
-from rhapsode.nn.kv import KVLayout, PagedKV
 from rhapsode.nn.norm import RMSNorm
 from rhapsode.nn.rope import Rope, RopeConfig
 from rhapsode.nn.sampling import Gumbel, Rules, Settings, draw
-from rhapsode.nn.slots import Rows, SlotTable
 
 GPU = torch.device("cuda")
 BANDWIDTH = 4.1e12

@@ -22,9 +22,9 @@ from codec import SHAPE, read_config
 from export import write_tensors
 from lines import Choice, Lines
 from rhapsode.checkpoints.load import load
+from rhapsode.device.upload import upload
 from rhapsode.models.qwen3_tts.config import read
 from rhapsode.nn import kernels
-from rhapsode.nn.upload import upload
 from schedule import Averages, Captured, Clock, Optimiser, described
 from talker import TrainableTalker
 

@@ -66,7 +66,7 @@ def test_a_family_is_found_by_the_architectures_of_a_checkpoint(tmp_path: Path) 
 def test_the_default_is_a_checkpoint_in_the_package() -> None:
     model = find(DEFAULT_MODEL)
     assert model.spec.name == "qwen3-tts"
-    assert model.checkpoint == Path(registry.__file__).parents[1] / "voice"
+    assert model.checkpoint == Path(registry.__file__).parents[1] / "nano"
     assert model.config["tts_model_type"] == "custom_voice"
 
 

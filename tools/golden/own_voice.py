@@ -100,7 +100,7 @@ def cases(upstream: Upstream, speaker: str) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--voice", type=Path, default=ROOT / "src" / "rhapsode" / "voice")
+    parser.add_argument("--voice", type=Path, default=ROOT / "src" / "rhapsode" / "nano")
     parser.add_argument("--out", type=Path, default=ROOT / "tests" / "golden" / "own_voice.json")
     args = parser.parse_args()
     speaker = next(iter(json.loads((args.voice / "config.json").read_text("utf-8"))["talker_config"]["spk_id"]))

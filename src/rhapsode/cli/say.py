@@ -15,7 +15,7 @@ from rhapsode.errors import EmptyAudio, InvalidRequest, OutputError
 
 if TYPE_CHECKING:
     from rhapsode.audio.clip import Audio
-    from rhapsode.serve.client import RemoteStream
+    from rhapsode.cli.remote import RemoteStream
     from rhapsode.tts import Stream
 
 Text = Annotated[
@@ -91,7 +91,7 @@ def say_from(
     server: str, body: dict[str, Any], api_key: str | None, output: str, format: str | None, play: bool
 ) -> None:
     """Listen to a server: heard while it comes, saved once it is whole."""
-    from rhapsode.serve.client import RemoteStream
+    from rhapsode.cli.remote import RemoteStream
 
     wish = {name: value for name, value in body.items() if value is not None}
     audio, timing = speak(lambda: RemoteStream(server, wish, api_key), output, format, live=True, play=play)

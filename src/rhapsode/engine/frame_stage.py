@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.config import Deployment
-from rhapsode.engine.frames import FrameStream
-from rhapsode.engine.graphs import Launcher
+from rhapsode.device.landing import LANDING_S, Landing, lag_of
+from rhapsode.device.launcher import Launcher
+from rhapsode.device.memory import SlotMemory
+from rhapsode.device.stream import FrameStream
+from rhapsode.device.upload import upload
 from rhapsode.engine.job import Job
-from rhapsode.engine.memory import TalkerMemory
 from rhapsode.engine.prefill import FrameRow, Prefill
 from rhapsode.engine.stage import Drop, Text, TurnStage, Usage, Work, failure, isolate
-from rhapsode.engine.transfer import LANDING_S, Landing, lag_of
 from rhapsode.errors import InvalidRequest, Runaway
 from rhapsode.models.base import Prompt, Talker
-from rhapsode.nn.upload import upload
 from rhapsode.types import FinishReason
 
 EMITTED, STOPPED = 1, 2
@@ -47,7 +47,7 @@ class FrameStage(TurnStage):
         slots = deployment.limits.slots
         self._talker = talker
         self._deployment = deployment
-        self._memory = TalkerMemory(talker, deployment, device, dtype)
+        self._memory = SlotMemory(talker.kv(), talker.state(slots), deployment, device, dtype)
         self._prefill = Prefill(talker, self._memory, deployment.memory.prefill_positions, deployment.deterministic)
         self._launcher = Launcher(self._step_on_device, slots, device, slots if deployment.deterministic else None)
         self._lag = lag_of(device)

@@ -129,7 +129,7 @@ class Pipeline:
         device = self._placement(stage).device or self.deployment.device
         if stage.kind not in ("frame", "stream"):
             return "cpu" if device == "auto" else device, "float32"
-        from rhapsode.engine.device import pick_device, pick_dtype  # only these stages need torch
+        from rhapsode.device.place import pick_device, pick_dtype  # only these stages need torch
 
         picked = pick_device(device)
         return str(picked), str(pick_dtype(self.deployment.dtype, picked)).removeprefix("torch.")
@@ -166,7 +166,7 @@ class Pipeline:
     def _build_on_device(self, stage: StageSpec, worker: Any) -> Stage:
         import torch
 
-        from rhapsode.engine.device import use_threads
+        from rhapsode.device.place import use_threads
         from rhapsode.engine.frame_stage import FrameStage
         from rhapsode.engine.stream_stage import StreamStage
 

@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from rhapsode.device.memory import SlotMemory
+from rhapsode.device.pages import Key, page_keys
+from rhapsode.device.slots import SlotRow
 from rhapsode.engine.job import Job
-from rhapsode.engine.memory import TalkerMemory
-from rhapsode.engine.pages import Key, page_keys
 from rhapsode.engine.stage import isolate
 from rhapsode.models.base import Prompt, Talker
-from rhapsode.nn.slots import SlotRow
 
 
 @dataclass(eq=False)
@@ -39,7 +39,7 @@ class FrameRow:
 class Prefill:
     """Rows on their way in, in the order they came; each turn runs a bounded number of prompt positions."""
 
-    def __init__(self, talker: Talker, memory: TalkerMemory, positions_per_turn: int, alone: bool) -> None:
+    def __init__(self, talker: Talker, memory: SlotMemory, positions_per_turn: int, alone: bool) -> None:
         self._talker = talker
         self._memory = memory
         self._positions_per_turn = positions_per_turn

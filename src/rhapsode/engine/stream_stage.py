@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.config import Deployment
+from rhapsode.device.landing import LANDING_S, Landing
+from rhapsode.device.launcher import Launcher
+from rhapsode.device.slots import Rows, SlotRow, SlotTable
+from rhapsode.device.stream import FrameStream
+from rhapsode.device.upload import upload
 from rhapsode.engine.chunks import Choice, ChunkSchedule, Deadlines
-from rhapsode.engine.frames import FrameStream
-from rhapsode.engine.graphs import Launcher
 from rhapsode.engine.job import Job
+from rhapsode.engine.pcm16 import packed, unpacked
 from rhapsode.engine.stage import Drop, Opened, TurnStage, Work, failure, isolate
-from rhapsode.engine.transfer import LANDING_S, Landing, packed, unpacked
 from rhapsode.errors import ConfigError
 from rhapsode.models.base import Codec
-from rhapsode.nn.slots import Rows, SlotRow, SlotTable
-from rhapsode.nn.upload import upload
 
 MOST_LAUNCHES = 4
 """Decodes under way before the host waits for the oldest."""

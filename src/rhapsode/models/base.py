@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from rhapsode.nn.kv import KVLayout
-    from rhapsode.nn.slots import Rows
-    from rhapsode.nn.state import State
+    from rhapsode.device.kv import KVLayout
+    from rhapsode.device.slots import Rows
+    from rhapsode.device.state import State
 
 
 # --- the spec: data ---------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from rhapsode.errors import CheckpointError, MissingDependency, UnknownModel, di
 from rhapsode.models.base import ModelSpec
 
 ENTRY_POINTS = "rhapsode.models"
-PACKAGED: Mapping[str, Path] = {"rhapsode-nano": Path(rhapsode.models.__path__[0]).parent / "voice"}
+PACKAGED: Mapping[str, Path] = {"rhapsode-nano": Path(rhapsode.models.__path__[0]).parent / "nano"}
 """Checkpoints that are part of this package, by name."""
 
 

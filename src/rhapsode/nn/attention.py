@@ -8,11 +8,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from rhapsode.device.kv import PagedKV
+from rhapsode.device.slots import Rows
+from rhapsode.device.trace import decides
 from rhapsode.nn.heads import Heads
 from rhapsode.nn.kernels.attention import attention, paged_attention, prompt_attention
-from rhapsode.nn.kv import PagedKV
-from rhapsode.nn.slots import Rows
-from rhapsode.nn.trace import decides
 
 __all__ = ["FusedMemory", "Memory", "Paged", "attention"]
 

@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rhapsode.device.kv import KVLayout
 from rhapsode.nn.attention import FusedMemory, Memory
 from rhapsode.nn.derived import Derived
 from rhapsode.nn.heads import Heads, norm_weights
 from rhapsode.nn.kernels.linear import fused_linear, linear
-from rhapsode.nn.kv import KVLayout
 from rhapsode.nn.norm import RMSNorm
 from rhapsode.nn.quantised import Weight
 from rhapsode.nn.rope import Rope, RopeConfig, Turn

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from rhapsode.device.trace import decides
 from rhapsode.nn import kernels
 from rhapsode.nn.philox import BELOW_ONE, philox
-from rhapsode.nn.trace import decides
 
 NARROW = 64
 """Up to this top-k, a partial sort finds what is kept."""

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rhapsode.device.state import State, buffer
 from rhapsode.nn.derived import Derived
-from rhapsode.nn.state import State, buffer
 
 _FEW_CHANNELS = 48
 

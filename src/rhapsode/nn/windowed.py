@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rhapsode.device.state import State, buffer
 from rhapsode.nn.attention import Memory
 from rhapsode.nn.decoder import DecoderConfig, DecoderLayer
 from rhapsode.nn.rope import Rope, Turn
-from rhapsode.nn.state import State, buffer
 from rhapsode.nn.streaming import Streaming
 
 

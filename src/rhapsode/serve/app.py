@@ -14,10 +14,10 @@ from rhapsode import __version__
 from rhapsode.config import Deployment
 from rhapsode.errors import RhapsodeError
 from rhapsode.models.registry import Model
-from rhapsode.serve import errors
-from rhapsode.serve.auth import ApiKeys
-from rhapsode.serve.limits import BodyLimit
-from rhapsode.serve.logs import RequestLog
+from rhapsode.serve.middleware.auth import ApiKeys
+from rhapsode.serve.middleware.limits import BodyLimit
+from rhapsode.serve.observe.logs import RequestLog
+from rhapsode.serve.response import errors
 from rhapsode.serve.routes import batch, health, models, outcomes, page, socket, speech, voices
 from rhapsode.serve.service import Service
 

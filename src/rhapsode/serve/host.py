@@ -17,7 +17,7 @@ from rhapsode.engine import Engine
 from rhapsode.engine.stage import Usage
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.models.registry import Model
-from rhapsode.serve.metrics import Readings
+from rhapsode.serve.observe.metrics import Readings
 from rhapsode.tts import open_engine
 from rhapsode.types import Outcome, SpeechRequest, Voice
 

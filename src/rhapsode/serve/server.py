@@ -15,7 +15,7 @@ import uvicorn
 from rhapsode.config import Deployment
 from rhapsode.errors import OutputError, RhapsodeError
 from rhapsode.serve.app import create_app
-from rhapsode.serve.logs import configure
+from rhapsode.serve.observe.logs import configure
 from rhapsode.serve.service import Service
 
 log = logging.getLogger("rhapsode.serve")

@@ -12,13 +12,13 @@ from rhapsode.config import Deployment
 from rhapsode.engine import Engine, Speech
 from rhapsode.errors import EmptyAudio, InvalidRequest, RhapsodeError, TimedOut
 from rhapsode.models.registry import Model, find
-from rhapsode.serve.delivery import Playback
 from rhapsode.serve.host import Host
-from rhapsode.serve.intake import Intake, Order
-from rhapsode.serve.metrics import Metrics
-from rhapsode.serve.outcomes import Outcomes
-from rhapsode.serve.references import References
-from rhapsode.serve.schemas import Schemas, parse
+from rhapsode.serve.observe.metrics import Metrics
+from rhapsode.serve.observe.outcomes import Outcomes
+from rhapsode.serve.request.intake import Intake, Order
+from rhapsode.serve.request.references import References
+from rhapsode.serve.request.schemas import Schemas, parse
+from rhapsode.serve.response.delivery import Playback
 from rhapsode.types import Outcome, SpeechRequest
 from rhapsode.voices.store import VoiceStore
 

@@ -17,7 +17,7 @@ from rhapsode.bench.engine.parts import Ledger, Parts
 from rhapsode.bench.engine.plan import EnginePlan
 from rhapsode.bench.engine.subject import SHAPES, subject
 from rhapsode.bench.engine.texts import sentence
-from rhapsode.engine.graphs import Launcher
+from rhapsode.device.launcher import Launcher
 from rhapsode.errors import RhapsodeError
 from rhapsode.models.base import Step
 from rhapsode.models.qwen3_tts import talker as talker_module

@@ -2,10 +2,10 @@ import pytest
 import torch
 
 from rhapsode.config import resolve
+from rhapsode.device.kv import KVLayout
+from rhapsode.device.state import State, buffer
 from rhapsode.engine import budget
 from rhapsode.errors import ConfigError
-from rhapsode.nn.kv import KVLayout
-from rhapsode.nn.state import State, buffer
 
 GPU = torch.device("cuda", 0)
 PAGE_BYTES = 16 * 2 * 4 * 8 * 64 * 2  # positions, keys and values, layers, heads, channels, bfloat16

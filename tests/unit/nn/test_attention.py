@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from rhapsode.device.kv import KVLayout, PagedKV
+from rhapsode.device.slots import Rows, SlotRow, SlotTable
 from rhapsode.nn.attention import Paged, attention
-from rhapsode.nn.kv import KVLayout, PagedKV
-from rhapsode.nn.slots import Rows, SlotRow, SlotTable
 
 CPU = torch.device("cpu")
 HEADS, KV_HEADS, DIM, PAGE = 6, 2, 8, 4

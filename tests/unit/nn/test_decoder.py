@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+from rhapsode.device.kv import PagedKV
+from rhapsode.device.slots import Rows, SlotRow, SlotTable
 from rhapsode.nn.attention import Paged
 from rhapsode.nn.decoder import DecoderConfig, DecoderStack
 from rhapsode.nn.depth import DepthStack
-from rhapsode.nn.kv import PagedKV
 from rhapsode.nn.norm import RMSNorm
 from rhapsode.nn.rope import Rope, RopeConfig, inv_freq
-from rhapsode.nn.slots import Rows, SlotRow, SlotTable
 
 CPU = torch.device("cpu")
 PLAIN = DecoderConfig(

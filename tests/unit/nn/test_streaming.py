@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rhapsode.device.state import State
 from rhapsode.nn.derived import derive
-from rhapsode.nn.state import State
 from rhapsode.nn.streaming import CausalConv1d, CausalConvTranspose1d, Chain, Streaming, convolve
 
 SLOTS = 4

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from rhapsode.device.kv import PagedKV
+from rhapsode.device.slots import Rows, SlotRow, SlotTable
 from rhapsode.models.base import StageContext
 from rhapsode.models.qwen3_tts.encode import Encode
 from rhapsode.models.qwen3_tts.prepare import Prepare
 from rhapsode.models.qwen3_tts.prompt import QwenPrompt
 from rhapsode.models.qwen3_tts.spec import SPEC
 from rhapsode.models.qwen3_tts.talker import QwenTalker
-from rhapsode.nn.kv import PagedKV
-from rhapsode.nn.slots import Rows, SlotRow, SlotTable
 from rhapsode.types import Clip, Sampling, SpeechRequest, Voice
 from tiny.qwen3_tts import CODES, EOS, SAMPLE_RATE, reference_audio
 

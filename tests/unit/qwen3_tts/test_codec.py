@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
+from rhapsode.device.slots import Rows, SlotTable
+from rhapsode.device.state import State
 from rhapsode.errors import CheckpointError, GenerationFailed, InvalidRequest
 from rhapsode.models.base import StageContext
 from rhapsode.models.qwen3_tts.codec import QwenCodec
 from rhapsode.models.qwen3_tts.spec import SPEC
-from rhapsode.nn.slots import Rows, SlotTable
-from rhapsode.nn.state import State
 from tiny.qwen3_tts import CODES, GROUPS, HOP, Tiny, random_codes, write
 
 SLOTS = 4

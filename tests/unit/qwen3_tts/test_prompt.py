@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from rhapsode.engine.pages import page_keys
+from rhapsode.device.pages import page_keys
 from rhapsode.errors import BadAudio, CheckpointError, InvalidRequest, TextTooLong, UnknownVoice
 from rhapsode.models.base import StageContext
 from rhapsode.models.qwen3_tts.config import read

@@ -9,7 +9,7 @@ import pytest
 from rhapsode.audio.formats import FORMATS
 from rhapsode.engine.speech import Speech
 from rhapsode.errors import Aborted, InvalidRequest, TimedOut
-from rhapsode.serve.delivery import Delivery, Playback
+from rhapsode.serve.response.delivery import Delivery, Playback
 from rhapsode.types import AudioChunk, FinishReason, Outcome
 
 RATE = 16_000

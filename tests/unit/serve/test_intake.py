@@ -8,10 +8,10 @@ import pytest
 from rhapsode.config import Deployment, resolve
 from rhapsode.errors import InvalidRequest, UnknownModel, UnknownVoice
 from rhapsode.models.registry import families
-from rhapsode.serve.intake import Intake, Order, mode_of, name_of, reference_of, text_of
-from rhapsode.serve.names import OPENAI_VOICES, check_model, preset_for, served_id
-from rhapsode.serve.references import References
-from rhapsode.serve.schemas import Schemas
+from rhapsode.serve.request.intake import Intake, Order, mode_of, name_of, reference_of, text_of
+from rhapsode.serve.request.names import OPENAI_VOICES, check_model, preset_for, served_id
+from rhapsode.serve.request.references import References
+from rhapsode.serve.request.schemas import Schemas
 from rhapsode.types import Sampling, Voice
 from rhapsode.voices.store import VoiceStore
 

@@ -9,7 +9,7 @@ from unit.command import python
 HEAVY = ("fastapi", "starlette", "uvicorn", "prometheus_client", "torch")
 
 
-@pytest.mark.parametrize("module", ["rhapsode.cli.main", "rhapsode.serve.client", "rhapsode.cli.serve"])
+@pytest.mark.parametrize("module", ["rhapsode.cli.main", "rhapsode.cli.remote", "rhapsode.cli.serve"])
 def test_nothing_of_the_server_is_imported(tmp_path: Path, module: str) -> None:
     printed = python(f"import sys, {module}; print(*(m for m in {HEAVY!r} if m in sys.modules))", tmp_path)
     assert printed.strip() == ""

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rhapsode.serve.metrics import Metrics, Readings
+from rhapsode.serve.observe.metrics import Metrics, Readings
 from rhapsode.voices.cache import CacheStats
 
 NOW = Readings(True, 8, 2, 1, 64, 5, 0, 10, 25, 3)

@@ -3,8 +3,8 @@
 import pytest
 
 from rhapsode.errors import Aborted, InvalidRequest, TimedOut
-from rhapsode.serve.metrics import Metrics
-from rhapsode.serve.outcomes import Outcomes
+from rhapsode.serve.observe.metrics import Metrics
+from rhapsode.serve.observe.outcomes import Outcomes
 from rhapsode.types import FinishReason, Outcome
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from rhapsode.errors import InvalidRequest, UnknownOption
 from rhapsode.models.registry import families
-from rhapsode.serve.openapi import request_body
-from rhapsode.serve.schemas import Schemas, options_schema, parse
+from rhapsode.serve.request.openapi import request_body
+from rhapsode.serve.request.schemas import Schemas, options_schema, parse
 
 SPECS = families()[0]
 DUMMY = Schemas(SPECS["dummy"])

@@ -3,8 +3,8 @@
 import pytest
 
 from rhapsode.errors import InvalidRequest
-from rhapsode.serve.messages import understand
-from rhapsode.serve.utterance import Piece, Utterance
+from rhapsode.serve.socket.messages import understand
+from rhapsode.serve.socket.utterance import Piece, Utterance
 
 
 class Listening:

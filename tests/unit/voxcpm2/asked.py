@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rhapsode.device.kv import PagedKV
+from rhapsode.device.slots import Rows, SlotRow, SlotTable
 from rhapsode.models.base import StageContext, Step
 from rhapsode.models.voxcpm2.codec import VoxCodec
 from rhapsode.models.voxcpm2.encode import Encode
@@ -17,8 +19,6 @@ from rhapsode.models.voxcpm2.prepare import Prepare
 from rhapsode.models.voxcpm2.prompt import VoxPrompt
 from rhapsode.models.voxcpm2.spec import SPEC
 from rhapsode.models.voxcpm2.talker import VoxTalker
-from rhapsode.nn.kv import PagedKV
-from rhapsode.nn.slots import Rows, SlotRow, SlotTable
 from rhapsode.types import Clip, SpeechRequest, Voice
 from tiny.voxcpm2 import SAMPLE_RATE, noise, reference_audio
 

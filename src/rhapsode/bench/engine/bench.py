@@ -17,8 +17,8 @@ from rhapsode.bench.engine.plan import EnginePlan
 from rhapsode.bench.engine.subject import Subject
 from rhapsode.bench.engine.texts import sentence
 from rhapsode.bench.engine.touched import weight_bytes
+from rhapsode.device.place import pick_device, pick_dtype
 from rhapsode.engine import Engine, Source, Speech
-from rhapsode.engine.device import pick_device, pick_dtype
 from rhapsode.errors import GenerationFailed
 from rhapsode.types import FinishReason, Outcome, SpeechRequest
 

@@ -19,7 +19,7 @@ from rhapsode.bench.engine.subject import Subject
 from rhapsode.bench.progress import Advance, progress
 from rhapsode.bench.report import Run, compose
 from rhapsode.bench.stats import percentile, rounded
-from rhapsode.engine.device import pick_device, pick_dtype
+from rhapsode.device.place import pick_device, pick_dtype
 
 Split = tuple[Round, Ledger]
 Setting = tuple[str, int]

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rhapsode.device.slots import Rows
+from rhapsode.device.state import State, buffer
 from rhapsode.models.base import StageContext
 from rhapsode.models.dummy.talker import CODEBOOKS, CODES
-from rhapsode.nn.slots import Rows
-from rhapsode.nn.state import State, buffer
 
 TURN = 4096
 """Steps of the oscillators' circle: a power of two, so that going round is a mask."""

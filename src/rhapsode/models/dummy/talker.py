@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from rhapsode.device.kv import KVLayout
+from rhapsode.device.slots import Rows
+from rhapsode.device.state import State, buffer
 from rhapsode.models.base import StageContext, Step
 from rhapsode.models.dummy.prompt import MAX_TEXT, VOCAB, DummyPrompt
-from rhapsode.nn.kv import KVLayout
 from rhapsode.nn.philox import uniform
-from rhapsode.nn.slots import Rows
-from rhapsode.nn.state import State, buffer
 from rhapsode.types import Sampling
 
 CODEBOOKS, CODES = 4, 64

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rhapsode.device.slots import Rows
 from rhapsode.errors import GenerationFailed, InvalidRequest
 from rhapsode.models.base import StageContext
 from rhapsode.models.qwen3_tts.decoder import DecoderState
 from rhapsode.models.qwen3_tts.parts import decoder
-from rhapsode.nn.slots import Rows
 
 _PIECE = 64  # frames of a reference run at a time: bounds the memory of a long one
 

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rhapsode.checkpoints.folder import parse
+from rhapsode.device.state import State
 from rhapsode.nn import kernels
 from rhapsode.nn.decoder import DecoderConfig
 from rhapsode.nn.derived import Derived
@@ -19,7 +20,6 @@ from rhapsode.nn.norm import RMSNorm
 from rhapsode.nn.quantizer import Codebook, rvq_decode, stack
 from rhapsode.nn.rope import RopeConfig
 from rhapsode.nn.snake import SnakeBeta
-from rhapsode.nn.state import State
 from rhapsode.nn.streaming import CausalConv1d, CausalConvTranspose1d, Chain, PartsState, Streaming, join_tails
 from rhapsode.nn.windowed import WindowedTransformer, WindowState
 

@@ -10,18 +10,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rhapsode.device.kv import KVLayout
+from rhapsode.device.prompts import PromptRuns
+from rhapsode.device.slots import Rows
+from rhapsode.device.state import State, buffer
+from rhapsode.device.upload import upload
 from rhapsode.models.base import StageContext, Step
 from rhapsode.models.qwen3_tts import parts
 from rhapsode.models.qwen3_tts.config import SUPPRESSED, QwenConfig, read
 from rhapsode.models.qwen3_tts.prompt import SPEAKER, TEXT, QwenPrompt
 from rhapsode.nn.attention import Paged
 from rhapsode.nn.kernels.linear import fused_linear
-from rhapsode.nn.kv import KVLayout
-from rhapsode.nn.prompts import PromptRuns
 from rhapsode.nn.sampling import Gumbel, Noise, Rules, Settings, draw
-from rhapsode.nn.slots import Rows
-from rhapsode.nn.state import State, buffer
-from rhapsode.nn.upload import upload
 from rhapsode.types import Sampling
 
 LEAST_TOKENS = 2

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rhapsode.device.slots import Rows
 from rhapsode.errors import CheckpointError
 from rhapsode.models.base import StageContext
 from rhapsode.models.voxcpm2 import parts
 from rhapsode.models.voxcpm2.config import read
 from rhapsode.models.voxcpm2.vae import VaeState
-from rhapsode.nn.slots import Rows
 
 AT_ONCE = 128
 """Patches in one pass: their buffers take some 20 MB each, and more is no faster."""

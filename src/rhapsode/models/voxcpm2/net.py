@@ -6,12 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rhapsode.device.slots import Rows
 from rhapsode.models.voxcpm2.config import VoxConfig
 from rhapsode.models.voxcpm2.local import LocalDiT, LocalEncoder
 from rhapsode.nn.attention import Paged
 from rhapsode.nn.decoder import DecoderStack
 from rhapsode.nn.kernels.linear import linear
-from rhapsode.nn.slots import Rows
 
 
 class BaseLM(DecoderStack):

@@ -10,16 +10,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rhapsode.device.kv import KVLayout
+from rhapsode.device.prompts import PromptRuns, Spans
+from rhapsode.device.slots import Rows
+from rhapsode.device.state import State, buffer
+from rhapsode.device.upload import upload
 from rhapsode.models.base import StageContext, Step
 from rhapsode.models.voxcpm2 import parts
 from rhapsode.models.voxcpm2.config import VoxConfig, read
 from rhapsode.models.voxcpm2.prompt import ID, VoxPrompt
-from rhapsode.nn.kv import KVLayout
 from rhapsode.nn.philox import normal
-from rhapsode.nn.prompts import PromptRuns, Spans
-from rhapsode.nn.slots import Rows
-from rhapsode.nn.state import State, buffer
-from rhapsode.nn.upload import upload
 from rhapsode.types import Sampling
 
 

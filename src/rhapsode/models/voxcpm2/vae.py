@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rhapsode.checkpoints.folder import parse
+from rhapsode.device.state import State
 from rhapsode.errors import CheckpointError
 from rhapsode.nn.derived import Derived
 from rhapsode.nn.kernels.depthwise import snaked_depthwise
 from rhapsode.nn.snake import Snake
-from rhapsode.nn.state import State
 from rhapsode.nn.streaming import (
     CausalConv1d,
     CausalConvTranspose1d,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from rhapsode.device.trace import decides
 from rhapsode.nn import kernels
-from rhapsode.nn.trace import decides
 
 if TYPE_CHECKING:
+    from rhapsode.device.kv import PagedKV
+    from rhapsode.device.slots import Rows
     from rhapsode.nn.heads import Heads
-    from rhapsode.nn.kv import PagedKV
-    from rhapsode.nn.slots import Rows
 
 
 @decides

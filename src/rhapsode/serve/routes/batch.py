@@ -13,11 +13,11 @@ from fastapi.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from rhapsode.errors import InvalidRequest, RhapsodeError
-from rhapsode.serve.intake import Order, chosen
-from rhapsode.serve.openapi import request_body, responses
-from rhapsode.serve.reading import json_body
-from rhapsode.serve.responses import Listened
-from rhapsode.serve.schemas import BatchBody, parse
+from rhapsode.serve.request.body import json_body
+from rhapsode.serve.request.intake import Order, chosen
+from rhapsode.serve.request.openapi import request_body, responses
+from rhapsode.serve.request.schemas import BatchBody, parse
+from rhapsode.serve.response.audio import Listened
 from rhapsode.serve.service import Service
 
 

@@ -9,9 +9,9 @@ from fastapi import APIRouter
 
 from rhapsode.audio.formats import FORMATS
 from rhapsode.errors import UnknownModel
-from rhapsode.serve.names import OPENAI_MODELS, check_model, served_id
-from rhapsode.serve.openapi import responses
-from rhapsode.serve.schemas import options_schema
+from rhapsode.serve.request.names import OPENAI_MODELS, check_model, served_id
+from rhapsode.serve.request.openapi import responses
+from rhapsode.serve.request.schemas import options_schema
 from rhapsode.serve.service import Service
 
 

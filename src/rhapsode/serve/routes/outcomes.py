@@ -6,8 +6,8 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from rhapsode.serve.errors import NotFound
-from rhapsode.serve.openapi import responses
+from rhapsode.serve.request.openapi import responses
+from rhapsode.serve.response.errors import NotFound
 from rhapsode.serve.service import Service
 
 

@@ -10,7 +10,7 @@ from importlib.resources.abc import Traversable
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from rhapsode.serve.errors import NotFound
+from rhapsode.serve.response.errors import NotFound
 from rhapsode.serve.service import Service
 
 # Everything comes from here, nothing is inline, and nobody puts the page into a frame.

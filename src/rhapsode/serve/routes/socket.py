@@ -7,11 +7,11 @@ import logging
 from fastapi import APIRouter, WebSocket
 
 from rhapsode.errors import Busy, RhapsodeError, Unavailable
-from rhapsode.serve.auth import SUBPROTOCOL
-from rhapsode.serve.errors import error_response
-from rhapsode.serve.logs import new_id
+from rhapsode.serve.middleware.auth import SUBPROTOCOL
+from rhapsode.serve.observe.logs import new_id
+from rhapsode.serve.response.errors import error_response
 from rhapsode.serve.service import Service
-from rhapsode.serve.session import Session
+from rhapsode.serve.socket.session import Session
 
 log = logging.getLogger("rhapsode.serve")
 

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from rhapsode.audio.formats import FORMATS
-from rhapsode.serve.openapi import request_body, responses
-from rhapsode.serve.reading import json_body
-from rhapsode.serve.responses import Spoken
+from rhapsode.serve.request.body import json_body
+from rhapsode.serve.request.openapi import request_body, responses
+from rhapsode.serve.response.audio import Spoken
 from rhapsode.serve.service import Service
 
 _AUDIO = {f.media_type: {"schema": {"type": "string", "format": "binary"}} for f in FORMATS.values()}

@@ -13,11 +13,11 @@ from starlette.datastructures import UploadFile
 from starlette.requests import ClientDisconnect
 
 from rhapsode.errors import Aborted, BadAudio, InvalidRequest
-from rhapsode.serve.errors import NotFound, UnsupportedMediaType
-from rhapsode.serve.names import OPENAI_VOICES, preset_for
-from rhapsode.serve.openapi import responses
-from rhapsode.serve.reading import json_body, media_type
-from rhapsode.serve.schemas import Number, Strict, parse
+from rhapsode.serve.request.body import json_body, media_type
+from rhapsode.serve.request.names import OPENAI_VOICES, preset_for
+from rhapsode.serve.request.openapi import responses
+from rhapsode.serve.request.schemas import Number, Strict, parse
+from rhapsode.serve.response.errors import NotFound, UnsupportedMediaType
 from rhapsode.serve.service import Service
 from rhapsode.voices.fetch import parse_data_url
 from rhapsode.voices.store import StoredVoice

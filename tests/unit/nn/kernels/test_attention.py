@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 
+from rhapsode.device.kv import KVLayout, PagedKV
+from rhapsode.device.slots import Rows, SlotRow, SlotTable
 from rhapsode.nn import kernels
 from rhapsode.nn.attention import Paged
 from rhapsode.nn.decoder import DecoderConfig, DecoderStack
 from rhapsode.nn.depth import DepthStack
 from rhapsode.nn.heads import Heads
-from rhapsode.nn.kv import KVLayout, PagedKV
 from rhapsode.nn.norm import RMSNorm
 from rhapsode.nn.rope import Rope, RopeConfig
-from rhapsode.nn.slots import Rows, SlotRow, SlotTable
 
 CLOSE = {
     torch.float32: {"rtol": 1e-5, "atol": 1e-5},

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from rhapsode.device.replay import Replay
 from rhapsode.nn.decoder import DecoderConfig
 from rhapsode.nn.depth import DepthStack
-from rhapsode.nn.replay import Replay
 from rhapsode.nn.rope import RopeConfig
 
 CONFIG = DecoderConfig(

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from rhapsode.nn.trace import Trace
+from rhapsode.device.trace import Trace
 
 Shapes = tuple[torch.Size, ...]
 

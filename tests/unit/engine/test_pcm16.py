@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from rhapsode.audio.samples import pcm16
-from rhapsode.engine.transfer import Landing, packed, unpacked
+from rhapsode.device.landing import Landing
+from rhapsode.engine.pcm16 import packed, unpacked
 
 EDGES = [0.0, -0.0, 1.0, -1.0, 1.5, -7.0, 3e38, 32767 / 32768, 0.5 / 32768, 1.5 / 32768, -0.5 / 32768, 1e-9]
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]

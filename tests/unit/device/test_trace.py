@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from rhapsode.device.kv import PagedKV
+from rhapsode.device.replay import Replay
+from rhapsode.device.slots import Rows, SlotRow, SlotTable
+from rhapsode.device.trace import Untraceable
 from rhapsode.nn.attention import Paged
 from rhapsode.nn.decoder import DecoderConfig, DecoderStack
-from rhapsode.nn.kv import PagedKV
-from rhapsode.nn.replay import Replay
 from rhapsode.nn.rope import RopeConfig
 from rhapsode.nn.sampling import Settings, draw
-from rhapsode.nn.slots import Rows, SlotRow, SlotTable
-from rhapsode.nn.trace import Untraceable
 
 CPU = torch.device("cpu")
 

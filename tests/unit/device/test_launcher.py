@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from rhapsode.config import resolve
+from rhapsode.device.launcher import LONG_S, Launcher
 from rhapsode.engine import Engine, Source
-from rhapsode.engine.graphs import LONG_S, Launcher
 from rhapsode.models.registry import find
 from rhapsode.types import Sampling, SpeechRequest, Voice
 from tiny.qwen3_tts import Tiny, write

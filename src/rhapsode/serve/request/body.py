@@ -6,7 +6,7 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from rhapsode.errors import Aborted
-from rhapsode.serve.errors import UnsupportedMediaType
+from rhapsode.serve.response.errors import UnsupportedMediaType
 
 
 def media_type(request: Request) -> str:

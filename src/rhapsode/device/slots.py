@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rhapsode.nn.kv import SCRATCH_PAGE, PagedKV
-from rhapsode.nn.state import State, buffer
-from rhapsode.nn.upload import upload
+from rhapsode.device.kv import SCRATCH_PAGE, PagedKV
+from rhapsode.device.state import State, buffer
+from rhapsode.device.upload import upload
 
 
 @dataclass(frozen=True)

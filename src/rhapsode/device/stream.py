@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.nn.state import buffer
-from rhapsode.nn.upload import upload
+from rhapsode.device.state import buffer
+from rhapsode.device.upload import upload
 
 
 class FrameStream:

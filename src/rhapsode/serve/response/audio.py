@@ -14,9 +14,9 @@ from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from rhapsode.errors import EmptyAudio, RhapsodeError
-from rhapsode.serve.delivery import Playback
-from rhapsode.serve.errors import InternalError
-from rhapsode.serve.intake import Order
+from rhapsode.serve.request.intake import Order
+from rhapsode.serve.response.delivery import Playback
+from rhapsode.serve.response.errors import InternalError
 from rhapsode.serve.service import Service
 
 log = logging.getLogger("rhapsode.serve")

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from rhapsode.engine.pages import PagePool, page_keys
+from rhapsode.device.pages import PagePool, page_keys
 
 PAGE = 4
 

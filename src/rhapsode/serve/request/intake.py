@@ -11,10 +11,10 @@ from rhapsode.audio.formats import FORMATS
 from rhapsode.config import Deployment
 from rhapsode.errors import InvalidRequest, UnknownVoice
 from rhapsode.models.base import ModelSpec
-from rhapsode.serve.delivery import Delivery
-from rhapsode.serve.names import DEFAULT_VOICE, OPENAI_VOICES, check_model, preset_for
-from rhapsode.serve.references import References
-from rhapsode.serve.schemas import Schemas, SpeechBody, VoiceFields, VoiceRef
+from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, check_model, preset_for
+from rhapsode.serve.request.references import References
+from rhapsode.serve.request.schemas import Schemas, SpeechBody, VoiceFields, VoiceRef
+from rhapsode.serve.response.delivery import Delivery
 from rhapsode.text.clean import clean
 from rhapsode.types import Sampling, SpeechRequest, Voice
 from rhapsode.voices.store import VoiceStore

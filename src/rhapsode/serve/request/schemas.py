@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import ModelSpec
-from rhapsode.serve.errors import explain
+from rhapsode.serve.response.errors import explain
 
 Body = TypeVar("Body", bound=BaseModel)
 FormatName = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from rhapsode.serve.errors import NotAuthenticated, error_response
+from rhapsode.serve.response.errors import NotAuthenticated, error_response
 
 GUARDED = "/v1/"
 SUBPROTOCOL = "openai-insecure-api-key."  # how browsers, which cannot set headers, bring a key to a WebSocket

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rhapsode.serve.errors import BodyTooLarge, error_response
+from rhapsode.serve.response.errors import BodyTooLarge, error_response
 
 
 class BodyLimit:

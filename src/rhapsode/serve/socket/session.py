@@ -14,14 +14,14 @@ from fastapi import WebSocket, WebSocketDisconnect
 
 from rhapsode.engine.validate import check_length
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, TimedOut, Unavailable
-from rhapsode.serve.delivery import Playback
-from rhapsode.serve.errors import InternalError
-from rhapsode.serve.intake import Order
-from rhapsode.serve.messages import Said, understand
-from rhapsode.serve.schemas import SessionBody, parse
+from rhapsode.serve.request.intake import Order
+from rhapsode.serve.request.schemas import SessionBody, parse
+from rhapsode.serve.response.delivery import Playback
+from rhapsode.serve.response.errors import InternalError
 from rhapsode.serve.service import Service
-from rhapsode.serve.utterance import Piece, Utterance
-from rhapsode.serve.wire import Wire
+from rhapsode.serve.socket.messages import Said, understand
+from rhapsode.serve.socket.utterance import Piece, Utterance
+from rhapsode.serve.socket.wire import Wire
 
 log = logging.getLogger("rhapsode.serve")
 

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.nn.replay import Replay
-from rhapsode.nn.slots import Rows
-from rhapsode.nn.upload import upload
+from rhapsode.device.replay import Replay
+from rhapsode.device.slots import Rows
+from rhapsode.device.upload import upload
 
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 POSITIONS = (16, 32, 64, 128, 256)

@@ -1,4 +1,4 @@
-"""Everything a talker keeps on the device: the slot table, KV pages, its own slot-indexed state."""
+"""Everything a stage keeps on its device: the slot table, paged keys and values, the worker's own state."""
 
 from __future__ import annotations
 
@@ -9,17 +9,24 @@ import torch
 from torch import Tensor
 
 from rhapsode.config import Deployment
-from rhapsode.engine.pages import PagePool
-from rhapsode.models.base import Talker
-from rhapsode.nn.kv import PagedKV
-from rhapsode.nn.slots import Rows, SlotRow, SlotTable
-from rhapsode.nn.upload import upload
+from rhapsode.device.kv import KVLayout, PagedKV
+from rhapsode.device.pages import PagePool
+from rhapsode.device.slots import Rows, SlotRow, SlotTable
+from rhapsode.device.state import State
+from rhapsode.device.upload import upload
 
 
-class TalkerMemory:
+class SlotMemory:
     """Allocated once, when the engine starts; requests come and go in it."""
 
-    def __init__(self, talker: Talker, deployment: Deployment, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        layouts: Sequence[KVLayout],
+        state: State,
+        deployment: Deployment,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
         slots, memory = deployment.limits.slots, deployment.memory
         self.device = device
         self.page_size = memory.page_size
@@ -27,8 +34,8 @@ class TalkerMemory:
         pages_per_slot = self.pages_for(self.positions_per_slot)
         self.pool = PagePool(memory.pages or slots * pages_per_slot)
         self.table = SlotTable(slots, pages_per_slot, device)
-        self.kv = tuple(PagedKV(layout, self.pool.total, self.page_size, dtype, device) for layout in talker.kv())
-        self.state = talker.state(slots)
+        self.kv = tuple(PagedKV(layout, self.pool.total, self.page_size, dtype, device) for layout in layouts)
+        self.state = state
 
     def pages_for(self, positions: int) -> int:
         return -(-positions // self.page_size)

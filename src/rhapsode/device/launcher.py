@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.nn.replay import Recording, Replay
-from rhapsode.nn.trace import Untraceable
-from rhapsode.nn.upload import upload
+from rhapsode.device.replay import Recording, Replay
+from rhapsode.device.trace import Untraceable
+from rhapsode.device.upload import upload
 
 Statics = tuple[int, ...]
 MOST_TRACED = 4

@@ -14,8 +14,8 @@ from typing import Any
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rhapsode.serve.errors import InternalError, error_response
-from rhapsode.serve.metrics import Metrics
+from rhapsode.serve.observe.metrics import Metrics
+from rhapsode.serve.response.errors import InternalError, error_response
 
 log = logging.getLogger("rhapsode.serve")
 request_id: ContextVar[str] = ContextVar("request_id", default="-")

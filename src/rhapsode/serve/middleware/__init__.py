@@ -1,0 +1,1 @@
+"""Checks that run before any route: API keys, body size."""

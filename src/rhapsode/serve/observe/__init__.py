@@ -1,0 +1,1 @@
+"""Logs, metrics and the outcomes of requests."""

@@ -1,0 +1,1 @@
+"""From the bytes a client sent to a typed request."""

@@ -1,0 +1,1 @@
+"""From speech to the bytes a client gets."""

@@ -1,0 +1,1 @@
+"""WebSocket sessions: text in, audio out."""
