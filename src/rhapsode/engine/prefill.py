@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+import numpy as np
+
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.sections import section
 from rhapsode.device.slots import SlotRow
@@ -37,8 +39,9 @@ class Prefill(Generic[Row]):
         """Takes a row in; one whose listener already hears something goes first."""
         if self._alone:
             row.keys = []
-        if row.base:
-            self._filling.append(row)  # it has its pages
+        if row.base:  # it has its pages, and its counters are where the prompt before it stopped
+            self._memory.table.place(np.array([row.slot]), np.array([row.base]), np.array([row.first_step]))
+            self._filling.append(row)
         elif row.part:
             self._waiting.appendleft(row)
         else:

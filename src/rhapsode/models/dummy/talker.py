@@ -55,6 +55,7 @@ class DummyTalker:
                 self._remember(Rows(slots, rows.table, rows.kv), where, tokens[None])
             if stop == prompt.length:
                 state.endless[slots] = prompt.endless
+                state.text_length[slots] = rows.steps[i]  # a step takes the token of its own number
                 self._append(prompt.tokens, slots, state)
                 state.closed[slots] = prompt.closed
 
