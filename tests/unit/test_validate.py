@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from rhapsode.config import Limits
-from rhapsode.engine.validate import check
+from rhapsode.engine.validate import checked
 from rhapsode.errors import InvalidRequest, TextTooLong, UnknownOption, UnknownVoice
 from rhapsode.models.base import ModelSpec
 from rhapsode.models.dummy.spec import SPEC as DUMMY
+from rhapsode.models.dummy.spec import DummyOptions
 from rhapsode.types import Capabilities, Clip, Sampling, SpeechRequest, Voice
 
 LIMITS = Limits(max_text_chars=20)
@@ -18,16 +19,20 @@ NAN, INFINITY = float("nan"), float("inf")
 CLIP = Clip(np.zeros((1, 10), np.float32), 16_000)
 
 
+def check(request: SpeechRequest, spec: ModelSpec = DUMMY) -> SpeechRequest:
+    return checked(request, spec, spec.info(), LIMITS)
+
+
 def complaint(request: SpeechRequest, spec: ModelSpec = DUMMY) -> InvalidRequest:
     with pytest.raises(InvalidRequest) as caught:
-        check(request, spec, LIMITS)
+        check(request, spec)
     assert "\n" not in caught.value.message
     assert caught.value.message.endswith((".", "?"))
     return caught.value
 
 
 def test_a_plain_request_is_fine() -> None:
-    assert check(SpeechRequest("Hello."), DUMMY, LIMITS) is None
+    assert check(SpeechRequest("Hello.")) == SpeechRequest("Hello.", options=DummyOptions())
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t \u00a0\u3000", "\u2003"])
@@ -38,7 +43,7 @@ def test_text_without_a_word_is_refused(text: str) -> None:
 
 
 def test_open_text_may_begin_empty() -> None:
-    assert check(SpeechRequest("", text_open=True), DUMMY, LIMITS) is None
+    assert check(SpeechRequest("", text_open=True)).text == ""
 
 
 def test_open_text_is_refused_by_a_family_that_needs_it_whole() -> None:
@@ -47,7 +52,7 @@ def test_open_text_is_refused_by_a_family_that_needs_it_whole() -> None:
 
 
 def test_text_up_to_the_limit_is_fine_and_one_character_more_is_not() -> None:
-    check(SpeechRequest("a" * 20), DUMMY, LIMITS)
+    assert len(check(SpeechRequest("a" * 20)).text) == 20
     error = complaint(SpeechRequest("a" * 21))
     assert isinstance(error, TextTooLong)
     assert "21" in error.message
@@ -61,7 +66,7 @@ def test_too_long_is_too_long_also_where_more_may_come(text_open: bool) -> None:
 
 @pytest.mark.parametrize("speed", [0.25, 1, 4.0])
 def test_a_speed_in_range_is_fine(speed: float) -> None:
-    assert check(SpeechRequest("Hello.", speed=speed), DUMMY, LIMITS) is None
+    assert check(SpeechRequest("Hello.", speed=speed)).speed == speed
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, 0.2499, 4.0001, NAN, INFINITY, -INFINITY])
@@ -74,7 +79,7 @@ def test_a_speed_out_of_range_is_refused_with_the_range(speed: float) -> None:
 
 @pytest.mark.parametrize("seed", [None, 0, 1, 2**63 - 1])
 def test_a_seed_of_up_to_63_bits_is_fine(seed: int | None) -> None:
-    assert check(SpeechRequest("Hello.", seed=seed), DUMMY, LIMITS) is None
+    assert check(SpeechRequest("Hello.", seed=seed)).seed == seed
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63, 2**64])
@@ -84,7 +89,7 @@ def test_another_seed_is_refused(seed: int) -> None:
 
 @pytest.mark.parametrize("name", ["max_frames", "first_chunk_frames"])
 def test_a_number_of_frames_is_at_least_one(name: str) -> None:
-    check(SpeechRequest("Hello.", **{name: 1}), DUMMY, LIMITS)
+    check(SpeechRequest("Hello.", **{name: 1}))
     assert complaint(SpeechRequest("Hello.", **{name: 0})).param == name
 
 
@@ -97,7 +102,7 @@ def test_a_number_of_frames_is_at_least_one(name: str) -> None:
     ],
 )
 def test_sampling_in_range_is_fine(sampling: Sampling) -> None:
-    assert check(SpeechRequest("Hello.", sampling=sampling), DUMMY, LIMITS) is None
+    assert check(SpeechRequest("Hello.", sampling=sampling)).sampling == sampling
 
 
 @pytest.mark.parametrize(
@@ -151,7 +156,7 @@ def test_a_sampling_parameter_of_another_type_is_refused(name: str, value: Any) 
 @pytest.mark.parametrize(
     ("ability", "voice"),
     [
-        ("clone", Voice(reference=CLIP)),
+        ("clone", Voice.cloned(CLIP)),
         ("embedding", Voice(embedding=(0.1, 0.2))),
         ("design", Voice(description="an old man")),
     ],
@@ -162,12 +167,12 @@ def test_a_voice_needs_a_family_that_can_do_it(ability: str, voice: Voice) -> No
     assert ability in error.message
     assert "presets" in error.message
     able = replace(DUMMY, can=Capabilities(**{ability: True}))
-    assert check(SpeechRequest("Hello.", voice), able, LIMITS) is None
+    assert check(SpeechRequest("Hello.", voice), able).voice == voice
 
 
 def test_a_family_that_can_do_nothing_says_so() -> None:
     plain = replace(DUMMY, can=Capabilities(), voices=())
-    assert "nothing of the kind" in complaint(SpeechRequest("Hello.", Voice(reference=CLIP)), plain).message
+    assert "nothing of the kind" in complaint(SpeechRequest("Hello.", Voice.cloned(CLIP)), plain).message
 
 
 def test_a_preset_voice_is_refused_by_a_family_without_any() -> None:
@@ -176,7 +181,7 @@ def test_a_preset_voice_is_refused_by_a_family_without_any() -> None:
 
 
 def test_an_unknown_voice_is_answered_with_the_nearest_known_one() -> None:
-    check(SpeechRequest("Hello.", Voice(name="high")), DUMMY, LIMITS)
+    check(SpeechRequest("Hello.", Voice(name="high")))
     error = complaint(SpeechRequest("Hello.", Voice(name="hihg")))
     assert isinstance(error, UnknownVoice)
     assert "did you mean 'high'?" in error.message

@@ -21,7 +21,7 @@ from rhapsode.engine.job import Job
 from rhapsode.engine.prefill import FrameRow, Prefill
 from rhapsode.engine.stage import Drop, Text, TurnStage, Usage, Work, failure, isolate
 from rhapsode.errors import InvalidRequest, Runaway
-from rhapsode.models.base import Prompt, Talker
+from rhapsode.models.base import CapturesPrefill, Prompt, TakesText, Talker
 from rhapsode.types import FinishReason
 
 EMITTED, STOPPED = 1, 2
@@ -81,7 +81,7 @@ class FrameStage(TurnStage):
             return
         slots, buffers = self._deployment.limits.slots, [*self._memory.tensors()]
         with torch.inference_mode():
-            if self._memory.device.type == "cuda":
+            if self._memory.device.type == "cuda" and isinstance(self._talker, CapturesPrefill):
                 scratch = self._memory.slots([slots])
                 self._talker.capture(self._memory.rows(scratch), self._deployment.memory.prefill_positions)
             for stream in self._streams:
@@ -159,6 +159,7 @@ class FrameStage(TurnStage):
         (row,) = rows
         feed, slots = row.prompt.feed, self._memory.slots([row.slot])
         assert feed is not None  # only requests with open text are sent any
+        assert isinstance(self._talker, TakesText)
         for text in self._texts.pop(row.job.id):
             whole = feed.steps() is None  # then this is for the next part
             tokens = [*feed.push(text.text), *(feed.close() if text.final else ())]

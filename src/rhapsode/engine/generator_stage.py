@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from rhapsode.engine.chunks import clock_s
 from rhapsode.engine.job import Job
 from rhapsode.engine.stage import Drop, Text, TurnStage, Work, failure
-from rhapsode.models.base import Generator, TextFeed
+from rhapsode.models.base import Generator, GeneratorPrompt, TextSink
 from rhapsode.types import Samples
 
 
@@ -17,7 +16,7 @@ from rhapsode.types import Samples
 class _Speaking:
     job: Job
     chunks: Iterator[Samples | None]
-    feed: TextFeed | None
+    feed: TextSink | None
     dry_at_s: float = 0.0
     parked: bool = False
     """It has nothing to say until more text arrives."""
@@ -54,7 +53,7 @@ class GeneratorStage(TurnStage):
             self._advance(min(ready, key=lambda s: s.dry_at_s))
         return bool(ready)
 
-    def _open(self, job: Job, prompt: Any) -> None:
+    def _open(self, job: Job, prompt: GeneratorPrompt) -> None:
         speaking = _Speaking(job, self._model.speak(prompt, job.seed), prompt.feed)
         self._speaking[job.id] = speaking
         for text in self._early.pop(job.id, []):

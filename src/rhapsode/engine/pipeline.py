@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +13,22 @@ from rhapsode.engine.call_stage import CallStage
 from rhapsode.engine.generator_stage import GeneratorStage
 from rhapsode.engine.job import Job
 from rhapsode.engine.loop import Loop
+from rhapsode.engine.placement import place
 from rhapsode.engine.stage import Inbox, Stage, Text, TurnStage, Usage, Work
 from rhapsode.errors import ConfigError, did_you_mean
-from rhapsode.models.base import ModelSpec, StageContext, StageSpec
+from rhapsode.models.base import Embedder, ModelSpec, StageContext, StageSpec, TakesText
+from rhapsode.models.companions import find_companions
+from rhapsode.models.lazy import import_name
+from rhapsode.models.options import parse_settings
 from rhapsode.voices.cache import ReferenceCache
 
 
 @dataclass(frozen=True)
 class Source:
-    """What the stages are made from: a checkpoint's folder, if any, and its configuration."""
+    """What the stages are made from: the folder of a checkpoint and the content of its configuration file."""
 
-    checkpoint: Path | None
-    config: Mapping[str, Any]
+    checkpoint: Path | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Junction:
@@ -66,6 +69,8 @@ class Pipeline:
                 raise ConfigError(f"{spec.name} has no stage '{name}': {hint}")
         self._spec = spec
         self._source = source
+        self._settings = parse_settings(spec, deployment.options)
+        self._companions = find_companions(spec, source.checkpoint, deployment.companions)
         self.deployment = deployment
         self.references = ReferenceCache(deployment.memory.reference_bytes)
         self.stages: dict[str, Stage] = {}
@@ -116,23 +121,26 @@ class Pipeline:
     # --- building ---
 
     def _make(self, stage: StageSpec) -> Any:
-        module, _, name = stage.factory.partition(":")
-        factory = getattr(importlib.import_module(module), name)
-        source, place = self._source, self._place(stage)
-        weights = self.deployment.weights if stage.kind == "frame" else "auto"
-        return factory(
-            StageContext(self._spec, source.checkpoint, source.config, *place, self.references, weights=weights)
+        device, dtype = self._place(stage)
+        worker = import_name(stage.factory)(
+            StageContext(
+                spec=self._spec,
+                checkpoint=self._source.checkpoint,
+                config=self._source.config,
+                device=device,
+                dtype=dtype,
+                references=self.references,
+                weights=self.deployment.weights if stage.kind == "frame" else "auto",
+                random_weights=self.deployment.random_weights,
+                settings=self._settings,
+                companions=self._companions,
+            )
         )
+        check_worker(self._spec, stage, worker)
+        return worker
 
     def _place(self, stage: StageSpec) -> tuple[str, str]:
-        """The device a stage runs on, and its number format."""
-        device = self._placement(stage).device or self.deployment.device
-        if stage.kind not in ("frame", "stream"):
-            return "cpu" if device == "auto" else device, "float32"
-        from rhapsode.device.place import pick_device, pick_dtype  # only these stages need torch
-
-        picked = pick_device(device)
-        return str(picked), str(pick_dtype(self.deployment.dtype, picked)).removeprefix("torch.")
+        return place(stage, self.deployment)
 
     def _placement(self, stage: StageSpec) -> Placement:
         return self.deployment.stages.get(stage.name, Placement())
@@ -208,6 +216,17 @@ class Pipeline:
 def senders(spec: ModelSpec, stage: StageSpec) -> tuple[str, ...]:
     """The stages whose payload this one gets."""
     return tuple(other.name for other in spec.pipeline if stage.name in other.next)
+
+
+def check_worker(spec: ModelSpec, stage: StageSpec, worker: Any) -> None:
+    """Raises if a worker lacks a method that its stage's spec promises."""
+    lacking = None
+    if stage.takes_text and stage.kind == "frame" and not isinstance(worker, TakesText):
+        lacking = "takes_text, but its worker has no method 'extend'"
+    elif stage.embeds and not isinstance(worker, Embedder):
+        lacking = "embeds, but its worker has no method 'embed'"
+    if lacking:
+        raise ConfigError(f"the pipeline of {spec.name} is broken: stage '{stage.name}' has {lacking}.")
 
 
 def check_wiring(spec: ModelSpec) -> None:

@@ -1,14 +1,21 @@
-"""What a family shows the engine: a spec that is data, and the faces of its parts. Imports no torch."""
+"""All that a family imports to declare itself: its spec, which is data, and the protocols of its workers.
+
+Imports no torch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from rhapsode.types import Capabilities, Samples, Sampling
-from rhapsode.voices.cache import ReferenceCache
+from rhapsode.models.spec import Companion as Companion
+from rhapsode.models.spec import Layout as Layout
+from rhapsode.models.spec import ModelSpec as ModelSpec
+from rhapsode.models.spec import NoOptions as NoOptions
+from rhapsode.models.spec import StageContext as StageContext
+from rhapsode.models.spec import StageSpec as StageSpec
+from rhapsode.types import Clip, Samples, Sampling
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,91 +28,27 @@ if TYPE_CHECKING:
     from rhapsode.device.state import State
 
 
-# --- the spec: data ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class StageSpec:
-    """One stage of a pipeline: its name, its kind, who makes its worker, and where its results go."""
-
-    name: str
-    kind: str
-    """`call`, `frame`, `stream` or `generator`."""
-    factory: str
-    """`package.module:callable`, resolved when the engine starts; called with a `StageContext`."""
-    next: tuple[str, ...] = ()
-    """Stages that get this one's payload."""
-    stream_to: tuple[str, ...] = ()
-    """Stages that get this one's frames as they come."""
-    accepts_early_stream: bool = False
-    """Frames may be worked on before the payload is there."""
-    takes_text: bool = False
-    """Text appended to a running request is handed to this stage."""
-    workers: int = 1
-    batch: int = 1
-    """The most requests one call of a `call` stage takes; above 1 the worker gets and returns lists."""
-
-
-@dataclass(frozen=True)
-class NoOptions:
-    """A family that declares no options of its own."""
-
-
-@dataclass(frozen=True)
-class ModelSpec:
-    """A family, described without importing anything heavy."""
-
-    name: str
-    summary: str
-    pipeline: tuple[StageSpec, ...]
-    sample_rate: int
-    channels: int = 1
-    frame_hz: float | None = None
-    architectures: tuple[str, ...] = ()
-    can: Capabilities = field(default_factory=Capabilities)
-    voices: tuple[str, ...] = ()
-    languages: tuple[str, ...] = ()
-    options: type = NoOptions
-    requires: tuple[str, ...] = ()
-    """Modules that must be importable, beyond the project's own dependencies."""
-    files: tuple[str, ...] = ()
-    """What a checkpoint on the hub holds beside json, txt and safetensors, as shell patterns."""
-    extra: str | None = None
-    """The extra of this package that installs them."""
-    hidden: bool = False
-    """For tests and demonstrations: works by name, is not offered."""
-
-
-@dataclass(frozen=True)
-class StageContext:
-    """What a stage's factory is told."""
-
-    spec: ModelSpec
-    checkpoint: Path | None
-    config: Mapping[str, Any]
-    """The checkpoint's own `config.json`, or the options of a family that needs no checkpoint."""
-    device: str
-    dtype: str
-    references: ReferenceCache = field(default_factory=lambda: ReferenceCache(0))
-    """What stages made of references, shared by all of them."""
-    weights: str = "auto"
-    """`fp8`: decoder layers are to be quantised, as `models.parts.fill` does."""
-
-
 # --- what a family makes of a request ---------------------------------------------------------------
 
 
 class TextFeed(Protocol):
-    """Takes text that arrives while a request is spoken, and says how far the talker may go on it."""
+    """Tokenises text that arrives while a request is spoken, and limits how many frames may be made from it."""
 
     def push(self, text: str) -> Sequence[int]:
-        """What of the text so far is now certain, as tokens for `Talker.extend`."""
+        """Takes more text; returns the tokens that later text cannot change, for `TakesText.extend`."""
 
     def close(self) -> Sequence[int]:
-        """The rest: no more text will come."""
+        """Ends the text; returns the remaining tokens."""
 
     def steps(self) -> int | None:
-        """How many frames the text so far is good for; `None` once it is closed."""
+        """Returns how many frames the text so far is enough for; `None` once it is closed."""
+
+
+class TextSink(Protocol):
+    """Takes text that arrives while a generator speaks; the generator reads it from the same object."""
+
+    def push(self, text: str) -> None: ...
+    def close(self) -> None: ...
 
 
 @dataclass
@@ -125,6 +68,14 @@ class Prompt:
     """Asked once this is said: the next part of a text that is too long for one prompt, or `None` at the end."""
 
 
+@dataclass
+class GeneratorPrompt:
+    """What a family with a generator stage makes of a request. Families add what their generator needs."""
+
+    feed: TextSink | None = None
+    """Set where more text will be appended."""
+
+
 # --- the parts that work ----------------------------------------------------------------------------
 
 
@@ -139,7 +90,7 @@ class Step(NamedTuple):
 class Talker(Protocol):
     """The autoregressive model. All it keeps between calls is in slots.
 
-    `prefill`, `extend` and `step` report a row they cannot serve by raising a `RhapsodeError` before they
+    `prefill` and `step` report a row they cannot serve by raising a `RhapsodeError` before they
     change any slot: the engine then retries row by row. Any other exception fails every row of the call.
     """
 
@@ -154,20 +105,30 @@ class Talker(Protocol):
     def state(self, slots: int) -> State:
         """Slot-indexed buffers beyond KV, allocated once."""
 
-    def capture(self, rows: Rows, most_positions: int) -> None:
-        """Before the first request, on a GPU: record the launches of `prefill` where that pays. The one slot of `rows`
-        is scratch; the table and the memory are those every later call will be given."""
-
     def prefill(self, prompts: Sequence[Any], spans: Sequence[tuple[int, int]], rows: Rows, state: State) -> None:
         """Run positions `[start, stop)` of each prompt. `stop == length` comes exactly once, last, and must
         leave the slot ready for its first step."""
 
-    def extend(self, tokens: Sequence[int], final: bool, rows: Rows, state: State) -> None:
-        """Append text to the one running request of `rows`."""
-
     def step(self, rows: Rows, state: State) -> Step:
         """One frame for these rows, in place: what is recorded. On a CPU that asks for more: all that changes is
         in `rows` and `state`, and what looks at values is marked with `nn.trace.decides`."""
+
+
+@runtime_checkable
+class TakesText(Protocol):
+    """A talker that takes text while it speaks; its stage has `takes_text` set."""
+
+    def extend(self, tokens: Sequence[int], final: bool, rows: Rows, state: State) -> None:
+        """Appends text to the one running request of `rows`. Raises as `Talker` does."""
+
+
+@runtime_checkable
+class CapturesPrefill(Protocol):
+    """A talker that captures the launches of `prefill` on a GPU."""
+
+    def capture(self, rows: Rows, most_positions: int) -> None:
+        """Captures, before the first request. The one slot of `rows` is scratch; the slot table and the memory are
+        those that every later call gets."""
 
 
 class Codec(Protocol):
@@ -191,3 +152,11 @@ class Generator(Protocol):
 
     def speak(self, prompt: Any, seed: int) -> Iterator[Samples | None]:
         """Chunks as they are ready; `None` means: nothing to say until more text arrives."""
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """A worker that computes speaker embeddings; its stage has `embeds` set."""
+
+    def embed(self, clip: Clip) -> tuple[float, ...]:
+        """Returns the speaker embedding of a recording. May be called from any thread."""

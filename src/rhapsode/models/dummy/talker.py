@@ -43,9 +43,6 @@ class DummyTalker:
     def state(self, slots: int) -> DummyState:
         return DummyState(slots, self._device)
 
-    def capture(self, rows: Rows, most_positions: int) -> None:
-        """Its prefill is a copy: nothing to gain."""
-
     def prefill(
         self, prompts: Sequence[DummyPrompt], spans: Sequence[tuple[int, int]], rows: Rows, state: DummyState
     ) -> None:

@@ -108,9 +108,6 @@ class VoxTalker:
         state.schedule[slots] = self._upload(np.array([prompt.timesteps - 1 for prompt in prompts], np.int64))
         state.min_len[slots] = self._upload(np.array([prompt.min_len for prompt in prompts], np.int64))
 
-    def extend(self, tokens: Sequence[int], final: bool, rows: Rows, state: VoxState) -> None:
-        raise NotImplementedError  # the spec says that no text can be appended
-
     # --- the step ---
 
     def step(self, rows: Rows, state: VoxState) -> Step:
