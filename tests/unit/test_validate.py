@@ -12,7 +12,7 @@ from rhapsode.errors import InvalidRequest, TextTooLong, UnknownOption, UnknownV
 from rhapsode.models.base import ModelSpec
 from rhapsode.models.dummy.spec import SPEC as DUMMY
 from rhapsode.models.dummy.spec import DummyOptions
-from rhapsode.types import Capabilities, Clip, Sampling, SpeechRequest, Voice
+from rhapsode.types import Capabilities, Clip, Reference, Sampling, SpeechRequest, Voice
 
 LIMITS = Limits(max_text_chars=20)
 NAN, INFINITY = float("nan"), float("inf")
@@ -195,3 +195,64 @@ def test_an_unknown_voice_like_no_other_is_answered_with_all_of_them() -> None:
 def test_the_familys_options_are_checked_too() -> None:
     assert isinstance(complaint(SpeechRequest("Hello.", options={"endles": True})), UnknownOption)
     assert complaint(SpeechRequest("Hello.", options={"endless": "yes"})).param == "endless"
+
+
+# --- what the checkpoint says ---
+
+
+@pytest.mark.parametrize("name", ["high", "HIGH", "High"])
+def test_a_preset_is_taken_in_any_case_and_handed_on_as_the_model_spells_it(name: str) -> None:
+    assert check(SpeechRequest("Hello.", Voice(name=name))).voice.name == "high"
+
+
+def test_a_preset_is_not_checked_where_their_names_are_unknown() -> None:
+    assert check(SpeechRequest("Hello.", Voice(name="Zoe")), replace(DUMMY, voices=())).voice.name == "Zoe"
+
+
+def test_abilities_are_those_of_the_checkpoint_not_of_its_family() -> None:
+    info = replace(DUMMY.info(), variant="Mute", can=Capabilities())
+    with pytest.raises(UnknownVoice, match="dummy Mute has no voices to choose by name"):
+        checked(SpeechRequest("Hello.", Voice(name="high")), DUMMY, info, LIMITS)
+    with pytest.raises(InvalidRequest, match="dummy Mute cannot take text while it speaks"):
+        checked(SpeechRequest("Hello.", text_open=True), DUMMY, info, LIMITS)
+
+
+SPEAKS = replace(DUMMY, languages=("en", "de", "klingon"))
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [(None, None), ("", None), ("auto", None), ("Auto", None), ("en", "en"), ("EN", "en"), ("English", "en"),
+     ("german", "de"), (" de ", "de"), ("Klingon", "klingon")],
+)  # fmt: skip
+def test_a_language_is_taken_by_code_or_name_and_handed_on_as_a_code(language: str | None, code: str | None) -> None:
+    assert check(SpeechRequest("Hello.", language=language), SPEAKS).language == code
+
+
+@pytest.mark.parametrize("language", ["fr", "French", "germn", "de-DE"])
+def test_another_language_is_refused_with_those_there_are(language: str) -> None:
+    error = complaint(SpeechRequest("Hello.", language=language), SPEAKS)
+    assert error.param == "language"
+    assert "german" in error.message
+
+
+def test_a_family_that_names_no_languages_takes_every_one() -> None:
+    assert check(SpeechRequest("Hello.", language="French")).language == "fr"
+
+
+def test_no_more_references_than_the_checkpoint_takes() -> None:
+    three = Voice(references=(Reference(CLIP), Reference(CLIP, "words"), Reference(CLIP)))
+    one, many = (replace(DUMMY, can=Capabilities(clone=True, references=n)) for n in (1, 3))
+    assert check(SpeechRequest("Hello.", three), many).voice == three
+    error = complaint(SpeechRequest("Hello.", three), one)
+    assert (error.param, "takes one reference, not 3" in error.message) == ("references", True)
+    assert complaint(SpeechRequest("Hello.", Voice(references=(CLIP,))), many).param == "references"
+
+
+@pytest.mark.parametrize("embedding", [(0.1,), (0.1, 0.2, 0.3), (0.1, NAN), (INFINITY, 0.1), (1e39, 0.1)])
+def test_an_embedding_that_does_not_fit_is_told_the_right_size(embedding: tuple[float, ...]) -> None:
+    info = replace(DUMMY.info(), can=Capabilities(embedding=True), embedding_size=2)
+    fits = SpeechRequest("Hello.", Voice(embedding=(0.1, -0.2)))
+    assert checked(fits, DUMMY, info, LIMITS).voice == fits.voice
+    with pytest.raises(InvalidRequest, match="has 2 finite numbers"):
+        checked(SpeechRequest("Hello.", Voice(embedding=embedding)), DUMMY, info, LIMITS)

@@ -50,6 +50,7 @@ def _keep(loader: _Loader, node: yaml.Node) -> TaggedMapping | TaggedList | Tagg
     elif isinstance(node, yaml.SequenceNode):
         kept = TaggedList(loader.construct_sequence(node, deep=True))
     else:
+        assert isinstance(node, yaml.ScalarNode)
         kept = TaggedText(loader.construct_scalar(node))
     kept.tag = node.tag
     return kept

@@ -126,9 +126,8 @@ def _recognise(folder: Path, model: str) -> Model:
                 f"'architectures' of {folder / name} must be a list, not {config['architectures']!r}."
             )
     for layout, spec in known:
-        config = configs.get(layout.config)
-        if config is not None and _matches(layout, config):
-            return Model(_usable(spec), folder, config)
+        if layout.config in configs and _matches(layout, configs[layout.config]):
+            return Model(_usable(spec), folder, configs[layout.config])
     keys = {key for layout, _ in known for key in layout.where}
     found = [f"{name} ({_said(config, keys)})" for name, config in configs.items()]
     raise UnknownModel(
