@@ -13,8 +13,7 @@ from rhapsode.device.sections import section
 from rhapsode.device.slots import SlotRow
 from rhapsode.engine.isolation import isolate
 from rhapsode.engine.row import PromptRow
-from rhapsode.models.prompt import Span
-from rhapsode.models.workers import PrefillsPrompt
+from rhapsode.models.base import PrefillsPrompt, Span
 from rhapsode.types import Sampling
 
 Row = TypeVar("Row", bound=PromptRow)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from rhapsode.device.pages import Key
 from rhapsode.engine.job import Job
-from rhapsode.models.prompt import Prompt
+from rhapsode.models.base import Prompt
 
 
 @dataclass(eq=False)

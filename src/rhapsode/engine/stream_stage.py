@@ -24,8 +24,7 @@ from rhapsode.engine.policy import Choice, ChunkPolicy, Ready
 from rhapsode.engine.row import PromptRow
 from rhapsode.engine.sink import Sink
 from rhapsode.engine.stage import Drop, Message, Opened, Work
-from rhapsode.models.prompt import Prompt
-from rhapsode.models.workers import OpensStream, StreamWorker
+from rhapsode.models.base import OpensStream, Prompt, StreamWorker
 
 MOST_IN_FLIGHT = 4
 """Launches in flight before the host waits for the oldest."""

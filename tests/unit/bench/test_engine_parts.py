@@ -19,10 +19,10 @@ from rhapsode.bench.engine.subject import SHAPES, subject
 from rhapsode.bench.engine.texts import sentence
 from rhapsode.device.launcher import Launcher
 from rhapsode.errors import RhapsodeError
+from rhapsode.models.base import Step
 from rhapsode.models.qwen3_tts import talker as talker_module
 from rhapsode.models.qwen3_tts.config import read
 from rhapsode.models.qwen3_tts.decoder import CodecDecoderConfig
-from rhapsode.models.workers import Step
 from rhapsode.nn import sampling
 from unit.bench import shapes
 from unit.bench.reports import check

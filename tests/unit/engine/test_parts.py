@@ -12,9 +12,9 @@ from contract.subject import assert_all_free, hear, speak
 from rhapsode.config import resolve
 from rhapsode.engine import Engine
 from rhapsode.errors import GenerationFailed, InvalidRequest, TimedOut
+from rhapsode.models.base import Part
 from rhapsode.models.dummy.prompt import Prepare
 from rhapsode.models.dummy.spec import SPEC
-from rhapsode.models.prompt import Part
 from rhapsode.types import SpeechRequest
 
 HERE = __name__

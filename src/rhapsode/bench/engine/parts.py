@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from rhapsode.bench.engine.clock import Clock, clock_for
 from rhapsode.bench.engine.touched import Touched, modules_of, tensors_of
 from rhapsode.device.launcher import Launcher
-from rhapsode.models.workers import Step
+from rhapsode.models.base import Step
 from rhapsode.nn import kernels, sampling
 from rhapsode.nn.short import ShortStack
 
