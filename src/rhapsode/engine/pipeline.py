@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -127,11 +128,19 @@ class Pipeline:
         if stage.kind == "call":
             placement = self._placement(stage)
             batch = min(placement.batch or stage.batch, stage.batch)
-            return CallStage(stage.name, worker, placement.workers or stage.workers, batch)
+            return CallStage(stage.name, worker, placement.workers or stage.workers, batch, self._inside(stage))
         timeout_s = self.deployment.limits.unread_timeout_s
         generator = GeneratorStage(stage.name, worker, self._spec.sample_rate, timeout_s)
         self._loops[stage.name] = [generator]
         return generator
+
+    def _inside(self, stage: StageSpec) -> Callable[[], AbstractContextManager[Any]]:
+        device, _ = self._place(stage)
+        if device == "cpu":
+            return nullcontext
+        from rhapsode.device.place import own_stream
+
+        return own_stream(device)
 
     def _build_on_device(self) -> None:
         """Builds the chain of device stages, and decides which of them share a loop.
