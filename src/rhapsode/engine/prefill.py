@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from rhapsode.device.buckets import prompts_fit
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.sections import section
 from rhapsode.device.slots import SlotRow
@@ -93,10 +94,12 @@ class Prefill(Generic[Row]):
         return SlotRow(row.slot, (row.job.seed + row.part) % 2**63, row.pages, **vars(sampling))
 
     def _batch(self) -> list[Row]:
+        """The rows of the next launch: as many as its budget of positions and its captured shapes allow."""
         batch: list[Row] = []
-        budget = self._positions_per_turn
+        budget, longest = self._positions_per_turn, 0
         for row in self._filling[:1] if self._alone else self._filling:
-            if budget <= 0:
+            longest = max(longest, min(budget, row.prompt.length - row.filled))
+            if budget <= 0 or not prompts_fit(len(batch) + 1, longest, self._positions_per_turn):
                 break
             budget -= max(1, row.prompt.length - row.filled)
             batch.append(row)
