@@ -1,4 +1,4 @@
-"""How a stage launches its work on a batch of slots: eagerly, or replayed from a graph per batch bucket."""
+"""Launches a function on a batch of slots: eagerly, or replayed from the captured launch of the next larger batch."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from rhapsode.device.upload import upload
 
 Statics = tuple[int, ...]
 MOST_TRACED = 4
-"""On a CPU this batch is recorded, and that of one. Each costs a third of a second at every start; more gain little."""
+"""On a CPU this batch size is traced, and batch size 1. Each costs a third of a second at start; more gain little."""
 
 LONG_S = 0.25
-"""A launch that takes longer on a CPU is arithmetic, and gains nothing from being recorded."""
+"""A launch that takes longer on a CPU is bound by arithmetic, and gains nothing from a trace."""
 
 log = logging.getLogger("rhapsode.engine")
 

@@ -1,4 +1,4 @@
-"""Chunks of prompts run together: one rectangle, each row filled up to the longest; on a GPU, replayed from graphs."""
+"""Batched prefill: spans of several prompts as one padded rectangle, on a GPU replayed from captured graphs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Spans = Sequence[tuple[int, int, int]]
 class PromptRuns:
     """Runs `function(rows, where [B, T], valid [B, T], *inputs)`, which works in place on slots.
 
-    Tokens that only fill up a row, or rows that only fill up a batch, are not `valid`.
+    Padding, of a row or of the batch, is not `valid`.
     """
 
     def __init__(self, function: Callable[..., None], device: torch.device) -> None:
@@ -33,7 +33,7 @@ class PromptRuns:
         self._shapes: list[tuple[int, int]] = []  # captured ones, smallest first
 
     def shape(self, spans: Spans) -> tuple[int, int]:
-        """Rows and positions the inputs must have: the smallest captured shape that holds them, or they themselves."""
+        """Returns the rows and positions the inputs must have: the smallest captured shape, or the exact one."""
         batch, length = len(spans), max(stop - start for start, stop, _ in spans)
         return next(((b, t) for b, t in self._shapes if b >= batch and t >= length), (batch, length))
 

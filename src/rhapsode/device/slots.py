@@ -1,4 +1,4 @@
-"""The slot table: what the engine keeps on the device for every request it runs."""
+"""The slot table: counters, page tables and sampling parameters of every running request."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SlotTable(State):
         return self.position.device
 
     def join(self, rows: Sequence[SlotRow]) -> None:
-        """Take these requests in: one upload per column, however many rows."""
+        """Enters new requests: one upload per column, however many rows."""
         slots = self._upload([r.slot for r in rows], torch.int64)
         self.position[slots] = 0
         self.step[slots] = 0
@@ -82,7 +82,7 @@ class SlotTable(State):
 
 @dataclass(frozen=True)
 class Rows:
-    """The batch of one launch: which slots, and where their state is."""
+    """The batch of one launch: its slots, and the tables they index. Valid for that launch only."""
 
     slots: Tensor  # [B]
     table: SlotTable

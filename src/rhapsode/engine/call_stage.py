@@ -1,4 +1,4 @@
-"""A function, optionally batched, on workers of its own."""
+"""Stages that call a function, optionally batched, on threads of their own."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CallStage:
                 thread.join(0.05)
 
     def abort(self, job: Job) -> None:
-        """Nothing to forget: work for a job that is over is skipped, and a late result is dropped."""
+        """Releases the job at once: work for a job that is over is skipped, and a late result is dropped."""
         job.release(self.name)
 
     def receive(self, work: Work) -> None:

@@ -1,4 +1,4 @@
-"""An opaque model that yields audio itself: one generator per request, the neediest listener first."""
+"""Stages for opaque models that yield audio themselves: one generator per request, the most urgent listener first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Speaking:
     feed: TextSink | None
     dry_at_s: float = 0.0
     parked: bool = False
-    """It has nothing to say until more text arrives."""
+    """It waits for more text."""
     stalled_s: float = 0.0
     """Since when its listener has not read; 0: it reads."""
 

@@ -1,4 +1,4 @@
-"""One thread that gives turns to the stages of one device: no locks around device state."""
+"""The device loop: one thread that runs the stages of one device in turn, so device state needs no locks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rhapsode.engine.stage import TurnStage
 
 
 class Loop:
-    """Runs its stages' turns until it is stopped; sleeps while none of them has anything to do."""
+    """Runs the turns of its stages until it is stopped; sleeps while none has anything to do."""
 
     def __init__(self, name: str, stages: Sequence[TurnStage]) -> None:
         self._stages = stages

@@ -1,4 +1,4 @@
-"""The listener's end of a request: chunks out, text in, abort. Works from threads and from asyncio."""
+"""The listener's end of a request: chunks out, text in, abort. Works with threads and with asyncio."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Controls(Protocol):
 
 
 class Speech:
-    """Audio as it is spoken: iterate (`for` or `async for`) to hear it; a failure is raised where it happened.
+    """Audio as it is spoken: iterate with `for` or `async for`. A failure is raised after the last good chunk.
 
     Chunks wait here until they are taken, up to `max_unread_s` seconds of them: then the request pauses, and nobody
     else does. Leaving the `with` block, or dropping out of the loop inside one, aborts what is still running.
@@ -61,7 +61,7 @@ class Speech:
         self._controls.append(self.id, "", final=True)
 
     def abort(self) -> None:
-        """Stop speaking; everything the request holds is freed within one frame."""
+        """Stops the request; everything it holds is freed within one frame."""
         self._controls.abort(self.id)
 
     def __iter__(self) -> Iterator[AudioChunk]:
@@ -73,14 +73,14 @@ class Speech:
             yield chunk
 
     def get(self, timeout_s: float | None = None) -> AudioChunk | None:
-        """The next chunk, or None when all is said."""
+        """Waits for the next chunk; None at the end."""
         with self._changed:
             if not self._changed.wait_for(self._has_news, timeout_s):
                 raise TimeoutError
             return self._take()
 
     async def get_async(self) -> AudioChunk | None:
-        """The next chunk, or None when all is said, without blocking the event loop."""
+        """Waits for the next chunk without blocking the event loop; None at the end."""
         loop = asyncio.get_running_loop()
         while True:
             woken = asyncio.Event()
