@@ -28,7 +28,7 @@ def page_keys(content: NDArray[Any] | None, page_size: int) -> list[Key]:
 
 
 class PagePool:
-    """Hands out pages 1..n. Pages of a shared prefix have several owners; unused ones are kept until they are evicted."""
+    """Hands out pages 1..n. Shared pages have several owners; unused ones are kept until they are evicted."""
 
     def __init__(self, pages: int) -> None:
         self.total = pages

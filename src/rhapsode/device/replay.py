@@ -75,7 +75,7 @@ class Replay:
         self._pool: Any = None
 
     def capture(self, *inputs: Tensor) -> Recording:
-        """Captures a launch of these shapes; `inputs` become its static buffers. Capturing the largest first saves memory."""
+        """Captures a launch of these shapes; `inputs` become its static buffers. The largest first saves memory."""
         self._function(*inputs)  # warm-up: everything lazy happens now
         recording: Recording
         recording = self._record(inputs) if inputs[0].is_cuda else Trace(self._function, inputs, self._buffers)
