@@ -132,7 +132,7 @@ def test_stages_get_the_parsed_options_and_the_request_of_the_user_stays_as_it_i
     request = SpeechRequest("Hi.", options={"endless": False})
     with Engine(DUMMY, deployment) as engine:
         enter = engine.pipeline.enter
-        engine.pipeline.enter = lambda job: seen.append(job.request.options) or enter(job)  # type: ignore[method-assign]
+        engine.pipeline.enter = lambda work: seen.append(work.payload.options) or enter(work)  # type: ignore[method-assign]
         assert sum(chunk.samples.shape[1] for chunk in engine.submit(request)) > 0
     assert seen == [DummyOptions(endless=False)]
     assert request.options == {"endless": False}

@@ -1,4 +1,4 @@
-"""Paged keys and values: pages of positions, found through a slot's page table."""
+"""Paged keys and values: fixed-size pages of positions, found through a slot's page table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class KVLayout:
 
 
 class PagedKV:
-    """Keys and values of one stack. Page 0 is scratch: padding rows write there."""
+    """Keys and values of one stack of layers. Page 0 is scratch: padding rows write there."""
 
     def __init__(self, layout: KVLayout, pages: int, page_size: int, dtype: torch.dtype, device: torch.device) -> None:
         shape = (layout.layers, pages + 1, page_size, layout.heads, layout.head_dim)
@@ -32,12 +32,12 @@ class PagedKV:
         self.values = torch.zeros(shape, dtype=dtype, device=device)
 
     def write(self, layer: int, pages: Tensor, positions: Tensor, key: Tensor, value: Tensor) -> None:
-        """Store `[B, T, heads, head_dim]` at `positions [B, T]` of the rows whose tables are `pages [B, P]`."""
+        """Stores `[B, T, heads, head_dim]` at `positions [B, T]` of the rows whose page tables are `pages [B, P]`."""
         page = pages.gather(1, positions // self.page_size)
         offset = positions % self.page_size
         self.keys[layer, page, offset] = key
         self.values[layer, page, offset] = value
 
     def read(self, layer: int, pages: Tensor) -> tuple[Tensor, Tensor]:
-        """All positions these page tables hold: two `[B, P * page_size, heads, head_dim]`."""
+        """Returns keys and values of all positions of these page tables, `[B, P * page_size, heads, head_dim]` each."""
         return self.keys[layer, pages].flatten(1, 2), self.values[layer, pages].flatten(1, 2)

@@ -1,4 +1,4 @@
-"""Values on their way to the host, without anyone waiting for them."""
+"""Copies from the device to the host that nobody has to wait for."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 LANDING_S = 0.0001
-"""How often to look whether a copy is there."""
+"""How often to check whether a copy has arrived."""
 
 
 class Landing:
-    """One device-to-host copy. On a GPU it goes through pinned memory and is waited for a launch later."""
+    """One copy to the host. On a GPU it goes through pinned memory, and is read one launch later."""
 
     def __init__(self, tensor: Tensor) -> None:
         self._event: torch.cuda.Event | None = None
@@ -29,12 +29,12 @@ class Landing:
         return self._event is None or bool(self._event.query())
 
     def numpy(self) -> NDArray[Any]:
-        """The values; waits for the copy if it is still under way."""
+        """Returns the values; waits if the copy has not arrived."""
         if self._event is not None:
             self._event.synchronize()
         return self._host.numpy()
 
 
 def lag_of(device: torch.device) -> int:
-    """How many launches may be under way while the host reads an earlier one's results."""
+    """Returns how many more launches may be in flight while the host reads the results of an earlier one."""
     return 1 if device.type == "cuda" else 0

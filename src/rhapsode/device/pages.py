@@ -1,4 +1,4 @@
-"""KV pages: who owns which, and which are shared because their content is equal."""
+"""The page pool: which pages are in use, free, or shared because their content is equal."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Key = bytes
 
 
 def page_keys(content: NDArray[Any] | None, page_size: int) -> list[Key]:
-    """A key for each whole page of a prompt: a hash of everything from its first position to the page's end.
+    """Returns a key for each whole page of a prompt: a hash of everything from the first position to the page's end.
 
-    The hash covers content (all codebooks, embeddings), never placeholder ids, so equal keys mean equal KV.
+    It covers content (all codebooks, embeddings), never placeholder ids: equal keys mean equal keys and values.
     """
     if content is None:
         return []
@@ -28,7 +28,7 @@ def page_keys(content: NDArray[Any] | None, page_size: int) -> list[Key]:
 
 
 class PagePool:
-    """Hands out pages 1..n. Pages of a shared prefix are counted, and kept while there is room."""
+    """Hands out pages 1..n. Pages of a shared prefix have several owners; unused ones are kept until they are evicted."""
 
     def __init__(self, pages: int) -> None:
         self.total = pages
@@ -36,7 +36,7 @@ class PagePool:
         self._owners = [0] * (pages + 1)
         self._key_of: dict[int, Key] = {}
         self._page_of: dict[Key, int] = {}
-        self._idle: OrderedDict[int, None] = OrderedDict()  # nobody's, content still good; oldest first
+        self._idle: OrderedDict[int, None] = OrderedDict()  # without an owner, content still valid; oldest first
         self.shared_hits = 0
 
     @property
@@ -44,7 +44,7 @@ class PagePool:
         return self.total - len(self._free) - len(self._idle)
 
     def reserve(self, count: int, keys: Sequence[Key]) -> tuple[list[int], int] | None:
-        """`count` pages, the leading ones shared where content is equal, and how many are; or None."""
+        """Returns `count` pages and how many of them, from the front, are shared; None if there are not enough."""
         shared = []
         for key in keys[:count]:
             page = self._page_of.get(key)
@@ -62,7 +62,7 @@ class PagePool:
         return shared + [self._take() for _ in range(fresh)], len(shared)
 
     def publish(self, page: int, key: Key) -> None:
-        """This page now holds the content of `key`; the first page to say so is the one that is shared."""
+        """Offers a page for sharing: it holds the content of `key` now. The first page with this content is used."""
         if key not in self._page_of and page not in self._key_of:
             self._page_of[key] = page
             self._key_of[page] = key

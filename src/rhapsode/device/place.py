@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 
@@ -17,7 +20,7 @@ DTYPES = {
 
 
 def pick_device(name: str) -> torch.device:
-    """`auto` is the first GPU where there is one."""
+    """Returns the device of this name; `auto` is the first GPU, or the CPU without one."""
     if name == "auto":
         name = "cuda:0" if torch.cuda.is_available() else "cpu"
     try:
@@ -34,8 +37,19 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
+def own_stream(device: str) -> Callable[[], AbstractContextManager[Any]]:
+    """Makes the context for threads that work beside the device loop: on a GPU, a CUDA stream of their own.
+
+    On the default stream their kernels would stand in line with the talker's, and it with them.
+    """
+    if not device.startswith("cuda"):
+        return nullcontext
+    torch.cuda.synchronize(device)  # weights were copied on the default stream
+    return lambda: torch.cuda.stream(torch.cuda.Stream(torch.device(device)))
+
+
 def pick_dtype(name: str, device: torch.device) -> torch.dtype:
-    """`auto` is bfloat16 on a GPU and float32 on a CPU."""
+    """Returns the number format of this name; `auto` is bfloat16 on a GPU and float32 on a CPU."""
     if name == "auto":
         name = "bfloat16" if device.type == "cuda" else "float32"
     if name not in DTYPES:
@@ -44,9 +58,9 @@ def pick_dtype(name: str, device: torch.device) -> torch.dtype:
 
 
 def use_threads(threads: int | None, loops: int | None) -> None:
-    """How many CPU threads one operation may use; torch has one setting for the whole process.
+    """Sets how many CPU threads one operation may use; torch has one setting for the whole process.
 
-    By default so many loops share the cores: threads of two operations that take turns on one core wait for each other.
+    By default the loops share the cores equally: with more threads than cores, operations wait for each other.
     """
     if threads is None and loops is not None:
         threads = max(1, (os.cpu_count() or 1) // loops)

@@ -1,4 +1,4 @@
-"""The one graph wrapper: a launch recorded once per set of input shapes, and replayed from then on."""
+"""Capture and replay: a launch is captured once per set of input shapes, and replayed from then on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Shapes = tuple[torch.Size, ...]
 
 
 class Recording(Protocol):
-    """A launch that is done over again on what is now in its buffers."""
+    """A captured launch: replaying it works on what its buffers hold now."""
 
     @property
     def inputs(self) -> Sequence[Tensor]: ...
@@ -27,7 +27,7 @@ class Recording(Protocol):
 
 @dataclass(frozen=True)
 class CudaGraph:
-    """What a GPU was told to do, and the buffers it reads from and writes to."""
+    """A captured CUDA graph, and the static buffers it reads from and writes to."""
 
     graph: torch.cuda.CUDAGraph
     inputs: Sequence[Tensor]
@@ -39,11 +39,11 @@ class CudaGraph:
 
 
 def _own_stream() -> torch.cuda.Stream | None:
-    """Where to record what the current stream will replay.
+    """Returns the stream to capture on, for graphs that the current stream will replay.
 
-    The memory cuBLAS works in belongs to the stream a graph was recorded on. Graphs that run at the same time must not
-    share it; those of one stream run one after the other. On the default stream nothing can be recorded: `None`, for
-    the one that PyTorch keeps for this.
+    The workspace of cuBLAS belongs to the stream a graph was captured on. Graphs that run at the same time must not
+    share it; those of one stream run one after the other. Nothing can be captured on the default stream: `None` is
+    PyTorch's own capture stream.
     """
     current = torch.cuda.current_stream()
     return None if current == torch.cuda.default_stream() else current
@@ -51,7 +51,7 @@ def _own_stream() -> torch.cuda.Stream | None:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """An old graph that goes while another is recorded would end the recording."""
+    """Pauses garbage collection: a graph that is freed during a capture would end the capture."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -62,10 +62,10 @@ def _uncollected() -> Iterator[None]:
 
 
 class Replay:
-    """Runs `function(*tensors)`, which works in place on buffers that stay where they are.
+    """Runs `function(*tensors)`, which works in place on static buffers.
 
-    Eager is the reference and the fallback: shapes that were not captured run as they are. On a CPU `buffers` are those
-    that change between launches; whatever else the function reads stays as it is when it is captured.
+    Eager execution is the reference and the fallback: shapes that were not captured run eagerly. For traces on a CPU,
+    `buffers` are all tensors that change between launches; everything else the function reads becomes a constant.
     """
 
     def __init__(self, function: Callable[..., Tensor | None], buffers: Sequence[Tensor] = ()) -> None:
@@ -75,8 +75,8 @@ class Replay:
         self._pool: Any = None
 
     def capture(self, *inputs: Tensor) -> Recording:
-        """Record a launch of these shapes; `inputs` become its static buffers. Largest first saves memory."""
-        self._function(*inputs)  # once, so that everything lazy has happened
+        """Captures a launch of these shapes; `inputs` become its static buffers. Capturing the largest first saves memory."""
+        self._function(*inputs)  # warm-up: everything lazy happens now
         recording: Recording
         recording = self._record(inputs) if inputs[0].is_cuda else Trace(self._function, inputs, self._buffers)
         self._captured[tuple(x.shape for x in inputs)] = recording

@@ -1,11 +1,13 @@
-"""The slot table: what the engine keeps on the device for every request it runs."""
+"""The slot table: counters, page tables and sampling parameters of every running request."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.device.kv import SCRATCH_PAGE, PagedKV
@@ -50,7 +52,7 @@ class SlotTable(State):
         return self.position.device
 
     def join(self, rows: Sequence[SlotRow]) -> None:
-        """Take these requests in: one upload per column, however many rows."""
+        """Enters new requests: one upload per column, however many rows."""
         slots = self._upload([r.slot for r in rows], torch.int64)
         self.position[slots] = 0
         self.step[slots] = 0
@@ -61,9 +63,15 @@ class SlotTable(State):
         padded = [[*r.pages, *[SCRATCH_PAGE] * (width - len(r.pages))] for r in rows]
         self.pages[slots] = self._upload(padded, torch.int64)
 
-    def advance(self, slots: Tensor, frames: int = 1) -> None:
-        """So many frames further for these rows; the scratch row stays where it is."""
-        self.position[slots] += frames
+    def place(self, slots: NDArray[np.int64], positions: NDArray[np.int64], steps: NDArray[np.int64]) -> None:
+        """Sets the counters of these slots."""
+        where = upload(slots, self.device)
+        self.position[where] = upload(positions, self.device)
+        self.step[where] = upload(steps, self.device)
+
+    def advance(self, slots: Tensor, frames: Tensor | int = 1, positions_per_frame: int = 1) -> None:
+        """Moves these rows on by so many frames; the scratch row stays where it is."""
+        self.position[slots] += frames * positions_per_frame
         self.step[slots] += frames
         self.position[-1].zero_()
         self.step[-1].zero_()
@@ -74,7 +82,7 @@ class SlotTable(State):
 
 @dataclass(frozen=True)
 class Rows:
-    """The batch of one launch: which slots, and where their state is."""
+    """The batch of one launch: its slots, and the tables they index. Valid for that launch only."""
 
     slots: Tensor  # [B]
     table: SlotTable

@@ -1,4 +1,4 @@
-"""Slot-indexed device state: what requests own between launches."""
+"""Slot-indexed device state: everything a request keeps between launches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class State:
-    """A bag of buffers with one row per slot and a last, scratch row that padding may write to.
+    """Buffers with one row per slot, and a last scratch row that padding may write to.
 
     Every tensor attribute has `slots + 1` rows; nested states and lists of states count too.
     """
@@ -19,7 +19,7 @@ class State:
         yield from _tensors(vars(self).values())
 
     def clear(self, slots: Tensor) -> None:
-        """Forget everything about these slots."""
+        """Zeroes the rows of these slots."""
         for tensor in self.tensors():
             tensor.index_fill_(0, slots, 0)
 
@@ -43,5 +43,5 @@ def buffer(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
 ) -> Tensor:
-    """A zeroed buffer with one row per slot and the scratch row."""
+    """Makes a zeroed buffer with one row per slot and the scratch row."""
     return torch.zeros(slots + 1, *shape, dtype=dtype, device=device)

@@ -1,4 +1,4 @@
-"""A launch on a CPU, recorded: the same operators in the same order, without Python between them."""
+"""Traced launches on a CPU: the same operators in the same order, without Python between them."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _SIZES = (_tensor.shape.__get__, Tensor.size, Tensor.numel, Tensor.__len__)
 
 
 def decides(function: Function) -> Function:
-    """For what looks at values to choose its way: a trace keeps the choice, and not how it went when it was made."""
+    """Marks a function whose control flow depends on tensor values: a trace keeps the condition, not one outcome."""
     scripted: Function = _jit.script_if_tracing(function)
     return scripted
 
 
 class Untraceable(Exception):
-    """A launch that cannot be recorded: mostly one that asks the host about values, and so is not always the same."""
+    """A launch that cannot be traced, mostly because its control flow depends on tensor values."""
 
 
 class Trace:
-    """`function(*inputs)` by TorchScript, for inputs of these shapes.
+    """A TorchScript trace of `function(*inputs)` for inputs of these shapes.
 
-    What changes between launches has to be among `inputs` and `buffers`: all other tensors are constants, and of those
-    that are equal one may stand for all.
+    Everything that changes between launches must be among `inputs` and `buffers`: all other tensors become constants,
+    and equal constants may be merged.
     """
 
     def __init__(
@@ -46,23 +46,23 @@ class Trace:
                 graph, _ = _torch._create_graph_by_tracing(
                     lambda *given: function(*given[: len(inputs)]), self._given, lambda tensor: "", True, False
                 )
-            except (RuntimeError, AttributeError) as error:  # these parts of torch are its own, and may move
+            except (RuntimeError, AttributeError) as error:  # private parts of torch, which may change
                 raise Untraceable(str(error)) from error
         asked = [str(one.message) for one in warned if issubclass(one.category, _jit.TracerWarning)]
         if asked:
             raise Untraceable(asked[0])
-        # `torch.jit.trace` would keep it, and with it all weights, for as long as the process lives.
+        # `torch.jit.trace` would keep the graph, and with it all weights, until the process ends.
         self._launch = _torch._create_function_from_graph("launch", graph)
-        self.replay()  # once, so that everything lazy has happened
+        self.replay()  # warm-up: everything lazy happens now
 
     def replay(self) -> Tensor | None:
-        with _jit.optimized_execution(False):  # which takes long to find that there is nothing to fuse
+        with _jit.optimized_execution(False):  # its profiling takes long and finds nothing to fuse
             output: Tensor | None = self._launch(*self._given)
         return output
 
 
 class _PlainSizes(TorchFunctionMode):
-    """Sizes are numbers, as they are outside of a trace: a recording is of one shape."""
+    """Makes sizes plain numbers while tracing: a trace is for one shape."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""Values on their way to a device, without anyone waiting for them."""
+"""Copies from the host to the device that nobody has to wait for."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from torch import Tensor
 
 
 def upload(values: NDArray[Any], device: torch.device) -> Tensor:
-    """Host to device through pinned memory: a plain copy would wait for everything launched before it."""
+    """Copies an array through pinned memory: a plain copy would wait for everything launched before it."""
     host = torch.from_numpy(values)
     return host.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else host

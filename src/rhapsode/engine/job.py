@@ -1,4 +1,4 @@
-"""One request's life: queued, preparing, speaking, over. Whatever ends it, it ends once."""
+"""The life of one request: queued, preparing, speaking, over. It ends once, whatever ends it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 
-from rhapsode.engine.chunks import clock_s
+from rhapsode.engine.clock import clock_s
 from rhapsode.engine.speech import Speech
 from rhapsode.errors import Aborted, EmptyAudio, RhapsodeError
 from rhapsode.types import AudioChunk, FinishReason, Outcome, Samples, SpeechRequest
@@ -23,7 +23,7 @@ class Life(StrEnum):
 
 
 class Job:
-    """The one owner of a request's state. Stages look at `over` and never keep a job that is."""
+    """Owns the state of one request. Stages check `over`, and drop a job that is."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Job:
         return self.life in (Life.FINISHED, Life.ABORTED, Life.FAILED)
 
     def admit(self, slot: int, holders: Iterable[str]) -> bool:
-        """Own a slot until every holder has let go; False if the request ended while it was queued."""
+        """Takes a slot until every holder has released it; False if the request ended while it was queued."""
         with self._lock:
             if self.over:
                 return False
@@ -67,7 +67,7 @@ class Job:
             return True
 
     def deliver(self, samples: Samples) -> None:
-        """Hand samples to the listener: a delta, in order, never after the end."""
+        """Hands samples to the listener: deltas in order, never after the end."""
         with self._lock:
             if self.over or samples.shape[1] == 0:
                 return
@@ -79,7 +79,7 @@ class Job:
         self.speech.push(chunk)
 
     def _play(self, audio_s: float) -> None:
-        """Follow the clock of a listener who plays from the first chunk on."""
+        """Keeps the statistics of a listener that plays from the first chunk on."""
         now_s = clock_s()
         if self._chunks:
             self._longest_gap_s = max(self._longest_gap_s, now_s - self._last_chunk_s)
@@ -90,7 +90,7 @@ class Job:
         self._dry_at_s = max(self._dry_at_s, now_s) + audio_s
 
     def finish(self) -> None:
-        """All is said. Empty audio is an error, never a success."""
+        """Ends the request with success. Empty audio is an error instead."""
         if self._samples == 0:
             self.fail(EmptyAudio("the model ended without saying anything; try another text or seed."))
         else:
@@ -103,7 +103,7 @@ class Job:
         self._end(Life.ABORTED, FinishReason.ABORTED, Aborted("the request was aborted."))
 
     def release(self, holder: str) -> None:
-        """A stage has forgotten this job; when the last one has, the slot is free."""
+        """Called by a stage that has dropped this job; when the last one has, the slot is free."""
         with self._lock:
             if holder not in self._holders:
                 return

@@ -1,15 +1,16 @@
-"""One thread that gives turns to the stages of one device: no locks around device state."""
+"""The device loop: one thread that runs the stages of one device in turn, so device state needs no locks."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
 
-from rhapsode.engine.stage import TurnStage, failure
+from rhapsode.engine.isolation import failure
+from rhapsode.engine.stage import TurnStage
 
 
 class Loop:
-    """Runs its stages' turns until it is stopped; sleeps while none of them has anything to do."""
+    """Runs the turns of its stages until it is stopped; sleeps while none has anything to do."""
 
     def __init__(self, name: str, stages: Sequence[TurnStage]) -> None:
         self._stages = stages

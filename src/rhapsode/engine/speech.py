@@ -1,4 +1,4 @@
-"""The listener's end of a request: chunks out, text in, abort. Works from threads and from asyncio."""
+"""The listener's end of a request: chunks out, text in, abort. Works with threads and with asyncio."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 from typing import Protocol, Self
 
-from rhapsode.errors import RhapsodeError
+from rhapsode.errors import RhapsodeError, TimedOut
 from rhapsode.types import AudioChunk, Outcome
+
+STALLED_S = 0.02
+"""How often to look whether a listener who did not read reads again."""
+
+
+def unread(timeout_s: float) -> TimedOut:
+    """The error of a request whose listener does not read."""
+    return TimedOut(f"the audio was not read for {timeout_s:g} s.")
 
 
 class Controls(Protocol):
@@ -21,19 +29,23 @@ class Controls(Protocol):
 
 
 class Speech:
-    """Audio as it is spoken: iterate (`for` or `async for`) to hear it; a failure is raised where it happened.
+    """Audio as it is spoken: iterate with `for` or `async for`. A failure is raised after the last good chunk.
 
-    Chunks wait here until they are taken, so a slow listener slows nobody down. Leaving the `with` block, or
-    dropping out of the loop inside one, aborts what is still running.
+    Chunks wait here until they are taken, up to `max_unread_s` seconds of them: then the request pauses, and nobody
+    else does. Leaving the `with` block, or dropping out of the loop inside one, aborts what is still running.
     """
 
-    def __init__(self, request_id: str, sample_rate: int, channels: int, controls: Controls) -> None:
+    def __init__(
+        self, request_id: str, sample_rate: int, channels: int, controls: Controls, max_unread_s: float
+    ) -> None:
         self.id = request_id
         self.sample_rate = sample_rate
         self.channels = channels
         self.outcome: Outcome | None = None
         self._controls = controls
         self._chunks: deque[AudioChunk] = deque()
+        self._unread_s = 0.0
+        self._max_unread_s = max_unread_s
         self._error: RhapsodeError | None = None
         self._changed = threading.Condition()
         self._wakers: list[Callable[[], None]] = []
@@ -49,7 +61,7 @@ class Speech:
         self._controls.append(self.id, "", final=True)
 
     def abort(self) -> None:
-        """Stop speaking; everything the request holds is freed within one frame."""
+        """Stops the request; everything it holds is freed within one frame."""
         self._controls.abort(self.id)
 
     def __iter__(self) -> Iterator[AudioChunk]:
@@ -61,14 +73,14 @@ class Speech:
             yield chunk
 
     def get(self, timeout_s: float | None = None) -> AudioChunk | None:
-        """The next chunk, or None when all is said."""
+        """Waits for the next chunk; None at the end."""
         with self._changed:
             if not self._changed.wait_for(self._has_news, timeout_s):
                 raise TimeoutError
             return self._take()
 
     async def get_async(self) -> AudioChunk | None:
-        """The next chunk, or None when all is said, without blocking the event loop."""
+        """Waits for the next chunk without blocking the event loop; None at the end."""
         loop = asyncio.get_running_loop()
         while True:
             woken = asyncio.Event()
@@ -92,8 +104,17 @@ class Speech:
 
     # --- the engine's side ---
 
+    @property
+    def full(self) -> bool:
+        """Whether as much audio waits for the listener as may."""
+        return self._unread_s >= self._max_unread_s
+
     def push(self, chunk: AudioChunk) -> None:
-        self._change(lambda: self._chunks.append(chunk))
+        def append() -> None:
+            self._chunks.append(chunk)
+            self._unread_s += chunk.duration_s
+
+        self._change(append)
 
     def end(self, outcome: Outcome, error: RhapsodeError | None) -> None:
         def close() -> None:
@@ -117,7 +138,9 @@ class Speech:
 
     def _take(self) -> AudioChunk | None:
         if self._chunks:
-            return self._chunks.popleft()
+            chunk = self._chunks.popleft()
+            self._unread_s = self._unread_s - chunk.duration_s if self._chunks else 0.0
+            return chunk
         if self._error is not None:
             raise self._error
         return None

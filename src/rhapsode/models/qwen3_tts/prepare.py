@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from rhapsode.errors import CheckpointError, InvalidRequest, TextTooLong
-from rhapsode.models.base import StageContext
+from rhapsode.models.base import Following, Part, StageContext
 from rhapsode.models.qwen3_tts import tokenizer
 from rhapsode.models.qwen3_tts.config import KINDS, read
 from rhapsode.models.qwen3_tts.feed import ROLE, ROLE_TOKENS, WordFeed
@@ -34,8 +35,8 @@ class Draft:
     reference: Clip | None = None
     in_context: bool = False
     """The reference's codes go into the prompt, together with its transcript."""
-    following: Callable[[], Draft | None] | None = None
-    """Returns the draft of the next part of a text that is spoken in several."""
+    following: Callable[[], Any] | None = None
+    """Names the next part of a text that is spoken in several, as `Prompt.following` does."""
 
 
 class Prepare:
@@ -48,10 +49,12 @@ class Prepare:
         self._languages = languages(self._config)
         self._encode = tokenizer.read(context.checkpoint)
 
-    def __call__(self, request: SpeechRequest) -> Draft:
-        return self._draft(request, [request.text] if request.text_open else self._parts(request.text))
+    def __call__(self, work: SpeechRequest | Part) -> Draft:
+        if isinstance(work, Part):
+            return self._draft(work.request, work.texts)
+        return self._draft(work, (work.text,) if work.text_open else self._parts(work.text))
 
-    def _draft(self, request: SpeechRequest, parts: list[str]) -> Draft:
+    def _draft(self, request: SpeechRequest, parts: tuple[str, ...]) -> Draft:
         """Returns the draft of the first part; the others are its `following`."""
         options: Qwen3Options = request.options
         self._check_kind(request, options)
@@ -59,7 +62,7 @@ class Prepare:
         reference = voice.references[0] if voice.references else None
         transcript = reference.text if reference and not options.x_vector_only_mode else None
         feed = None
-        following: Callable[[], Draft | None] | None
+        following: Callable[[], Any] | None
         if request.text_open:
             feed = WordFeed(self._encode, self._config.text.tts_eos_token_id, self._config.generation.longest_text)
             role, text = self._encode(ROLE)[:ROLE_TOKENS], list(feed.push(request.text))
@@ -67,7 +70,7 @@ class Prepare:
         else:
             part, *rest = parts
             role, text = self._words(part)
-            following = (lambda: self._draft(request, rest)) if rest else None
+            following = (lambda: Part(request, tuple(rest))) if rest else None
         self._check_length(len(text))
         preset = self._preset(voice)
         script = Script(
@@ -101,23 +104,25 @@ class Prepare:
         ids = self._encode(ROLE + text)
         return ids[:ROLE_TOKENS], ids[ROLE_TOKENS:]
 
-    def _parts(self, text: str) -> list[str]:
+    def _parts(self, text: str) -> tuple[str, ...]:
         """Cuts a text into as few parts as the checkpoint can take."""
         longest = self._config.generation.longest_text
         if not longest or len(text) <= longest:
-            return [text]
+            return (text,)
         from rhapsode.text.split import pack, split  # few checkpoints need sentences
 
-        return list(pack(split(text, most_chars=longest), longest))
+        return tuple(pack(split(text, most_chars=longest), longest))
 
-    def _after(self, feed: WordFeed, request: SpeechRequest) -> Callable[[], Draft | None]:
-        """Returns the function that continues after the part which this feed has ended."""
+    def _after(self, feed: WordFeed, request: SpeechRequest) -> Callable[[], Any]:
+        """Returns the function that names what comes after the part which this feed has ended."""
 
-        def following() -> Draft | None:
+        def following() -> SpeechRequest | Following | None:
             rest = feed.rest()
             if rest is None:
                 return None
-            return self(replace(request, text=rest.text, text_open=not rest.closed))
+            if not rest.closed and not rest.text.strip():
+                return Following.NOT_YET
+            return replace(request, text=rest.text, text_open=not rest.closed)
 
         return following
 
