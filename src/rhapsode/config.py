@@ -1,4 +1,4 @@
-"""A deployment file, environment variables and flags resolve into one frozen object."""
+"""Resolves a deployment file, environment variables and flags into one frozen object."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class Section(BaseModel):
 
 
 class Limits(Section):
-    """What bounds the load."""
+    """Limits of the load."""
 
     max_concurrency: Annotated[Count | None, BeforeValidator(lambda slots: None if slots == "auto" else slots)] = (
         DEFAULT_SLOTS
     )
-    """Requests spoken at once: the number of slots; `auto` (None) is as many as memory allows."""
+    """Requests spoken at once, which is the number of slots; `auto` (None) is as many as memory allows."""
     max_queue: Annotated[int, Field(ge=0)] = 128
-    """Requests that may wait for a slot; one more is refused."""
+    """Requests that may wait for a slot; further ones are refused with 429."""
     max_text_chars: Count = 20_000
     max_positions: Count = 4096
-    """Prompt and frames of one request together."""
+    """Positions of one request: its prompt and its frames together."""
     max_unread_s: Annotated[float, Field(gt=0)] = 60.0
     """Seconds of audio that may wait for a listener who does not read: past that its request pauses."""
     unread_timeout_s: Annotated[float, Field(gt=0)] = 120.0
@@ -53,21 +53,21 @@ class Limits(Section):
 
     @property
     def slots(self) -> int:
-        """`max_concurrency`, once it is known."""
+        """`max_concurrency`, which is known once the model is loaded."""
         assert self.max_concurrency is not None
         return self.max_concurrency
 
 
 class Memory(Section):
-    """Paged KV, and what is kept of references."""
+    """Memory of KV pages and of encoded references."""
 
     page_size: Count = 16
     pages: Count | None = None
-    """Pages in all; by default enough for every slot to fill up `max_positions`, on a GPU as many of them as fit."""
+    """Number of pages. By default enough for `max_positions` in every slot; on a GPU at most what memory allows."""
     prefill_positions: Count = 1024
-    """Prompt positions run between two frames, so that prefill never starves running listeners."""
+    """Prompt positions in one prefill launch, so that prefill does not delay running requests."""
     reference_bytes: Annotated[int, Field(ge=0)] = 256 * 2**20
-    """Encoded references kept: a voice that is used again is not encoded again."""
+    """Bytes of the cache of encoded references: a voice that is used again is not encoded again."""
 
 
 class ChunkConfig(Section):
@@ -77,13 +77,13 @@ class ChunkConfig(Section):
     growth: Annotated[int, Field(ge=2)] = 2
     largest: Count = 16
     ring: Count = 64
-    """Frames a talker may be ahead of its codec."""
+    """Frames that a talker may be ahead of its codec."""
     batch: Count = 64
-    """Rows decoded at once."""
+    """The most requests in one launch of the codec."""
     patience_s: Seconds = 0.05
-    """How long a listener near silence waits for the rest of a chunk."""
+    """How long a chunk may wait for its last frames, although playback is about to stall."""
     comfort_s: Seconds = 1.0
-    """With more than this in hand a listener waits until a batch fills."""
+    """A listener with more audio than this buffered waits until a batch is full."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -93,7 +93,7 @@ class ChunkConfig(Section):
 
 
 class Placement(Section):
-    """Where and how one stage runs; what is not set is as the family says."""
+    """Where and how one stage runs; what is not set is as the family declares it."""
 
     device: str | None = None
     workers: Count | None = None
@@ -101,7 +101,7 @@ class Placement(Section):
 
 
 class FetchConfig(Section):
-    """Reference audio that a request names by its URL."""
+    """Download of reference audio that a request names by URL."""
 
     enabled: bool = True
     max_bytes: Count = 25 * 2**20
@@ -117,11 +117,11 @@ class SocketConfig(Section):
     """WebSockets."""
 
     most: Count = 256
-    """Connections at once; one more is refused."""
+    """Open connections; further ones are refused."""
     config_s: Annotated[float, Field(gt=0)] = 10.0
     """How long a client may take for its first message."""
     idle_s: Annotated[float, Field(gt=0)] = 60.0
-    """How long a client may be silent while nothing is spoken for it."""
+    """How long a client may send nothing while no request of it is running."""
 
 
 class ServerConfig(Section):
@@ -129,24 +129,24 @@ class ServerConfig(Section):
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
-    """0 takes any free one, and says which."""
+    """0 takes any free port, and prints which."""
     api_keys: tuple[SecretStr, ...] = ()
-    """When there are any, every request to `/v1` must bring one of them."""
+    """If there are any, every request to `/v1` must have one of them."""
     cors_origins: tuple[str, ...] = ()
-    """Web pages from these origins may call; `*` is everybody."""
+    """Origins of web pages that may call; `*` allows all."""
     voices: Path = Path("~/.local/share/rhapsode/voices")
-    """Where uploaded voices are kept; replicas may share it."""
+    """The folder of uploaded voices; replicas may share it."""
     max_voices: Count = 1000
     max_body_bytes: Count = 40 * 2**20
     max_upload_bytes: Count = 25 * 2**20
     max_reference_s: Annotated[float, Field(gt=0)] = 60.0
     max_batch: Count = 32
     max_request_s: Annotated[float, Field(gt=0)] = 300.0
-    """From submission to the last sample; who reads slowly may take longer."""
+    """From submission to the last sample; a client that reads slowly may take longer."""
     drain_timeout_s: Seconds = 30.0
-    """How long running streams may go on once the server has been told to stop."""
+    """How long running streams may continue after the server got a signal to stop."""
     idle_unload_s: Seconds | None = None
-    """The model is let go of after this long without a request, and loaded again for the next one."""
+    """The model is unloaded after this long without a request, and loaded again for the next one."""
     reference_cache_bytes: Annotated[int, Field(ge=0)] = 256 * 2**20
     log_format: Literal["text", "json"] = "text"
     fetch: FetchConfig = FetchConfig()
@@ -155,7 +155,7 @@ class ServerConfig(Section):
     @field_validator("api_keys", "cors_origins", mode="before")
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
-        """A variable holds several of them with commas between."""
+        """Splits a text at commas: an environment variable may hold several values."""
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
     @field_validator("api_keys")
@@ -170,18 +170,18 @@ class Deployment(Section):
     """Which model runs where, and within what limits."""
 
     model: str = DEFAULT_MODEL
-    """A family's name, a checkpoint's folder, or a checkpoint that is part of this package."""
+    """A family's name, a checkpoint's folder or hub id, or a checkpoint that is part of this package."""
     device: str = "auto"
     dtype: str = "auto"
     weights: Literal["auto", "fp8"] = "auto"
-    """How the layers of a talker are stored: as `dtype` says, or in 8 bits with a scale per output. Then few listeners
-    are served faster, since a frame reads half as many bytes; other frames come out, and more memory is taken."""
+    """Number format of the talker's layers: `dtype`, or 8 bits with a scale per output. With 8 bits a frame reads half
+    as many bytes, which is faster for few listeners; results differ, and more memory is used."""
     threads: Count | None = None
-    """CPU threads of one operation; by default talker and codec share the cores. Small models are fastest with 1."""
+    """CPU threads of one operation. By default talker and codec share the cores. Small models are fastest with 1."""
     graphs: bool = True
-    """Record launches and replay them: as CUDA graphs on a GPU, as traces on a CPU."""
+    """Captures launches and replays them: as CUDA graphs on a GPU, as traces on a CPU."""
     deterministic: bool = False
-    """The same seed gives the same bits, alone or in a crowd: every launch has the shape of a full one."""
+    """The same seed gives the same bits in every batch: all launches have the shape of a full batch."""
     limits: Limits = Limits()
     memory: Memory = Memory()
     chunks: ChunkConfig = ChunkConfig()
@@ -195,7 +195,7 @@ class Deployment(Section):
     server: ServerConfig = ServerConfig()
 
     def fixed(self, slots: int, pages: int | None) -> Self:
-        """The same, with these numbers where none were set."""
+        """Returns this deployment, with these numbers where none were set."""
         limits = self.limits.model_copy(update={"max_concurrency": self.limits.max_concurrency or slots})
         memory = self.memory.model_copy(update={"pages": self.memory.pages or pages})
         return self.model_copy(update={"limits": limits, "memory": memory})
@@ -206,7 +206,7 @@ def resolve(
     env: Mapping[str, str] = os.environ,
     flags: Mapping[str, Any] | None = None,
 ) -> Deployment:
-    """Defaults, then the file, then `RHAPSODE_*` variables (`__` nests), then flags; the later one wins."""
+    """Returns the defaults, overridden by the file, then by `RHAPSODE_*` variables (`__` nests), then by flags."""
     merged: dict[str, Any] = {}
     for layer in (_from_file(file) if file else {}, _from_env(env), dict(flags or {})):
         _merge(merged, layer)
@@ -245,7 +245,7 @@ def _from_env(env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """What a piece of YAML says; whatever its parser chokes on is one clear error."""
+    """Returns the content of a piece of YAML; raises `ConfigError` for whatever the parser cannot read."""
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:

@@ -52,10 +52,22 @@ def models(
         )
     Console().print(table)
     for name in PACKAGED:
-        typer.echo(f"{name} is a checkpoint that comes with this package.")
+        typer.echo(f"{name} is a checkpoint that comes with this package{_abilities(name)}.")
     for row in rows:
         if row["install"]:
             typer.echo(f"{row['name']} is not installed: {row['install']}")
+
+
+def _abilities(checkpoint: str) -> str:
+    """Returns voices and languages of a checkpoint, as the end of a sentence; nothing if it cannot be read here."""
+    from rhapsode.errors import RhapsodeError
+    from rhapsode.models.registry import find
+
+    try:
+        info = find(checkpoint).info()
+    except RhapsodeError:
+        return ""
+    return f" (voices: {', '.join(info.voices) or '-'}; languages: {', '.join(info.languages) or 'any'})"
 
 
 def _default(option: Field[Any]) -> Any:
