@@ -58,7 +58,10 @@ def make(dtype: torch.dtype, device: str, gain: float = 0.5) -> CodecDecoder:
             if "inv_freq" not in name and held is not None and held.is_floating_point():
                 setattr(module, name, held.to(dtype))
     derive(net)
-    net.fuse()
+    if kernels.on(net.pre_conv.conv.weight):
+        from rhapsode.models.qwen3_tts.fused import fuse
+
+        fuse(net)
     return net.eval()
 
 
@@ -192,15 +195,16 @@ def warm(dtype: str, sizes: tuple[tuple[int, int], ...]) -> None:
 
 def tune(device: str, batch: int, frames: int) -> None:
     """The convolutions that matter, each with every tile that may suit it."""
-    from rhapsode.nn.kernels.gpu.conv import Snake, Tile, Weights, conv, pick
+    from rhapsode.nn.kernels.gpu.conv import ConvWeights, Tile, conv, pick
+    from rhapsode.nn.kernels.snake import SnakeWeights
 
     def timed(inputs: int, width: int, taps: int, length: int, residual: bool, tile: Tile) -> float:
         def kind(*shape: int) -> Tensor:
             return torch.randn(*shape, device=device, dtype=torch.bfloat16)
 
-        weights = Weights(kind(width, taps * inputs) * 0.02, torch.zeros(width, device=device), taps, 3)
+        weights = ConvWeights(kind(width, taps * inputs) * 0.02, torch.zeros(width, device=device), taps, 3)
         x, out = kind(batch, length + (taps - 1) * 3, inputs), kind(batch, length, width)
-        snake = Snake(torch.ones(width, device=device), torch.ones(width, device=device))
+        snake = SnakeWeights(torch.ones(width, device=device), torch.ones(width, device=device))
         return graph_ms(
             lambda: conv(x, weights, act=out, snake=snake, residual=out if residual else None, tile=tile) or out, 10
         )

@@ -22,18 +22,18 @@ from torch import Tensor
 from rhapsode.device.kv import KVLayout, PagedKV
 from rhapsode.device.slots import Rows, SlotTable
 from rhapsode.nn import kernels
-from rhapsode.nn.attention import Paged
+from rhapsode.nn.attention import PagedAttention
 from rhapsode.nn.decoder import DecoderConfig
-from rhapsode.nn.depth import FrameMemory
-from rhapsode.nn.heads import Heads
+from rhapsode.nn.depth import FrameAttention
 from rhapsode.nn.kernels.embedding import frame_sum
 from rhapsode.nn.kernels.gpu import linear as gpu_linear
 from rhapsode.nn.kernels.gpu.launch import overlap
+from rhapsode.nn.kernels.heads import HeadNorm, ProjectedHeads
 from rhapsode.nn.kernels.linear import fused_linear
 from rhapsode.nn.kernels.norm import rms_norm
-from rhapsode.nn.norm import RMSNorm
+from rhapsode.nn.kernels.sampling import Rules, Settings
 from rhapsode.nn.rope import Rope, RopeConfig
-from rhapsode.nn.sampling import Gumbel, Rules, Settings, draw
+from rhapsode.nn.sampling import Gumbel, draw
 
 GPU = torch.device("cuda")
 BANDWIDTH = 4.1e12
@@ -89,27 +89,29 @@ def attention_calls(rows: int, dtype: torch.dtype, layers: int) -> tuple[Call, C
     kv.values.normal_()
     positions = torch.full((rows, 1), CONTEXT, device=GPU)
     batch = Rows(torch.arange(rows, device=GPU), table, (kv,))
-    norm = RMSNorm(128).to(GPU, dtype)
-    turn = Rope(RopeConfig(128, 1e6)).to(GPU)(positions, dtype)
-    heads = Heads(random(rows, 1, 4096, dtype=dtype), 16, 8, 128, norm, norm, turn)
-    memory = Paged(kv, batch, positions)
-    return lambda i: memory.attend_heads(i, heads), lambda: kv.keys.clone()
+    rotary = Rope(RopeConfig(128, 1e6)).to(GPU)(positions, dtype)
+    heads = ProjectedHeads(random(rows, 1, 4096, dtype=dtype), 16, 8, 128, head_norm(dtype), rotary)
+    backend = PagedAttention(kv, batch, positions)
+    return lambda i: backend.attend_heads(i, heads), lambda: kv.keys.clone()
 
 
 def frame_calls(rows: int, dtype: torch.dtype) -> Call:
     """The predictor's attention at the last but one of its positions, one call a layer."""
     config = DecoderConfig(1024, 3072, 5, 16, 8, 128, RopeConfig(128, 1e6), qk_norm=True)
-    turns = Rope(RopeConfig(128, 1e6)).to(GPU)(torch.arange(16, device=GPU)[None], dtype)
-    memory = FrameMemory(config, rows, 16, turns, dtype, GPU)
-    for keys in memory._keys:
+    angles = Rope(RopeConfig(128, 1e6)).to(GPU)(torch.arange(16, device=GPU)[None], dtype)
+    frame = FrameAttention(config, rows, 16, angles, dtype, GPU)
+    for keys in frame._keys:
         keys.normal_()
-    for values in memory._values:
+    for values in frame._values:
         values.normal_()
-    memory.take(14)
-    turn = memory.take(1)
-    norm = RMSNorm(128).to(GPU, dtype)
-    heads = Heads(random(rows, 1, 4096, dtype=dtype), 16, 8, 128, norm, norm, turn)
-    return lambda i: memory.attend_heads(i, heads)
+    frame.take(14)
+    rotary = frame.take(1)
+    heads = ProjectedHeads(random(rows, 1, 4096, dtype=dtype), 16, 8, 128, head_norm(dtype), rotary)
+    return lambda i: frame.attend_heads(i, heads)
+
+
+def head_norm(dtype: torch.dtype) -> HeadNorm:
+    return HeadNorm(*torch.ones(2, 128, dtype=dtype, device=GPU), 1e-6)
 
 
 def draw_call(rows: int, vocab: int, ruled: bool, top_p: float = 1.0) -> Call:
@@ -120,8 +122,8 @@ def draw_call(rows: int, vocab: int, ruled: bool, top_p: float = 1.0) -> Call:
     rules = Rules(
         random(rows, vocab) > 1, slots, torch.full((rows,), 1.05, device=GPU), ids >= 2048, ids == 2150, steps, 2
     )
-    heat = torch.full((rows,), 0.9, device=GPU)
-    settings = Settings(heat, torch.full((rows,), 50, device=GPU), torch.full((rows,), top_p, device=GPU))
+    temperature = torch.full((rows,), 0.9, device=GPU)
+    settings = Settings(temperature, torch.full((rows,), 50, device=GPU), torch.full((rows,), top_p, device=GPU))
     gumbel = Gumbel([vocab], GPU)
     return lambda i: draw(logits, settings, gumbel(slots + 99, steps)[0], None, rules if ruled else None)
 
@@ -247,7 +249,7 @@ def kinds() -> None:
                 gpu_linear._vector_plan(linear.width, linear.k, gated),
                 gpu_linear._rows_plan(m, linear.width, linear.k, gated),
             )
-            took = [graph_us(linear.call(m, gpu_linear.skinny, plan=plan), linear.copies) for plan in plans]
+            took = [graph_us(linear.call(m, gpu_linear.small_batch_linear, plan=plan), linear.copies) for plan in plans]
             cells.append(f"{m}: {took[0]:5.1f}/{took[1]:5.1f}")
         print(f"  {name:18s} {linear.bytes / BANDWIDTH * 1e6:5.2f} | " + "   ".join(cells), flush=True)
 
@@ -274,7 +276,7 @@ def sweep(seconds: float) -> None:
         for one in tried:
             if time.monotonic() > until:
                 break
-            results.append((graph_us(linear.call(rows, gpu_linear.skinny, plan=one), linear.copies), one))
+            results.append((graph_us(linear.call(rows, gpu_linear.small_batch_linear, plan=one), linear.copies), one))
         best = ", ".join(f"{us:.1f} {tuple(one[1:])}" for us, one in sorted(results)[:3])
         now = gpu_linear.plan_for(rows, linear.width, linear.k, "gated" in linear.fused, torch.bfloat16)
         print(f"  {name:18s} rows {rows}: {best}; now {tuple(now[1:])}", flush=True)

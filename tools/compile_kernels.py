@@ -20,7 +20,6 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-from rhapsode.nn.heads import Heads
 from rhapsode.nn.kernels.gpu import (
     activation,
     attention,
@@ -35,10 +34,11 @@ from rhapsode.nn.kernels.gpu import (
     sampling,
     snake,
 )
-from rhapsode.nn.norm import RMSNorm
+from rhapsode.nn.kernels.heads import HeadNorm, ProjectedHeads
+from rhapsode.nn.kernels.rotary import RotaryAngles
+from rhapsode.nn.kernels.sampling import NoiseCounters, Rules, Settings
+from rhapsode.nn.kernels.snake import SnakeWeights
 from rhapsode.nn.quantised import Quantised
-from rhapsode.nn.rope import Turn
-from rhapsode.nn.sampling import Counters, Rules, Settings
 
 CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 made: list[tuple[str, Any, Any, dict]] = []
@@ -88,25 +88,32 @@ def launch_all(dtype: torch.dtype) -> None:
         (1024, 3072, False, False, True),
         (2048, 1024, True, False, False),
     ):
-        for rows, weight in ((1, some(n, k)), (8, some(n, k)), (1, Quantised(some(n, k))), (4, Quantised(some(n, k)))):
-            gain = (some(k), 1e-6) if normed else None
-            linear.skinny(some(rows, k), weight, norm=gain, gated=gated, residual=some(rows, n) if added else None)
+        for rows, weight in (
+            (1, some(n, k)),
+            (8, some(n, k)),
+            (1, Quantised(some(n, k)).packed),
+            (4, Quantised(some(n, k)).packed),
+        ):
+            norm_of = (some(k), 1e-6) if normed else None
+            linear.small_batch_linear(
+                some(rows, k), weight, norm=norm_of, gated=gated, residual=some(rows, n) if added else None
+            )
     norm.rms_norm(some(32, 2048), some(2048), 1e-6)
     activation.silu_mul(some(32, 12288))
-    own = RMSNorm(128).to(dtype)
+    own = HeadNorm(some(128), some(128), 1e-6)
     for batch in (1, 64):
-        turn = Turn(some(batch, 1, 1, 128), some(batch, 1, 1, 128))
-        heads = Heads(some(batch, 1, 4096), 16, 8, 128, own, own, turn)
+        rotary = RotaryAngles(some(batch, 1, 1, 128), some(batch, 1, 1, 128))
+        heads = ProjectedHeads(some(batch, 1, 4096), 16, 8, 128, own, rotary)
         pages = some(100, 16, 8, 128)
         attention.paged(heads, pages, pages, ints(batch), ints(9, 16), ints(batch))
     for batch, length in ((1, 32), (32, 64)):
-        turn = Turn(some(batch, length, 1, 128), some(batch, length, 1, 128))
-        many = Heads(some(batch, length, 4096), 16, 8, 128, own, own, turn)
+        rotary = RotaryAngles(some(batch, length, 1, 128), some(batch, length, 1, 128))
+        many = ProjectedHeads(some(batch, length, 4096), 16, 8, 128, own, rotary)
         where, real = ints(batch, length), flags(batch, length)
         prompt.prompt(many, pages, pages, ints(batch), ints(9, 16), where, real)
     batch = 64
     attention.frame(heads, some(batch, 8, 16, 128), some(batch, 8, 16, 128), 3)
-    counters, floats = Counters(ints(4), ints(4), 3), torch.zeros(4)
+    counters, floats = NoiseCounters(ints(4), ints(4), 3), torch.zeros(4)
     settings = Settings(floats, ints(4), floats)
     sampling.draw(some(4, 2048), settings, counters, None)
     rules = Rules(flags(9, 3072), ints(4), floats, flags(3072), flags(3072), ints(4), 2)
@@ -123,14 +130,16 @@ def launch_diffusion(some, ints) -> None:
         (8192, 1024, True, True, False),
         (1024, 4096, False, False, True),
     ):
-        gain = (some(k), 1e-5) if normed else None
-        linear.skinny(some(22, k), some(n, k), norm=gain, gated=gated, residual=some(22, n) if added else None)
-    turn = Turn(some(1, 11, 1, 128), some(1, 11, 1, 128))
-    local.local(Heads(some(2, 11, 2560), 16, 2, 128, None, None, turn))
+        norm_of = (some(k), 1e-5) if normed else None
+        linear.small_batch_linear(
+            some(22, k), some(n, k), norm=norm_of, gated=gated, residual=some(22, n) if added else None
+        )
+    rotary = RotaryAngles(some(1, 11, 1, 128), some(1, 11, 1, 128))
+    local.local(ProjectedHeads(some(2, 11, 2560), 16, 2, 128, None, rotary))
     wide = torch.zeros(1, 4, 64)
     flow.euler(wide, some(2, 4, 64), torch.zeros(1), torch.zeros(1))
     noise.normal(ints(1), ints(1), 0, 256)
-    wave = torch.zeros(1024, 1), torch.zeros(1024, 1)
+    wave = SnakeWeights(torch.zeros(1024, 1), torch.zeros(1024, 1))
     tails, weight = torch.zeros(9, 54, 1024), torch.zeros(1024, 1, 7)
     depthwise.snaked_depthwise(torch.zeros(1, 1024, 32), tails, ints(1), wave, weight, torch.zeros(1024), 9, wave)
     snake.snake_beta(torch.zeros(1, 32, 7680), torch.zeros(32, 1), torch.zeros(32, 1))

@@ -14,9 +14,8 @@ import rhapsode
 from export import write_tensors
 from quantizer import LearningQuantizer
 from rhapsode.checkpoints.load import load
-from rhapsode.models.qwen3_tts.decoder import CodecDecoder, CodecDecoderConfig, ResidualUnit
-from rhapsode.models.qwen3_tts.encoder import CodecEncoder, CodecEncoderConfig
-from rhapsode.models.qwen3_tts.encoder import ResidualUnit as EncoderUnit
+from rhapsode.models.qwen3_tts.decoder import CodecDecoder, CodecDecoderConfig, DecoderUnit
+from rhapsode.models.qwen3_tts.encoder import CodecEncoder, CodecEncoderConfig, EncoderUnit
 from rhapsode.nn.snake import SnakeBeta
 from rhapsode.nn.streaming import CausalConvTranspose1d
 from snake import snake
@@ -95,7 +94,7 @@ def _initialise(codec: TrainableCodec) -> None:
                 nn.init.zeros_(part.bias)
     with torch.no_grad():
         for part in codec.modules():
-            if isinstance(part, ResidualUnit):
+            if isinstance(part, DecoderUnit):
                 part.conv2.conv.weight.mul_(0.2)
             elif isinstance(part, EncoderUnit):
                 part.block[-1].conv.weight.mul_(0.5)

@@ -69,9 +69,9 @@ class TrainableTalker(nn.Module):
         return F.cross_entropy(logits.float().flatten(0, 1), frames[:, 1:].flatten())
 
     def _through(self, stack: DecoderStack, x: Tensor) -> Tensor:
-        turn = stack.turn(torch.arange(x.shape[1], device=x.device)[None], x.dtype)
+        rotary = stack.rotary(torch.arange(x.shape[1], device=x.device)[None], x.dtype)
         for i, layer in enumerate(stack.layers):
-            x = x + F.dropout(layer(x, i, turn, Causal()) - x, DROPOUT, self.training)
+            x = x + F.dropout(layer(x, i, rotary, Causal()) - x, DROPOUT, self.training)
         return stack.norm(x)
 
     def _confused(self, rows: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
-"""A family stands on its own: it knows the building blocks, never the engine or another family."""
+"""Imports run one way: families stand alone, kernels import no modules, and no files import each other in a circle."""
 
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import grimp
@@ -17,6 +18,12 @@ def graph() -> grimp.ImportGraph:
     return grimp.build_graph(
         "rhapsode", include_external_packages=True, exclude_type_checking_imports=True, cache_dir=None
     )
+
+
+@pytest.fixture(scope="module")
+def whole_graph() -> grimp.ImportGraph:
+    """With imports for type checkers and inside functions."""
+    return grimp.build_graph("rhapsode", cache_dir=None)
 
 
 def imports_of(graph: grimp.ImportGraph, package: str) -> set[str]:
@@ -59,3 +66,19 @@ def test_the_engine_knows_no_family(graph: grimp.ImportGraph) -> None:
     found = imports_of(graph, "rhapsode.engine")
     assert "rhapsode.models.base" in found
     assert not {module for module in found if any(within(module, family) for family in families)}
+
+
+def test_kernels_import_no_modules(whole_graph: grimp.ImportGraph) -> None:
+    """A kernel takes tensors and the records its own package defines."""
+    found = imports_of(whole_graph, "rhapsode.nn.kernels")
+    assert "rhapsode.nn.kernels.gpu.launch" in found
+    assert {module for module in found if not within(module, "rhapsode.nn.kernels")} <= {"rhapsode.device.trace"}
+
+
+def test_no_files_import_each_other_in_a_circle(whole_graph: grimp.ImportGraph) -> None:
+    imports = {module: whole_graph.find_modules_directly_imported_by(module) for module in whole_graph.modules}
+    assert "rhapsode.models.qwen3_tts.decoder" in imports["rhapsode.models.qwen3_tts.fused"]
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))

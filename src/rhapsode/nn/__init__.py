@@ -1,1 +1,1 @@
-"""Building blocks that families share. Nothing here knows a family or the engine."""
+"""Building blocks that families share. Nothing here imports a family or the engine."""

@@ -1,27 +1,42 @@
-"""The decoder layer of every family: pre-norm, grouped-query attention, a gated or a plain feed-forward."""
+"""The decoder layer of every family: pre-norm, grouped-query attention, and a gated or plain feed-forward network."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rhapsode.device.kv import KVLayout
-from rhapsode.nn.attention import FusedMemory, Memory
+from rhapsode.nn.attention import AttentionBackend, FusedAttentionBackend
 from rhapsode.nn.derived import Derived
-from rhapsode.nn.heads import Heads, norm_weights
-from rhapsode.nn.kernels.linear import fused_linear, linear
+from rhapsode.nn.kernels.heads import HeadNorm, ProjectedHeads, stack_norms
+from rhapsode.nn.kernels.rotary import RotaryAngles
+from rhapsode.nn.linear import FusedLinear, linear, normed_linear, weight_of
 from rhapsode.nn.norm import RMSNorm
-from rhapsode.nn.quantised import Weight
-from rhapsode.nn.rope import Rope, RopeConfig, Turn
+from rhapsode.nn.rope import Rope, RopeConfig
+
+
+class LayerSizes(Protocol):
+    """The sizes of a stack, in the words of a checkpoint's config.json."""
+
+    @property
+    def hidden_size(self) -> int: ...
+    @property
+    def intermediate_size(self) -> int: ...
+    @property
+    def num_hidden_layers(self) -> int: ...
+    @property
+    def num_attention_heads(self) -> int: ...
+    @property
+    def num_key_value_heads(self) -> int: ...
 
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """The shape of a stack of layers."""
+    """The shape of a stack of decoder layers."""
 
     hidden: int
     ffn: int
@@ -30,7 +45,7 @@ class DecoderConfig:
     kv_heads: int
     head_dim: int
     rope: RopeConfig | None
-    """`None`: no positions at all."""
+    """`None`: attention without positions."""
     qk_norm: bool = False
     norm: Literal["rms", "layer"] = "rms"
     eps: float = 1e-6
@@ -39,20 +54,28 @@ class DecoderConfig:
     output_bias: bool = False
     mlp_bias: bool = False
 
+    @classmethod
+    def of(cls, sizes: LayerSizes, head_dim: int, rope: RopeConfig | None, **options: Any) -> DecoderConfig:
+        """Takes the sizes from a checkpoint's config; `options` are the fields after `rope`."""
+        return cls(
+            hidden=sizes.hidden_size,
+            ffn=sizes.intermediate_size,
+            layers=sizes.num_hidden_layers,
+            heads=sizes.num_attention_heads,
+            kv_heads=sizes.num_key_value_heads,
+            head_dim=head_dim,
+            rope=rope,
+            **options,
+        )
+
     def kv(self) -> KVLayout:
         return KVLayout(self.layers, self.kv_heads, self.head_dim)
 
 
-class FusedLinear(nn.Linear):
-    """Several linears of one input as one; `sizes` says where one ends and the next begins."""
-
-    def __init__(self, into: int, sizes: tuple[int, ...], bias: bool = False) -> None:
-        super().__init__(into, sum(sizes), bias=bias)
-        self.sizes = sizes
-
-
 class Attention(Derived):
-    norm_weights: Tensor | None  # of queries and keys, once they are derived
+    """Grouped-query attention; the backend keeps the keys and values."""
+
+    norm_weights: Tensor | None  # of queries and keys, once derived
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -66,42 +89,50 @@ class Attention(Derived):
 
     def derive(self) -> None:
         if self.q_norm is not None and self.k_norm is not None:
-            self.norm_weights = norm_weights(self.q_norm, self.heads, self.k_norm, self.kv_heads)
+            self.norm_weights = stack_norms(self.q_norm.weight, self.heads, self.k_norm.weight, self.kv_heads)
 
-    def forward(self, x: Tensor, layer: int, turn: Turn | None, memory: Memory) -> Tensor:
-        """For normed `x`; what it adds to the residual stream."""
-        return linear(self.look(linear(x, self.qkv), layer, turn, memory), self.o_proj)
+    def forward(self, x: Tensor, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
+        """Returns the attention output of normed `x [B, T, hidden]`, without the residual."""
+        return linear(self._attend(linear(x, self.qkv), layer, rotary, backend), self.o_proj)
 
-    def add(self, x: Tensor, norm: nn.Module, layer: int, turn: Turn | None, memory: Memory) -> Tensor:
-        """The residual stream `x`, which is given up, and what attention to its norm adds to it."""
-        seen = self.look(normed_linear(x, norm, self.qkv.weight, self.qkv.bias), layer, turn, memory)
-        return fused_linear(seen, self.o_proj.weight, self.o_proj.bias, residual=x)
+    def add_to(
+        self, x: Tensor, norm: nn.Module, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend
+    ) -> Tensor:
+        """Returns `x + attention(norm(x))`; `x` may be overwritten."""
+        qkv = normed_linear(x, norm, weight_of(self.qkv), self.qkv.bias)
+        return linear(self._attend(qkv, layer, rotary, backend), self.o_proj, residual=x)
 
-    def look(self, qkv: Tensor, layer: int, turn: Turn | None, memory: Memory) -> Tensor:
-        """What the heads see, [B, T, heads * head_dim]."""
-        norms = self.q_norm, self.k_norm
-        heads = Heads(qkv, self.heads, self.kv_heads, self.head_dim, *norms, turn, self.norm_weights)
-        if isinstance(memory, FusedMemory):
-            return memory.attend_heads(layer, heads)
-        return memory.attend(layer, *heads.split()).flatten(2)
+    def _attend(self, qkv: Tensor, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
+        """Returns `[B, T, heads * head_dim]`."""
+        norm = None
+        if self.q_norm is not None and self.k_norm is not None:
+            norm = HeadNorm(self.q_norm.weight, self.k_norm.weight, self.q_norm.eps, self.norm_weights)
+        heads = ProjectedHeads(qkv, self.heads, self.kv_heads, self.head_dim, norm, rotary)
+        if isinstance(backend, FusedAttentionBackend):
+            return backend.attend_heads(layer, heads)
+        return backend.attend(layer, *heads.split()).flatten(2)
 
 
 class GatedMLP(nn.Module):
+    """SwiGLU."""
+
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
         self.gate_up = FusedLinear(config.hidden, (config.ffn, config.ffn), config.mlp_bias)
         self.down_proj = nn.Linear(config.ffn, config.hidden, bias=config.mlp_bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return linear(fused_linear(x, self.gate_up.weight, self.gate_up.bias, gated=True), self.down_proj)
+        return linear(linear(x, self.gate_up, gated=True), self.down_proj)
 
-    def add(self, x: Tensor, norm: nn.Module) -> Tensor:
-        """The residual stream `x`, which is given up, and what is added to it."""
-        inner = normed_linear(x, norm, self.gate_up.weight, self.gate_up.bias, gated=True)
-        return fused_linear(inner, self.down_proj.weight, self.down_proj.bias, residual=x)
+    def add_to(self, x: Tensor, norm: nn.Module) -> Tensor:
+        """Returns `x + mlp(norm(x))`; `x` may be overwritten."""
+        inner = normed_linear(x, norm, weight_of(self.gate_up), self.gate_up.bias, gated=True)
+        return linear(inner, self.down_proj, residual=x)
 
 
 class PlainMLP(nn.Module):
+    """Two linear layers with a GELU between them."""
+
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
         self.fc1 = nn.Linear(config.hidden, config.ffn, bias=config.mlp_bias)
@@ -111,17 +142,9 @@ class PlainMLP(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return linear(F.gelu(linear(x, self.fc1), approximate=self.approximate), self.fc2)
 
-    def add(self, x: Tensor, norm: nn.Module) -> Tensor:
+    def add_to(self, x: Tensor, norm: nn.Module) -> Tensor:
+        """Returns `x + mlp(norm(x))`."""
         return x + self(norm(x))
-
-
-def normed_linear(
-    x: Tensor, norm: nn.Module, weight: Weight, bias: Tensor | None = None, *, gated: bool = False
-) -> Tensor:
-    """A linear of the norm of `x`, in one go where the norm is of the usual kind."""
-    if isinstance(norm, RMSNorm):
-        return fused_linear(x, weight, bias, norm=(norm.weight, norm.eps), gated=gated)
-    return fused_linear(norm(x), weight, bias, gated=gated)
 
 
 def make_norm(config: DecoderConfig) -> nn.Module:
@@ -136,13 +159,13 @@ class DecoderLayer(nn.Module):
         self.post_attention_layernorm = make_norm(config)
         self.mlp = GatedMLP(config) if config.mlp == "swiglu" else PlainMLP(config)
 
-    def forward(self, x: Tensor, layer: int, turn: Turn | None, memory: Memory) -> Tensor:
-        x = self.self_attn.add(x, self.input_layernorm, layer, turn, memory)
-        return self.mlp.add(x, self.post_attention_layernorm)
+    def forward(self, x: Tensor, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
+        x = self.self_attn.add_to(x, self.input_layernorm, layer, rotary, backend)
+        return self.mlp.add_to(x, self.post_attention_layernorm)
 
 
 class DecoderStack(nn.Module):
-    """Embeddings in, normed hidden states out; what is remembered is in the memory it is given."""
+    """Embeddings to normed hidden states; the attention backend holds all state."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -151,16 +174,16 @@ class DecoderStack(nn.Module):
         self.norm = make_norm(config)
         self.rope = Rope(config.rope) if config.rope else None
 
-    def turn(self, positions: Tensor, dtype: torch.dtype) -> Turn | None:
-        """What `positions [B, T]` mean to this stack's heads."""
+    def rotary(self, positions: Tensor, dtype: torch.dtype) -> RotaryAngles | None:
+        """Returns the rotary angles of `positions [B, T]`; `None` for a stack without positions."""
         return self.rope(positions, dtype) if self.rope else None
 
-    def forward(self, x: Tensor, turn: Turn | None, memory: Memory) -> Tensor:
-        """`x [B, T, hidden]`, which is given up, turned as `turn` says for its positions."""
-        return self.norm(self.run(x, turn, memory))
+    def forward(self, x: Tensor, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
+        """Runs `x [B, T, hidden]`, which may be overwritten; `rotary` holds the angles of its positions."""
+        return self.norm(self.run_layers(x, rotary, backend))
 
-    def run(self, x: Tensor, turn: Turn | None, memory: Memory) -> Tensor:
-        """The same without the last norm."""
+    def run_layers(self, x: Tensor, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
+        """The same without the final norm."""
         for i, layer in enumerate(self.layers):
-            x = layer(x, i, turn, memory)
+            x = layer(x, i, rotary, backend)
         return x

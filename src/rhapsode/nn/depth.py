@@ -1,74 +1,75 @@
-"""A depth transformer: a stack of layers over the few tokens of one frame, with a memory that is fresh each frame."""
+"""A depth transformer: a stack of layers over the few tokens of one frame, with keys and values of that frame alone."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from rhapsode.nn.attention import FusedMemory
+from rhapsode.nn.attention import FusedAttentionBackend
 from rhapsode.nn.decoder import DecoderConfig
-from rhapsode.nn.heads import Heads
+from rhapsode.nn.fixed_positions import FixedPositionStack
 from rhapsode.nn.kernels.attention import attention, frame_attention
-from rhapsode.nn.rope import Turn
-from rhapsode.nn.short import ShortStack
+from rhapsode.nn.kernels.heads import ProjectedHeads
+from rhapsode.nn.kernels.rotary import RotaryAngles
 
 
-class FrameMemory(FusedMemory):
-    """Keys and values of one frame's tokens, added in order.
+class FrameAttention(FusedAttentionBackend):
+    """Attention over one frame's tokens, which arrive in order.
 
-    How many there are is known to the host: shapes depend on the batch alone, one token looks back without a mask, and
-    what one frame leaves behind is never seen by the next.
+    The host knows how many tokens there are. So shapes depend on the batch alone, a single token needs no mask, and a
+    frame never reads what the previous one wrote.
     """
 
     def __init__(
         self,
         config: DecoderConfig,
         batch: int,
-        most: int,
-        turns: Turn | None,
+        max_tokens: int,
+        angles: RotaryAngles | None,
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        shape = (config.layers, batch, config.kv_heads, most, config.head_dim)  # as the products want them
+        shape = (config.layers, batch, config.kv_heads, max_tokens, config.head_dim)  # as the products want them
         self._keys = torch.empty(shape, dtype=dtype, device=device).unbind()
         self._values = torch.empty(shape, dtype=dtype, device=device).unbind()
-        self._turns = turns
+        self._angles = angles
         self.start = self.stop = 0
 
-    def take(self, tokens: int) -> Turn | None:
-        """So many tokens come next: what their positions mean."""
+    def take(self, tokens: int) -> RotaryAngles | None:
+        """Moves on to the next `tokens` tokens, and returns their rotary angles."""
         self.start, self.stop = self.stop, self.stop + tokens
-        if self._turns is None:
+        if self._angles is None:
             return None
-        return Turn(self._turns.cos[:, self.start : self.stop], self._turns.sin[:, self.start : self.stop])
+        cos, sin = self._angles
+        return RotaryAngles(cos[:, self.start : self.stop], sin[:, self.start : self.stop])
 
-    def attend_heads(self, layer: int, heads: Heads) -> Tensor:
-        seen = frame_attention(heads, self._keys[layer], self._values[layer], self.start)
-        return super().attend_heads(layer, heads) if seen is None else seen
+    def attend_heads(self, layer: int, heads: ProjectedHeads) -> Tensor:
+        attended = frame_attention(heads, self._keys[layer], self._values[layer], self.start)
+        return super().attend_heads(layer, heads) if attended is None else attended
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        keys, values = self._keys[layer].transpose(1, 2), self._values[layer].transpose(1, 2)  # [B, most, kv_heads, D]
+        keys, values = self._keys[layer].transpose(1, 2), self._values[layer].transpose(1, 2)  # [B, max, kv_heads, D]
         keys[:, self.start : self.stop] = key
         values[:, self.start : self.stop] = value
-        return attention(query, keys[:, : self.stop], values[:, : self.stop], self._hidden(query))
+        return attention(query, keys[:, : self.stop], values[:, : self.stop], self._mask(query))
 
-    def _hidden(self, query: Tensor) -> Tensor | None:
+    def _mask(self, query: Tensor) -> Tensor | None:
         if self.stop - self.start == 1:
             return None
         where = torch.arange(self.stop, device=query.device)
         return (where > where[self.start :, None]).expand(query.shape[0], -1, -1)  # [B, T, S]
 
 
-class DepthStack(ShortStack):
-    """`begin` a frame, then `advance` by its tokens, one or a few at a time."""
+class DepthStack(FixedPositionStack):
+    """Call `begin` for each frame, then `advance` for its tokens, one or a few at a time."""
 
-    def begin(self, batch: int, dtype: torch.dtype, device: torch.device) -> FrameMemory:
-        return FrameMemory(self.config, batch, self.most, self.turns(dtype), dtype, device)
+    def begin(self, batch: int, dtype: torch.dtype, device: torch.device) -> FrameAttention:
+        return FrameAttention(self.config, batch, self.max_tokens, self.all_angles(dtype), dtype, device)
 
-    def advance(self, x: Tensor, memory: FrameMemory) -> Tensor:
-        """The normed hidden states of the next tokens `x [B, T, hidden]`, which is given up."""
-        return self.norm(self.advance_unnormed(x, memory))
+    def advance(self, x: Tensor, frame: FrameAttention) -> Tensor:
+        """Returns the normed hidden states of the next tokens `x [B, T, hidden]`, which may be overwritten."""
+        return self.norm(self.advance_unnormed(x, frame))
 
-    def advance_unnormed(self, x: Tensor, memory: FrameMemory) -> Tensor:
-        """The same for a head that norms its input itself."""
-        return self.run(x, memory.take(x.shape[1]), memory)
+    def advance_unnormed(self, x: Tensor, frame: FrameAttention) -> Tensor:
+        """The same without the final norm, for a head that fuses it."""
+        return self.run_layers(x, frame.take(x.shape[1]), frame)

@@ -1,4 +1,4 @@
-"""Tensors that modules derive from their weights, once these are loaded."""
+"""Tensors that modules compute from their weights once, after loading."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import nn
 
 
 class Derived(nn.Module):
-    """A module that computes with something made from its weights: kept as non-persistent buffers, made once."""
+    """A module with non-persistent buffers that are computed from its weights."""
 
     def derive(self) -> None:
         raise NotImplementedError
@@ -15,7 +15,7 @@ class Derived(nn.Module):
 
 @torch.no_grad()
 def derive(module: nn.Module) -> None:
-    """Make what the parts of this module derive from their weights. Call after loading and after any cast."""
-    for part in module.modules():
-        if isinstance(part, Derived):
-            part.derive()
+    """Calls `derive` of all submodules. Call it after loading and after any cast."""
+    for submodule in module.modules():
+        if isinstance(submodule, Derived):
+            submodule.derive()

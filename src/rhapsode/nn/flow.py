@@ -1,7 +1,7 @@
-"""Flow matching: from noise to data along the velocities a network predicts, in a few guided Euler steps.
+"""Flow matching: from noise to data along predicted velocities, in a few guided Euler steps.
 
-Times run from 1 (noise) to 0 (data), bent by sway: small steps first. Guidance is CFG-zero*: the unguided velocity is
-first scaled to fit the guided one, and the first steps, where it is unreliable, do not move at all.
+Times run from 1 (noise) to 0 (data), spaced by sway sampling: small steps first. Guidance is CFG-zero*: the
+unconditional velocity is scaled to fit the conditional one, and the first steps, where it is unreliable, are skipped.
 """
 
 from __future__ import annotations
@@ -15,54 +15,54 @@ from torch import Tensor
 
 from rhapsode.nn.kernels.flow import euler
 
-STILL = 0.04
-"""The share of the times that do not move; one at least."""
+SKIPPED = 0.04
+"""The share of timesteps that are skipped at the start; at least one is."""
 
 Velocity = Callable[[Tensor, int], Tensor]
-"""`x [B, ...]` and the number of the move, to velocities `[2 * B, ...]`: of who is told something, and who is not."""
+"""Maps `x [B, ...]` and the index of the step to velocities `[2 * B, ...]`: conditional, then unconditional."""
 
 
-class Move(NamedTuple):
-    """One Euler step that moves: from this time, so far towards 0."""
+class EulerStep(NamedTuple):
+    """One step: where it starts, and how far it goes towards 0."""
 
     time: float
     length: float
 
 
-def sway(steps: int, dtype: torch.dtype) -> Tensor:
-    """`steps + 1` times from 1 to 0."""
-    even = torch.linspace(1, 0, steps + 1, dtype=dtype, device="cpu")
+def sway(timesteps: int, dtype: torch.dtype) -> Tensor:
+    """Returns `timesteps + 1` times from 1 to 0."""
+    even = torch.linspace(1, 0, timesteps + 1, dtype=dtype, device="cpu")
     return even + (torch.cos(math.pi / 2 * even) - 1 + even)
 
 
-def moves(steps: int, dtype: torch.dtype) -> list[Move]:
-    """The moves of so many Euler steps, in the arithmetic of `dtype`: rounding is part of what a network has learnt."""
-    times = sway(steps, dtype)
-    still = max(1, int(len(times) * STILL))
-    time, found = times[0], []
-    for step in range(steps):
-        length = time - times[step + 1]
-        if step >= still:
-            found.append(Move(float(time), float(length)))
+def euler_steps(timesteps: int, dtype: torch.dtype) -> list[EulerStep]:
+    """Returns the steps that are not skipped, computed in `dtype`: the network was trained with this rounding."""
+    times = sway(timesteps, dtype)
+    skipped = max(1, int(len(times) * SKIPPED))
+    time, steps = times[0], []
+    for i in range(timesteps):
+        length = time - times[i + 1]
+        if i >= skipped:
+            steps.append(EulerStep(float(time), float(length)))
         time = time - length
-    return found
+    return steps
 
 
 class Schedules:
-    """The moves for every number of steps up to `most`; those with fewer end with moves of length 0."""
+    """The steps for every number of timesteps up to `max_timesteps`, padded with steps of length 0."""
 
-    def __init__(self, most: int, dtype: torch.dtype) -> None:
-        every = [moves(steps, dtype) for steps in range(1, most + 1)]
-        self.most_moves = max(len(found) for found in every)
-        padded = [[*found, *[Move(0.0, 0.0)] * (self.most_moves - len(found))] for found in every]
-        table = torch.tensor(padded, dtype=torch.float64, device="cpu").reshape(most, self.most_moves, 2)
-        self.times, self.lengths = table.unbind(-1)  # [most, most_moves]: row i is for i + 1 steps
-        self.counts = [len(found) for found in every]
+    def __init__(self, max_timesteps: int, dtype: torch.dtype) -> None:
+        every = [euler_steps(timesteps, dtype) for timesteps in range(1, max_timesteps + 1)]
+        self.step_counts = [len(steps) for steps in every]
+        self.max_steps = max(self.step_counts)
+        padded = [[*steps, *[EulerStep(0.0, 0.0)] * (self.max_steps - len(steps))] for steps in every]
+        table = torch.tensor(padded, dtype=torch.float64, device="cpu").reshape(max_timesteps, self.max_steps, 2)
+        self.times, self.lengths = table.unbind(-1)  # [max_timesteps, max_steps]: row i is for i + 1 timesteps
 
 
-def solve(noise: Tensor, lengths: Tensor, strength: Tensor, velocity: Velocity) -> Tensor:
-    """`noise [B, ...]` moved by `lengths [B, moves]`, each row guided with its own `strength [B]`."""
+def solve(noise: Tensor, lengths: Tensor, guidance: Tensor, velocity: Velocity) -> Tensor:
+    """Integrates from `noise [B, ...]` by steps of `lengths [B, steps]`; each row has its own `guidance [B]` scale."""
     x = noise
-    for move in range(lengths.shape[1]):
-        x = euler(x, velocity(x, move), lengths[:, move], strength)
+    for step in range(lengths.shape[1]):
+        x = euler(x, velocity(x, step), lengths[:, step], guidance)
     return x

@@ -1,33 +1,34 @@
-"""A local transformer: a few tokens that all see each other, and nothing that outlasts them."""
+"""A local transformer: bidirectional attention of a few tokens, without a KV cache."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from rhapsode.nn.attention import FusedMemory
-from rhapsode.nn.heads import Heads
+from rhapsode.nn.attention import FusedAttentionBackend
+from rhapsode.nn.fixed_positions import FixedPositionStack
 from rhapsode.nn.kernels.attention import attention, local_attention
-from rhapsode.nn.kernels.linear import few_rows
-from rhapsode.nn.short import ShortStack
+from rhapsode.nn.kernels.heads import ProjectedHeads
+from rhapsode.nn.kernels.linear import small_batch_limit
 
-MOST_TOKENS = 32
-"""Up to so many, each of all rows counted, a kernel of its own is faster than several around cuBLAS: one request's."""
+SMALL_BATCH = 32
+"""Up to this many tokens in all rows the small-batch kernel beats several around cuBLAS: those of one request."""
 
 
-class Together(FusedMemory):
-    """No memory at all: every token looks at every token of this pass, before and after it."""
+class LocalAttention(FusedAttentionBackend):
+    """Every token attends to every token of its pass, before and after it. Nothing is stored."""
 
-    def attend_heads(self, layer: int, heads: Heads) -> Tensor:
-        seen = local_attention(heads)
-        return super().attend_heads(layer, heads) if seen is None else seen
+    def attend_heads(self, layer: int, heads: ProjectedHeads) -> Tensor:
+        attended = local_attention(heads)
+        return super().attend_heads(layer, heads) if attended is None else attended
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return attention(query, key, value)
 
 
-class LocalStack(ShortStack):
-    """`[N, most, hidden]`, which is given up, to hidden states of the same shape, before the last norm."""
+class LocalStack(FixedPositionStack):
+    """Bidirectional layers over `max_tokens` tokens."""
 
-    def see(self, x: Tensor) -> Tensor:
-        with few_rows(MOST_TOKENS):
-            return self.run(x, self.turns(x.dtype), Together())
+    def hidden_states(self, x: Tensor) -> Tensor:
+        """Runs `x [N, max_tokens, hidden]`, which may be overwritten, up to the final norm, which is left out."""
+        with small_batch_limit(SMALL_BATCH):
+            return self.run_layers(x, self.all_angles(x.dtype), LocalAttention())

@@ -6,18 +6,19 @@ import torch
 from torch import Tensor, nn
 
 from rhapsode.nn import kernels
+from rhapsode.nn.kernels.weight import Float8Weight
 
 FLOAT8 = torch.float8_e4m3fn
 LARGEST = torch.finfo(FLOAT8).max
 
 
 class Quantised(nn.Module):
-    """In place of a weight `[N, K]`: 8-bit values, and what those of each output are multiplied by.
+    """Replaces a weight `[N, K]` by 8-bit values and one scale per output.
 
-    The kernel of up to four rows reads these. With more, arithmetic counts: for them the same numbers are kept as
-    `dense`, too. Making those anew for each launch would move five bytes a weight where two are read, and 8-bit
-    products would round the activations as well. So no batch is slower than without, and none sounds other than by
-    rounding; the price is memory, one and a half times what these weights took.
+    The kernel for up to four rows reads the 8-bit values. With more rows arithmetic dominates, so the same numbers are
+    also kept as `dense` in the original dtype. Converting them for each launch would move five bytes per weight where
+    two are read, and 8-bit products would round the activations, too. So no batch is slower than without quantisation,
+    and all batches see the same weights. The price is memory: one and a half times the original.
     """
 
     values: Tensor  # [N, K]
@@ -31,24 +32,20 @@ class Quantised(nn.Module):
         scales = wide.abs().amax(dim=1).clamp(min=least) / LARGEST
         self.register_buffer("values", (wide / scales[:, None]).to(FLOAT8), persistent=False)
         self.register_buffer("scales", scales, persistent=False)
-        dense = self.dequantised(weight.dtype) if kernels.on(weight) else None
+        dense = Float8Weight(self.values, scales).dequantised(weight.dtype) if kernels.on(weight) else None
         self.register_buffer("dense", dense, persistent=False)
 
-    def dequantised(self, dtype: torch.dtype) -> Tensor:
-        """The weight these numbers stand for, made anew."""
-        wide = torch.promote_types(dtype, torch.float32)
-        return (self.values.to(wide) * self.scales[:, None]).to(dtype)
-
-
-Weight = Tensor | Quantised
-"""What a linear multiplies by."""
+    @property
+    def packed(self) -> Float8Weight:
+        """The record that kernels take."""
+        return Float8Weight(self.values, self.scales, self.dense)
 
 
 @torch.no_grad()
 def quantise(module: nn.Module) -> None:
-    """Every linear of this module, once its weights are loaded."""
-    for part in list(module.modules()):
-        if isinstance(part, nn.Linear):
-            weight = Quantised(part.weight)
-            del part.weight
-            part.add_module("weight", weight)
+    """Quantises every linear layer of `module`. Call it once the weights are loaded."""
+    for layer in list(module.modules()):
+        if isinstance(layer, nn.Linear):
+            weight = Quantised(layer.weight)
+            del layer.weight
+            layer.add_module("weight", weight)

@@ -1,46 +1,38 @@
-"""Rotary position embedding, half-split layout: the first half of a head turns against the second."""
+"""Rotary position embedding, half-split layout: the first half of a head rotates against the second."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from rhapsode.nn.kernels.rotary import RotaryAngles
+
 
 @dataclass(frozen=True)
 class RopeConfig:
-    """Which angles a head's channels turn by. Scaled variants add their fields here and a branch in `inv_freq`."""
+    """Rotary frequencies of a head. Scaled variants add their fields here and a branch in `inv_freq`."""
 
     head_dim: int
     theta: float = 10_000.0
     factors: tuple[float, ...] = ()
-    """LongRoPE: how much slower each pair of channels turns."""
+    """LongRoPE: divides the frequency of each pair of channels."""
     scale: float = 1.0
-    """LongRoPE: what cosines and sines are multiplied by."""
+    """LongRoPE: multiplies cosines and sines."""
 
 
 def inv_freq(config: RopeConfig) -> Tensor:
-    """Radians per position for each pair of channels, [head_dim / 2]; in float32, as every upstream computes it."""
+    """Radians per position of each pair of channels, [head_dim / 2]; in float32, as every upstream computes it."""
     # An explicit device: modules are built on the meta device, and this is no parameter to be loaded.
     pair = torch.arange(0, config.head_dim, 2, dtype=torch.int64, device="cpu").float()
     frequencies = 1.0 / (config.theta ** (pair / config.head_dim))
     return frequencies / torch.tensor(config.factors, device="cpu") if config.factors else frequencies
 
 
-class Turn(NamedTuple):
-    """Cosines and signed sines of a batch of positions, ready to be applied."""
-
-    cos: Tensor  # [B, T, 1, head_dim]
-    sin: Tensor  # [B, T, 1, head_dim], the first half negated
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """`x [B, T, heads, head_dim]`, each head turned by its position."""
-        return torch.addcmul(x * self.cos, x.roll(x.shape[-1] // 2, dims=-1), self.sin)
-
-
 class Rope(nn.Module):
+    """Computes the rotary angles of positions."""
+
     inv_freq: Tensor
 
     def __init__(self, config: RopeConfig) -> None:
@@ -48,10 +40,10 @@ class Rope(nn.Module):
         self.register_buffer("inv_freq", inv_freq(config), persistent=False)
         self._scale = config.scale
 
-    def forward(self, positions: Tensor, dtype: torch.dtype) -> Turn:
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> RotaryAngles:
         """For `positions [B, T]`."""
         angle = positions[..., None, None].float() * self.inv_freq  # [B, T, 1, D / 2]
         cos, sin = angle.cos(), angle.sin()
         if self._scale != 1.0:
             cos, sin = cos * self._scale, sin * self._scale
-        return Turn(torch.cat((cos, cos), dim=-1).to(dtype), torch.cat((-sin, sin), dim=-1).to(dtype))
+        return RotaryAngles(torch.cat((cos, cos), dim=-1).to(dtype), torch.cat((-sin, sin), dim=-1).to(dtype))

@@ -1,4 +1,4 @@
-"""Snake and SnakeBeta: activations with a periodic part of its own frequency and size in every channel."""
+"""Snake and SnakeBeta: activations with a periodic term, whose frequency and size each channel learns."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from rhapsode.nn.derived import Derived
-from rhapsode.nn.kernels.snake import snake_beta
+from rhapsode.nn.kernels.snake import SnakeWeights, snake_beta
 
 
 class SnakeBeta(Derived):
-    """Both parameters are kept as logarithms; beta is the inverse of the size."""
+    """Both parameters are logarithms; beta is the inverse of the size."""
 
     frequency: Tensor  # [C, 1]
     size: Tensor  # [C, 1]
@@ -31,7 +31,7 @@ class SnakeBeta(Derived):
 
 
 class Snake(Derived):
-    """One parameter, kept as it is: the frequency, and the inverse of the size."""
+    """One parameter: the frequency, and the inverse of the size."""
 
     frequency: Tensor  # [C, 1]
     size: Tensor  # [C, 1]
@@ -47,8 +47,8 @@ class Snake(Derived):
         self.size = (self.frequency + 1e-9).reciprocal()
 
     @property
-    def wave(self) -> tuple[Tensor, Tensor]:
-        return self.frequency, self.size
+    def weights(self) -> SnakeWeights:
+        return SnakeWeights(self.frequency, self.size)
 
     def forward(self, x: Tensor) -> Tensor:
         return snake_beta(x, self.frequency, self.size)

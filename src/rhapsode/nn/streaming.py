@@ -1,4 +1,4 @@
-"""Causal convolutions that can stop anywhere and go on: what they still need of their input is in a slot."""
+"""Causal convolutions that can stop at any frame and continue: a slot holds the inputs they still need."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from torch import Tensor, nn
 from rhapsode.device.state import State, buffer
 from rhapsode.nn.derived import Derived
 
-_FEW_CHANNELS = 48
+_FEW_CHANNELS = 48  # with fewer, inputs are long, and unfolding them costs more than a product per tap
 
 
 class Streaming(nn.Module):
-    """`forward(x, slots, state)` continues these slots; without them it is one pass over the whole."""
+    """A module whose `forward(x, slots, state)` continues these slots; without them it is one pass over all of `x`."""
 
     def state(self, slots: int) -> State:
         raise NotImplementedError
 
 
 class TailState(State):
-    """The last inputs of a convolution. They start as zeros: the padding of a causal one-pass.
+    """The last inputs of a convolution. They start as zeros, like the padding of one causal pass.
 
     Channels are last, as kernels read and write them.
     """
@@ -32,20 +32,20 @@ class TailState(State):
         self.tail = buffer(slots, length, channels, dtype=like.dtype, device=like.device)
 
 
-class PartsState(State):
-    """One state per part of a module."""
+class ChainState(State):
+    """One state per module of a `StreamingChain`."""
 
-    def __init__(self, parts: list[State]) -> None:
-        self.parts = parts
+    def __init__(self, states: list[State]) -> None:
+        self.states = states
 
 
 def join_tails(states: Sequence[State]) -> Tensor:
-    """Put all tails of these states into one buffer `[slots + 1, all of them]`, in order; they become views of it."""
+    """Moves all tails of these states to one buffer `[slots + 1, all tails]`, in order; they become views of it."""
     tails = list(_tails(states))
     sizes = [state.tail[0].numel() for state in tails]
     joined = torch.cat([state.tail.flatten(1) for state in tails], dim=1)
-    for state, part in zip(tails, joined.split(sizes, dim=1), strict=True):
-        state.tail = part.unflatten(1, state.tail.shape[1:])
+    for state, columns in zip(tails, joined.split(sizes, dim=1), strict=True):
+        state.tail = columns.unflatten(1, state.tail.shape[1:])
     return joined
 
 
@@ -53,12 +53,12 @@ def _tails(states: Sequence[State]) -> Iterator[TailState]:
     for state in states:
         if isinstance(state, TailState):
             yield state
-        elif isinstance(state, PartsState):
-            yield from _tails(state.parts)
+        elif isinstance(state, ChainState):
+            yield from _tails(state.states)
 
 
 def extend(x: Tensor, slots: Tensor, state: TailState) -> Tensor:
-    """What these slots kept, followed by `x`; keep the end of it for the next time. [B, C, T] -> [B, C, tail + T]"""
+    """Prepends the slots' tails to `x`, and keeps its end as their new tails: [B, C, T] to [B, C, tail + T]."""
     length = state.tail.shape[1]
     joined = torch.cat([state.tail.index_select(0, slots).transpose(1, 2), x], dim=-1)
     state.tail.index_copy_(0, slots, joined[..., -length:].transpose(1, 2))
@@ -66,10 +66,10 @@ def extend(x: Tensor, slots: Tensor, state: TailState) -> Tensor:
 
 
 def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, dilation: int = 1, groups: int = 1) -> Tensor:
-    """`F.conv1d` for the chunks of a stream: short, and many rows at once.
+    """`F.conv1d` for the short chunks of a stream.
 
-    On a CPU the kernels behind it take long to start and go row by row; a product with the unfolded input does not. Few
-    channels have long inputs, which are not unfolded: there it is a product per tap.
+    Its CPU kernels have a high start-up cost and process one row after the other, so on a CPU this is a product with
+    the unfolded input, or one product per tap.
     """
     outputs, width, kernel = weight.shape
     depthwise = groups == outputs and width == 1
@@ -93,9 +93,9 @@ def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, dilation: int = 1, 
 
 
 class CausalConv1d(Streaming):
-    """A convolution over the present and the past.
+    """A causal convolution.
 
-    A strided one streams in chunks that are multiples of its stride; in one pass it pads the end of its input to one.
+    A strided one streams in chunks that are multiples of its stride; one pass pads the end of its input to a multiple.
     """
 
     def __init__(
@@ -136,11 +136,11 @@ class CausalConv1d(Streaming):
 
 
 class CausalConvTranspose1d(Streaming, Derived):
-    """A transposed convolution that gives `stride` samples per input and drops what would come after the last input.
+    """A causal transposed convolution: `stride` samples per input, without those after the last input.
 
-    A sample depends on `kernel / stride` inputs, rounded up: the one it comes with and those whose overlap reaches it.
-    So this is a causal convolution with `stride` outputs (phases) per channel. Computed as that, a sample is one dot
-    product however the input is cut, gets its bias once, and what is carried are the inputs that overlap what follows.
+    A sample depends on `kernel / stride` inputs, rounded up. So this is a causal convolution with `stride` outputs
+    (phases) per channel. Computed that way, a sample is one dot product however the input is cut, and the state is a
+    tail of inputs.
     """
 
     phases: Tensor  # [outputs * stride, inputs, taps]
@@ -176,16 +176,28 @@ class CausalConvTranspose1d(Streaming, Derived):
         return phases.transpose(2, 3).reshape(batch, -1, length * self.stride)  # [B, outputs, T * stride]
 
 
-class Chain(nn.Sequential, Streaming):
-    """Modules one after the other; those that stream have their part of the state."""
+class StreamingChain(nn.Sequential, Streaming):
+    """Runs modules in sequence; the state holds one entry per module."""
 
-    def state(self, slots: int) -> PartsState:
-        return PartsState([part.state(slots) if isinstance(part, Streaming) else State() for part in self])
+    def state(self, slots: int) -> ChainState:
+        return ChainState([module.state(slots) if isinstance(module, Streaming) else State() for module in self])
 
-    def forward(self, x: Tensor, slots: Tensor | None = None, state: PartsState | None = None) -> Tensor:
-        for i, part in enumerate(self):
-            if slots is None or state is None or not isinstance(part, Streaming):
-                x = part(x)
+    def forward(self, x: Tensor, slots: Tensor | None = None, state: ChainState | None = None) -> Tensor:
+        for i, module in enumerate(self):
+            if slots is None or state is None or not isinstance(module, Streaming):
+                x = module(x)
             else:
-                x = part(x, slots, state.parts[i])
+                x = module(x, slots, state.states[i])
         return x
+
+
+class StreamingBlock(Streaming):
+    """A module around a chain that checkpoints name `block`."""
+
+    block: StreamingChain
+
+    def state(self, slots: int) -> ChainState:
+        return self.block.state(slots)
+
+    def forward(self, x: Tensor, slots: Tensor | None = None, state: ChainState | None = None) -> Tensor:
+        return self.block(x, slots, state)

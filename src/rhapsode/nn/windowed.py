@@ -7,14 +7,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rhapsode.device.state import State, buffer
-from rhapsode.nn.attention import Memory
+from rhapsode.nn.attention import AttentionBackend
 from rhapsode.nn.decoder import DecoderConfig, DecoderLayer
-from rhapsode.nn.rope import Rope, Turn
+from rhapsode.nn.kernels.rotary import RotaryAngles
+from rhapsode.nn.rope import Rope
 from rhapsode.nn.streaming import Streaming
 
 
 class WindowState(State):
-    """A ring of the last `window` positions, of all layers together so that a launch reads and writes it once."""
+    """A ring of the last `window` positions; all layers share a buffer, so that a launch reads and writes it once."""
 
     def __init__(self, slots: int, config: DecoderConfig, window: int, like: Tensor) -> None:
         shape = (window, config.layers, 2, config.kv_heads, config.head_dim)
@@ -22,11 +23,11 @@ class WindowState(State):
         self.position = buffer(slots, dtype=torch.int64, device=like.device)  # positions seen so far
 
 
-class Ring:
-    """The memory of slots that go on for `length` positions: what their rings hold, and what is new.
+class WindowAttention:
+    """Attention of slots that continue for `length` positions: over what their rings hold, and over what is new.
 
-    New keys and values are joined to a copy of the ring, for the oldest of them may still be seen by the first
-    queries; `keep` puts them into it.
+    New keys and values are joined to a copy of the ring, because the first queries may still attend to the oldest
+    entries; `store` puts them into the ring.
     """
 
     def __init__(self, state: WindowState, slots: Tensor, length: int) -> None:
@@ -35,7 +36,7 @@ class Ring:
         last, place = position - 1, torch.arange(window, device=slots.device)
         held = last - (last - place) % window  # [B, window], the position in each place; negative: none yet
         self.positions = position + torch.arange(length, device=slots.device)  # [B, T]
-        self._mask = _seen(self.positions, torch.cat([held, self.positions], dim=1), window)
+        self._visible = _visible(self.positions, torch.cat([held, self.positions], dim=1), window)
         self._past = state.ring.index_select(0, slots)  # [B, window, layers, 2, kv_heads, D]
         self._new: list[Tensor] = []  # per layer, [B, T, 2, kv_heads, D]
         self._state, self._slots = state, slots
@@ -44,9 +45,10 @@ class Ring:
         new = torch.stack([key, value], dim=2)
         self._new.append(new)
         keys, values = torch.cat([self._past[:, :, layer], new], dim=1).unbind(2)
-        return _attend(query, keys, values, self._mask)
+        return _attend(query, keys, values, self._visible)
 
-    def keep(self) -> None:
+    def store(self) -> None:
+        """Writes the new keys and values of all layers to the ring, and advances the positions."""
         ring, window = self._state.ring, self._state.ring.shape[1]
         new = torch.stack(self._new, dim=2)[:, -window:]
         place = self._slots[:, None] * window + self.positions[:, -window:] % window
@@ -54,28 +56,28 @@ class Ring:
         self._state.position.index_copy_(0, self._slots, self.positions[:, -1] + 1)
 
 
-class OnePass:
-    """The memory of one pass over everything: nothing before it, nothing kept. No window: all the past is seen."""
+class OnePassAttention:
+    """Causal attention of one pass over a whole sequence, without state; `window` may be `None`."""
 
     def __init__(self, length: int, window: int | None, device: torch.device) -> None:
         self.positions = torch.arange(length, device=device)[None]
-        self._mask = _seen(self.positions, self.positions, window or length)
+        self._visible = _visible(self.positions, self.positions, window or length)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return _attend(query, key, value, self._mask)
+        return _attend(query, key, value, self._visible)
 
 
-def _seen(queries: Tensor, keys: Tensor, window: int) -> Tensor:
-    """Which keys each query sees, [B, 1, T, S]: itself and `window - 1` before it, from position 0 on."""
+def _visible(queries: Tensor, keys: Tensor, window: int) -> Tensor:
+    """Which keys each query attends to, [B, 1, T, S]: its own and `window - 1` before it, from position 0 on."""
     age = queries[:, :, None] - keys[:, None]
     return ((age >= 0) & (age < window) & (keys >= 0)[:, None])[:, None]
 
 
-def _attend(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-    """In the model's own type throughout, as upstream's codecs do: `[B, T, heads, D]` over `[B, S, kv_heads, D]`."""
+def _attend(query: Tensor, keys: Tensor, values: Tensor, visible: Tensor) -> Tensor:
+    """Attention of `[B, T, heads, D]` over `[B, S, kv_heads, D]`, in the model's own dtype, as upstream's codecs do."""
     query, keys, values = query.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2)
     grouped = query.shape[1] != keys.shape[1]
-    return F.scaled_dot_product_attention(query, keys, values, mask, enable_gqa=grouped).transpose(1, 2)
+    return F.scaled_dot_product_attention(query, keys, values, visible, enable_gqa=grouped).transpose(1, 2)
 
 
 class LayerScale(nn.Module):
@@ -85,16 +87,16 @@ class LayerScale(nn.Module):
 
 
 class WindowedLayer(DecoderLayer):
-    """A decoder layer; what attention and feed-forward add is scaled channel by channel."""
+    """A decoder layer that scales the outputs of attention and feed-forward network channel by channel."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__(config)
         self.self_attn_layer_scale = LayerScale(config.hidden)
         self.mlp_layer_scale = LayerScale(config.hidden)
 
-    def forward(self, x: Tensor, layer: int, turn: Turn | None, memory: Memory) -> Tensor:
-        heard = self.self_attn(self.input_layernorm(x), layer, turn, memory)
-        x = torch.addcmul(x, heard, self.self_attn_layer_scale.scale)
+    def forward(self, x: Tensor, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
+        attended = self.self_attn(self.input_layernorm(x), layer, rotary, backend)
+        x = torch.addcmul(x, attended, self.self_attn_layer_scale.scale)
         return torch.addcmul(x, self.mlp(self.post_attention_layernorm(x)), self.mlp_layer_scale.scale)
 
 
@@ -115,14 +117,14 @@ class WindowedTransformer(Streaming):
 
     def forward(self, x: Tensor, slots: Tensor | None = None, state: WindowState | None = None) -> Tensor:
         if slots is None or state is None:
-            return self._run(x, OnePass(x.shape[1], self.window, x.device))
-        ring = Ring(state, slots, x.shape[1])
-        x = self._run(x, ring)
-        ring.keep()
+            return self._run(x, OnePassAttention(x.shape[1], self.window, x.device))
+        attention = WindowAttention(state, slots, x.shape[1])
+        x = self._run(x, attention)
+        attention.store()
         return x
 
-    def _run(self, x: Tensor, memory: Ring | OnePass) -> Tensor:
-        turn = self.rope(memory.positions, x.dtype) if self.rope else None
+    def _run(self, x: Tensor, backend: WindowAttention | OnePassAttention) -> Tensor:
+        rotary = self.rope(backend.positions, x.dtype) if self.rope else None
         for i, layer in enumerate(self.layers):
-            x = layer(x, i, turn, memory)
+            x = layer(x, i, rotary, backend)
         return x

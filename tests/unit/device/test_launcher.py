@@ -102,9 +102,9 @@ def test_without_graphs_nothing_is_recorded(checkpoint):
 
 
 def test_what_cannot_be_recorded_runs_all_the_same(checkpoint, traced, monkeypatch):
-    from rhapsode.nn.sampling import Settings
+    from rhapsode.nn.kernels.sampling import Settings
 
-    monkeypatch.setattr(Settings, "narrow", lambda settings: torch.tensor(int(settings.top_k.max())))
+    monkeypatch.setattr(Settings, "partial_k", lambda settings: torch.tensor(int(settings.top_k.max())))
     engine = start(checkpoint, graphs=True)
     request = SpeechRequest(TEXTS[0], Voice(name="aiden"), "English", seed=1, max_frames=20)
     try:

@@ -8,10 +8,11 @@ from rhapsode.device.kv import PagedKV
 from rhapsode.device.replay import Replay
 from rhapsode.device.slots import Rows, SlotRow, SlotTable
 from rhapsode.device.trace import Untraceable
-from rhapsode.nn.attention import Paged
+from rhapsode.nn.attention import PagedAttention
 from rhapsode.nn.decoder import DecoderConfig, DecoderStack
+from rhapsode.nn.kernels.sampling import Settings
 from rhapsode.nn.rope import RopeConfig
-from rhapsode.nn.sampling import Settings, draw
+from rhapsode.nn.sampling import draw
 
 CPU = torch.device("cpu")
 
@@ -59,8 +60,8 @@ def test_looking_back_goes_as_far_as_the_positions_of_the_day() -> None:
     kvs = [PagedKV(config.kv(), 8, 5, torch.float32, CPU) for _ in range(2)]
 
     def run(kv: PagedKV, x: Tensor, slots: Tensor) -> Tensor:
-        memory = Paged(kv, Rows(slots, table), positions)
-        return stack(x.clone(), stack.turn(positions, x.dtype), memory)
+        backend = PagedAttention(kv, Rows(slots, table), positions)
+        return stack(x.clone(), stack.rotary(positions, x.dtype), backend)
 
     x, slots = torch.zeros(2, 1, 16), torch.tensor([0, 1])
     replay = Replay(lambda x, slots: run(kvs[1], x, slots), [positions, *table.tensors(), kvs[1].keys, kvs[1].values])
@@ -76,7 +77,7 @@ def test_rows_draw_as_they_wish_and_not_as_they_wished_when_they_were_recorded()
     settings = Settings(temperature, top_k, top_p)
 
     def launch(scores: Tensor, noise: Tensor) -> Tensor:
-        return draw(scores, settings, noise, settings.narrow())
+        return draw(scores, settings, noise, settings.partial_k())
 
     scores, noise = torch.randn(3, 100), torch.randn(3, 100)
     replay = Replay(launch, [temperature, top_k, top_p])

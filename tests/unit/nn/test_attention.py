@@ -6,7 +6,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from rhapsode.device.kv import KVLayout, PagedKV
 from rhapsode.device.slots import Rows, SlotRow, SlotTable
-from rhapsode.nn.attention import Paged, attention
+from rhapsode.nn.attention import PagedAttention
+from rhapsode.nn.kernels.attention import attention
 
 CPU = torch.device("cpu")
 HEADS, KV_HEADS, DIM, PAGE = 6, 2, 8, 4
@@ -58,7 +59,7 @@ def test_chunks_and_single_tokens_add_up_to_one_pass(cuts: list[int]) -> None:
     for size in cuts:
         where = torch.arange(start, start + size).expand(2, -1)
         span = slice(start, start + size)
-        pieces.append(Paged(rows.kv[0], rows, where).attend(1, query[:, span], key[:, span], value[:, span]))
+        pieces.append(PagedAttention(rows.kv[0], rows, where).attend(1, query[:, span], key[:, span], value[:, span]))
         start += size
     torch.testing.assert_close(torch.cat(pieces, dim=1), one_pass(query, key, value), **CLOSE)
 
@@ -68,12 +69,12 @@ def test_ragged_chunks_are_each_what_they_are_alone() -> None:
     starts, lengths = [0, 3, 0], [6, 2, 0]
     rows = paging([1, 2], [3, 4], [5, 6])
     earlier = tokens(1, 3, seed=20)
-    Paged(rows.kv[0], Rows(torch.tensor([1]), rows.table), torch.arange(3)[None]).attend(0, *earlier)
+    PagedAttention(rows.kv[0], Rows(torch.tensor([1]), rows.table), torch.arange(3)[None]).attend(0, *earlier)
     where = torch.tensor(
         [[min(s + i, max(s, s + n - 1)) for i in range(6)] for s, n in zip(starts, lengths, strict=True)]
     )
     valid = torch.arange(6) < torch.tensor(lengths)[:, None]
-    seen = Paged(rows.kv[0], rows, where, valid).attend(0, query, key, value)
+    seen = PagedAttention(rows.kv[0], rows, where, valid).attend(0, query, key, value)
     torch.testing.assert_close(seen[:1], one_pass(query[:1], key[:1], value[:1]), **CLOSE)
     joined = [torch.cat([a, b[1:2, :2]], dim=1) for a, b in zip(earlier, (query, key, value), strict=True)]
     torch.testing.assert_close(seen[1:2, :2], one_pass(*joined)[:, 3:], **CLOSE)
@@ -85,7 +86,7 @@ def test_tokens_that_only_fill_up_a_row_are_written_to_scratch_alone() -> None:
     before = rows.kv[0].keys.clone()
     valid = torch.tensor([[True] * 4, [True, False, False, False]])
     where = torch.tensor([[0, 1, 2, 3], [0, 0, 0, 0]])
-    Paged(rows.kv[0], rows, where, valid).attend(0, query, key, value)
+    PagedAttention(rows.kv[0], rows, where, valid).attend(0, query, key, value)
     written = (rows.kv[0].keys != before).flatten(3).any(-1)[0]  # [pages, page_size]
     assert written[1].tolist() == [True] * 4
     assert written[2].tolist() == [True, False, False, False]
@@ -97,7 +98,7 @@ def test_where_the_pages_are_changes_nothing() -> None:
     results = []
     for pages in ([1, 2, 3], [9, 4, 12]):
         rows = paging(pages)
-        results.append(Paged(rows.kv[0], rows, torch.arange(9)[None]).attend(0, query, key, value))
+        results.append(PagedAttention(rows.kv[0], rows, torch.arange(9)[None]).attend(0, query, key, value))
     assert torch.equal(*results)
 
 
@@ -106,7 +107,7 @@ def test_what_an_earlier_owner_left_in_a_page_is_not_seen() -> None:
     rows = paging([1, 2])
     rows.kv[0].keys.fill_(1e4)
     rows.kv[0].values.fill_(1e4)
-    seen = Paged(rows.kv[0], rows, torch.arange(3)[None]).attend(0, query, key, value)
+    seen = PagedAttention(rows.kv[0], rows, torch.arange(3)[None]).attend(0, query, key, value)
     torch.testing.assert_close(seen, one_pass(query, key, value), **CLOSE)
 
 
@@ -114,6 +115,6 @@ def test_half_precision_pages_serve_a_wider_model() -> None:
     query, key, value = tokens(1, 5)
     rows = paging([1, 2])
     half = PagedKV(KVLayout(2, KV_HEADS, DIM), 16, PAGE, torch.bfloat16, CPU)
-    seen = Paged(half, rows, torch.arange(5)[None]).attend(0, query, key, value)
+    seen = PagedAttention(half, rows, torch.arange(5)[None]).attend(0, query, key, value)
     assert seen.dtype == torch.float32
     torch.testing.assert_close(seen, one_pass(query, key, value), rtol=0.05, atol=0.05)

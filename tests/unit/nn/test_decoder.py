@@ -7,7 +7,7 @@ import torch
 
 from rhapsode.device.kv import PagedKV
 from rhapsode.device.slots import Rows, SlotRow, SlotTable
-from rhapsode.nn.attention import Paged
+from rhapsode.nn.attention import PagedAttention
 from rhapsode.nn.decoder import DecoderConfig, DecoderStack
 from rhapsode.nn.depth import DepthStack
 from rhapsode.nn.norm import RMSNorm
@@ -41,7 +41,7 @@ def run(stack: DecoderStack, x: torch.Tensor, cuts: list[int]) -> torch.Tensor:
     out, start = [], 0
     for size in cuts:
         where = torch.arange(start, start + size)[None]
-        out.append(stack(x[:, start : start + size], stack.turn(where, x.dtype), Paged(kv, rows, where)))
+        out.append(stack(x[:, start : start + size], stack.rotary(where, x.dtype), PagedAttention(kv, rows, where)))
         start += size
     return torch.cat(out, dim=1)
 
@@ -55,20 +55,20 @@ def test_token_by_token_equals_all_at_once(config: DecoderConfig) -> None:
 
 
 @pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS)
-def test_a_depth_stack_is_the_same_stack_with_a_memory_of_its_own(config: DecoderConfig) -> None:
-    stack, x = DepthStack(config, most=7), torch.randn(3, 7, 16)
+def test_a_depth_stack_is_the_same_stack_with_keys_and_values_of_its_own(config: DecoderConfig) -> None:
+    stack, x = DepthStack(config, max_tokens=7), torch.randn(3, 7, 16)
     whole = torch.cat([run(stack, row[None], [7]) for row in x])
-    memory = stack.begin(3, torch.float32, CPU)
-    pieces = [stack.advance(x[:, a:b], memory) for a, b in ((0, 2), (2, 3), (3, 4), (4, 7))]
+    frame = stack.begin(3, torch.float32, CPU)
+    pieces = [stack.advance(x[:, a:b], frame) for a, b in ((0, 2), (2, 3), (3, 4), (4, 7))]
     torch.testing.assert_close(torch.cat(pieces, dim=1), whole, **CLOSE)
 
 
 def test_a_frame_knows_nothing_of_the_frame_before() -> None:
-    stack, x = DepthStack(PLAIN, most=4), torch.randn(1, 4, 16)
+    stack, x = DepthStack(PLAIN, max_tokens=4), torch.randn(1, 4, 16)
     frames = []
     for _ in range(2):
-        memory = stack.begin(1, torch.float32, CPU)
-        frames.append([stack.advance(x[:, i : i + 1], memory) for i in range(4)])
+        frame = stack.begin(1, torch.float32, CPU)
+        frames.append([stack.advance(x[:, i : i + 1], frame) for i in range(4)])
         torch.rand(100_000)  # so that memory is handed out anew
     assert all(torch.equal(a, b) for a, b in zip(*frames, strict=True))
 
@@ -78,8 +78,8 @@ def test_positions_matter_only_by_their_distance() -> None:
     query, key = torch.randn(1, 1, 1, 8), torch.randn(1, 1, 1, 8)
 
     def product(at: int, other: int) -> torch.Tensor:
-        turned = [rope(torch.tensor([[p]]), torch.float32)(x) for p, x in ((at, query), (other, key))]
-        return (turned[0] * turned[1]).sum()
+        rotated = [rope(torch.tensor([[p]]), torch.float32).rotate(x) for p, x in ((at, query), (other, key))]
+        return (rotated[0] * rotated[1]).sum()
 
     torch.testing.assert_close(product(3, 1), product(103, 101), rtol=1e-4, atol=1e-4)
     assert abs(product(3, 1) - product(4, 1)) > 1e-3
@@ -87,9 +87,9 @@ def test_positions_matter_only_by_their_distance() -> None:
 
 def test_a_rotation_keeps_lengths_and_leaves_position_zero_alone() -> None:
     rope, x = Rope(RopeConfig(8)), torch.randn(1, 2, 3, 8)
-    turned = rope(torch.tensor([[0, 7]]), torch.float32)(x)
-    assert torch.equal(turned[:, 0], x[:, 0])
-    torch.testing.assert_close(turned.norm(dim=-1), x.norm(dim=-1))
+    rotated = rope(torch.tensor([[0, 7]]), torch.float32).rotate(x)
+    assert torch.equal(rotated[:, 0], x[:, 0])
+    torch.testing.assert_close(rotated.norm(dim=-1), x.norm(dim=-1))
 
 
 def test_frequencies_fall_from_one_to_the_inverse_of_theta() -> None:

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from rhapsode.nn import kernels
-from rhapsode.nn.kernels.linear import fused_linear, linear
+from rhapsode.nn.linear import linear
 from rhapsode.nn.quantised import FLOAT8, LARGEST, Quantised, quantise
 
 
@@ -17,7 +17,7 @@ def weight():
 
 def test_every_weight_is_within_half_a_step(weight) -> None:
     made = Quantised(weight)
-    error = (made.dequantised(torch.float32) - weight).abs()
+    error = (made.packed.dequantised(torch.float32) - weight).abs()
     step = torch.maximum(weight.abs() * 2**-3, made.scales[:, None] * 2**-9)  # three bits, or what is left near zero
     assert (error <= step / 2 * (1 + 1e-5)).all()
     assert (error.square().sum(1) / weight.square().sum(1)).sqrt().max() < 0.03
@@ -26,18 +26,18 @@ def test_every_weight_is_within_half_a_step(weight) -> None:
 def test_the_largest_of_each_output_is_kept_as_it_is(weight) -> None:
     made = Quantised(weight)
     assert torch.equal(made.values.float().abs().amax(1), torch.full((64,), LARGEST))
-    torch.testing.assert_close(made.dequantised(torch.float32).abs().amax(1), weight.abs().amax(1))
+    torch.testing.assert_close(made.packed.dequantised(torch.float32).abs().amax(1), weight.abs().amax(1))
 
 
 def test_zeros_stay_zeros() -> None:
-    assert torch.equal(Quantised(torch.zeros(3, 16)).dequantised(torch.float32), torch.zeros(3, 16))
+    assert torch.equal(Quantised(torch.zeros(3, 16)).packed.dequantised(torch.float32), torch.zeros(3, 16))
 
 
 def test_a_wider_copy_is_kept_only_where_kernels_run(weight) -> None:
     assert Quantised(weight).dense is None
     with kernels.use("always"):
         made = Quantised(weight.bfloat16())
-    assert torch.equal(made.dense, made.dequantised(torch.bfloat16))
+    assert torch.equal(made.dense, made.packed.dequantised(torch.bfloat16))
 
 
 def test_a_quantised_module_computes_with_what_its_weights_stand_for(weight) -> None:
@@ -45,9 +45,8 @@ def test_a_quantised_module_computes_with_what_its_weights_stand_for(weight) -> 
     layer.weight.copy_(weight)
     x = torch.randn(2, 5, 256)
     quantise(layer)
-    expected = x @ layer.weight.dequantised(torch.float32).T + layer.bias
+    expected = x @ layer.weight.packed.dequantised(torch.float32).T + layer.bias
     torch.testing.assert_close(linear(x, layer), expected)
-    torch.testing.assert_close(fused_linear(x, layer.weight, layer.bias), expected)
 
 
 def test_it_takes_a_byte_each_and_a_scale_per_output(weight) -> None:

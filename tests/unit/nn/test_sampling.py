@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from rhapsode.nn.kernels.sampling import MAX_PARTIAL_K, Settings, penalize
 from rhapsode.nn.philox import uniform
-from rhapsode.nn.sampling import NARROW, Gumbel, Settings, draw, kept, penalize, probabilities
+from rhapsode.nn.sampling import Gumbel, draw, kept, probabilities
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "qwen3_tts"
 INFO = json.loads((GOLDEN / "index.json").read_text())["sampling"]
@@ -67,30 +68,30 @@ def test_the_predictors_probabilities_are_upstreams(golden: dict[str, np.ndarray
 
 def test_ids_that_tie_with_the_last_one_kept_stay() -> None:
     scores = torch.tensor([[3.0, 1.0, 2.0, 2.0, 2.0, 0.0]])
-    for narrow in (None, torch.tensor(2)):
-        assert kept(scores, settings(1, top_k=2), narrow).tolist() == [[True, False, True, True, True, False]]
+    for partial_k in (None, torch.tensor(2)):
+        assert kept(scores, settings(1, top_k=2), partial_k).tolist() == [[True, False, True, True, True, False]]
 
 
 @pytest.mark.parametrize("width", [40, 500])
-def test_the_short_way_keeps_what_the_long_way_keeps(width: int) -> None:
+def test_a_partial_sort_keeps_what_a_full_sort_keeps(width: int) -> None:
     scores = random(6, width).round(decimals=1)  # with ties
     scores[:, ::7] = NEVER
     rows = Settings(torch.full((6,), 0.7), torch.tensor([0, 1, 2, 50, 64, 33]), torch.ones(6))
-    assert rows.narrow() == NARROW
-    assert torch.equal(kept(scores, rows, rows.narrow()) & (scores > NEVER), kept(scores, rows))
+    assert rows.partial_k() == MAX_PARTIAL_K
+    assert torch.equal(kept(scores, rows, rows.partial_k()) & (scores > NEVER), kept(scores, rows))
 
 
-def test_rows_that_want_more_go_the_long_way() -> None:
-    assert settings(2, top_k=65).narrow() == -1
-    assert settings(2, top_k=50, top_p=0.9).narrow() == -1
-    assert settings(2).narrow() == 0
+def test_a_large_top_k_or_any_top_p_needs_a_full_sort() -> None:
+    assert settings(2, top_k=65).partial_k() == -1
+    assert settings(2, top_k=50, top_p=0.9).partial_k() == -1
+    assert settings(2).partial_k() == 0
 
 
 def test_a_banned_id_is_never_drawn() -> None:
     scores = random(200, 8)
     scores[:, [1, 5]] = NEVER
     for wish in (settings(200), settings(200, top_k=7), settings(200, top_p=0.99)):
-        drawn = draw(scores, wish, gumbel(200, 8), wish.narrow())
+        drawn = draw(scores, wish, gumbel(200, 8), wish.partial_k())
         assert not {1, 5} & set(drawn.tolist())
 
 
@@ -106,13 +107,13 @@ def test_the_penalty_counts_once_and_pushes_down_both_signs() -> None:
 def test_temperature_zero_takes_the_best_whatever_else_is_asked() -> None:
     scores = random(50, 30)
     for wish in (settings(50, 0.0), settings(50, 0.0, 5), settings(50, 0.0, 5, 0.5)):
-        assert torch.equal(draw(scores, wish, gumbel(50, 30), wish.narrow()), scores.argmax(-1))
+        assert torch.equal(draw(scores, wish, gumbel(50, 30), wish.partial_k()), scores.argmax(-1))
 
 
 def test_among_equals_the_greedy_take_the_first() -> None:
     scores = torch.tensor([[1.0, 2.0, 2.0, 2.0]])
     for wish in (settings(1, 0.0), settings(1, 0.0, top_p=0.3)):
-        assert draw(scores, wish, gumbel(1, 4), wish.narrow()).tolist() == [1]
+        assert draw(scores, wish, gumbel(1, 4), wish.partial_k()).tolist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_draws_follow_the_probabilities(wish: dict[str, float]) -> None:
     count = 20_000
     scores = random(1, 12, seed=3).expand(count, -1)
     rows = settings(count, **wish)
-    drawn = torch.bincount(draw(scores, rows, gumbel(count, 12), rows.narrow()), minlength=12) / count
+    drawn = torch.bincount(draw(scores, rows, gumbel(count, 12), rows.partial_k()), minlength=12) / count
     expected = probabilities(scores[:1], settings(1, **wish))[0]
     assert (drawn - expected).abs().max() < 4 * (0.25 / count) ** 0.5
     assert not drawn[expected == 0].any()
@@ -134,7 +135,7 @@ def test_each_row_has_settings_of_its_own_and_no_effect_on_the_others() -> None:
     together = draw(scores, rows, gumbel(4, 100))
     for i in range(4):
         alone = Settings(rows.temperature[i : i + 1], rows.top_k[i : i + 1], rows.top_p[i : i + 1])
-        assert draw(scores[i : i + 1], alone, gumbel(4, 100)[i : i + 1], alone.narrow()) == together[i]
+        assert draw(scores[i : i + 1], alone, gumbel(4, 100)[i : i + 1], alone.partial_k()) == together[i]
 
 
 def test_noise_depends_on_seed_frame_codebook_and_id_alone() -> None:
@@ -151,6 +152,6 @@ def test_noise_depends_on_seed_frame_codebook_and_id_alone() -> None:
 def test_a_tiny_change_of_the_scores_changes_no_draw() -> None:
     scores = random(2000, 64)
     rows = settings(2000, 0.9, 50)
-    first = draw(scores, rows, gumbel(2000, 64), rows.narrow())
-    second = draw(scores + random(2000, 64, seed=1) * 1e-7, rows, gumbel(2000, 64), rows.narrow())
+    first = draw(scores, rows, gumbel(2000, 64), rows.partial_k())
+    second = draw(scores + random(2000, 64, seed=1) * 1e-7, rows, gumbel(2000, 64), rows.partial_k())
     assert (first != second).sum() <= 1  # noise is each id's own: near-equal ids swapping ranks swaps nothing else

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rhapsode.device.state import State
 from rhapsode.nn.derived import derive
-from rhapsode.nn.streaming import CausalConv1d, CausalConvTranspose1d, Chain, Streaming, convolve
+from rhapsode.nn.streaming import CausalConv1d, CausalConvTranspose1d, Streaming, StreamingChain, convolve
 
 SLOTS = 4
 CONVS = {
@@ -21,7 +21,7 @@ CONVS = {
     "transposed with overlap": lambda: CausalConvTranspose1d(4, 3, 6, 3),
     "transposed without": lambda: CausalConvTranspose1d(4, 3, 2, 2),
     "transposed over many": lambda: CausalConvTranspose1d(4, 3, 7, 2),
-    "chain": lambda: Chain(CausalConv1d(4, 5, 3), torch.nn.ELU(), CausalConvTranspose1d(5, 2, 4, 2)),
+    "chain": lambda: StreamingChain(CausalConv1d(4, 5, 3), torch.nn.ELU(), CausalConvTranspose1d(5, 2, 4, 2)),
 }
 
 

@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 
 from rhapsode.models.qwen3_tts.talker import LEAST_TOKENS
 from rhapsode.nn import attention
-from rhapsode.nn.sampling import Settings
+from rhapsode.nn.kernels.sampling import Settings
 from rhapsode.types import Sampling
 from tiny.qwen3_tts import CODES, EOS
 from unit.qwen3_tts.asked import BATCHES, CASES, COLUMNS, SINGLES, Family, Stage, golden, request
@@ -248,8 +248,8 @@ def test_the_step_asks_nothing_of_its_values_where_that_would_mean_waiting(
     stage = Stage(parts.talker)
     stage.join([0, 1], [parts.prompt(request(CASES["cv_en_stream"]))] * 2)
     # As on a GPU, where both look at everything instead of looking how much there is.
-    monkeypatch.setattr(attention, "_used", lambda pages, positions, page_size: pages)
-    monkeypatch.setattr(Settings, "narrow", lambda settings: None)
+    monkeypatch.setattr(attention, "_used_pages", lambda pages, positions, page_size: pages)
+    monkeypatch.setattr(Settings, "partial_k", lambda settings: None)
     with FakeTensorMode(allow_non_fake_inputs=True):
         step = parts.talker.step(stage.rows(0, 1), stage.state)
         assert [part.shape for part in step] == [(2, 16), (2,), (2,)]
@@ -260,8 +260,8 @@ def test_the_step_asks_nothing_of_its_values_where_that_would_mean_waiting(
 def test_looking_at_everything_gives_the_same_codes(family: Families, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = family("custom_voice_proj")
     expected = sampled(parts, ["cv_en_stream", "cv_auto_block"], [5, 6])
-    monkeypatch.setattr(attention, "_used", lambda pages, positions, page_size: pages)
-    monkeypatch.setattr(Settings, "narrow", lambda settings: None)
+    monkeypatch.setattr(attention, "_used_pages", lambda pages, positions, page_size: pages)
+    monkeypatch.setattr(Settings, "partial_k", lambda settings: None)
     for wide, narrow in zip(sampled(parts, ["cv_en_stream", "cv_auto_block"], [5, 6]), expected, strict=True):
         assert np.array_equal(wide, narrow)
 

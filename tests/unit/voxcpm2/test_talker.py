@@ -97,8 +97,8 @@ def test_a_prompt_in_pieces_is_the_same_prompt(family: Families, piece: int) -> 
 
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where everything is looked at, instead of looking how much there is."""
-    monkeypatch.setattr(attention, "_used", lambda pages, positions, page_size: pages)
-    monkeypatch.setattr(VoxTalker, "_moves", lambda talker, schedule: talker.net.dit.schedules.most_moves)
+    monkeypatch.setattr(attention, "_used_pages", lambda pages, positions, page_size: pages)
+    monkeypatch.setattr(VoxTalker, "_moves", lambda talker, schedule: talker.net.dit.schedules.max_steps)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def test_a_step_never_asks_the_device_for_a_value(limited: Family, monkeypatch: 
             step.stopped.any().item()
 
 
-def test_moves_of_no_length_change_nothing(limited: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_of_no_length_change_nothing(limited: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     (few,) = speak(limited, ["few_steps"])
     as_on_a_gpu(monkeypatch)
     (padded,) = speak(limited, ["few_steps"])

@@ -26,7 +26,7 @@ from rhapsode.bench.engine.touched import Touched, modules_of, tensors_of
 from rhapsode.device.launcher import Launcher
 from rhapsode.models.base import Step
 from rhapsode.nn import kernels, sampling
-from rhapsode.nn.short import ShortStack
+from rhapsode.nn.fixed_positions import FixedPositionStack
 
 PARTS = ("prefill", "talker", "depth", "sampling", "codec", "generator")
 SAMPLERS = ("rhapsode.nn.sampling", "rhapsode.nn.kernels.sampling")
@@ -129,7 +129,7 @@ class Parts:
             worker.step = self._wrap_step(worker.step, weights)
             for module in modules_of(worker):
                 for owner in module.modules():
-                    if any(isinstance(child, ShortStack) for child in owner.children()):
+                    if any(isinstance(child, FixedPositionStack) for child in owner.children()):
                         owner.forward = self._inside(owner.forward, "depth")
             self._wrap_sampling()
         elif kind == "stream":

@@ -1,11 +1,11 @@
-"""The codec's decoder: frames of codes to a waveform, exact wherever the frames are cut."""
+"""The codec's decoder: frames of codes to a waveform; every chunk schedule gives the same samples."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil, prod
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -20,11 +20,15 @@ from rhapsode.nn.norm import RMSNorm
 from rhapsode.nn.quantizer import Codebook, rvq_decode, stack
 from rhapsode.nn.rope import RopeConfig
 from rhapsode.nn.snake import SnakeBeta
-from rhapsode.nn.streaming import CausalConv1d, CausalConvTranspose1d, Chain, PartsState, Streaming, join_tails
+from rhapsode.nn.streaming import (
+    CausalConv1d,
+    CausalConvTranspose1d,
+    Streaming,
+    StreamingBlock,
+    StreamingChain,
+    join_tails,
+)
 from rhapsode.nn.windowed import WindowedTransformer, WindowState
-
-if TYPE_CHECKING:
-    from rhapsode.models.qwen3_tts.fused import FusedDecoder
 
 _KERNEL = 7
 _DILATIONS = (1, 3, 9)
@@ -32,7 +36,7 @@ _DILATIONS = (1, 3, 9)
 
 @dataclass(frozen=True)
 class CodecDecoderConfig:
-    """`decoder_config` of speech_tokenizer/config.json; the defaults are upstream's for a key that is not there."""
+    """`decoder_config` of speech_tokenizer/config.json; a missing key has upstream's default."""
 
     codebook_dim: int
     codebook_size: int = 2048
@@ -63,7 +67,7 @@ class CodecDecoderConfig:
 
     @property
     def settle_frames(self) -> int:
-        """So many frames decide all that the convolutions after the transformer remember."""
+        """The receptive field of the convolutions after the transformer: so many frames determine their state."""
         rate, reach = 1, 0.0
         for ratio in self.upsampling_ratios:
             rate *= ratio
@@ -77,14 +81,10 @@ class CodecDecoderConfig:
 
     def transformer(self) -> DecoderConfig:
         head_dim = self.head_dim or self.hidden_size // self.num_attention_heads
-        return DecoderConfig(
-            hidden=self.hidden_size,
-            ffn=self.intermediate_size,
-            layers=self.num_hidden_layers,
-            heads=self.num_attention_heads,
-            kv_heads=self.num_key_value_heads,
-            head_dim=head_dim,
-            rope=RopeConfig(head_dim, self.rope_theta),
+        return DecoderConfig.of(
+            self,
+            head_dim,
+            RopeConfig(head_dim, self.rope_theta),
             eps=self.rms_norm_eps,
             attention_bias=self.attention_bias,
             output_bias=self.attention_bias,
@@ -92,7 +92,7 @@ class CodecDecoderConfig:
 
 
 class DecoderState(State):
-    """What all convolutions keep is one buffer, which kernels read and write at once; modules see their part of it."""
+    """The state of all convolutions is one buffer, which kernels copy in one launch; modules have views of it."""
 
     def __init__(self, decoder: CodecDecoder, slots: int) -> None:
         self.pre_conv = decoder.pre_conv.state(slots)
@@ -106,42 +106,44 @@ class DecoderState(State):
         yield from self.transformer.tensors()
 
 
-class _Book(nn.Module):
+class _DecoderBook(nn.Module):
     def __init__(self, codes: int, dim: int) -> None:
         super().__init__()
         self._codebook = Codebook(codes, dim)
 
 
-class _Books(nn.Module):
+class _DecoderBooks(nn.Module):
     def __init__(self, books: int, codes: int, dim: int) -> None:
         super().__init__()
-        self.layers = nn.ModuleList([_Book(codes, dim) for _ in range(books)])
+        self.layers = nn.ModuleList([_DecoderBook(codes, dim) for _ in range(books)])
 
 
-class ResidualQuantizer(Derived):
+class ResidualDequantizer(Derived):
+    """Sums and projects the vectors of a list of codebooks."""
+
     tables: Tensor  # [books, K, D]
 
     def __init__(self, config: CodecDecoderConfig, books: int) -> None:
         super().__init__()
         dim = config.codebook_dim // 2
         self.output_proj = nn.Conv1d(dim, config.codebook_dim, 1, bias=False)
-        self.vq = _Books(books, config.codebook_size, dim)
+        self.vq = _DecoderBooks(books, config.codebook_size, dim)
         self.register_buffer("tables", None, persistent=False)
 
     def derive(self) -> None:
-        self.tables = stack(book._codebook for book in self.vq.layers if isinstance(book, _Book))
+        self.tables = stack(book._codebook for book in self.vq.layers if isinstance(book, _DecoderBook))
 
     def forward(self, codes: Tensor) -> Tensor:
         return F.linear(rvq_decode(codes, self.tables), self.output_proj.weight[..., 0])
 
 
-class SplitQuantizer(nn.Module):
-    """The first codebook and the others, each with a projection; `[B, n, G]` to `[B, n, codebook_dim]`."""
+class SplitDequantizer(nn.Module):
+    """Decodes the first codebook and the others, each with a projection: `[B, n, G]` to `[B, n, codebook_dim]`."""
 
     def __init__(self, config: CodecDecoderConfig) -> None:
         super().__init__()
-        self.rvq_first = ResidualQuantizer(config, 1)
-        self.rvq_rest = ResidualQuantizer(config, config.num_quantizers - 1)
+        self.rvq_first = ResidualDequantizer(config, 1)
+        self.rvq_rest = ResidualDequantizer(config, config.num_quantizers - 1)
 
     def forward(self, codes: Tensor) -> Tensor:
         return self.rvq_first(codes[..., :1]) + self.rvq_rest(codes[..., 1:])
@@ -176,7 +178,9 @@ class ConvNeXt(Streaming):
         return torch.addcmul(x, mixed.transpose(1, 2), self.gamma[:, None])
 
 
-class ResidualUnit(Streaming):
+class DecoderUnit(Streaming):
+    """A residual unit."""
+
     def __init__(self, dim: int, dilation: int) -> None:
         super().__init__()
         self.act1 = SnakeBeta(dim)
@@ -191,69 +195,63 @@ class ResidualUnit(Streaming):
         return x + self.conv2(self.act2(self.conv1(self.act1(x), slots, state)))
 
 
-class UpsampleBlock(Streaming):
+class DecoderBlock(StreamingBlock):
+    """Upsamples by `rate`, then applies residual units."""
+
     def __init__(self, inputs: int, outputs: int, rate: int) -> None:
         super().__init__()
-        units = [ResidualUnit(outputs, dilation) for dilation in _DILATIONS]
-        self.block = Chain(SnakeBeta(inputs), CausalConvTranspose1d(inputs, outputs, 2 * rate, rate), *units)
+        units = [DecoderUnit(outputs, dilation) for dilation in _DILATIONS]
+        self.block = StreamingChain(SnakeBeta(inputs), CausalConvTranspose1d(inputs, outputs, 2 * rate, rate), *units)
 
-    def state(self, slots: int) -> PartsState:
-        return self.block.state(slots)
 
-    def forward(self, x: Tensor, slots: Tensor | None = None, state: PartsState | None = None) -> Tensor:
-        return self.block(x, slots, state)
+class SlotDecoder(Protocol):
+    """Decodes slots by fused kernels."""
+
+    def latents(self, codes: Tensor, slots: Tensor, state: DecoderState) -> Tensor: ...
+
+    def waveform(self, latents: Tensor, slots: Tensor, state: DecoderState) -> Tensor: ...
 
 
 class CodecDecoder(nn.Module):
-    """Codes to latents at the frame rate, latents to samples. Without slots it is one pass over the whole.
+    """Decodes codes to latents at the frame rate, and latents to samples. Without slots it is one pass.
 
-    With slots it runs on kernels where it was told to `fuse`; the modules are the reference.
+    With slots it uses `fused` where kernels run (see `fused.py`); the modules are the reference.
     """
 
     def __init__(self, config: CodecDecoderConfig) -> None:
         super().__init__()
         self.config = config
-        self._fused: FusedDecoder | None = None
+        self.fused: SlotDecoder | None = None
         latent, dims = config.latent_dim, [config.decoder_dim >> i for i in range(len(config.upsample_rates) + 1)]
-        self.quantizer = SplitQuantizer(config)
+        self.quantizer = SplitDequantizer(config)
         self.pre_conv = CausalConv1d(config.codebook_dim, latent, 3)
         self.pre_transformer = PreTransformer(config)
-        self.upsample = Chain(
+        self.upsample = StreamingChain(
             *(
-                Chain(CausalConvTranspose1d(latent, latent, ratio, ratio), ConvNeXt(latent))
+                StreamingChain(CausalConvTranspose1d(latent, latent, ratio, ratio), ConvNeXt(latent))
                 for ratio in config.upsampling_ratios
             )
         )
-        blocks = map(UpsampleBlock, dims, dims[1:], config.upsample_rates)
-        self.decoder = Chain(
+        blocks = map(DecoderBlock, dims, dims[1:], config.upsample_rates)
+        self.decoder = StreamingChain(
             CausalConv1d(latent, dims[0], _KERNEL), *blocks, SnakeBeta(dims[-1]), CausalConv1d(dims[-1], 1, _KERNEL)
         )
-
-    def fuse(self) -> None:
-        """Let kernels serve slots, where there are kernels for it and they are on. Call after `derive`: it copies."""
-        weight = self.pre_conv.conv.weight
-        if not kernels.on(weight) or weight.dtype == torch.float64:
-            return
-        from rhapsode.models.qwen3_tts.fused import FusedDecoder
-        from rhapsode.nn.kernels.gpu.transformer import suits
-
-        self._fused = FusedDecoder(self) if suits(self.pre_transformer) else None
 
     def state(self, slots: int) -> DecoderState:
         return DecoderState(self, slots)
 
     def latents(self, codes: Tensor, slots: Tensor | None = None, state: DecoderState | None = None) -> Tensor:
-        """`codes [B, n, G]` to `[B, n, latent]`."""
-        if self._fused is not None and slots is not None and state is not None and kernels.on(state.tails):
-            return self._fused.latents(codes, slots, state)
+        """Decodes `codes [B, n, G]` to `[B, n, latent]`."""
+        if self.fused is not None and slots is not None and state is not None and kernels.on(state.tails):
+            return self.fused.latents(codes, slots, state)
         x = self.quantizer(codes).transpose(1, 2)
         x = self.pre_conv(x, slots, state and state.pre_conv).transpose(1, 2)
         return self.pre_transformer(x, slots, state and state.transformer)
 
     def waveform(self, latents: Tensor, slots: Tensor | None = None, state: DecoderState | None = None) -> Tensor:
-        """`latents [B, n, latent]` to `[B, 1, n * hop]` within [-1, 1], in float32 or better."""
-        if self._fused is not None and slots is not None and state is not None and kernels.on(state.tails):
-            return self._fused.waveform(latents, slots, state)
+        """Decodes `latents [B, n, latent]` to `[B, 1, n * hop]` within [-1, 1], in float32 or float64."""
+        if self.fused is not None and slots is not None and state is not None and kernels.on(state.tails):
+            return self.fused.waveform(latents, slots, state)
         x = self.upsample(latents.transpose(1, 2), slots, state and state.upsample)
         audio = self.decoder(x, slots, state and state.decoder).clamp(-1, 1)
         return audio.to(torch.promote_types(audio.dtype, torch.float32))

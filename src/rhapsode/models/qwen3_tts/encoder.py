@@ -1,4 +1,4 @@
-"""The codec's encoder (of Mimi's kind): 24 kHz audio to codes, in one pass."""
+"""The codec's encoder (Mimi's architecture): 24 kHz audio to codes, in one pass."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rhapsode.nn.windowed import WindowedTransformer
 class CodecEncoderConfig:
     """`encoder_config` of speech_tokenizer/config.json, and how many of its codebooks are used.
 
-    The defaults are those of upstream's class, for a key that is not there.
+    A missing key has upstream's default.
     """
 
     books: int
@@ -56,7 +56,7 @@ class CodecEncoderConfig:
 
     @classmethod
     def from_dict(cls, codec: Mapping[str, Any]) -> CodecEncoderConfig:
-        """Of the whole speech_tokenizer/config.json."""
+        """Reads all of speech_tokenizer/config.json."""
         where = "speech_tokenizer/config.json"
         values = section(codec, "encoder_config", where)
         books = codec.get("encoder_valid_num_quantizers")
@@ -65,7 +65,7 @@ class CodecEncoderConfig:
 
     @property
     def downsampling(self) -> int:
-        """From the features' rate to the frames'."""
+        """Features per frame."""
         return int(self.sampling_rate / prod(self.upsampling_ratios) / self.frame_rate) if self.frame_rate else 2
 
     @property
@@ -74,26 +74,18 @@ class CodecEncoderConfig:
 
     def transformer(self) -> DecoderConfig:
         head_dim = self.head_dim or self.hidden_size // self.num_attention_heads
-        return DecoderConfig(
-            hidden=self.hidden_size,
-            ffn=self.intermediate_size,
-            layers=self.num_hidden_layers,
-            heads=self.num_attention_heads,
-            kv_heads=self.num_key_value_heads,
-            head_dim=head_dim,
-            rope=RopeConfig(head_dim, self.rope_theta),
-            norm="layer",
-            eps=self.norm_eps,
-            mlp="gelu",
-        )
+        rope = RopeConfig(head_dim, self.rope_theta)
+        return DecoderConfig.of(self, head_dim, rope, norm="layer", eps=self.norm_eps, mlp="gelu")
 
 
-class ResidualUnit(nn.Module):
+class EncoderUnit(nn.Module):
+    """A residual unit."""
+
     def __init__(self, config: CodecEncoderConfig, dim: int, dilation: int) -> None:
         super().__init__()
-        narrow, mode = dim // config.compress, config.pad_mode
-        inner = CausalConv1d(dim, narrow, config.residual_kernel_size, dilation=dilation, pad_mode=mode)
-        self.block = nn.Sequential(nn.ELU(), inner, nn.ELU(), CausalConv1d(narrow, dim, 1, pad_mode=mode))
+        bottleneck, mode = dim // config.compress, config.pad_mode
+        inner = CausalConv1d(dim, bottleneck, config.residual_kernel_size, dilation=dilation, pad_mode=mode)
+        self.block = nn.Sequential(nn.ELU(), inner, nn.ELU(), CausalConv1d(bottleneck, dim, 1, pad_mode=mode))
         self.shortcut = CausalConv1d(dim, dim, 1, pad_mode=mode) if config.use_conv_shortcut else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -101,7 +93,7 @@ class ResidualUnit(nn.Module):
 
 
 class ConvEncoder(nn.Module):
-    """Waveform to features at twice the frame rate, [B, 1, N] to [B, hidden, T]."""
+    """Encodes a waveform `[B, 1, N]` as features `[B, hidden, T]`, a few per frame."""
 
     def __init__(self, config: CodecEncoderConfig) -> None:
         super().__init__()
@@ -109,7 +101,7 @@ class ConvEncoder(nn.Module):
         layers: list[nn.Module] = [CausalConv1d(config.audio_channels, dim, config.kernel_size, pad_mode=mode)]
         for ratio in reversed(config.upsampling_ratios):
             dilations = (config.dilation_growth_rate**i for i in range(config.num_residual_layers))
-            layers += [ResidualUnit(config, dim, dilation) for dilation in dilations]
+            layers += [EncoderUnit(config, dim, dilation) for dilation in dilations]
             layers += [nn.ELU(), CausalConv1d(dim, 2 * dim, 2 * ratio, stride=ratio, pad_mode=mode)]
             dim *= 2
         layers += [nn.ELU(), CausalConv1d(dim, config.hidden_size, config.last_kernel_size, pad_mode=mode)]
@@ -119,24 +111,26 @@ class ConvEncoder(nn.Module):
         return self.layers(x)
 
 
-class _Book(nn.Module):
+class _EncoderBook(nn.Module):
     def __init__(self, config: CodecEncoderConfig) -> None:
         super().__init__()
         self.codebook = Codebook(config.codebook_size, config.vector_quantization_hidden_dimension, "embed_sum")
 
 
 class ResidualQuantizer(Derived):
+    """Quantizes features with a list of codebooks."""
+
     tables: Tensor  # [books, K, D]
 
     def __init__(self, config: CodecEncoderConfig, books: int) -> None:
         super().__init__()
         dim = config.vector_quantization_hidden_dimension
         self.input_proj = nn.Conv1d(config.hidden_size, dim, 1, bias=False) if dim != config.hidden_size else None
-        self.layers = nn.ModuleList([_Book(config) for _ in range(books)])
+        self.layers = nn.ModuleList([_EncoderBook(config) for _ in range(books)])
         self.register_buffer("tables", None, persistent=False)
 
     def derive(self) -> None:
-        self.tables = stack(book.codebook for book in self.layers if isinstance(book, _Book))
+        self.tables = stack(book.codebook for book in self.layers if isinstance(book, _EncoderBook))
 
     def forward(self, x: Tensor) -> Tensor:
         vectors = x if self.input_proj is None else F.linear(x, self.input_proj.weight[..., 0])
@@ -144,7 +138,7 @@ class ResidualQuantizer(Derived):
 
 
 class SplitQuantizer(nn.Module):
-    """One quantizer for the content, another for the rest; both see the same features."""
+    """A semantic quantizer and an acoustic one, both of the same features."""
 
     def __init__(self, config: CodecEncoderConfig) -> None:
         super().__init__()
@@ -153,19 +147,19 @@ class SplitQuantizer(nn.Module):
         self.acoustic_residual_vector_quantizer = ResidualQuantizer(config, config.books - semantic)
 
     def forward(self, x: Tensor) -> Tensor:
-        parts = self.semantic_residual_vector_quantizer(x), self.acoustic_residual_vector_quantizer(x)
-        return torch.cat(parts, dim=-1)
+        codes = self.semantic_residual_vector_quantizer(x), self.acoustic_residual_vector_quantizer(x)
+        return torch.cat(codes, dim=-1)
 
 
 class CodecEncoder(nn.Module):
-    """Reference audio to codes."""
+    """Encodes reference audio as codes."""
 
     def __init__(self, config: CodecEncoderConfig) -> None:
         super().__init__()
         ratio = config.downsampling
         self.config = config
         self.encoder = ConvEncoder(config)
-        # The config has a window, which upstream does not apply.
+        # The config has a window, but upstream does not apply it.
         self.encoder_transformer = WindowedTransformer(config.transformer(), window=None)
         self.downsample = CausalConv1d(
             config.hidden_size, config.hidden_size, 2 * ratio, stride=ratio, bias=False, pad_mode="replicate"
@@ -173,13 +167,13 @@ class CodecEncoder(nn.Module):
         self.quantizer = SplitQuantizer(config)
 
     def features(self, audio: Tensor) -> Tensor:
-        """What is quantized: `audio [B, 1, N]` to `[B, ceil(N / hop), hidden]`."""
+        """Encodes `audio [B, 1, N]` as the features to quantize, [B, ceil(N / hop), hidden]."""
         x = self.encoder_transformer(self.encoder(audio).transpose(1, 2))
         return self.downsample(x.transpose(1, 2)).transpose(1, 2)
 
     @torch.inference_mode()
     def encode(self, audio: Tensor) -> Tensor:
-        """One recording, `audio [N]`, to codes `[ceil(N / hop), books]`."""
+        """Encodes one recording, `audio [N]`, as codes `[ceil(N / hop), books]`."""
         if not len(audio):
             raise BadAudio("The reference audio is empty.")
         weight = self.downsample.conv.weight

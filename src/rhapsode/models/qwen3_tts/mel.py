@@ -1,4 +1,4 @@
-"""The log-mel spectrogram the speaker encoder listens to: Slaney's mel scale, each filter of unit area."""
+"""The log-mel spectrogram of the speaker encoder: Slaney's mel scale, filters of unit area."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOG_STEP = math.log(6.4) / 27
 
 @dataclass(frozen=True)
 class MelConfig:
-    """What upstream has in its code, not in the checkpoint."""
+    """Upstream has these values in its code, not in the checkpoint."""
 
     sample_rate: int = 24_000
     n_fft: int = 1024
@@ -31,12 +31,12 @@ class MelConfig:
 
     @property
     def margin(self) -> int:
-        """Samples mirrored at each end."""
+        """Samples of reflect padding at each end."""
         return (self.n_fft - self.hop) // 2
 
 
 def log_mel(audio: Tensor, config: MelConfig) -> Tensor:
-    """`audio [B, N]` to `[B, N // hop, bands]`, in float32."""
+    """Converts `audio [B, N]` to `[B, N // hop, bands]`, in float32."""
     padded = F.pad(audio.float()[:, None], (config.margin, config.margin), mode="reflect")[:, 0]
     window = torch.hann_window(config.n_fft, device=audio.device)
     frames = padded.unfold(-1, config.n_fft, config.hop) * window  # [B, T, n_fft]
@@ -48,7 +48,7 @@ def log_mel(audio: Tensor, config: MelConfig) -> Tensor:
 
 @cache
 def filterbank(config: MelConfig) -> NDArray[np.float32]:
-    """Triangles between neighbouring mel points, [bands, n_fft / 2 + 1]."""
+    """Returns triangular filters between neighbouring mel points, [bands, n_fft / 2 + 1]."""
     bins_hz = np.linspace(0, config.sample_rate / 2, config.n_fft // 2 + 1)
     mels = np.linspace(_mel(config.low_hz), _mel(config.high_hz), config.bands + 2)
     points_hz = np.array([_hz(mel) for mel in mels])

@@ -1,4 +1,4 @@
-"""The talker's network: embeddings, backbone, head and predictor, named as the checkpoint names them."""
+"""The talker's network: embeddings, backbone, head and predictor, with the checkpoint's names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rhapsode.nn.decoder import DecoderStack
 from rhapsode.nn.derived import Derived
 from rhapsode.nn.kernels.embedding import frame_sum
 
-_ROWS = 8192  # of the text table projected at a time
+_ROWS = 8192  # of the text table are projected at a time, to bound memory
 
 
 class TextProjection(nn.Module):
@@ -33,7 +33,7 @@ class Backbone(DecoderStack):
 
 
 class TalkerNet(Derived):
-    text_table: Tensor  # [text vocabulary, hidden], once it is derived
+    text_table: Tensor  # [text vocabulary, hidden], once derived
 
     def __init__(self, config: QwenConfig) -> None:
         super().__init__()
@@ -45,24 +45,24 @@ class TalkerNet(Derived):
         self.register_buffer("text_table", None, persistent=False)
 
     def derive(self) -> None:
-        """Project every text embedding once, and keep that instead of what it was made from."""
+        """Projects every text embedding once, and frees the original table and the projection."""
         if hasattr(self, "text_projection"):
             table = self.model.text_embedding.weight
             self.text_table = torch.cat([self.text_projection(rows) for rows in table.split(_ROWS)])
             del self.model.text_embedding, self.text_projection
 
     def text(self, ids: Tensor) -> Tensor:
-        """`ids [...]` to [..., hidden]; a negative one adds nothing."""
+        """Embeds text `ids [...]`: [..., hidden]; a negative id gives zeros."""
         return _lookup(ids, self.text_table)
 
     def codec(self, ids: Tensor) -> Tensor:
-        """The sum over the codebooks of `ids [..., G]`, [..., hidden]; negative ones add nothing."""
+        """Sums the embeddings of the codes `ids [..., G]`: [..., hidden]; a negative id adds zeros."""
         rest = ids[..., 1:]
         others = self.code_predictor.embed(rest.clamp(min=0)) * (rest >= 0)[..., None]
         return _lookup(ids[..., 0], self.model.codec_embedding.weight) + others.sum(-2)
 
     def frame(self, codes: Tensor) -> Tensor:
-        """The same for whole frames, `codes [B, G]`."""
+        """The same for frames `codes [B, G]` without negative ids, in one kernel."""
         return frame_sum(codes, self.model.codec_embedding.weight, self.code_predictor.model.codec_embedding.weight)
 
 

@@ -40,7 +40,10 @@ def decoder(context: StageContext) -> CodecDecoder:
     only_for_training = ("quantizer.*.input_proj.*",)
     dtype = _codec_dtype(context)
     net = _fill(lambda: CodecDecoder(built), context, "decoder.", folder, only_for_training, dtype)
-    net.fuse()
+    if kernels.on(net.pre_conv.conv.weight):
+        from rhapsode.models.qwen3_tts.fused import fuse  # which needs Triton
+
+        fuse(net)
     return net
 
 

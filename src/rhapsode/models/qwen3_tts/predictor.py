@@ -1,4 +1,4 @@
-"""The code predictor: the other fifteen codes of a frame, one after the other."""
+"""The code predictor: generates the codes of a frame after the first, one after the other."""
 
 from __future__ import annotations
 
@@ -9,23 +9,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rhapsode.models.qwen3_tts.config import LayersConfig
-from rhapsode.nn.decoder import DecoderConfig, normed_linear
+from rhapsode.nn.decoder import DecoderConfig
 from rhapsode.nn.depth import DepthStack
 from rhapsode.nn.derived import Derived
-from rhapsode.nn.kernels.linear import fused_linear
+from rhapsode.nn.linear import linear, normed_linear
 from rhapsode.nn.rope import RopeConfig
 
 
 def layers(config: LayersConfig) -> DecoderConfig:
-    """Qwen3's layers, in this house's words."""
-    return DecoderConfig(
-        hidden=config.hidden_size,
-        ffn=config.intermediate_size,
-        layers=config.num_hidden_layers,
-        heads=config.num_attention_heads,
-        kv_heads=config.num_key_value_heads,
-        head_dim=config.head_dim,
-        rope=RopeConfig(config.head_dim, config.rope_theta),
+    """Returns the shape of a stack of Qwen3 layers."""
+    return DecoderConfig.of(
+        config,
+        config.head_dim,
+        RopeConfig(config.head_dim, config.rope_theta),
         qk_norm=True,
         eps=config.rms_norm_eps,
         attention_bias=config.attention_bias,
@@ -34,7 +30,7 @@ def layers(config: LayersConfig) -> DecoderConfig:
 
 
 class Tables(nn.Module):
-    """One matrix per codebook, which the checkpoint has as a list."""
+    """One matrix per codebook, stacked; the checkpoint has a list."""
 
     def __init__(self, books: int, rows: int, columns: int) -> None:
         super().__init__()
@@ -43,14 +39,14 @@ class Tables(nn.Module):
 
 class PredictorStack(DepthStack):
     def __init__(self, config: LayersConfig, books: int, width: int) -> None:
-        super().__init__(layers(config), most=books + 1)
+        super().__init__(layers(config), max_tokens=books + 1)
         self.codec_embedding = Tables(books, config.vocab_size, width)
 
 
 class Predictor(Derived):
-    """Its embeddings are as wide as the talker; its layers may be narrower."""
+    """Its embeddings are as wide as the talker's; its layers may be narrower."""
 
-    inputs: Tensor  # [books, codes, predictor width], once it is derived: the embeddings, as its layers take them
+    inputs: Tensor  # [books, codes, predictor width], once derived: the projected embeddings
 
     def __init__(self, config: LayersConfig, books: int, width: int) -> None:
         super().__init__()
@@ -62,29 +58,32 @@ class Predictor(Derived):
         self.register_buffer("inputs", None, persistent=False)
 
     def derive(self) -> None:
-        """Project every embedding once: a code is looked up where it would be multiplied."""
+        """Projects every embedding once, so that a step looks its input up instead of multiplying."""
         self.inputs = self.small_to_mtp_projection(self.model.codec_embedding.weight.detach())
 
     def forward(self, hidden: Tensor, first: Tensor, choose: Callable[[int, Tensor], Tensor]) -> Tensor:
-        """`hidden` and the first code's embedding, both [B, width], to codes [B, books]; `choose` draws from logits."""
-        memory = self.model.begin(hidden.shape[0], hidden.dtype, hidden.device)
+        """Generates codes [B, books] from the talker's `hidden` and the embedding of the `first` code, both [B, width].
+
+        `choose(book, logits)` samples one code per row.
+        """
+        frame = self.model.begin(hidden.shape[0], hidden.dtype, hidden.device)
         x = self.project(torch.stack((hidden, first), dim=1))
         codes: list[Tensor] = []
         for book in range(self.books):
-            state = self.model.advance_unnormed(x, memory)[:, -1]
+            state = self.model.advance_unnormed(x, frame)[:, -1]
             codes.append(choose(book, self.logits(state, book)))
             x = F.embedding(codes[-1], self.inputs[book])[:, None]
         return torch.stack(codes, dim=1)
 
     def project(self, x: Tensor) -> Tensor:
-        linear = self.small_to_mtp_projection
-        return fused_linear(x, linear.weight, linear.bias) if isinstance(linear, nn.Linear) else x
+        projection = self.small_to_mtp_projection
+        return linear(x, projection) if isinstance(projection, nn.Linear) else x
 
     def logits(self, state: Tensor, book: int) -> Tensor:
-        """`state [B, predictor width]`, as the last layer left it, to [B, codes]."""
+        """Applies the final norm and a codebook's head to `state [B, predictor width]`: [B, codes]."""
         return normed_linear(state, self.model.norm, self.lm_head.weight[book])
 
     def embed(self, codes: Tensor) -> Tensor:
-        """The embeddings of `codes [..., books]`, [..., books, width]."""
+        """Looks up the embeddings of `codes [..., books]`: [..., books, width]."""
         first_row = torch.arange(0, self.books * self.codes, self.codes, device=codes.device)
         return F.embedding(codes + first_row, self.model.codec_embedding.weight.flatten(0, 1))

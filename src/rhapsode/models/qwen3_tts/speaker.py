@@ -1,4 +1,4 @@
-"""The speaker encoder (ECAPA-TDNN): what a reference sounds like, as one vector."""
+"""The speaker encoder (ECAPA-TDNN): reference audio to a speaker embedding."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SpeakerConfig:
 
 
 class SameConv1d(nn.Module):
-    """A convolution that keeps the length, with the ends mirrored, and a ReLU."""
+    """A convolution with reflect padding, which keeps the length, and a ReLU."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, dilation: int = 1) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class SameConv1d(nn.Module):
 
 
 class Res2Net(nn.Module):
-    """Channels in groups, each convolved together with what the group before became."""
+    """Splits channels into groups; each is convolved with the output of the previous group added."""
 
     def __init__(self, channels: int, scale: int, kernel: int, dilation: int) -> None:
         super().__init__()
@@ -59,19 +59,19 @@ class Res2Net(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         first, *others = x.chunk(self.scale, dim=1)
-        done = [first]
+        outputs = [first]
         for i, (block, group) in enumerate(zip(self.blocks, others, strict=True)):
-            done.append(block(group + done[-1] if i else group))
-        return torch.cat(done, dim=1)
+            outputs.append(block(group + outputs[-1] if i else group))
+        return torch.cat(outputs, dim=1)
 
 
 class SqueezeExcitation(nn.Module):
-    """A gain per channel that depends on the whole recording."""
+    """Scales each channel by a gate that depends on the whole recording."""
 
-    def __init__(self, channels: int, narrow: int) -> None:
+    def __init__(self, channels: int, bottleneck: int) -> None:
         super().__init__()
-        self.conv1 = nn.Conv1d(channels, narrow, 1)
-        self.conv2 = nn.Conv1d(narrow, channels, 1)
+        self.conv1 = nn.Conv1d(channels, bottleneck, 1)
+        self.conv2 = nn.Conv1d(bottleneck, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         return x * self.conv2(F.relu(self.conv1(x.mean(-1, keepdim=True)))).sigmoid()
@@ -92,17 +92,17 @@ class SERes2Net(nn.Module):
 
 
 class AttentivePooling(nn.Module):
-    """Mean and deviation over time, each moment weighted by how much it says, channel by channel."""
+    """Attentive statistics pooling: weighted mean and standard deviation over time, per channel."""
 
-    def __init__(self, channels: int, narrow: int) -> None:
+    def __init__(self, channels: int, bottleneck: int) -> None:
         super().__init__()
-        self.tdnn = SameConv1d(3 * channels, narrow, 1)
-        self.conv = nn.Conv1d(narrow, channels, 1)
+        self.tdnn = SameConv1d(3 * channels, bottleneck, 1)
+        self.conv = nn.Conv1d(bottleneck, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        plain = self._moments(x, torch.full_like(x[:, :1], 1 / x.shape[-1]))
-        seen = torch.cat([x, *(moment.expand_as(x) for moment in plain)], dim=1)
-        weight = self.conv(self.tdnn(seen).tanh()).softmax(-1)
+        unweighted = self._moments(x, torch.full_like(x[:, :1], 1 / x.shape[-1]))
+        context = torch.cat([x, *(moment.expand_as(x) for moment in unweighted)], dim=1)
+        weight = self.conv(self.tdnn(context).tanh()).softmax(-1)
         return torch.cat(self._moments(x, weight), dim=1)  # [B, 2 C, 1]
 
     def _moments(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -112,7 +112,7 @@ class AttentivePooling(nn.Module):
 
 
 class SpeakerEncoder(nn.Module):
-    """24 kHz audio to a speaker embedding."""
+    """Encodes 24 kHz audio as a speaker embedding."""
 
     def __init__(self, config: SpeakerConfig) -> None:
         super().__init__()
@@ -129,12 +129,12 @@ class SpeakerEncoder(nn.Module):
 
     @property
     def min_samples(self) -> int:
-        """The shortest reference whose ends can be mirrored in every layer."""
+        """The shortest reference that allows reflect padding in every layer."""
         reach = max(d * (k - 1) for k, d in zip(self.config.enc_kernel_sizes, self.config.enc_dilations, strict=True))
         return max((reach - reach // 2 + 1) * self.mel.hop, self.mel.margin + 1)
 
     def forward(self, mel: Tensor) -> Tensor:
-        """`mel [B, T, bands]` to `[B, enc_dim]`."""
+        """Encodes `mel [B, T, bands]`: [B, enc_dim]."""
         x = mel.transpose(1, 2)
         outputs = []
         for block in self.blocks:
@@ -144,7 +144,7 @@ class SpeakerEncoder(nn.Module):
 
     @torch.inference_mode()
     def embed(self, audio: Tensor) -> Tensor:
-        """One recording, `audio [N]`, to `[enc_dim]`."""
+        """Encodes one recording, `audio [N]`: [enc_dim]."""
         if len(audio) < self.min_samples:
             least_ms = 1000 * self.min_samples / self.config.sample_rate
             raise BadAudio(f"The reference audio is too short: at least {least_ms:.0f} ms are needed.")

@@ -19,9 +19,10 @@ from rhapsode.models.base import Span, StageContext, Step
 from rhapsode.models.qwen3_tts import parts
 from rhapsode.models.qwen3_tts.config import SUPPRESSED, QwenConfig, read
 from rhapsode.models.qwen3_tts.prompt import SPEAKER, TEXT, QwenPrompt
-from rhapsode.nn.attention import Paged
+from rhapsode.nn.attention import PagedAttention
 from rhapsode.nn.kernels.linear import fused_linear
-from rhapsode.nn.sampling import Gumbel, Noise, Rules, Settings, draw
+from rhapsode.nn.kernels.sampling import Rules, Settings
+from rhapsode.nn.sampling import Gumbel, Noise, draw
 from rhapsode.types import Sampling
 
 LEAST_TOKENS = 2
@@ -151,8 +152,8 @@ class QwenTalker:
 
     def hidden(self, x: Tensor, rows: Rows, positions: Tensor, valid: Tensor | None = None) -> Tensor:
         """The backbone over `x [B, T, hidden]` at `positions [B, T]`."""
-        memory = Paged(rows.kv[0], rows, positions, valid)
-        return self.net.model(x, self.net.model.turn(positions, x.dtype), memory)
+        backend = PagedAttention(rows.kv[0], rows, positions, valid)
+        return self.net.model(x, self.net.model.rotary(positions, x.dtype), backend)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Of the first code, [B, vocabulary]."""
@@ -170,15 +171,15 @@ class QwenTalker:
             least_steps=LEAST_TOKENS,
         )
         settings = Settings(table.temperature[slots], table.top_k[slots], table.top_p[slots])
-        return draw(logits, settings, noise, settings.narrow(), rules)
+        return draw(logits, settings, noise, settings.partial_k(), rules)
 
     def _others(self, noise: tuple[Noise, ...], rows: Rows, state: QwenState) -> Callable[[int, Tensor], Tensor]:
         slots = rows.slots
         # A request that is to be greedy is greedy throughout.
         temperature = state.temperature[slots] * (rows.table.temperature[slots] > 0)
         settings = Settings(temperature, state.top_k[slots], state.top_p[slots])
-        narrow = settings.narrow()
-        return lambda book, logits: draw(logits, settings, noise[book], narrow)
+        partial_k = settings.partial_k()
+        return lambda book, logits: draw(logits, settings, noise[book], partial_k)
 
     def _upload(self, values: NDArray[Any]) -> Tensor:
         return upload(values, self._device)

@@ -1,4 +1,4 @@
-"""The two local transformers: one hears a patch, the other predicts where a noisy patch should move."""
+"""The two local transformers: one encodes a patch, the other predicts the velocity of a noisy patch."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rhapsode.models.voxcpm2.config import VoxConfig
-from rhapsode.nn.decoder import normed_linear
 from rhapsode.nn.derived import Derived
 from rhapsode.nn.flow import Schedules, solve
-from rhapsode.nn.kernels.linear import linear
+from rhapsode.nn.linear import linear, normed_linear, weight_of
 from rhapsode.nn.local import LocalStack
 
-TOLD, TIME = 2, 1
-"""Tokens before those of the last patch: what the language models say, and the time."""
+CONDITION, TIME = 2, 1
+"""Tokens before those of the previous patch: the language models' outputs, and the time."""
 
 
 class LocalEncoder(nn.Module):
-    """A patch to one vector: that of a token put before it."""
+    """Encodes a patch as one vector: the output of a special token before it."""
 
     def __init__(self, config: VoxConfig) -> None:
         super().__init__()
@@ -30,10 +29,10 @@ class LocalEncoder(nn.Module):
         self.encoder = LocalStack(layers, 1 + config.patch.patch_size)
 
     def forward(self, patches: Tensor) -> Tensor:
-        """`[N, patch, feat]` to `[N, hidden]`."""
+        """Encodes `patches [N, patch, feat]` as `[N, hidden]`."""
         x = linear(patches.to(self.in_proj.weight.dtype), self.in_proj)
         first = self.special_token[0].expand(len(x), -1, -1)
-        return self.encoder.norm(self.encoder.see(torch.cat((first, x), dim=1))[:, 0].contiguous())
+        return self.encoder.norm(self.encoder.hidden_states(torch.cat((first, x), dim=1))[:, 0].contiguous())
 
 
 class TimeMLP(nn.Module):
@@ -43,12 +42,12 @@ class TimeMLP(nn.Module):
         self.linear_2 = nn.Linear(width, width)
 
     def forward(self, times: Tensor) -> Tensor:
-        """`[...]` to `[..., width]`."""
-        return self.linear_2(F.silu(self.linear_1(waves(times, self.linear_1.in_features))))
+        """Embeds `times [...]` as `[..., width]`."""
+        return self.linear_2(F.silu(self.linear_1(sinusoids(times, self.linear_1.in_features))))
 
 
-def waves(times: Tensor, width: int) -> Tensor:
-    """Sines and cosines of a time, in its own type: rounding is part of what the network has learnt."""
+def sinusoids(times: Tensor, width: int) -> Tensor:
+    """Returns sines and cosines of times, in their own dtype: the network was trained with this rounding."""
     half = width // 2
     ranks = torch.arange(half, dtype=times.dtype, device=times.device)
     angles = 1000 * times[..., None] * torch.exp(ranks * -(math.log(10_000) / (half - 1)))
@@ -56,13 +55,13 @@ def waves(times: Tensor, width: int) -> Tensor:
 
 
 class LocalDiT(Derived):
-    """Velocities of a noisy patch, and the way from noise to a patch along them.
+    """Predicts the velocities of a noisy patch, and integrates them from noise to a patch.
 
-    The times of all moves are known, so their tokens are made once.
+    The times of all steps are known, so their tokens are computed once.
     """
 
-    time_tokens: Tensor  # [most steps, most moves, hidden]
-    lengths: Tensor  # [most steps, most moves] float32
+    time_tokens: Tensor  # [max timesteps, max steps, hidden]
+    lengths: Tensor  # [max timesteps, max steps] float32
 
     def __init__(self, config: VoxConfig, dtype: torch.dtype, max_timesteps: int) -> None:
         super().__init__()
@@ -74,7 +73,7 @@ class LocalDiT(Derived):
         self.out_proj = nn.Linear(layers.hidden, feat)
         self.time_mlp = TimeMLP(layers.hidden)
         self.delta_time_mlp = TimeMLP(layers.hidden)
-        self.decoder = LocalStack(layers, TOLD + TIME + 2 * config.patch.patch_size)
+        self.decoder = LocalStack(layers, CONDITION + TIME + 2 * config.patch.patch_size)
         self.register_buffer("time_tokens", None, persistent=False)
         self.register_buffer("lengths", None, persistent=False)
 
@@ -86,23 +85,24 @@ class LocalDiT(Derived):
         self.lengths = lengths.to(torch.promote_types(weight.dtype, torch.float32))
 
     def forward(
-        self, noise: Tensor, told: Tensor, last: Tensor, schedule: Tensor, strength: Tensor, moves: int
+        self, noise: Tensor, condition: Tensor, previous: Tensor, schedule: Tensor, guidance: Tensor, steps: int
     ) -> Tensor:
-        """From `noise [B, patch, feat]` to the next patch, after the `last` one.
+        """Integrates from `noise [B, patch, feat]` to the patch after the `previous` one.
 
-        `told [B, 2, hidden]` is what the language models say; guidance compares with saying nothing, as a second half
-        of the batch. Each row has its own `schedule [B]` and guidance `strength [B]`; no schedule has more `moves`.
+        `condition [B, 2, hidden]` are the language models' outputs; the unconditional half of the batch has zeros
+        instead. Each row has its own `schedule [B]` and `guidance [B]` scale; no schedule has more than `steps` steps.
         """
         batch, patch, dtype = len(noise), noise.shape[1], self.in_proj.weight.dtype
-        # The tokens of all moves but for the patch's own: a move gives up its own.
-        tokens = noise.new_zeros(moves, 2, batch, self.decoder.most, self.in_proj.out_features, dtype=dtype)
-        tokens[:, 0, :, :TOLD] = told
-        tokens[:, :, :, TOLD] = self.time_tokens[schedule, :moves].transpose(0, 1)[:, None]
-        tokens[:, :, :, TOLD + TIME : -patch] = linear(last.to(dtype), self.cond_proj)
+        # All tokens but the noisy patch's are known before the first step. Each step has a copy, which its layers
+        # overwrite.
+        tokens = noise.new_zeros(steps, 2, batch, self.decoder.max_tokens, self.in_proj.out_features, dtype=dtype)
+        tokens[:, 0, :, :CONDITION] = condition
+        tokens[:, :, :, CONDITION] = self.time_tokens[schedule, :steps].transpose(0, 1)[:, None]
+        tokens[:, :, :, CONDITION + TIME : -patch] = linear(previous.to(dtype), self.cond_proj)
 
-        def velocity(x: Tensor, move: int) -> Tensor:
-            tokens[move, :, :, -patch:] = linear(x.to(dtype), self.in_proj)
-            hidden = self.decoder.see(tokens[move].flatten(0, 1))[:, -patch:].contiguous()
-            return normed_linear(hidden, self.decoder.norm, self.out_proj.weight, self.out_proj.bias)
+        def velocity(x: Tensor, step: int) -> Tensor:
+            tokens[step, :, :, -patch:] = linear(x.to(dtype), self.in_proj)
+            hidden = self.decoder.hidden_states(tokens[step].flatten(0, 1))[:, -patch:].contiguous()
+            return normed_linear(hidden, self.decoder.norm, weight_of(self.out_proj), self.out_proj.bias)
 
-        return solve(noise, self.lengths[schedule, :moves], strength, velocity)
+        return solve(noise, self.lengths[schedule, :steps], guidance, velocity)

@@ -1,4 +1,4 @@
-"""The talker's network, named as the checkpoint names it: two language models, a local encoder and a diffusion head."""
+"""The talker's network, with the checkpoint's names: two language models, a local encoder and a diffusion head."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from rhapsode.device.slots import Rows
 from rhapsode.models.voxcpm2.config import VoxConfig
 from rhapsode.models.voxcpm2.local import LocalDiT, LocalEncoder
-from rhapsode.nn.attention import Paged
+from rhapsode.nn.attention import PagedAttention
 from rhapsode.nn.decoder import DecoderStack
-from rhapsode.nn.kernels.linear import linear
+from rhapsode.nn.linear import linear
 
 
 class BaseLM(DecoderStack):
@@ -21,7 +21,7 @@ class BaseLM(DecoderStack):
 
 
 class Quantizer(nn.Module):
-    """Finite scalar quantization of a hidden state: what speech keeps of it."""
+    """Finite scalar quantization of the hidden states of speech positions."""
 
     def __init__(self, hidden: int, latent: int, scale: int) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Quantizer(nn.Module):
 
 
 class FlowHead(nn.Module):
-    """Upstream keeps the network that predicts velocities in a module of the solver's."""
+    """Holds the network that predicts velocities; the extra module is upstream's."""
 
     def __init__(self, config: VoxConfig, dtype: torch.dtype, max_timesteps: int) -> None:
         super().__init__()
@@ -63,24 +63,25 @@ class VoxNet(nn.Module):
         return self.feat_decoder.estimator
 
     def sounds(self, patches: Tensor) -> Tensor:
-        """`patches [N, patch, feat]` as the language models hear them, [N, hidden]."""
+        """Embeds `patches [N, patch, feat]` for the language models: [N, hidden]."""
         return linear(self.feat_encoder(patches), self.enc_to_lm_proj)
 
     def hidden(
         self, x: Tensor, sounding: Tensor, rows: Rows, positions: Tensor, valid: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """What both language models make of `x [B, T, hidden]`, a sound where `sounding [B, T]` and else a token."""
-        heard = x * sounding[..., None]  # a copy: x is given up
-        base = self.base_lm(x, self.base_lm.turn(positions, x.dtype), Paged(rows.kv[0], rows, positions, valid))
+        """Runs both language models over `x [B, T, hidden]`: patches where `sounding [B, T]`, tokens elsewhere."""
+        speech = x * sounding[..., None]  # a copy: the language model may overwrite x
+        rotary = self.base_lm.rotary(positions, x.dtype)
+        base = self.base_lm(x, rotary, PagedAttention(rows.kv[0], rows, positions, valid))
         base = torch.where(sounding[..., None], self.fsq_layer(base), base)
-        mixed = linear(torch.cat((base, heard), dim=-1), self.fusion_concat_proj)
-        turn = self.residual_lm.turn(positions, x.dtype)
-        return base, self.residual_lm(mixed, turn, Paged(rows.kv[1], rows, positions, valid))
+        mixed = linear(torch.cat((base, speech), dim=-1), self.fusion_concat_proj)
+        rotary = self.residual_lm.rotary(positions, x.dtype)
+        return base, self.residual_lm(mixed, rotary, PagedAttention(rows.kv[1], rows, positions, valid))
 
-    def told(self, base: Tensor, residual: Tensor) -> Tensor:
-        """What the diffusion head is told, [B, 2, its width]."""
+    def condition(self, base: Tensor, residual: Tensor) -> Tensor:
+        """Projects both outputs to the condition of the diffusion head, [B, 2, its width]."""
         return torch.stack((linear(base, self.lm_to_dit_proj), linear(residual, self.res_to_dit_proj)), dim=1)
 
     def stop(self, base: Tensor) -> Tensor:
-        """Logits of going on and of ending, [B, 2]."""
+        """Returns the logits of continuing and of stopping, [B, 2]."""
         return linear(F.silu(linear(base, self.stop_proj)), self.stop_head)

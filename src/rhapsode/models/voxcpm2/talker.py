@@ -110,7 +110,7 @@ class VoxTalker:
         schedule = state.schedule[slots]
         patch = self.net.dit(
             self.noise(rows),
-            self.net.told(base, residual),
+            self.net.condition(base, residual),
             state.patch[slots],
             schedule,
             state.cfg_value[slots],
@@ -138,7 +138,7 @@ class VoxTalker:
     def _moves(self, schedule: Tensor) -> int:
         """How many moves the rows need. A GPU is never asked: there it is as many as any row may want."""
         schedules = self.net.dit.schedules
-        return schedules.most_moves if schedule.is_cuda else schedules.counts[int(schedule.max())]
+        return schedules.max_steps if schedule.is_cuda else schedules.step_counts[int(schedule.max())]
 
     def _upload(self, values: NDArray[Any]) -> Tensor:
         return upload(values, self._device)

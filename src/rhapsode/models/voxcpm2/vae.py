@@ -1,4 +1,4 @@
-"""The causal VAE: 16 kHz audio to latents in one pass, latents to 48 kHz audio, exact wherever they are cut."""
+"""The causal VAE: 16 kHz audio to latents in one pass, latents to 48 kHz audio in chunks of any size."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from rhapsode.nn.snake import Snake
 from rhapsode.nn.streaming import (
     CausalConv1d,
     CausalConvTranspose1d,
-    Chain,
-    PartsState,
-    Streaming,
+    ChainState,
+    StreamingBlock,
+    StreamingChain,
     TailState,
     join_tails,
 )
@@ -29,42 +29,42 @@ KERNEL = 7
 DILATIONS = (1, 3, 9)
 
 
-class ResidualUnit(Streaming):
+class VaeUnit(StreamingBlock):
+    """A residual unit."""
+
     def __init__(self, dim: int, dilation: int, depthwise: bool) -> None:
         super().__init__()
         groups = dim if depthwise else 1
-        self.block = Chain(
+        self.block = StreamingChain(
             Snake(dim),
             CausalConv1d(dim, dim, KERNEL, dilation=dilation, groups=groups),
             Snake(dim),
             CausalConv1d(dim, dim, 1),
         )
 
-    def state(self, slots: int) -> PartsState:
-        return self.block.state(slots)
+    def forward(self, x: Tensor, slots: Tensor | None = None, state: ChainState | None = None) -> Tensor:
+        inner = None if slots is None or state is None else self._fused(x, slots, state.states[1])
+        return x + (self.block(x, slots, state) if inner is None else self.block[3](inner))
 
-    def forward(self, x: Tensor, slots: Tensor | None = None, state: PartsState | None = None) -> Tensor:
-        seen = None if slots is None or state is None else self._see(x, slots, state.parts[1])
-        return x + (self.block(x, slots, state) if seen is None else self.block[3](seen))
-
-    def _see(self, x: Tensor, slots: Tensor, state: State) -> Tensor | None:
-        """All but the last convolution in one go, where there is a kernel for it."""
+    def _fused(self, x: Tensor, slots: Tensor, state: State) -> Tensor | None:
+        """Runs all but the last convolution in one kernel; returns `None` where no kernel supports it."""
         before, conv, after = self.block[0], self.block[1], self.block[2]
         assert isinstance(before, Snake)
         assert isinstance(conv, CausalConv1d)
         assert isinstance(after, Snake)
         assert isinstance(state, TailState)
-        return snaked_depthwise(x, state.tail, slots, before.wave, conv.conv, after.wave)
+        weight, bias, dilation = conv.conv.weight, conv.conv.bias, conv.conv.dilation[0]
+        return snaked_depthwise(x, state.tail, slots, before.weights, weight, bias, dilation, after.weights)
 
 
-def units(dim: int, depthwise: bool) -> Iterator[ResidualUnit]:
-    return (ResidualUnit(dim, dilation, depthwise) for dilation in DILATIONS)
+def units(dim: int, depthwise: bool) -> Iterator[VaeUnit]:
+    return (VaeUnit(dim, dilation, depthwise) for dilation in DILATIONS)
 
 
 # --- audio to latents ---
 
 
-class DownsampleBlock(nn.Module):
+class VaeDownsampleBlock(nn.Module):
     def __init__(self, inputs: int, outputs: int, rate: int, depthwise: bool) -> None:
         super().__init__()
         down = CausalConv1d(inputs, outputs, 2 * rate, rate)
@@ -80,19 +80,19 @@ class VaeEncoder(nn.Module):
         self.config = config
         dims = [config.encoder_dim << i for i in range(len(config.encoder_rates) + 1)]
         blocks = (
-            DownsampleBlock(*dim, rate, config.depthwise)
+            VaeDownsampleBlock(*dim, rate, config.depthwise)
             for dim, rate in zip(pairwise(dims), config.encoder_rates, strict=True)
         )
         self.block = nn.Sequential(CausalConv1d(1, dims[0], KERNEL), *blocks)
         self.fc_mu = CausalConv1d(dims[-1], config.latent_dim, 3)
 
     def forward(self, audio: Tensor) -> Tensor:
-        """`[B, 1, N]` to `[B, latent, N / hop]`."""
+        """Encodes `audio [B, 1, N]` as `[B, latent, N / hop]`."""
         return self.fc_mu(self.block(audio))
 
     @torch.inference_mode()
     def encode(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
-        """`[N]`, a multiple of the hop, to `[N / hop, latent]`."""
+        """Encodes `samples [N]`, a multiple of the hop, as `[N / hop, latent]`."""
         weight = self.fc_mu.conv.weight
         audio = torch.from_numpy(samples).to(weight.device, weight.dtype)
         return self(audio[None, None])[0].T.float().cpu().numpy()
@@ -102,7 +102,7 @@ class VaeEncoder(nn.Module):
 
 
 class RateCondition(Derived):
-    """The sample rate that is asked for, told to the decoder channel by channel: it is one for all, so a constant."""
+    """Conditions the decoder on the output's sample rate: a scale and a bias per channel, constant for a checkpoint."""
 
     scale: Tensor  # [C, 1]
     bias: Tensor  # [C, 1]
@@ -123,24 +123,21 @@ class RateCondition(Derived):
         return torch.addcmul(self.bias, x, self.scale)
 
 
-class UpsampleBlock(Streaming):
+class VaeUpsampleBlock(StreamingBlock):
     def __init__(self, inputs: int, outputs: int, rate: int, config: VaeConfig) -> None:
         super().__init__()
         self.condition = RateCondition(inputs, config) if config.sr_bin_boundaries else nn.Identity()
         up = CausalConvTranspose1d(inputs, outputs, 2 * rate, rate)
-        self.block = Chain(Snake(inputs), up, *units(outputs, config.depthwise))
+        self.block = StreamingChain(Snake(inputs), up, *units(outputs, config.depthwise))
 
-    def state(self, slots: int) -> PartsState:
-        return self.block.state(slots)
-
-    def forward(self, x: Tensor, slots: Tensor | None = None, state: PartsState | None = None) -> Tensor:
-        return self.block(self.condition(x), slots, state)
+    def forward(self, x: Tensor, slots: Tensor | None = None, state: ChainState | None = None) -> Tensor:
+        return super().forward(self.condition(x), slots, state)
 
 
 class VaeState(State):
-    """What all convolutions keep is one buffer; modules see their part of it."""
+    """The state of all convolutions is one buffer; modules have views of it."""
 
-    def __init__(self, model: Chain, slots: int) -> None:
+    def __init__(self, model: StreamingChain, slots: int) -> None:
         self.model = model.state(slots)
         self.tails = join_tails([self.model])  # [slots + 1, all tails]
 
@@ -149,7 +146,7 @@ class VaeState(State):
 
 
 class VaeDecoder(nn.Module):
-    """Without slots it is one pass over the whole."""
+    """Decodes latents; without slots it is one pass."""
 
     def __init__(self, config: VaeConfig) -> None:
         super().__init__()
@@ -161,15 +158,15 @@ class VaeDecoder(nn.Module):
             else [CausalConv1d(latent, dims[0], KERNEL)]
         )
         blocks = (
-            UpsampleBlock(*dim, rate, config) for dim, rate in zip(pairwise(dims), config.decoder_rates, strict=True)
+            VaeUpsampleBlock(*dim, rate, config) for dim, rate in zip(pairwise(dims), config.decoder_rates, strict=True)
         )
-        self.model = Chain(*begin, *blocks, Snake(dims[-1]), CausalConv1d(dims[-1], 1, KERNEL), nn.Tanh())
+        self.model = StreamingChain(*begin, *blocks, Snake(dims[-1]), CausalConv1d(dims[-1], 1, KERNEL), nn.Tanh())
 
     def state(self, slots: int) -> VaeState:
         return VaeState(self.model, slots)
 
     def forward(self, latents: Tensor, slots: Tensor | None = None, state: VaeState | None = None) -> Tensor:
-        """`latents [B, n, latent]` to `[B, 1, n * hop]`, within [-1, 1]."""
+        """Decodes `latents [B, n, latent]` to `[B, 1, n * hop]`, within [-1, 1]."""
         x = latents.transpose(1, 2).to(self._dtype)
         return self.model(x, slots, state and state.model)
 

@@ -1,7 +1,8 @@
-"""The few operations a frame spends its time in: each one has a plain PyTorch reference and, beside it, a GPU twin.
+"""The operations that take most of a frame's time: each has a plain PyTorch reference and a GPU kernel.
 
-A module here holds an operation's meaning: the reference, and the choice between it and the kernel. The kernels are in
-`gpu/`, one module of the same name each, and nothing imports them (or Triton) before a CUDA tensor asks for one.
+A module here defines an operation: the reference, and the choice between it and the kernel. Operations take tensors and
+the plain records defined here, never modules of `nn`. The kernels are in `gpu/`; they and Triton are imported when a
+CUDA tensor first needs one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _mode: Mode = "auto"
 
 
 def on(x: Tensor) -> bool:
-    """Whether what is done to `x` is done by a kernel."""
+    """Whether kernels process `x`."""
     if _mode == "auto":
         return x.is_cuda and x.dtype != torch.float64 and _has_triton()
     return _mode == "always"
@@ -29,7 +30,7 @@ def on(x: Tensor) -> bool:
 
 @contextmanager
 def use(mode: Mode) -> Iterator[None]:
-    """`off`: references alone, to compare with. `always`: kernels even for CPU tensors, for Triton's interpreter."""
+    """Sets when kernels run. `off`: never. `always`: even for CPU tensors, for Triton's interpreter."""
     global _mode
     before, _mode = _mode, mode
     try:

@@ -1,4 +1,4 @@
-"""The gate of a SwiGLU feed-forward."""
+"""The gate of a SwiGLU feed-forward network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rhapsode.nn import kernels
 
 
 def silu_mul(x: Tensor) -> Tensor:
-    """`x [..., 2 * F]`, gates then values, to `silu(gate) * value`, [..., F]."""
+    """Returns `silu(gate) * value`, [..., F], of `x [..., 2 * F]`: gates, then values."""
     if kernels.on(x) and x.is_contiguous():
         from rhapsode.nn.kernels.gpu import activation
 

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from rhapsode.nn import kernels
-
-Snake = tuple[Tensor, Tensor]
-"""The frequency and the size of each channel, [C, 1]."""
+from rhapsode.nn.kernels.snake import SnakeWeights
 
 
 def snaked_depthwise(
-    x: Tensor, tails: Tensor, slots: Tensor, before: Snake, conv: nn.Conv1d, after: Snake
+    x: Tensor,
+    tails: Tensor,
+    slots: Tensor,
+    before: SnakeWeights,
+    weight: Tensor,
+    bias: Tensor | None,
+    dilation: int,
+    after: SnakeWeights,
 ) -> Tensor | None:
-    """`after(conv(before(x)))` of slots that go on from their `tails [S, tail, C]`, which move on; `x [B, C, T]`.
+    """Returns `after(conv(before(x)))` of `x [B, C, T]`, and advances the slots' `tails [S, tail, C]`.
 
-    `None` where there is no kernel for it: then the modules are the way.
+    Returns `None` where no kernel supports the arguments.
     """
-    depthwise = conv.groups == conv.in_channels == conv.out_channels
-    if not kernels.on(x) or not depthwise or conv.bias is None or not x.is_contiguous():
+    depthwise = weight.shape[0] == x.shape[1] and weight.shape[1] == 1
+    if not kernels.on(x) or not depthwise or bias is None or not x.is_contiguous():
         return None
     from rhapsode.nn.kernels.gpu import depthwise as gpu
 
-    return gpu.snaked_depthwise(x, tails, slots, before, conv.weight, conv.bias, conv.dilation[0], after)
+    return gpu.snaked_depthwise(x, tails, slots, before, weight, bias, dilation, after)

@@ -1,4 +1,4 @@
-"""The embeddings of a frame's codes, added up: what the talker hears of its last frame."""
+"""The sum of the embeddings of a frame's codes: the talker's input for its previous frame."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rhapsode.nn import kernels
 
 
 def frame_sum(codes: Tensor, first: Tensor, others: Tensor) -> Tensor:
-    """`codes [B, 1 + books]`, found in `first [V, width]` and `others [books, size, width]`: [B, width]."""
+    """Sums the rows of `codes [B, 1 + books]` in `first [V, width]` and `others [books, size, width]`: [B, width]."""
     if kernels.on(first):
         from rhapsode.nn.kernels.gpu import embedding
 

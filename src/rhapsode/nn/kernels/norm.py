@@ -8,7 +8,7 @@ from rhapsode.nn import kernels
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Over the last axis, in float32 whatever the input is, and scaled in the input's own type."""
+    """Normalises the last axis in float32, and multiplies by `weight` in the input's dtype."""
     if kernels.on(x) and x.is_contiguous():
         from rhapsode.nn.kernels.gpu import norm
 

@@ -1,6 +1,8 @@
-"""An activation with a periodic part of its own frequency and size in every channel."""
+"""SnakeBeta: an activation with a periodic term, whose frequency and size each channel learns."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -8,8 +10,15 @@ from torch import Tensor
 from rhapsode.nn import kernels
 
 
+class SnakeWeights(NamedTuple):
+    """The frequency and the size of each channel's periodic term, [C] or [C, 1]."""
+
+    frequency: Tensor
+    size: Tensor
+
+
 def snake_beta(x: Tensor, frequency: Tensor, size: Tensor) -> Tensor:
-    """`x + size * sin(frequency * x) ** 2`; x is [B, C, T], the others are [C, 1]."""
+    """Returns `x + size * sin(frequency * x) ** 2`; x is [B, C, T], the others are [C, 1]."""
     if kernels.on(x) and x.is_contiguous():
         from rhapsode.nn.kernels.gpu.snake import snake_beta as fused
 

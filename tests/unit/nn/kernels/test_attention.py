@@ -1,4 +1,4 @@
-"""Fused attention stores what the plain way stores, and sees what it sees."""
+"""Fused attention stores what the reference stores, and returns what it returns."""
 
 from dataclasses import replace
 
@@ -8,11 +8,10 @@ import torch
 from rhapsode.device.kv import KVLayout, PagedKV
 from rhapsode.device.slots import Rows, SlotRow, SlotTable
 from rhapsode.nn import kernels
-from rhapsode.nn.attention import Paged
+from rhapsode.nn.attention import PagedAttention
 from rhapsode.nn.decoder import DecoderConfig, DecoderStack
 from rhapsode.nn.depth import DepthStack
-from rhapsode.nn.heads import Heads
-from rhapsode.nn.norm import RMSNorm
+from rhapsode.nn.kernels.heads import HeadNorm, ProjectedHeads
 from rhapsode.nn.rope import Rope, RopeConfig
 
 CLOSE = {
@@ -24,10 +23,9 @@ PAGE = 4
 SHAPES = {"two to one": (4, 2, 16), "odd heads": (6, 2, 6), "no groups": (2, 2, 8)}  # heads, kv heads, channels
 
 
-def weights(dim: int, device: torch.device, dtype: torch.dtype) -> RMSNorm:
-    norm = RMSNorm(dim)
-    norm.weight = torch.nn.Parameter(torch.rand(dim) + 0.5)
-    return norm.to(device, dtype)
+def head_norm(dim: int, device: torch.device, dtype: torch.dtype) -> HeadNorm:
+    query, key = (torch.rand(2, dim) + 0.5).to(device, dtype)
+    return HeadNorm(query, key, 1e-6)
 
 
 def paging(device: torch.device, *pages: list[int]) -> Rows:
@@ -37,7 +35,7 @@ def paging(device: torch.device, *pages: list[int]) -> Rows:
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize("plain", [False, True], ids=["normed and turned", "neither"])
+@pytest.mark.parametrize("plain", [False, True], ids=["normed and rotated", "neither"])
 def test_one_token_a_row_over_pages(device, dtype, shape, plain) -> None:
     heads, kv_heads, dim = shape
     rows = paging(device, [5, 2, 9], list(range(10, 52)), [4])
@@ -47,21 +45,21 @@ def test_one_token_a_row_over_pages(device, dtype, shape, plain) -> None:
     kv.values.copy_(torch.randn(kv.values.shape))
     other = PagedKV(KVLayout(2, kv_heads, dim), 60, PAGE, dtype, device)
     other.keys.copy_(kv.keys), other.values.copy_(kv.values)
-    turn = Rope(RopeConfig(dim, 1000.0)).to(device)(positions, dtype)
-    q_norm, k_norm = weights(dim, device, dtype), weights(dim, device, dtype)
-    raw = torch.randn(3, 1, (heads + 2 * kv_heads) * dim).to(device, dtype)
-    given = Heads(raw, heads, kv_heads, dim, *((None,) * 3 if plain else (q_norm, k_norm, turn)))
+    rotary = Rope(RopeConfig(dim, 1000.0)).to(device)(positions, dtype)
+    norm = head_norm(dim, device, dtype)
+    qkv = torch.randn(3, 1, (heads + 2 * kv_heads) * dim).to(device, dtype)
+    given = ProjectedHeads(qkv, heads, kv_heads, dim, *(() if plain else (norm, rotary)))
     with kernels.use("off"):
-        expected = Paged(kv, rows, positions).attend_heads(1, given)
+        expected = PagedAttention(kv, rows, positions).attend_heads(1, given)
     with kernels.use("always"):
-        found = Paged(other, rows, positions).attend_heads(1, given)
+        found = PagedAttention(other, rows, positions).attend_heads(1, given)
     torch.testing.assert_close(found, expected, **CLOSE[dtype])
     torch.testing.assert_close(other.keys, kv.keys, **CLOSE[dtype])
     assert torch.equal(other.values, kv.values)
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize("plain", [False, True], ids=["normed and turned", "neither"])
+@pytest.mark.parametrize("plain", [False, True], ids=["normed and rotated", "neither"])
 def test_chunks_of_prompts_over_pages(device, dtype, shape, plain) -> None:
     heads, kv_heads, dim = shape
     rows = paging(device, [5, 2, 9], list(range(10, 52)), list(range(52, 60)))
@@ -75,14 +73,14 @@ def test_chunks_of_prompts_over_pages(device, dtype, shape, plain) -> None:
     kv.values.copy_(torch.randn(kv.values.shape))
     other = PagedKV(KVLayout(2, kv_heads, dim), 60, PAGE, dtype, device)
     other.keys.copy_(kv.keys), other.values.copy_(kv.values)
-    turn = Rope(RopeConfig(dim, 1000.0)).to(device)(positions, dtype)
-    norms = weights(dim, device, dtype), weights(dim, device, dtype)
-    raw = torch.randn(3, length, (heads + 2 * kv_heads) * dim).to(device, dtype)
-    given = Heads(raw, heads, kv_heads, dim, *((None,) * 3 if plain else (*norms, turn)))
+    rotary = Rope(RopeConfig(dim, 1000.0)).to(device)(positions, dtype)
+    norm = head_norm(dim, device, dtype)
+    qkv = torch.randn(3, length, (heads + 2 * kv_heads) * dim).to(device, dtype)
+    given = ProjectedHeads(qkv, heads, kv_heads, dim, *(() if plain else (norm, rotary)))
     with kernels.use("off"):
-        expected = Paged(kv, rows, positions, valid).attend_heads(1, given)
+        expected = PagedAttention(kv, rows, positions, valid).attend_heads(1, given)
     with kernels.use("always"):
-        found = Paged(other, rows, positions, valid).attend_heads(1, given)
+        found = PagedAttention(other, rows, positions, valid).attend_heads(1, given)
     torch.testing.assert_close(found[valid], expected[valid], **CLOSE[dtype])
     torch.testing.assert_close(other.keys[:, 1:], kv.keys[:, 1:], **CLOSE[dtype])  # page 0 is scratch
     assert torch.equal(other.values[:, 1:], kv.values[:, 1:])
@@ -102,12 +100,12 @@ VARIANTS = {
 
 @pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS)
 def test_a_depth_stack_by_kernels_is_the_plain_one(device, config) -> None:
-    stack, x = DepthStack(config, most=4).to(device), torch.randn(2, 4, 16, device=device)
+    stack, x = DepthStack(config, max_tokens=4).to(device), torch.randn(2, 4, 16, device=device)
     results = []
     for mode in ("off", "always"):
         with kernels.use(mode):
-            memory = stack.begin(2, torch.float32, device)
-            pieces = [stack.advance(x[:, a:b].clone(), memory) for a, b in ((0, 2), (2, 3), (3, 4))]
+            frame = stack.begin(2, torch.float32, device)
+            pieces = [stack.advance(x[:, a:b].clone(), frame) for a, b in ((0, 2), (2, 3), (3, 4))]
             results.append(torch.cat(pieces, dim=1))
     torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)
 
@@ -121,6 +119,6 @@ def test_a_stack_over_pages_by_kernels_is_the_plain_one(device) -> None:
         with kernels.use(mode):
             for a, b in ((0, 2), (2, 3), (3, 4)):  # a prompt, then token by token
                 where = torch.arange(a, b, device=device).expand(3, -1)
-                out.append(stack(x[:, a:b].clone(), stack.turn(where, x.dtype), Paged(kv, rows, where)))
+                out.append(stack(x[:, a:b].clone(), stack.rotary(where, x.dtype), PagedAttention(kv, rows, where)))
         results.append(torch.cat(out, dim=1))
     torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)

@@ -8,7 +8,7 @@ from rhapsode.models.qwen3_tts.decoder import CodecDecoder, CodecDecoderConfig
 from rhapsode.nn import kernels
 from rhapsode.nn.derived import derive
 
-pytest.importorskip("triton", reason="needs Triton")
+fused = pytest.importorskip("rhapsode.models.qwen3_tts.fused", reason="needs Triton")
 
 SLOTS = 4
 CONFIG = CodecDecoderConfig(
@@ -30,7 +30,7 @@ def make(device: torch.device, dtype: torch.dtype = torch.float32) -> CodecDecod
             parameter.data *= 0.3
     derive(net)
     with kernels.use("always"):
-        net.fuse()
+        fused.fuse(net)
     return net
 
 
@@ -45,19 +45,19 @@ def snr_db(heard: torch.Tensor, meant: torch.Tensor) -> float:
 @pytest.mark.parametrize(("kind", "least_db"), [(torch.float32, 90), (torch.float16, 40)])
 def test_kernels_say_what_modules_say(device, kind, least_db):
     net, frames = make(device, kind), codes(device, 3, 7)
-    plain, fused = net.state(SLOTS), net.state(SLOTS)
+    plain, by_kernels = net.state(SLOTS), net.state(SLOTS)
     slots = torch.tensor([2, 0, 3], device=device)
     for piece in frames.split([1, 2, 4], dim=1):
         with kernels.use("off"):
             latents = net.latents(piece, slots, plain)
             samples = net.waveform(latents, slots, plain)
         with kernels.use("always"):
-            torch.testing.assert_close(net.latents(piece, slots, fused), latents, rtol=0.02, atol=NEAR[kind])
-            heard = net.waveform(latents, slots, fused)
+            torch.testing.assert_close(net.latents(piece, slots, by_kernels), latents, rtol=0.02, atol=NEAR[kind])
+            heard = net.waveform(latents, slots, by_kernels)
         assert heard.shape == samples.shape
         assert heard.dtype == torch.float32
         assert snr_db(heard, samples) > least_db
-    for kept, meant in zip(fused.tensors(), plain.tensors(), strict=True):
+    for kept, meant in zip(by_kernels.tensors(), plain.tensors(), strict=True):
         scale = float(meant.abs().max())
         torch.testing.assert_close(kept, meant, rtol=0.05, atol=NEAR[kind] * max(1.0, scale))
 
@@ -75,11 +75,9 @@ def test_every_cut_gives_the_same_samples(device, lengths):
 def test_a_batch_is_cut_where_its_buffers_would_be_too_large(device, monkeypatch: pytest.MonkeyPatch):
     net, frames = make(device), codes(device, 3, 2)
     slots = torch.tensor([0, 3, 1], device=device)
-    from rhapsode.models.qwen3_tts import fused
-
     with kernels.use("always"):
         together = net(frames, slots, net.state(SLOTS))
-        monkeypatch.setattr(fused, "_AT_ONCE", 4)
+        monkeypatch.setattr(fused, "_MAX_FRAMES", 4)
         assert torch.equal(net(frames, slots, net.state(SLOTS)), together)
 
 
@@ -102,10 +100,10 @@ def test_switched_off_it_is_the_modules(device):
     slots = torch.tensor([2], device=device)
     with kernels.use("off"):
         heard = net(frames, slots, net.state(SLOTS))
-    net._fused = None
+    net.fused = None
     with kernels.use("off"):
         assert torch.equal(heard, net(frames, slots, net.state(SLOTS)))
 
 
 def test_float64_has_no_kernels(device):
-    assert make(device, torch.float64)._fused is None
+    assert make(device, torch.float64).fused is None

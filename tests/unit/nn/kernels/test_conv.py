@@ -13,10 +13,11 @@ from rhapsode.nn.snake import SnakeBeta
 from rhapsode.nn.streaming import CausalConv1d, CausalConvTranspose1d, TailState, extend
 
 gpu = pytest.importorskip("rhapsode.nn.kernels.gpu.conv", reason="needs Triton")
-narrow = pytest.importorskip("rhapsode.nn.kernels.gpu.narrow")
-pack = pytest.importorskip("rhapsode.nn.kernels.gpu.pack")
+depthwise_norm = pytest.importorskip("rhapsode.nn.kernels.gpu.depthwise_norm").depthwise_norm
+pack = pytest.importorskip("rhapsode.nn.fused.pack")
 tails = pytest.importorskip("rhapsode.nn.kernels.gpu.tails")
-unit = pytest.importorskip("rhapsode.nn.kernels.gpu.unit")
+to_samples = pytest.importorskip("rhapsode.nn.kernels.gpu.to_samples").to_samples
+residual_unit = pytest.importorskip("rhapsode.nn.kernels.gpu.residual_unit").residual_unit
 
 # The interpreter multiplies bfloat16 as if it were integers: that type is for GPUs alone.
 KINDS = [torch.float32, torch.float16, *([torch.bfloat16] if torch.cuda.is_available() else [])]
@@ -168,7 +169,7 @@ def test_a_residual_unit(device, kind, channels, dilation, length):
     act = torch.empty_like(stream)
     between = activation(middle, reference(first, x))
     meant = stream.double() + reference(second, between)
-    unit.residual_unit(
+    residual_unit(
         x, pack.conv_weights(first), pack.snake_weights(middle), pack.conv_weights(second),
         residual=stream, out=stream, act=act, snake=pack.snake_weights(after),
     )  # fmt: skip
@@ -185,7 +186,7 @@ def test_a_depthwise_convolution_and_the_norm_after_it(device, channels, length)
     x = torch.randn(3, 6 + length, channels, device=device)
     out = x.new_empty(3, length, channels)
     weights = (module.conv.weight[:, 0].T.contiguous(), module.conv.bias, norm.weight, norm.bias)
-    narrow.depthwise_norm(x, *weights, 1e-6, out)
+    depthwise_norm(x, *weights, 1e-6, out)
     close(out, norm(module.conv(x.transpose(1, 2)).transpose(1, 2)))
 
 
@@ -195,7 +196,7 @@ def test_the_last_convolution_gives_samples_within_full_scale(device, channels, 
     module.conv.weight *= 4
     x = torch.randn(3, 6 + length, channels, device=device)
     out = x.new_empty(3, length)
-    narrow.to_samples(x, module.conv.weight[0].T.contiguous(), module.conv.bias, out)
+    to_samples(x, module.conv.weight[0].T.contiguous(), module.conv.bias, out)
     meant = module.conv(x.transpose(1, 2))[:, 0].clamp(-1, 1)
     assert bool((meant.abs() == 1).any())
     close(out, meant)
@@ -204,7 +205,7 @@ def test_the_last_convolution_gives_samples_within_full_scale(device, channels, 
 @pytest.mark.parametrize("channels", [16, 5])  # in whole vectors, and not
 @pytest.mark.parametrize("frames", [1, 4])  # fewer rows than a tail holds, and more
 def test_tails_go_from_slots_to_buffers_and_back(device, channels, frames):
-    parts = [tails.Part(6, 1, channels), tails.Part(2, 3, 2 * channels)]
+    parts = [tails.TailSpec(6, 1, channels), tails.TailSpec(2, 3, 2 * channels)]
     states = [TailState(4, torch.empty(0, device=device), part.channels, part.tail) for part in parts]
     for state in states:
         state.tail.normal_()

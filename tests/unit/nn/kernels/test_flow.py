@@ -24,10 +24,10 @@ def test_a_guided_step(device, dtype) -> None:
     x = torch.randn(3, 4, 6, device=device)
     velocity = torch.randn(6, 4, 6).to(device, dtype)
     lengths = torch.tensor([[0.1, 0.5], [0.2, 0.0], [0.3, 0.25]], device=device)[:, 1]  # a column
-    strength = torch.tensor([1.0, 2.0, 3.5], device=device)
+    guidance = torch.tensor([1.0, 2.0, 3.5], device=device)
     with kernels.use("always"):
-        found = euler(x, velocity, lengths, strength)
-    torch.testing.assert_close(found, euler_reference(x, velocity, lengths, strength), rtol=1e-5, atol=1e-5)
+        found = euler(x, velocity, lengths, guidance)
+    torch.testing.assert_close(found, euler_reference(x, velocity, lengths, guidance), rtol=1e-5, atol=1e-5)
     assert torch.equal(found[1], x[1])  # a move of no length
 
 

@@ -1,4 +1,4 @@
-"""What is captured is what is launched, and kernels that start early see what those before them wrote."""
+"""A captured graph computes what the eager launches compute, also where kernels overlap."""
 
 import pytest
 import torch
@@ -19,13 +19,13 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 def test_a_graph_replays_what_was_computed_eagerly(device, batch: int, early: bool) -> None:
     from rhapsode.nn.kernels.gpu.launch import overlap
 
-    stack = DepthStack(CONFIG, most=8).to(device, torch.bfloat16)
+    stack = DepthStack(CONFIG, max_tokens=8).to(device, torch.bfloat16)
     stack._cos, stack._sin = stack._cos.float(), stack._sin.float()
     x = torch.randn(batch, 8, 256, device=device, dtype=torch.bfloat16)
 
     def run() -> torch.Tensor:
-        memory = stack.begin(batch, x.dtype, device)
-        return torch.cat([stack.advance(x[:, i : i + 1].clone(), memory) for i in range(8)], dim=1)
+        frame = stack.begin(batch, x.dtype, device)
+        return torch.cat([stack.advance(x[:, i : i + 1].clone(), frame) for i in range(8)], dim=1)
 
     expected = run()
     with overlap(early):

@@ -50,7 +50,7 @@ def operands(device, dtype, shape, rows, norm=False, gated=False, bias=False, re
 
 def both(device, dtype, shape, rows, quantised=False, **use):
     (x, weight, bias), options = operands(device, dtype, shape, rows, **use)
-    weight = Quantised(weight) if quantised else weight
+    weight = Quantised(weight).packed if quantised else weight
     expected = fused_linear_reference(x, weight, bias, **options)
     return fused_linear(x, weight, bias, **options), expected
 
@@ -88,7 +88,7 @@ def test_many_rows(device, use, quantised) -> None:
 def test_a_row_is_the_same_in_any_company(device, dtype, quantised) -> None:
     most = 4 if quantised else 9  # more rows than four multiply what the 8 bits stand for
     (x, weight, _), options = operands(device, dtype, ODD, (most,), norm=True, gated=True)
-    weight = Quantised(weight) if quantised else weight
+    weight = Quantised(weight).packed if quantised else weight
     whole = fused_linear(x, weight, **options)
     for rows in (2, most // 2 + 1):
         assert torch.equal(fused_linear(x[:rows], weight, **options), whole[:rows])

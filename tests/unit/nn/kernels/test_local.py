@@ -1,13 +1,12 @@
-"""Tokens that all see each other: the kernel sees what the plain way sees."""
+"""Bidirectional attention: the kernel returns what the reference returns."""
 
 import pytest
 import torch
 
 from rhapsode.nn import kernels
 from rhapsode.nn.decoder import DecoderConfig
-from rhapsode.nn.heads import Heads
-from rhapsode.nn.local import LocalStack, Together
-from rhapsode.nn.norm import RMSNorm
+from rhapsode.nn.kernels.heads import HeadNorm, ProjectedHeads
+from rhapsode.nn.local import LocalAttention, LocalStack
 from rhapsode.nn.rope import Rope, RopeConfig
 
 CLOSE = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
@@ -15,19 +14,17 @@ SHAPES = {"two to one": (4, 2, 16, 11), "odd heads": (6, 2, 6, 5), "many tokens"
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize("plain", [False, True], ids=["normed and turned", "neither"])
-def test_all_tokens_see_each_other(device, dtype, shape, plain) -> None:
+@pytest.mark.parametrize("plain", [False, True], ids=["normed and rotated", "neither"])
+def test_all_tokens_attend_to_each_other(device, dtype, shape, plain) -> None:
     heads, kv_heads, dim, length = shape
-    turn = Rope(RopeConfig(dim, 100.0, scale=1.1)).to(device)(torch.arange(length, device=device)[None], dtype)
-    norms = [RMSNorm(dim).to(device, dtype) for _ in range(2)]
-    for norm in norms:
-        norm.weight = torch.nn.Parameter((torch.rand(dim) + 0.5).to(device, dtype))
-    raw = torch.randn(3, length, (heads + 2 * kv_heads) * dim).to(device, dtype)
-    given = Heads(raw, heads, kv_heads, dim, *((None,) * 3 if plain else (*norms, turn)))
+    rotary = Rope(RopeConfig(dim, 100.0, scale=1.1)).to(device)(torch.arange(length, device=device)[None], dtype)
+    norm = HeadNorm(*(torch.rand(2, dim) + 0.5).to(device, dtype), 1e-6)
+    qkv = torch.randn(3, length, (heads + 2 * kv_heads) * dim).to(device, dtype)
+    given = ProjectedHeads(qkv, heads, kv_heads, dim, *(() if plain else (norm, rotary)))
     with kernels.use("off"):
-        expected = Together().attend_heads(0, given)
+        expected = LocalAttention().attend_heads(0, given)
     with kernels.use("always"):
-        found = Together().attend_heads(0, given)
+        found = LocalAttention().attend_heads(0, given)
     torch.testing.assert_close(found, expected, rtol=CLOSE[dtype], atol=CLOSE[dtype])
 
 
@@ -38,7 +35,7 @@ def test_a_local_stack_on_kernels(device, dtype) -> None:
         weight.copy_(torch.randn_like(weight) * (0.2 if weight.ndim > 1 else 1.0))
     x = torch.randn(4, 6, 16).to(device, dtype)  # 24 rows: more than one tile of them
     with kernels.use("off"):
-        expected = stack.see(x.clone())
+        expected = stack.hidden_states(x.clone())
     with kernels.use("always"):
-        found = stack.see(x.clone())
+        found = stack.hidden_states(x.clone())
     torch.testing.assert_close(found, expected, rtol=8 * CLOSE[dtype], atol=8 * CLOSE[dtype])

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from rhapsode.nn import kernels
 from rhapsode.nn.kernels.embedding import frame_sum, frame_sum_reference
-from rhapsode.nn.sampling import Gumbel, Rules, Settings, draw
+from rhapsode.nn.kernels.sampling import Rules, Settings
+from rhapsode.nn.sampling import Gumbel, draw
 
 SIZES = [100, 40]
 WISHES = {

@@ -7,7 +7,7 @@ from rhapsode.nn.derived import derive
 from rhapsode.nn.snake import SnakeBeta
 
 gpu = pytest.importorskip("rhapsode.nn.kernels.gpu.conv", reason="needs Triton")
-pack = pytest.importorskip("rhapsode.nn.kernels.gpu.pack")
+pack = pytest.importorskip("rhapsode.nn.fused.pack")
 
 
 @pytest.mark.parametrize("reach", [1.0, 30.0, 3000.0])
@@ -17,7 +17,7 @@ def test_it_is_exact_to_float32_however_far_the_sine_has_to_reach(device, reach)
     module.beta.uniform_(-1, 1)
     x = (torch.rand(2, 40, 16, device=device) - 0.5) * 2 * reach
     out = torch.empty_like(x)
-    identity = gpu.Weights(torch.eye(16, device=device), None)
+    identity = gpu.ConvWeights(torch.eye(16, device=device), None)
     gpu.conv(x, identity, act=out, snake=pack.snake_weights(module))
     module.double()
     derive(module)

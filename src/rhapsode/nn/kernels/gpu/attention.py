@@ -1,61 +1,48 @@
-"""Attention of one new token per row, from the raw projection on: norms, rotary positions, the store, the look back.
+"""Attention of one new token per row, from the qkv projection on: norm, rotary embedding, KV store and softmax.
 
-One program serves one kv head of one row: its query heads, padded to a tensor core's 16 rows, share every key they
-read. The new token's own key and value never leave the program's registers: they start the running softmax, so nothing
-is read that this launch writes.
+One program serves one KV head of one row. Its query heads, padded to the 16 rows of a tensor core product, share every
+key they read. The new token's own key and value stay in registers and start the online softmax, so no program reads
+what the same launch writes.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.heads import look, prepared
-from rhapsode.nn.kernels.gpu.launch import after_predecessor, options, power_of_two
-
-if TYPE_CHECKING:
-    from rhapsode.nn.heads import Heads
+from rhapsode.nn.kernels.gpu.heads import (
+    attend_block,
+    constants,
+    norm_and_rotate,
+    norm_eps,
+    norm_weights,
+    rotary_tables,
+)
+from rhapsode.nn.kernels.gpu.launch import MULTIPROCESSORS, options, power_of_two, wait_for_previous
+from rhapsode.nn.kernels.heads import ProjectedHeads
 
 QUERIES = 16
-"""Rows of a tensor core's smallest product."""
-
-MULTIPROCESSORS = 132
+"""Rows of the smallest tensor core product."""
 
 
 @triton.jit
-def _token(
-    raw,
-    q_gain,
-    k_gain,
-    cos,
-    sin,
-    head,
-    q_eps,
-    k_eps,
-    scale,
-    HEADS: tl.constexpr,
-    KV_HEADS: tl.constexpr,
-    D: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-    QUERIES: tl.constexpr,
-    NORM: tl.constexpr,
-    TURN: tl.constexpr,
-):
-    """The queries `[QUERIES, BLOCK_D]` (scaled), the key and the value `[1, BLOCK_D]` of kv head `head`."""
+def _load_token(
+    qkv, q_weight, k_weight, cos, sin, head, eps, scale,
+    HEADS: tl.constexpr, KV_HEADS: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, QUERIES: tl.constexpr,
+    NORM: tl.constexpr, ROTARY: tl.constexpr,
+):  # fmt: skip
+    """Returns the scaled queries `[QUERIES, BLOCK_D]`, the key and the value `[1, BLOCK_D]` of KV head `head`."""
     group: tl.constexpr = HEADS // KV_HEADS
     channel = tl.arange(0, BLOCK_D)[None, :]
     known = channel < D
     own = tl.arange(0, QUERIES)[:, None]
-    query = prepared(
-        raw + (head * group + own) * D, q_gain, cos, sin, known & (own < group), channel, q_eps, D, NORM, TURN
+    query = norm_and_rotate(
+        qkv + (head * group + own) * D, q_weight, cos, sin, known & (own < group), channel, eps, D, NORM, ROTARY
     )
-    # A tile of one row: the same code norms and turns it.
-    at = raw + (HEADS + head + tl.zeros((1, 1), tl.int32)) * D
-    key = prepared(at, k_gain, cos, sin, known, channel, k_eps, D, NORM, TURN)
+    # The key is a tile of one row, so that the same code serves it.
+    at = qkv + (HEADS + head + tl.zeros((1, 1), tl.int32)) * D
+    key = norm_and_rotate(at, k_weight, cos, sin, known, channel, eps, D, NORM, ROTARY)
     value = tl.load(at + KV_HEADS * D + channel, mask=known, other=0.0)
     query = (query.to(tl.float32) * scale).to(query.dtype)
     return query, key, value
@@ -63,42 +50,20 @@ def _token(
 
 @triton.jit
 def _paged(
-    raw,
-    q_gain,
-    k_gain,
-    cos,
-    sin,
-    keys,
-    values,
-    slots,
-    tables,
-    positions,
-    out,
-    q_eps,
-    k_eps,
-    scale,
-    table_width,
-    PAGE: tl.constexpr,
-    HEADS: tl.constexpr,
-    KV_HEADS: tl.constexpr,
-    D: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-    BLOCK: tl.constexpr,
-    QUERIES: tl.constexpr,
-    NORM: tl.constexpr,
-    TURN: tl.constexpr,
-    PRECISION: tl.constexpr,
+    qkv, q_weight, k_weight, cos, sin, keys, values, slots, tables, positions, out, eps, scale, table_width,
+    PAGE: tl.constexpr, HEADS: tl.constexpr, KV_HEADS: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK: tl.constexpr, QUERIES: tl.constexpr, NORM: tl.constexpr, ROTARY: tl.constexpr, PRECISION: tl.constexpr,
     OVERLAP: tl.constexpr,
-):
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
-    after_predecessor(OVERLAP)
+    wait_for_previous(OVERLAP)
     position = tl.load(positions + row)
     table = tables + tl.load(slots + row) * table_width
-    raw += row * (HEADS + 2 * KV_HEADS) * D
-    query, key, value = _token(
-        raw, q_gain, k_gain, cos + row * D, sin + row * D, head, q_eps, k_eps, scale,
-        HEADS, KV_HEADS, D, BLOCK_D, QUERIES, NORM, TURN,
+    qkv += row * (HEADS + 2 * KV_HEADS) * D
+    query, key, value = _load_token(
+        qkv, q_weight, k_weight, cos + row * D, sin + row * D, head, eps, scale,
+        HEADS, KV_HEADS, D, BLOCK_D, QUERIES, NORM, ROTARY,
     )  # fmt: skip
     channel = tl.arange(0, BLOCK_D)[None, :]
     known = channel < D
@@ -106,18 +71,20 @@ def _paged(
     tl.store(keys + (cell * KV_HEADS + head) * D + channel, key, mask=known)
     tl.store(values + (cell * KV_HEADS + head) * D + channel, value, mask=known)
 
-    most = tl.sum(query.to(tl.float32) * key.to(tl.float32), axis=1)  # [QUERIES]
+    highest = tl.sum(query.to(tl.float32) * key.to(tl.float32), axis=1)  # [QUERIES]
     total = tl.full((QUERIES,), 1.0, tl.float32)
     sums = tl.zeros((QUERIES, BLOCK_D), tl.float32) + value.to(tl.float32)
     for start in range(0, position, BLOCK):
         where = start + tl.arange(0, BLOCK)
-        seen = where < position
-        cells = tl.load(table + where // PAGE, mask=seen, other=0) * PAGE + where % PAGE
+        visible = where < position
+        cells = tl.load(table + where // PAGE, mask=visible, other=0) * PAGE + where % PAGE
         at = (cells * KV_HEADS + head)[:, None] * D + channel
-        mask = seen[:, None] & known
+        mask = visible[:, None] & known
         past_keys = tl.load(keys + at, mask=mask, other=0.0)
         past_values = tl.load(values + at, mask=mask, other=0.0)
-        most, total, sums = look(query, past_keys, past_values, seen[None, :], most, total, sums, PRECISION)
+        highest, total, sums = attend_block(
+            query, past_keys, past_values, visible[None, :], highest, total, sums, PRECISION
+        )
     own = tl.arange(0, QUERIES)[:, None]
     group: tl.constexpr = HEADS // KV_HEADS
     where_out = out + (row * HEADS + head * group + own) * D + channel
@@ -126,54 +93,35 @@ def _paged(
 
 @triton.jit(do_not_specialize=["position"])
 def _frame(
-    raw,
-    q_gain,
-    k_gain,
-    cos,
-    sin,
-    keys,
-    values,
-    position,
-    out,
-    q_eps,
-    k_eps,
-    scale,
-    raw_stride,
-    out_stride,
-    MOST: tl.constexpr,
-    HEADS: tl.constexpr,
-    KV_HEADS: tl.constexpr,
-    D: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-    BLOCK: tl.constexpr,
-    QUERIES: tl.constexpr,
-    NORM: tl.constexpr,
-    TURN: tl.constexpr,
-    PRECISION: tl.constexpr,
+    qkv, q_weight, k_weight, cos, sin, keys, values, position, out, eps, scale, qkv_stride, out_stride,
+    MAX_TOKENS: tl.constexpr, HEADS: tl.constexpr, KV_HEADS: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK: tl.constexpr, QUERIES: tl.constexpr, NORM: tl.constexpr, ROTARY: tl.constexpr, PRECISION: tl.constexpr,
     OVERLAP: tl.constexpr,
-):
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     channel = tl.arange(0, BLOCK_D)[None, :]
     known = channel < D
     where = tl.arange(0, BLOCK)
-    after_predecessor(OVERLAP)
-    seen = where < position
-    first = (row * KV_HEADS + head) * MOST
+    wait_for_previous(OVERLAP)
+    visible = where < position
+    first = (row * KV_HEADS + head) * MAX_TOKENS
     at = (first + where)[:, None] * D + channel
-    mask = seen[:, None] & known
+    mask = visible[:, None] & known
     past_keys = tl.load(keys + at, mask=mask, other=0.0)
     past_values = tl.load(values + at, mask=mask, other=0.0)
-    query, key, value = _token(
-        raw + row * raw_stride, q_gain, k_gain, cos, sin, head, q_eps, k_eps, scale,
-        HEADS, KV_HEADS, D, BLOCK_D, QUERIES, NORM, TURN,
+    query, key, value = _load_token(
+        qkv + row * qkv_stride, q_weight, k_weight, cos, sin, head, eps, scale,
+        HEADS, KV_HEADS, D, BLOCK_D, QUERIES, NORM, ROTARY,
     )  # fmt: skip
     tl.store(keys + (first + position) * D + channel, key, mask=known)
     tl.store(values + (first + position) * D + channel, value, mask=known)
-    most = tl.sum(query.to(tl.float32) * key.to(tl.float32), axis=1)
+    highest = tl.sum(query.to(tl.float32) * key.to(tl.float32), axis=1)
     total = tl.full((QUERIES,), 1.0, tl.float32)
     sums = tl.zeros((QUERIES, BLOCK_D), tl.float32) + value.to(tl.float32)
-    most, total, sums = look(query, past_keys, past_values, seen[None, :], most, total, sums, PRECISION)
+    highest, total, sums = attend_block(
+        query, past_keys, past_values, visible[None, :], highest, total, sums, PRECISION
+    )
     own = tl.arange(0, QUERIES)[:, None]
     group: tl.constexpr = HEADS // KV_HEADS
     where_out = out + row * out_stride + (head * group + own) * D + channel
@@ -183,78 +131,45 @@ def _frame(
 # --- launching ---
 
 
-def paged(heads: Heads, keys: Tensor, values: Tensor, slots: Tensor, tables: Tensor, positions: Tensor) -> Tensor:
-    """`keys` and `values [pages, page_size, kv_heads, D]` of one layer; row i is at `positions[i]` of `slots[i]`."""
-    raw = heads.raw.contiguous()  # [B, 1, ..]
-    batch = raw.shape[0]
-    out = raw.new_empty(batch, 1, heads.heads * heads.head_dim)
-    alone = batch * heads.kv_heads < MULTIPROCESSORS
-    cos, sin = turns(heads)
+def paged(
+    heads: ProjectedHeads, keys: Tensor, values: Tensor, slots: Tensor, tables: Tensor, positions: Tensor
+) -> Tensor:
+    """Attends over one layer's pages `[pages, page_size, kv_heads, D]`; row i is at `positions[i]` of `slots[i]`."""
+    qkv = heads.qkv.contiguous()  # [B, 1, ..]
+    batch = qkv.shape[0]
+    out = qkv.new_empty(batch, 1, heads.heads * heads.head_dim)
+    few_programs = batch * heads.kv_heads < MULTIPROCESSORS
     _paged[(batch, heads.kv_heads)](
-        raw, *gains(heads), cos, sin, keys, values, slots, tables, positions.contiguous(), out,
-        *constants(heads),
-        tables.stride(0),
+        qkv, *norm_weights(heads), *rotary_tables(heads), keys, values, slots, tables, positions.contiguous(), out,
+        norm_eps(heads), heads.head_dim**-0.5, tables.stride(0),
         PAGE=keys.shape[1],
-        BLOCK=128 if alone else 64,
-        num_warps=8 if alone else 4,
+        BLOCK=128 if few_programs else 64,
+        num_warps=8 if few_programs else 4,
         num_stages=2,
         QUERIES=QUERIES,
-        **shape(heads),
+        **constants(heads),
         **options(batch),
     )  # fmt: skip
     return out
 
 
-def frame(heads: Heads, keys: Tensor, values: Tensor, position: int) -> Tensor:
-    """`keys` and `values [B, kv_heads, most, D]`; tokens are at `position` and after, one launch each."""
-    raw = heads.raw.contiguous()  # [B, T, ..]
-    batch, length, width = raw.shape
-    out = raw.new_empty(batch, length, heads.heads * heads.head_dim)
-    cos, sin = turns(heads)
+def frame(heads: ProjectedHeads, keys: Tensor, values: Tensor, position: int) -> Tensor:
+    """Attends within a frame, `keys` and `values [B, kv_heads, max tokens, D]`: one launch per token."""
+    qkv = heads.qkv.contiguous()  # [B, T, ..]
+    batch, length, width = qkv.shape
+    out = qkv.new_empty(batch, length, heads.heads * heads.head_dim)
+    cos, sin = rotary_tables(heads)
     for i in range(length):
         _frame[(batch, heads.kv_heads)](
-            raw[:, i], *gains(heads),
-            cos if heads.turn is None else cos[0, i], sin if heads.turn is None else sin[0, i],
+            qkv[:, i], *norm_weights(heads),
+            cos if heads.rotary is None else cos[0, i], sin if heads.rotary is None else sin[0, i],
             keys, values, position + i, out[:, i],
-            *constants(heads),
-            length * width,
-            out.stride(0),
-            MOST=keys.shape[2],
+            norm_eps(heads), heads.head_dim**-0.5, length * width, out.stride(0),
+            MAX_TOKENS=keys.shape[2],
             BLOCK=power_of_two(keys.shape[2], 16),
-            num_warps=1,  # what one warp can hold it need not share
+            num_warps=1,  # one warp holds it all, and needs no synchronisation
             QUERIES=QUERIES,
-            **shape(heads),
+            **constants(heads),
             **options(batch),
         )  # fmt: skip
     return out
-
-
-def gains(heads: Heads) -> tuple[Tensor, Tensor]:
-    if heads.q_norm is None or heads.k_norm is None:
-        return heads.raw, heads.raw
-    return heads.q_norm.weight, heads.k_norm.weight
-
-
-def turns(heads: Heads) -> tuple[Tensor, Tensor]:
-    """`[B or 1, T, 1, D]` each, dense."""
-    if heads.turn is None:
-        return heads.raw, heads.raw
-    return heads.turn.cos.contiguous(), heads.turn.sin.contiguous()
-
-
-def constants(heads: Heads) -> tuple[float, float, float]:
-    q_eps = 0.0 if heads.q_norm is None else heads.q_norm.eps
-    k_eps = 0.0 if heads.k_norm is None else heads.k_norm.eps
-    return q_eps, k_eps, heads.head_dim**-0.5
-
-
-def shape(heads: Heads) -> dict[str, object]:
-    return {
-        "HEADS": heads.heads,
-        "KV_HEADS": heads.kv_heads,
-        "D": heads.head_dim,
-        "BLOCK_D": power_of_two(heads.head_dim, 16),
-        "NORM": heads.q_norm is not None,
-        "TURN": heads.turn is not None,
-        "PRECISION": "ieee" if heads.raw.dtype == torch.float32 else "tf32",
-    }

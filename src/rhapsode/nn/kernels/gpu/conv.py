@@ -1,9 +1,9 @@
-"""A causal convolution over channels-last rows as one matrix product, with everything that follows it fused in.
+"""A causal convolution over channels-last rows as one matrix product, with everything that follows fused in.
 
-The input is a buffer `[B, tail + T, C]` that begins with what the slot kept, so output `t` sees rows
-`t + tap * dilation` and no case is special. Weights are `[N, taps * C]`, newest tap last. The same kernel is a linear
-layer (one tap) and a transposed convolution: its `stride` phases are columns, for `[T, stride * C]` and
-`[T * stride, C]` are the same in memory.
+The input is a buffer `[B, tail + T, C]` that begins with the slot's state, so output `t` reads rows
+`t + tap * dilation` without special cases. Weights are `[N, taps * C]`, newest tap last. The same kernel computes a
+linear layer (one tap) and a transposed convolution, whose `stride` phases are columns: `[T, stride * C]` and
+`[T * stride, C]` have the same layout in memory.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.launch import after_predecessor, options
+from rhapsode.nn.kernels.gpu.launch import options, wait_for_previous
 from rhapsode.nn.kernels.gpu.snake import snake
+from rhapsode.nn.kernels.snake import SnakeWeights
 
 
 @dataclass(frozen=True)
 class Tile:
-    """What one program computes, and how."""
+    """The tile that one program computes."""
 
     rows: int
     columns: int
@@ -31,16 +32,8 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Snake:
-    """SnakeBeta's parameters, `[C]` in float32."""
-
-    frequency: Tensor
-    size: Tensor
-
-
-@dataclass(frozen=True)
-class Weights:
-    """A convolution as a product: `matrix [N, taps * C]`, `bias [N]` in float32."""
+class ConvWeights:
+    """A convolution as a matrix product: `matrix [N, taps * C]`, `bias [N]` in float32."""
 
     matrix: Tensor
     bias: Tensor | None
@@ -54,17 +47,17 @@ def product(
     DEPTH: tl.constexpr, CHANNELS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     PRECISION: tl.constexpr, SQUARES: tl.constexpr,
 ):  # fmt: skip
-    """`[BLOCK_M, BLOCK_N]` in float32: the windows that begin at `x + row` times the rows `column` of the matrix.
+    """Multiplies the windows that begin at `x + row` by the rows `column` of the matrix: [BLOCK_M, BLOCK_N], float32.
 
-    A window's element `k` is channel `k % CHANNELS` of tap `k // CHANNELS`; taps have `gap` rows between them.
-    The second result is the sum of squares of each window, where asked for.
+    Element `k` of a window is channel `k % CHANNELS` of tap `k // CHANNELS`; taps have `gap` rows between them.
+    The second result is the sum of squares of each window, with `SQUARES`.
     """
     acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     squares = tl.zeros((BLOCK_M,), tl.float32)
     weights = matrix + column[None, :] * DEPTH
     for start in range(0, DEPTH, BLOCK_K):
         k = start + tl.arange(0, BLOCK_K)
-        # Where a block is all of one tap, that is one division and not BLOCK_K of them.
+        # A block within one tap needs one division instead of BLOCK_K.
         tap = start // CHANNELS if CHANNELS % BLOCK_K == 0 else k // CHANNELS
         at = k + tap * gap * CHANNELS
         if DEPTH % BLOCK_K == 0:
@@ -82,7 +75,7 @@ def product(
 
 @triton.jit
 def store(place, v, ok):
-    """In float16 what is too large becomes the largest there is: one loud sample must not become silence for good."""
+    """Stores `v`, clamped to float16's range: one infinite value would silence the stream for good."""
     kind = place.dtype.element_ty
     if kind == tl.float16:
         v = tl.minimum(tl.maximum(v, -65504.0), 65504.0)
@@ -94,7 +87,7 @@ def finish(
     v, ok, batch, t, column, residual, residual_batch, out, out_batch, act, act_batch, frequency, size,
     WIDTH: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """Add the residual, store the sum, store its activation; each of them only where there is a place for it."""
+    """Adds the residual, stores the sum in `out` and its activation in `act`; each may be `None`."""
     place = t[:, None] * WIDTH + column[None, :]
     if residual is not None:
         v += tl.load(residual + (batch[:, None] * residual_batch + place), mask=ok, other=0.0).to(tl.float32)
@@ -114,7 +107,7 @@ def _conv(
     NORM: tl.constexpr, FUNCTION: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
-    # Column blocks of the same rows are neighbours: they find each other's input in L2.
+    # Column blocks of the same rows are neighbours, so that they share their input in L2.
     blocks: tl.constexpr = (WIDTH + BLOCK_N - 1) // BLOCK_N
     m = tl.program_id(0) // blocks * BLOCK_M + tl.arange(0, BLOCK_M)
     column = tl.program_id(0) % blocks * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -125,7 +118,7 @@ def _conv(
     batch = m // length
     t = m - batch * length
     row = batch * x_batch + t * INPUTS
-    after_predecessor(OVERLAP)
+    wait_for_previous(OVERLAP)
     v, squares = product(
         x, matrix, row, safe, gap, DEPTH, INPUTS, BLOCK_M, BLOCK_N, BLOCK_K, PRECISION, NORM,
     )  # fmt: skip
@@ -152,23 +145,22 @@ def _conv(
 
 def conv(
     x: Tensor,
-    weights: Weights,
+    weights: ConvWeights,
     *,
     out: Tensor | None = None,
     act: Tensor | None = None,
-    snake: Snake | None = None,
+    snake: SnakeWeights | None = None,
     residual: Tensor | None = None,
     scale: Tensor | None = None,
     norm_eps: float | None = None,
     function: str = "",
     tile: Tile | None = None,
 ) -> None:
-    """`x [B, tail + T, C]` through `weights` and what follows, into `out` and `act`: views `[B, T * stride, C']`.
+    """Convolves `x [B, tail + T, C]` and writes `out` and `act`, views of `[B, T * stride, C']`.
 
-    All of these may be of other types than the weights: products are made in the weights' type, the rest in float32.
-    In this order: RMS norm of the input (its weight is in the matrix), product, bias, `function` ("gelu", or "swiglu"
-    of a matrix with the rows of both halves), `scale`, `residual`; the result is stored in `out`, and, after `snake`
-    where there is one, in `act`.
+    The order is: RMS norm of the input (its weight is part of the matrix), product, bias, `function` ("gelu", or
+    "swiglu" of a matrix with the rows of both halves), `scale`, `residual`. The result goes to `out`, and to `act`
+    after `snake`, if given. Products use the weights' dtype, the rest float32; tensors may have other dtypes.
     """
     width = weights.matrix.shape[0] // (2 if function == "swiglu" else 1)
     inputs = x.shape[2]
@@ -193,20 +185,20 @@ def stride(x: Tensor | None) -> int:
     return 0 if x is None else x.stride(0)
 
 
-def precision(weights: Weights) -> str:
-    """How products of float32 are made: as torch is told to make its own."""
+def precision(weights: ConvWeights) -> str:
+    """Returns the precision of float32 products, which follows torch's setting."""
     return "tf32" if weights.matrix.dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32 else "ieee"
 
 
-_EXACT = Tile(32, 32, 32, 4, 2)  # products of float32 are made without tensor cores, from registers
+_EXACT = Tile(32, 32, 32, 4, 2)  # float32 products use registers, not tensor cores
 _PROGRAMS = 120  # fewer than this leave multiprocessors of an H200 idle
 
 
 def pick(rows: int, width: int, inputs: int, taps: int = 1) -> Tile:
-    """The largest tile that still gives every multiprocessor something to do; else the smallest, deep.
+    """Returns the largest tile that still gives every multiprocessor work; else the smallest, deep.
 
-    A short sum is mostly epilogue, which needs the registers that a wide tile takes; 192 and 288 columns waste less in
-    blocks of 64.
+    A short sum is mostly epilogue, which needs the registers that a wide tile would take; 192 and 288 columns waste
+    less in blocks of 64.
     """
     depth, deep = (next(d for d in sizes if inputs % d == 0 or d == 16) for sizes in ((64, 32, 16), (256, 128, 64, 16)))
     columns = 128 if taps * inputs >= 1024 and width >= 384 else 64

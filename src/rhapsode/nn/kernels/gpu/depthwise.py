@@ -1,7 +1,7 @@
-"""A causal depthwise convolution between two snakes, of slots that go on: what they kept is read where it lies.
+"""A causal depthwise convolution between two snakes, which continues the state of slots in place.
 
-Each value goes through the first snake once for every tap that sees it: a few multiplications instead of a way to
-memory and back. What is kept is what the convolution saw, so it is made by a launch of its own, after all have read.
+The first snake is computed again for every tap that reads a value: a few multiplications instead of a round trip to
+memory. The state holds the convolution's input. A second launch writes it, after all programs have read it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.launch import after_predecessor, options, power_of_two
+from rhapsode.nn.kernels.gpu.launch import options, power_of_two, wait_for_previous
 from rhapsode.nn.kernels.gpu.snake import sin_squared
+from rhapsode.nn.kernels.snake import SnakeWeights
 
 BLOCK = 512
 CHANNELS = 16
@@ -31,7 +32,7 @@ def _depthwise(
     f, s = tl.load(frequency + channel), tl.load(size + channel)
     next_f, next_s = tl.load(next_frequency + channel), tl.load(next_size + channel)
     sums = tl.zeros((BLOCK,), tl.float32) + tl.load(bias + channel)
-    after_predecessor(OVERLAP)
+    wait_for_previous(OVERLAP)
     past = tails + tl.load(slots + row // channels) * tail_row + channel
     for tap in tl.static_range(KERNEL):
         at = t - (KERNEL - 1 - tap) * DILATION
@@ -44,7 +45,7 @@ def _depthwise(
 
 
 @triton.jit
-def _keep(
+def _store_tails(
     x, tails, slots, frequency, size, channels, length, tail_row,
     TAIL: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_C: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
@@ -55,12 +56,12 @@ def _keep(
     at = length - TAIL + place
     f = tl.load(frequency + channel, mask=channel < channels, other=0.0)
     s = tl.load(size + channel, mask=channel < channels, other=0.0)
-    after_predecessor(OVERLAP)
+    wait_for_previous(OVERLAP)
     past = tails + tl.load(slots + batch) * tail_row + channel
     new = tl.load(x + (batch * channels + channel) * length + at, mask=inside & (at >= 0), other=0.0).to(tl.float32)
     new += s * sin_squared(new * f)
     old = tl.load(past + (TAIL + at) * channels, mask=inside & (at < 0), other=0.0).to(tl.float32)
-    tl.debug_barrier()  # a short chunk only moves what was kept: all of it is read before any of it is written
+    tl.debug_barrier()  # a short chunk shifts the old state: all of it is read before any of it is written
     tl.store(past + place * channels, tl.where(at < 0, old, new).to(tails.dtype.element_ty), mask=inside)
 
 
@@ -68,13 +69,13 @@ def snaked_depthwise(
     x: Tensor,
     tails: Tensor,
     slots: Tensor,
-    before: tuple[Tensor, Tensor],
+    before: SnakeWeights,
     weight: Tensor,
     bias: Tensor,
     dilation: int,
-    after: tuple[Tensor, Tensor],
+    after: SnakeWeights,
 ) -> Tensor:
-    """`x [B, C, T]`, dense; `tails [S, tail, C]`, dense but for its rows; frequency and size of each snake."""
+    """`x [B, C, T]` is contiguous; `tails [S, tail, C]` may have any row stride."""
     batch, channels, length = x.shape
     tail = tails.shape[1]
     out = torch.empty_like(x)
@@ -82,7 +83,7 @@ def snaked_depthwise(
         x, tails, slots, weight, bias, *before, *after, out, channels, length, tails.stride(0),
         TAIL=tail, KERNEL=weight.shape[-1], DILATION=dilation, BLOCK=BLOCK, num_warps=4, **options(),
     )  # fmt: skip
-    _keep[(batch, triton.cdiv(channels, CHANNELS))](
+    _store_tails[(batch, triton.cdiv(channels, CHANNELS))](
         x, tails, slots, *before, channels, length, tails.stride(0),
         TAIL=tail, BLOCK_T=power_of_two(tail, 16), BLOCK_C=CHANNELS, num_warps=4, **options(),
     )  # fmt: skip

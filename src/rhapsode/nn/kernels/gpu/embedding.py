@@ -1,4 +1,4 @@
-"""The embeddings of a frame's codes, added up."""
+"""The sum of the embeddings of a frame's codes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.launch import after_predecessor, options
+from rhapsode.nn.kernels.gpu.launch import options, wait_for_previous
 
 BLOCK = 256
 
@@ -16,7 +16,7 @@ def _frame_sum(codes, first, others, out, size, width, BOOKS: tl.constexpr, BLOC
     row = tl.program_id(0).to(tl.int64)
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = at < width
-    after_predecessor(OVERLAP)
+    wait_for_previous(OVERLAP)
     codes += row * (BOOKS + 1)
     start = tl.load(first + tl.load(codes) * width + at, mask=inside, other=0.0)
     sums = tl.zeros((BLOCK,), tl.float32)

@@ -1,31 +1,37 @@
-"""What all attention kernels do to a token's heads before they look back, and how they look."""
+"""What all attention kernels share: norm and rotary embedding of a token's heads, and the online softmax."""
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
+from rhapsode.nn.kernels.gpu.launch import power_of_two
 from rhapsode.nn.kernels.gpu.norm import rounded_times
+from rhapsode.nn.kernels.heads import ProjectedHeads
 
 
 @triton.jit
-def prepared(raw, gain, cos, sin, inside, channel, eps, D: tl.constexpr, NORM: tl.constexpr, TURN: tl.constexpr):
-    """Heads `[N, BLOCK_D]` that `raw` points at the first channels of, `[N, 1]`: normed, and turned.
+def norm_and_rotate(
+    source, weight, cos, sin, inside, channel, eps, D: tl.constexpr, NORM: tl.constexpr, ROTARY: tl.constexpr
+):
+    """Loads heads `[N, BLOCK_D]`, whose first channels `source [N, 1]` points at, norms and rotates them.
 
-    A channel turns against its partner half a head away; that one is loaded again instead of being moved.
+    A channel is combined with the one half a head away. That one is loaded again, which is cheaper than a shuffle.
     """
     partner = (channel + D // 2) % D
     known = channel < D
-    x = tl.load(raw + channel, mask=inside, other=0.0)
-    if TURN:
-        y = tl.load(raw + partner, mask=inside, other=0.0)
+    x = tl.load(source + channel, mask=inside, other=0.0)
+    if ROTARY:
+        y = tl.load(source + partner, mask=inside, other=0.0)
     if NORM:
         wide = x.to(tl.float32)
         scale = tl.rsqrt(tl.sum(wide * wide, axis=1) / D + eps)[:, None]
-        x = rounded_times(wide * scale, tl.load(gain + channel, mask=known, other=0.0))
-        if TURN:
-            y = rounded_times(y.to(tl.float32) * scale, tl.load(gain + partner, mask=known, other=0.0))
-    if TURN:
+        x = rounded_times(wide * scale, tl.load(weight + channel, mask=known, other=0.0))
+        if ROTARY:
+            y = rounded_times(y.to(tl.float32) * scale, tl.load(weight + partner, mask=known, other=0.0))
+    if ROTARY:
         straight = rounded_times(x.to(tl.float32), tl.load(cos + channel, mask=known, other=0.0))
         across = tl.load(sin + channel, mask=known, other=0.0).to(tl.float32)
         x = (straight.to(tl.float32) + y.to(tl.float32) * across).to(x.dtype)
@@ -33,16 +39,48 @@ def prepared(raw, gain, cos, sin, inside, channel, eps, D: tl.constexpr, NORM: t
 
 
 @triton.jit
-def look(query, keys, values, seen, most, total, sums, PRECISION: tl.constexpr):
-    """One block of the past, `keys` and `values [BLOCK, D]`, added to a running softmax of `query [N, D]`.
+def attend_block(query, keys, values, visible, highest, total, sums, PRECISION: tl.constexpr):
+    """Adds one block of the past, `keys` and `values [BLOCK, D]`, to the online softmax of `query [N, D]`.
 
-    `seen [N or 1, BLOCK]`: which of it each query may look at.
+    `visible [N or 1, BLOCK]` says which keys each query attends to. The state is the highest score, the sum of the
+    exponentials and the weighted sum of the values.
     """
     scores = tl.dot(query, keys.T, input_precision=PRECISION)
-    scores = tl.where(seen, scores, float("-inf"))
-    higher = tl.maximum(most, tl.max(scores, axis=1))
+    scores = tl.where(visible, scores, float("-inf"))
+    higher = tl.maximum(highest, tl.max(scores, axis=1))
     weights = tl.exp(scores - higher[:, None])
-    fade = tl.exp(most - higher)
+    fade = tl.exp(highest - higher)
     total = total * fade + tl.sum(weights, axis=1)
     sums = tl.dot(weights.to(values.dtype), values, sums * fade[:, None], input_precision=PRECISION)
     return higher, total, sums
+
+
+# --- launch arguments ---
+
+
+def norm_weights(heads: ProjectedHeads) -> tuple[Tensor, Tensor]:
+    """Returns the weights of the query norm and the key norm, or any tensor where there is no norm."""
+    return (heads.qkv, heads.qkv) if heads.norm is None else (heads.norm.query, heads.norm.key)
+
+
+def rotary_tables(heads: ProjectedHeads) -> tuple[Tensor, Tensor]:
+    """Returns contiguous cosines and sines `[B or 1, T, 1, D]`, or any tensor where there are none."""
+    if heads.rotary is None:
+        return heads.qkv, heads.qkv
+    return heads.rotary.cos.contiguous(), heads.rotary.sin.contiguous()
+
+
+def norm_eps(heads: ProjectedHeads) -> float:
+    return 0.0 if heads.norm is None else heads.norm.eps
+
+
+def constants(heads: ProjectedHeads) -> dict[str, object]:
+    return {
+        "HEADS": heads.heads,
+        "KV_HEADS": heads.kv_heads,
+        "D": heads.head_dim,
+        "BLOCK_D": power_of_two(heads.head_dim, 16),
+        "NORM": heads.norm is not None,
+        "ROTARY": heads.rotary is not None,
+        "PRECISION": "ieee" if heads.qkv.dtype == torch.float32 else "tf32",
+    }

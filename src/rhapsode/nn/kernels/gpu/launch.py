@@ -1,9 +1,9 @@
-"""What every launch has in common: block sizes, and programmatic dependent launch.
+"""What every launch shares: block sizes, and programmatic dependent launch.
 
-Where rows are few, a kernel may start while the one before it is still running (Hopper's programmatic dependent
-launch): its blocks take the places that become free, load what they can, and only then wait. Hence the one rule every
-kernel here keeps: before `after_predecessor` it writes nothing, and reads only what never changes, such as weights.
-With more rows it does not pay: who comes early takes the room of who is still at work.
+With few rows a kernel may start while the previous one still runs (Hopper's programmatic dependent launch): its blocks
+use the multiprocessors that become free, load what they can, and then wait. So every kernel follows one rule: before
+`wait_for_previous` it writes nothing, and reads only what never changes, such as weights. With many rows this does not
+pay, because the early blocks take resources from those that still work.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ import triton
 import triton.language as tl
 
 OVERLAP_ROWS = 4
-"""Up to so many rows kernels overlap."""
+"""Up to this many rows kernels overlap."""
+
+MULTIPROCESSORS = 132
+"""Of an H100 or H200: launches are cut so that each has work."""
 
 _overlap: bool | None = None
 
 
 @triton.jit
-def after_predecessor(OVERLAP: tl.constexpr):
+def wait_for_previous(OVERLAP: tl.constexpr):
+    """Waits for the previous kernel, and lets the next one start."""
     if OVERLAP:
         tl.extra.cuda.gdc_wait()
         tl.extra.cuda.gdc_launch_dependents()
@@ -31,7 +35,7 @@ def after_predecessor(OVERLAP: tl.constexpr):
 
 @contextmanager
 def overlap(wanted: bool) -> Iterator[None]:
-    """Whether kernels may start before their predecessor ends, however many rows; ignored where the GPU cannot."""
+    """Forces overlap on or off for any number of rows; without effect on GPUs that cannot overlap."""
     global _overlap
     before, _overlap = _overlap, wanted
     try:
@@ -41,7 +45,7 @@ def overlap(wanted: bool) -> Iterator[None]:
 
 
 def options(rows: int | None = None) -> dict[str, bool]:
-    """Keyword arguments of every launch."""
+    """Returns the keyword arguments of every launch; without `rows` it never overlaps by default."""
     wanted = _overlap if _overlap is not None else rows is not None and rows <= OVERLAP_ROWS
     if wanted and _hopper():
         return {"OVERLAP": True, "launch_pdl": True}
@@ -55,10 +59,10 @@ def _hopper() -> bool:
 
 @cache
 def reads_float8() -> bool:
-    """Whether kernels can widen 8-bit floats: GPUs since Ada can, and so can the interpreter."""
+    """Whether kernels can convert 8-bit floats: GPUs since Ada can, and so can the interpreter."""
     return not torch.cuda.is_available() or torch.cuda.get_device_capability() >= (8, 9)
 
 
 def power_of_two(n: int, least: int = 1) -> int:
-    """The smallest power of two that holds `n`."""
+    """Returns the smallest power of two that is at least `n` and `least`."""
     return max(least, 1 << (n - 1).bit_length())

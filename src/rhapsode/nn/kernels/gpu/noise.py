@@ -1,4 +1,4 @@
-"""Normal numbers in one launch: `nn.philox.normal`'s, to the rounding of a sine."""
+"""Standard normal numbers in one launch: those of `nn.philox.normal`, up to the rounding of a sine."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.launch import after_predecessor, options, power_of_two
+from rhapsode.nn.kernels.gpu.launch import options, power_of_two, wait_for_previous
 
 
 @triton.jit
-def unit(word):
-    """32 random bits as a number in (0, 1)."""
+def unit_interval(word):
+    """Maps 32 random bits to (0, 1), as `nn.philox` does."""
     uniform = ((word >> 8).to(tl.int32).to(tl.float32) + 0.5) * (1.0 / (1 << 24))
     return tl.minimum(uniform, 1.0 - 1.0 / (1 << 24))
 
@@ -22,10 +22,10 @@ def _normal(seeds, steps, out, book, half, BLOCK: tl.constexpr, OVERLAP: tl.cons
     row = tl.program_id(0).to(tl.int64)
     index = tl.arange(0, BLOCK)
     zero = tl.zeros_like(index)
-    after_predecessor(OVERLAP)
+    wait_for_previous(OVERLAP)
     step = (tl.load(steps + row) & 0xFFFFFFFF).to(tl.uint32).to(tl.int32, bitcast=True)
     first, second, _, _ = tl.philox(tl.load(seeds + row), index, zero + step, zero + book, zero)
-    radius, angle = tl.sqrt(-2.0 * tl.log(unit(first))), unit(second) * 6.283185307179586
+    radius, angle = tl.sqrt(-2.0 * tl.log(unit_interval(first))), unit_interval(second) * 6.283185307179586
     out += row * 2 * half + index
     inside = index < half
     tl.store(out, radius * tl.cos(angle), mask=inside)

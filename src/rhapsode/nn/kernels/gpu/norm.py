@@ -1,4 +1,4 @@
-"""RMS norm: one program a row."""
+"""RMS norm: one program per row."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.launch import after_predecessor, options, power_of_two
+from rhapsode.nn.kernels.gpu.launch import options, power_of_two, wait_for_previous
 
 
 @triton.jit
 def rms_scale(wide, dim, eps):
-    """What a row `wide [BLOCK]` in float32, zero past `dim`, is multiplied by."""
+    """Returns the reciprocal root mean square of a row `wide [BLOCK]` in float32, zero past `dim`."""
     return tl.rsqrt(tl.sum(wide * wide, axis=0) / dim + eps)
 
 
 @triton.jit
-def rounded_times(wide, gain):
-    """`wide` rounded to the type of `gain`, times `gain`, rounded again; the products are float32 in between."""
-    return (wide.to(gain.dtype).to(tl.float32) * gain.to(tl.float32)).to(gain.dtype)
+def rounded_times(wide, factor):
+    """Rounds `wide` to the dtype of `factor`, multiplies in float32, and rounds again."""
+    return (wide.to(factor.dtype).to(tl.float32) * factor.to(tl.float32)).to(factor.dtype)
 
 
 @triton.jit
@@ -27,10 +27,10 @@ def _rms_norm(x, weight, out, dim, eps, BLOCK: tl.constexpr, OVERLAP: tl.constex
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
     inside = at < dim
-    gain = tl.load(weight + at, mask=inside, other=0.0)
-    after_predecessor(OVERLAP)
+    weights = tl.load(weight + at, mask=inside, other=0.0)
+    wait_for_previous(OVERLAP)
     wide = tl.load(x + row * dim + at, mask=inside, other=0.0).to(tl.float32)
-    tl.store(out + row * dim + at, rounded_times(wide * rms_scale(wide, dim, eps), gain), mask=inside)
+    tl.store(out + row * dim + at, rounded_times(wide * rms_scale(wide, dim, eps), weights), mask=inside)
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:

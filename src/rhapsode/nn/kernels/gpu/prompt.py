@@ -1,61 +1,43 @@
-"""Attention of prompts: chunks of many tokens a row, from the raw projection on.
+"""Attention of prompts: chunks of many tokens per row, from the qkv projection on.
 
-Two launches: one norms, turns and stores the keys, the other does the same to the queries and looks back at what is in
-the pages by then, this chunk and those before it. Tokens that only fill up a row are not stored.
+Two launches: the first norms, rotates and stores the keys; the second does the same to the queries and attends to what
+the pages hold by then, this chunk and those before it. Padding tokens are not stored.
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.attention import constants, gains, shape, turns
-from rhapsode.nn.kernels.gpu.heads import look, prepared
-from rhapsode.nn.kernels.gpu.launch import after_predecessor, options, power_of_two
-
-if TYPE_CHECKING:
-    from rhapsode.nn.heads import Heads
+from rhapsode.nn.kernels.gpu.heads import (
+    attend_block,
+    constants,
+    norm_and_rotate,
+    norm_eps,
+    norm_weights,
+    rotary_tables,
+)
+from rhapsode.nn.kernels.gpu.launch import options, power_of_two, wait_for_previous
+from rhapsode.nn.kernels.heads import ProjectedHeads
 
 BLOCK = 64
-"""Positions looked at in one go."""
+"""Positions of the past that one iteration attends to."""
 
 
 @triton.jit
-def _store(
-    raw,
-    gain,
-    cos,
-    sin,
-    keys,
-    values,
-    slots,
-    tables,
-    positions,
-    valid,
-    eps,
-    length,
-    table_width,
-    PAGE: tl.constexpr,
-    TOKENS: tl.constexpr,
-    VALID: tl.constexpr,
-    HEADS: tl.constexpr,
-    KV_HEADS: tl.constexpr,
-    D: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-    NORM: tl.constexpr,
-    TURN: tl.constexpr,
-    OVERLAP: tl.constexpr,
-):
+def _store_prompt(
+    qkv, weight, cos, sin, keys, values, slots, tables, positions, valid, eps, length, table_width,
+    PAGE: tl.constexpr, TOKENS: tl.constexpr, VALID: tl.constexpr, HEADS: tl.constexpr, KV_HEADS: tl.constexpr,
+    D: tl.constexpr, BLOCK_D: tl.constexpr, NORM: tl.constexpr, ROTARY: tl.constexpr, OVERLAP: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     token = tl.program_id(2) * TOKENS + tl.arange(0, TOKENS)
     stored = token < length
     at = row * length + tl.minimum(token, length - 1)
-    after_predecessor(OVERLAP)
+    wait_for_previous(OVERLAP)
     if VALID:
         stored = stored & (tl.load(valid + at) != 0)
     position = tl.load(positions + at)
@@ -63,59 +45,39 @@ def _store(
     cell = tl.load(table + position // PAGE, mask=stored, other=0) * PAGE + position % PAGE
     channel = tl.arange(0, BLOCK_D)[None, :]
     known = channel < D
-    source = raw + (at * (HEADS + 2 * KV_HEADS) + HEADS + head)[:, None] * D
-    turn = at[:, None] * D
-    key = prepared(source, gain, cos + turn, sin + turn, known & stored[:, None], channel, eps, D, NORM, TURN)
-    value = tl.load(source + KV_HEADS * D + channel, mask=known & stored[:, None], other=0.0)
+    source = qkv + (at * (HEADS + 2 * KV_HEADS) + HEADS + head)[:, None] * D
+    angle = at[:, None] * D
+    inside = known & stored[:, None]
+    key = norm_and_rotate(source, weight, cos + angle, sin + angle, inside, channel, eps, D, NORM, ROTARY)
+    value = tl.load(source + KV_HEADS * D + channel, mask=inside, other=0.0)
     target = (cell * KV_HEADS + head)[:, None] * D + channel
-    tl.store(keys + target, key, mask=known & stored[:, None])
-    tl.store(values + target, value, mask=known & stored[:, None])
+    tl.store(keys + target, key, mask=inside)
+    tl.store(values + target, value, mask=inside)
 
 
 @triton.jit
-def _look_back(
-    raw,
-    gain,
-    cos,
-    sin,
-    keys,
-    values,
-    slots,
-    tables,
-    positions,
-    out,
-    eps,
-    scale,
-    length,
-    table_width,
-    PAGE: tl.constexpr,
-    TOKENS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    HEADS: tl.constexpr,
-    KV_HEADS: tl.constexpr,
-    D: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-    NORM: tl.constexpr,
-    TURN: tl.constexpr,
-    PRECISION: tl.constexpr,
+def _attend_prompt(
+    qkv, weight, cos, sin, keys, values, slots, tables, positions, out, eps, scale, length, table_width,
+    PAGE: tl.constexpr, TOKENS: tl.constexpr, BLOCK: tl.constexpr, HEADS: tl.constexpr, KV_HEADS: tl.constexpr,
+    D: tl.constexpr, BLOCK_D: tl.constexpr, NORM: tl.constexpr, ROTARY: tl.constexpr, PRECISION: tl.constexpr,
     OVERLAP: tl.constexpr,
-):
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     kv_head = head // (HEADS // KV_HEADS)
     token = tl.program_id(2) * TOKENS + tl.arange(0, TOKENS)
-    there = (token < length)[:, None]
+    inside = (token < length)[:, None]
     at = row * length + tl.minimum(token, length - 1)
     channel = tl.arange(0, BLOCK_D)[None, :]
     known = channel < D
-    after_predecessor(OVERLAP)
+    wait_for_previous(OVERLAP)
     position = tl.load(positions + at)
     table = tables + tl.load(slots + row) * table_width
-    source = raw + (at * (HEADS + 2 * KV_HEADS) + head)[:, None] * D
-    turn = at[:, None] * D
-    query = prepared(source, gain, cos + turn, sin + turn, known & there, channel, eps, D, NORM, TURN)
+    source = qkv + (at * (HEADS + 2 * KV_HEADS) + head)[:, None] * D
+    angle = at[:, None] * D
+    query = norm_and_rotate(source, weight, cos + angle, sin + angle, known & inside, channel, eps, D, NORM, ROTARY)
     query = (query.to(tl.float32) * scale).to(query.dtype)
-    most = tl.full((TOKENS,), float("-inf"), tl.float32)
+    highest = tl.full((TOKENS,), float("-inf"), tl.float32)
     total = tl.zeros((TOKENS,), tl.float32)
     sums = tl.zeros((TOKENS, BLOCK_D), tl.float32)
     last = tl.max(position, axis=0)
@@ -127,14 +89,14 @@ def _look_back(
         mask = held[:, None] & known
         past_keys = tl.load(keys + past, mask=mask, other=0.0)
         past_values = tl.load(values + past, mask=mask, other=0.0)
-        seen = where[None, :] <= position[:, None]
-        most, total, sums = look(query, past_keys, past_values, seen, most, total, sums, PRECISION)
+        visible = where[None, :] <= position[:, None]
+        highest, total, sums = attend_block(query, past_keys, past_values, visible, highest, total, sums, PRECISION)
     result = (sums / total[:, None]).to(out.dtype.element_ty)
-    tl.store(out + (at * HEADS + head)[:, None] * D + channel, result, mask=known & there)
+    tl.store(out + (at * HEADS + head)[:, None] * D + channel, result, mask=known & inside)
 
 
 def prompt(
-    heads: Heads,
+    heads: ProjectedHeads,
     keys: Tensor,
     values: Tensor,
     slots: Tensor,
@@ -142,25 +104,25 @@ def prompt(
     positions: Tensor,
     valid: Tensor | None,
 ) -> Tensor:
-    """`keys` and `values [pages, page_size, kv_heads, D]` of one layer; token j of row i is at `positions[i, j]`."""
-    raw, positions = heads.raw.contiguous(), positions.contiguous()  # [B, T, ..]
-    batch, length, _ = raw.shape
+    """Attends over one layer's pages `[pages, page_size, kv_heads, D]`; token j of row i is at `positions[i, j]`."""
+    qkv, positions = heads.qkv.contiguous(), positions.contiguous()  # [B, T, ..]
+    batch, length, _ = qkv.shape
     tokens = min(32, power_of_two(length, 16))
-    q_gain, k_gain = gains(heads)
-    cos, sin = turns(heads)
-    q_eps, k_eps, scale = constants(heads)
+    q_weight, k_weight = norm_weights(heads)
+    angles = rotary_tables(heads)
     chunks = triton.cdiv(length, tokens)
     common = {"PAGE": keys.shape[1], "TOKENS": tokens, "num_warps": 4, **options()}
-    sizes = shape(heads)
+    sizes = constants(heads)
     precision = sizes.pop("PRECISION")
-    _store[(batch, heads.kv_heads, chunks)](
-        raw, k_gain, cos, sin, keys, values, slots, tables, positions,
-        raw if valid is None else valid.contiguous().view(torch.uint8),
-        k_eps, length, tables.stride(0), VALID=valid is not None, **sizes, **common,
+    _store_prompt[(batch, heads.kv_heads, chunks)](
+        qkv, k_weight, *angles, keys, values, slots, tables, positions,
+        qkv if valid is None else valid.contiguous().view(torch.uint8),
+        norm_eps(heads), length, tables.stride(0), VALID=valid is not None, **sizes, **common,
     )  # fmt: skip
-    out = raw.new_empty(batch, length, heads.heads * heads.head_dim)
-    _look_back[(batch, heads.heads, chunks)](
-        raw, q_gain, cos, sin, keys, values, slots, tables, positions, out,
-        q_eps, scale, length, tables.stride(0), BLOCK=BLOCK, PRECISION=precision, **sizes, **common,
+    out = qkv.new_empty(batch, length, heads.heads * heads.head_dim)
+    _attend_prompt[(batch, heads.heads, chunks)](
+        qkv, q_weight, *angles, keys, values, slots, tables, positions, out,
+        norm_eps(heads), heads.head_dim**-0.5, length, tables.stride(0),
+        BLOCK=BLOCK, PRECISION=precision, **sizes, **common,
     )  # fmt: skip
     return out

@@ -1,4 +1,4 @@
-"""Attention of a codec's transformer over the ring a slot carries: turn, look back and remember in one launch."""
+"""Windowed attention of a codec's transformer: rotary embedding, attention and the ring's update in one launch."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.launch import after_predecessor, options, power_of_two
+from rhapsode.nn.kernels.gpu.launch import options, power_of_two, wait_for_previous
 
 
 @triton.jit
-def _turned(x, at, partner, cos, sin, ok):
-    """Heads as `at` finds them, turned; `sin` carries the sign of the channel's half."""
+def _rotated(x, at, partner, cos, sin, ok):
+    """Loads heads at `at` and rotates them; `sin` is negated for the first half of the channels."""
     own = tl.load(x + at, mask=ok, other=0.0).to(tl.float32)
     other = tl.load(x + partner, mask=ok, other=0.0).to(tl.float32)
     return own * cos + other * sin
@@ -19,12 +19,12 @@ def _turned(x, at, partner, cos, sin, ok):
 
 @triton.jit(do_not_specialize=["length", "layer"])
 def _ring_attention(
-    qkv, out, ring, position, slots, inv_freq, length, layer, sharpness,
+    qkv, out, ring, position, slots, inv_freq, length, layer, scale,
     LAYERS: tl.constexpr, HEADS: tl.constexpr, DIM: tl.constexpr, WINDOW: tl.constexpr,
     PRECISION: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_W: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     b, head = tl.program_id(0), tl.program_id(1)
-    after_predecessor(OVERLAP)
+    wait_for_previous(OVERLAP)
     slot = tl.load(slots + b)
     first = tl.load(position + slot)
     t, d, w = tl.arange(0, BLOCK_T), tl.arange(0, DIM), tl.arange(0, BLOCK_W)
@@ -36,35 +36,35 @@ def _ring_attention(
     row = (b * length + t) * (3 * HEADS * DIM) + head * DIM
     at, partner = row[:, None] + d[None, :], row[:, None] + (d ^ (DIM // 2))[None, :]
     kind = qkv.dtype.element_ty
-    query = (_turned(qkv, at, partner, cos, sin, ok) * sharpness).to(kind)
-    key = _turned(qkv + HEADS * DIM, at, partner, cos, sin, ok).to(kind)
+    query = (_rotated(qkv, at, partner, cos, sin, ok) * scale).to(kind)
+    key = _rotated(qkv + HEADS * DIM, at, partner, cos, sin, ok).to(kind)
     value = tl.load(qkv + 2 * HEADS * DIM + at, mask=ok, other=0.0)
 
-    # What the ring holds: `age` positions before the newest of them, if it has come that far.
+    # Place `w` of the ring holds the position `age` before the newest; a negative position is empty.
     age = (first - 1 - w) % WINDOW
     age = tl.where(age < 0, age + WINDOW, age)
     held = first - 1 - age
-    there = (w < WINDOW) & (held >= 0)
+    filled = (w < WINDOW) & (held >= 0)
     cell: tl.constexpr = LAYERS * 2 * HEADS * DIM
     ring += slot * (WINDOW * cell) + layer * (2 * HEADS * DIM) + head * DIM
     past = w[:, None] * cell + d[None, :]
-    past_key = tl.load(ring + past, mask=there[:, None], other=0.0)
-    past_value = tl.load(ring + HEADS * DIM + past, mask=there[:, None], other=0.0)
+    past_key = tl.load(ring + past, mask=filled[:, None], other=0.0)
+    past_value = tl.load(ring + HEADS * DIM + past, mask=filled[:, None], other=0.0)
 
     old = tl.dot(query, tl.trans(past_key), input_precision=PRECISION)
     now = tl.dot(query, tl.trans(key), input_precision=PRECISION)
-    seen = there[None, :] & (first + t[:, None] - held[None, :] < WINDOW)
-    old = tl.where(seen, old, float("-inf"))
+    visible = filled[None, :] & (first + t[:, None] - held[None, :] < WINDOW)
+    old = tl.where(visible, old, float("-inf"))
     now = tl.where(new[None, :] & (t[None, :] <= t[:, None]), now, float("-inf"))
     top = tl.maximum(tl.max(old, 1), tl.max(now, 1))
     old, now = tl.exp(old - top[:, None]), tl.exp(now - top[:, None])
-    heard = tl.dot(old.to(kind), past_value, input_precision=PRECISION)
-    heard = tl.dot(now.to(kind), value, heard, input_precision=PRECISION)
-    heard = heard / (tl.sum(old, 1) + tl.sum(now, 1))[:, None]
+    attended = tl.dot(old.to(kind), past_value, input_precision=PRECISION)
+    attended = tl.dot(now.to(kind), value, attended, input_precision=PRECISION)
+    attended = attended / (tl.sum(old, 1) + tl.sum(now, 1))[:, None]
     to = (b * length + t) * (HEADS * DIM) + head * DIM
-    tl.store(out + (to[:, None] + d[None, :]), heard.to(kind), mask=ok)
+    tl.store(out + (to[:, None] + d[None, :]), attended.to(kind), mask=ok)
 
-    tl.debug_barrier()  # new positions take the places of the oldest, which by now every warp has read
+    tl.debug_barrier()  # new positions replace the oldest, which every warp has read by now
     place = ((first + t) % WINDOW)[:, None] * cell + d[None, :]
     tl.store(ring + place, key, mask=ok)
     tl.store(ring + HEADS * DIM + place, value, mask=ok)
@@ -73,9 +73,10 @@ def _ring_attention(
 def ring_attention(
     qkv: Tensor, out: Tensor, ring: Tensor, position: Tensor, slots: Tensor, inv_freq: Tensor, layer: int
 ) -> None:
-    """`qkv [B, T, 3 * heads * D]` to `out [B, T, heads * D]`; `ring [S, window, layers, 2, heads, D]` takes the new.
+    """Attends with `qkv [B, T, 3 * heads * D]` to the ring and to itself, and stores its keys and values in the ring.
 
-    At most `window` positions at a time. `position [S]` says how many came before; the caller moves it on.
+    The result is `out [B, T, heads * D]`. The `ring` is [S, window, layers, 2, heads, D], and T is at most `window`.
+    `position [S]` counts the positions before; the caller advances it.
     """
     batch, length, _ = qkv.shape
     _, window, layers, _, heads, dim = ring.shape

@@ -1,4 +1,4 @@
-"""SnakeBeta, by itself or inside other kernels on values that are in registers anyway: always in float32."""
+"""SnakeBeta in float32: as a kernel, and as a function for other kernels whose values are in registers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.launch import after_predecessor, options
+from rhapsode.nn.kernels.gpu.launch import options, wait_for_previous
 
 BLOCK = 1024
 
 
 @triton.jit
 def sin_squared(x):
-    """`sin(x) ** 2` to 1e-6 for |x| < 1e5.
+    """Returns `sin(x) ** 2`, within 1e-6 for |x| < 1e5.
 
-    Its period is pi, so the rest of a division by pi is all it takes, and that rest is small enough for a short
-    polynomial. The library's sine spends as many registers on arguments nobody has.
+    Its period is pi, so it needs only the remainder of a division by pi, which is small enough for a short polynomial.
+    The library's sine would spend as many registers on much larger arguments.
     """
     periods = (x * 0.3183098861837907 + 12582912.0) - 12582912.0  # rounds to a whole number
     r = (x - periods * 3.140625) - periods * 9.67653589793e-4  # pi in two parts: the first product is exact
@@ -27,7 +27,7 @@ def sin_squared(x):
 
 @triton.jit
 def snake(v, frequency, size, channel, ok):
-    """`v + size * sin(frequency * v) ** 2` for `v [rows, channels]`, whose columns are these channels."""
+    """Returns `v + size * sin(frequency * v) ** 2` for `v [rows, channels]`, whose columns are these channels."""
     wave = sin_squared(v * tl.load(frequency + channel, mask=ok, other=0.0)[None, :])
     return v + wave * tl.load(size + channel, mask=ok, other=0.0)[None, :]
 
@@ -39,13 +39,13 @@ def _snake(x, frequency, size, out, channels, length, BLOCK: tl.constexpr, OVERL
     inside = at < length
     channel = row % channels
     f, s = tl.load(frequency + channel).to(tl.float32), tl.load(size + channel).to(tl.float32)
-    after_predecessor(OVERLAP)
+    wait_for_previous(OVERLAP)
     v = tl.load(x + row * length + at, mask=inside, other=0.0).to(tl.float32)
     tl.store(out + row * length + at, (v + s * sin_squared(v * f)).to(out.dtype.element_ty), mask=inside)
 
 
 def snake_beta(x: Tensor, frequency: Tensor, size: Tensor) -> Tensor:
-    """`x [B, C, T]`, dense."""
+    """`x [B, C, T]` is contiguous."""
     batch, channels, length = x.shape
     out = torch.empty_like(x)
     grid = (batch * channels, triton.cdiv(length, BLOCK))

@@ -1,7 +1,7 @@
-"""What all convolutions keep of their inputs, moved between slots and working buffers in one launch each way.
+"""The state of all causal convolutions (the tails of their inputs), copied to and from working buffers in one launch.
 
-The working buffers of a launch, `[B, tail + T, C]` per convolution, lie in one tensor one after the other. A slot's
-tails lie in one row of the state in the same order. So both ways are copies of contiguous runs.
+The working buffers of a launch, `[B, tail + T, C]` per convolution, follow each other in one tensor. The tails of a
+slot follow each other in one row of the state, in the same order. So both directions copy contiguous runs.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.launch import after_predecessor, options
+from rhapsode.nn.kernels.gpu.launch import options, wait_for_previous
 
 _BLOCK = 2048
 
 
 @dataclass(frozen=True)
-class Part:
-    """One convolution's input: so many rows are kept, so many come with each frame."""
+class TailSpec:
+    """One convolution's input: `tail` rows are kept as state, and each frame adds `per_frame` rows."""
 
     tail: int
     per_frame: int
@@ -29,39 +29,39 @@ class Part:
 
 
 class Tails:
-    """The tails of these convolutions, in the order of the state's row, of which they begin at `first`."""
+    """Copies the tails of several convolutions, which begin at column `first` of the state."""
 
-    def __init__(self, parts: Sequence[Part], first: int, device: torch.device) -> None:
-        self._parts = parts
+    def __init__(self, specs: Sequence[TailSpec], first: int, device: torch.device) -> None:
+        self._specs = specs
         kept, new, blocks = 0, 0, []
-        for part in parts:
-            tail, fresh = part.tail * part.channels, part.per_frame * part.channels
+        for spec in specs:
+            tail, fresh = spec.tail * spec.channels, spec.per_frame * spec.channels
             blocks += [
                 (first + kept + at, at, min(_BLOCK, tail - at), kept, new, tail, fresh)
                 for at in range(0, tail, _BLOCK)
             ]  # fmt: skip
             kept, new = kept + tail, new + fresh
         self.kept, self._new = kept, new
-        # In units of 16 bytes where everything is a multiple of that, so that the compiler knows it.
+        # In units of 16 bytes where all sizes are multiples of that, so that the compiler can use wide copies.
         self._unit = 8 if all(size % 8 == 0 for block in blocks for size in block) else 1
         self._blocks = torch.tensor(blocks, dtype=torch.int64, device=device) // self._unit  # [blocks, 7]
 
     def open(self, state: Tensor, slots: Tensor, frames: int) -> list[Tensor]:
-        """The working buffers `[B, tail + T, C]` for so many frames, their beginnings filled from `state [S, kept]`."""
+        """Returns working buffers `[B, tail + T, C]`, which begin with the tails from `state [S, kept]`."""
         batch = len(slots)
         work = state.new_empty(batch * (self.kept + frames * self._new))
-        self._move(state, work, slots, frames)
-        shapes = [(batch, part.tail + frames * part.per_frame, part.channels) for part in self._parts]
+        self._copy(state, work, slots, frames)
+        shapes = [(batch, spec.tail + frames * spec.per_frame, spec.channels) for spec in self._specs]
         sizes = [b * t * c for b, t, c in shapes]
         return [run.view(shape) for run, shape in zip(work.split(sizes), shapes, strict=True)]
 
     def close(
         self, state: Tensor, slots: Tensor, frames: int, buffers: Sequence[Tensor], position: Tensor | None = None
     ) -> None:
-        """Keep the ends of these buffers; `position [S]`, where given, moves on by so many frames."""
-        self._move(state, buffers[0], slots, frames, position, save=True)
+        """Stores the ends of these buffers as tails, and advances `position [S]`, where given, by `frames`."""
+        self._copy(state, buffers[0], slots, frames, position, save=True)
 
-    def _move(
+    def _copy(
         self,
         state: Tensor,
         work: Tensor,
@@ -70,14 +70,14 @@ class Tails:
         position: Tensor | None = None,
         save: bool = False,
     ) -> None:
-        _move[(len(self._blocks), len(slots))](
+        _copy_tails[(len(self._blocks), len(slots))](
             state, work, slots, self._blocks, position, len(slots), frames, state.stride(0),
             SAVE=save, UNIT=self._unit, BLOCK=_BLOCK, num_warps=4, **options(),
         )  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["rows", "frames"])
-def _move(
+def _copy_tails(
     state, work, slots, blocks, position, rows, frames, state_row,
     SAVE: tl.constexpr, UNIT: tl.constexpr, BLOCK: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
@@ -90,7 +90,7 @@ def _move(
         in_work += frames * fresh
     i = tl.arange(0, BLOCK)
     ok = i < count * UNIT
-    after_predecessor(OVERLAP)
+    wait_for_previous(OVERLAP)
     slot = tl.load(slots + b)
     state += slot * state_row + in_state * UNIT + i
     work += in_work * UNIT + i

@@ -1,5 +1,7 @@
-"""A whole residual unit in one kernel, for channels that fit into one block: what is between its convolutions never
-leaves the registers."""
+"""A residual unit (two convolutions and their activations) in one kernel, for channels that fit into one block.
+
+What is between the convolutions stays in registers.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.conv import Snake, Tile, Weights, finish, precision, product, stride
-from rhapsode.nn.kernels.gpu.launch import after_predecessor, options, power_of_two
+from rhapsode.nn.kernels.gpu.conv import ConvWeights, Tile, finish, precision, product, stride
+from rhapsode.nn.kernels.gpu.launch import MULTIPROCESSORS, options, power_of_two, wait_for_previous
 from rhapsode.nn.kernels.gpu.snake import snake
+from rhapsode.nn.kernels.snake import SnakeWeights
 
-WIDEST = 128
+MAX_CHANNELS = 128
 
 
 @triton.jit(do_not_specialize=["rows", "length", "gap"])
-def _unit(
+def _residual_unit(
     x, matrix, bias, middle_frequency, middle_size, pointwise, pointwise_bias,
     residual, out, act, frequency, size,
     rows, length, gap, x_batch, residual_batch, out_batch, act_batch,
@@ -31,12 +34,12 @@ def _unit(
     batch = m // length
     t = m - batch * length
     row = batch * x_batch + t * CHANNELS
-    after_predecessor(OVERLAP)
+    wait_for_previous(OVERLAP)
     v, _ = product(
         x, matrix, row, safe, gap, DEPTH, CHANNELS, BLOCK_M, BLOCK_N, BLOCK_K, PRECISION, False,
     )  # fmt: skip
     v = snake(v + tl.load(bias + safe)[None, :], middle_frequency, middle_size, safe, fits)
-    # Columns past the last channel hold copies of it: they meet zeros here.
+    # Columns past the last channel hold copies of it, and are multiplied by zeros here.
     mask = fits[:, None] & fits[None, :]
     b = tl.load(pointwise + (safe[None, :] * CHANNELS + column[:, None]), mask=mask, other=0.0)
     v = tl.dot(v.to(b.dtype), b, input_precision=PRECISION) + tl.load(pointwise_bias + safe)[None, :]
@@ -48,22 +51,22 @@ def _unit(
 
 def residual_unit(
     x: Tensor,
-    first: Weights,
-    middle: Snake,
-    second: Weights,
+    first: ConvWeights,
+    middle: SnakeWeights,
+    second: ConvWeights,
     *,
     residual: Tensor,
     out: Tensor | None,
     act: Tensor,
-    snake: Snake,
+    snake: SnakeWeights,
     tile: Tile | None = None,
 ) -> None:
-    """`residual + second(middle(first(x)))` into `out`, and `snake` of it into `act`; `x [B, tail + T, C]`."""
+    """Writes `residual + second(middle(first(x)))` to `out`, and `snake` of it to `act`; `x [B, tail + T, C]`."""
     channels = x.shape[2]
     length = x.shape[1] - (first.taps - 1) * first.dilation
     rows = x.shape[0] * length
     tile = tile or pick(rows, channels)
-    _unit[(triton.cdiv(rows, tile.rows),)](
+    _residual_unit[(triton.cdiv(rows, tile.rows),)](
         x, first.matrix, first.bias, middle.frequency, middle.size, second.matrix, second.bias,
         residual, out, act, snake.frequency, snake.size,
         rows, length, first.dilation - 1, x.stride(0), stride(residual), stride(out), stride(act),
@@ -76,4 +79,4 @@ def residual_unit(
 def pick(rows: int, channels: int) -> Tile:
     columns = power_of_two(channels, 16)
     depth = 32 if channels % 32 == 0 else 16
-    return Tile(128, columns, depth, 8, 4) if rows > 128 * 132 else Tile(32, columns, depth, 4, 4)
+    return Tile(128, columns, depth, 8, 4) if rows > 128 * MULTIPROCESSORS else Tile(32, columns, depth, 4, 4)

@@ -1,18 +1,18 @@
-"""A codec's windowed transformer in five launches a layer."""
+"""A codec's windowed transformer in five launches per layer."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
 from rhapsode.nn.decoder import Attention, GatedMLP
+from rhapsode.nn.fused.pack import float32, linear_weights
 from rhapsode.nn.kernels.gpu.conv import conv
-from rhapsode.nn.kernels.gpu.pack import linear_weights, wide
 from rhapsode.nn.kernels.gpu.ring_attention import ring_attention
 from rhapsode.nn.windowed import WindowedLayer, WindowedTransformer, WindowState
 
 
-def suits(net: WindowedTransformer) -> bool:
-    """Whether the kernels can do what this transformer does."""
+def supports(net: WindowedTransformer) -> bool:
+    """Whether the kernels support this transformer."""
     c = net.config
     return (
         net.window is not None
@@ -31,7 +31,7 @@ def _weight(norm: nn.Module) -> Tensor:
     return norm.weight
 
 
-class _Layer:
+class _PackedLayer:
     def __init__(self, layer: WindowedLayer) -> None:
         attention, mlp = layer.self_attn, layer.mlp
         assert isinstance(attention, Attention)
@@ -40,32 +40,32 @@ class _Layer:
         self.o_proj = linear_weights(attention.o_proj)
         self.gate_up = linear_weights(mlp.gate_up, _weight(layer.post_attention_layernorm))
         self.down_proj = linear_weights(mlp.down_proj)
-        self.attention_scale = wide(layer.self_attn_layer_scale.scale)
-        self.mlp_scale = wide(layer.mlp_layer_scale.scale)
+        self.attention_scale = float32(layer.self_attn_layer_scale.scale)
+        self.mlp_scale = float32(layer.mlp_layer_scale.scale)
 
 
 class FusedTransformer:
-    """The layers of a `WindowedTransformer`, with its weights and its state."""
+    """Runs the layers of a `WindowedTransformer` on its state, with its weights packed."""
 
     def __init__(self, net: WindowedTransformer) -> None:
         assert net.rope is not None
-        self._layers = [_Layer(layer) for layer in net.layers if isinstance(layer, WindowedLayer)]
+        self._layers = [_PackedLayer(layer) for layer in net.layers if isinstance(layer, WindowedLayer)]
         self._inv_freq = net.rope.inv_freq.float()
         self._config = net.config
 
     def __call__(self, x: Tensor, slots: Tensor, state: WindowState) -> None:
-        """`x [B, T, hidden]` becomes the last layer's output; the caller moves `state.position` on by T.
+        """Replaces `x [B, T, hidden]` by the last layer's output; the caller advances `state.position` by T.
 
-        `x` is best float32: it is small here, and what sixteen roundings lose is heard in every sample.
+        `x` should be float32: it is small here, and the error of sixteen roundings would be audible.
         """
         c = self._config
         batch, length, _ = x.shape
         qkv = state.ring.new_empty(batch, length, 3 * c.heads * c.head_dim)
-        heard = qkv.new_empty(batch, length, c.heads * c.head_dim)
+        attended = qkv.new_empty(batch, length, c.heads * c.head_dim)
         gated = qkv.new_empty(batch, length, c.ffn)
         for i, layer in enumerate(self._layers):
             conv(x, layer.qkv, norm_eps=c.eps, out=qkv)
-            ring_attention(qkv, heard, state.ring, state.position, slots, self._inv_freq, i)
-            conv(heard, layer.o_proj, scale=layer.attention_scale, residual=x, out=x)
+            ring_attention(qkv, attended, state.ring, state.position, slots, self._inv_freq, i)
+            conv(attended, layer.o_proj, scale=layer.attention_scale, residual=x, out=x)
             conv(x, layer.gate_up, norm_eps=c.eps, function="swiglu", out=gated)
             conv(gated, layer.down_proj, scale=layer.mlp_scale, residual=x, out=x)

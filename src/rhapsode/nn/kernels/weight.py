@@ -1,0 +1,27 @@
+"""What a fused linear kernel multiplies by."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+Norm = tuple[Tensor, float]
+"""The weight and the epsilon of an RMS norm."""
+
+
+class Float8Weight(NamedTuple):
+    """A weight `[N, K]` as 8-bit floats, with a scale per output."""
+
+    values: Tensor  # [N, K]
+    scales: Tensor  # [N], float32
+    dense: Tensor | None = None  # [N, K], the same numbers in the activations' dtype, where they are kept
+
+    def dequantised(self, dtype: torch.dtype) -> Tensor:
+        """Computes the weight that these numbers represent."""
+        wide = torch.promote_types(dtype, torch.float32)
+        return (self.values.to(wide) * self.scales[:, None]).to(dtype)
+
+
+Weight = Tensor | Float8Weight

@@ -1,0 +1,38 @@
+"""Linear layers by the fused kernels, with weights as they are or quantised."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from rhapsode.nn.kernels.linear import fused_linear
+from rhapsode.nn.kernels.weight import Weight
+from rhapsode.nn.norm import RMSNorm
+from rhapsode.nn.quantised import Quantised
+
+
+class FusedLinear(nn.Linear):
+    """Several linear layers of one input as one; `sizes` are their output widths."""
+
+    def __init__(self, inputs: int, sizes: tuple[int, ...], bias: bool = False) -> None:
+        super().__init__(inputs, sum(sizes), bias=bias)
+        self.sizes = sizes
+
+
+def weight_of(layer: nn.Linear) -> Weight:
+    """Returns the weight of a layer as kernels take it."""
+    weight: nn.Module | Tensor = layer.weight
+    return weight.packed if isinstance(weight, Quantised) else layer.weight
+
+
+def linear(x: Tensor, layer: nn.Linear, *, gated: bool = False, residual: Tensor | None = None) -> Tensor:
+    """Applies `layer`; `gated` and `residual` are those of `fused_linear`."""
+    return fused_linear(x, weight_of(layer), layer.bias, gated=gated, residual=residual)
+
+
+def normed_linear(
+    x: Tensor, norm: nn.Module, weight: Weight, bias: Tensor | None = None, *, gated: bool = False
+) -> Tensor:
+    """Applies `norm` and a linear layer, fused where the norm is an RMS norm."""
+    if isinstance(norm, RMSNorm):
+        return fused_linear(x, weight, bias, norm=(norm.weight, norm.eps), gated=gated)
+    return fused_linear(norm(x), weight, bias, gated=gated)
