@@ -15,13 +15,14 @@ from rhapsode.config import Deployment
 from rhapsode.device.landing import LANDING_S, Landing, lag_of
 from rhapsode.device.launcher import Launcher
 from rhapsode.device.memory import SlotMemory
+from rhapsode.device.sections import section
 from rhapsode.device.stream import FrameStream
 from rhapsode.device.upload import upload
 from rhapsode.engine.job import Job
 from rhapsode.engine.prefill import FrameRow, Prefill
 from rhapsode.engine.stage import Drop, Text, TurnStage, Usage, Work, failure, isolate
 from rhapsode.errors import InvalidRequest, Runaway
-from rhapsode.models.base import Prompt, Talker
+from rhapsode.models.base import Prompt, Step, Talker
 from rhapsode.types import FinishReason
 
 EMITTED, STOPPED = 1, 2
@@ -41,9 +42,16 @@ class FrameStage(TurnStage):
     """Emits one frame per turn for every request that can go on."""
 
     def __init__(
-        self, name: str, talker: Talker, deployment: Deployment, device: torch.device, dtype: torch.dtype
+        self,
+        name: str,
+        talker: Talker,
+        deployment: Deployment,
+        device: torch.device,
+        dtype: torch.dtype,
+        endless: bool = False,
     ) -> None:
         super().__init__(name)
+        self._endless = endless  # no row stops by itself, every frame is emitted: for measurements
         slots = deployment.limits.slots
         self._talker = talker
         self._deployment = deployment
@@ -195,7 +203,10 @@ class FrameStage(TurnStage):
 
     def _step_on_device(self, slots: Tensor) -> Tensor:
         """The whole frame: what a graph captures."""
-        step = self._talker.step(self._memory.rows(slots), self._memory.state)
+        with section("talker"):
+            step = self._talker.step(self._memory.rows(slots), self._memory.state)
+        if self._endless:
+            step = Step(step.frames, torch.ones_like(step.emitted), torch.zeros_like(step.stopped))
         for stream in self._streams:
             stream.put(slots, step.frames, step.emitted)
         self._memory.table.advance(slots)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from rhapsode.device.sections import section
 from rhapsode.engine.chunks import clock_s
 from rhapsode.engine.job import Job
 from rhapsode.engine.stage import Drop, Text, TurnStage, Work, failure
@@ -73,7 +74,8 @@ class GeneratorStage(TurnStage):
     def _advance(self, speaking: _Speaking) -> None:
         job = speaking.job
         try:
-            samples = next(speaking.chunks)
+            with section("generator"):
+                samples = next(speaking.chunks)
         except StopIteration:
             job.finish()
         except Exception as error:

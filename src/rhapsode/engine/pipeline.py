@@ -26,6 +26,10 @@ class Source:
 
     checkpoint: Path | None
     config: Mapping[str, Any]
+    random_weights: bool = False
+    """The weights are random, and so is where speech would end: no request ends before its limit."""
+    endless: bool = False
+    """No request ends before its limit, whatever the weights say: a measurement counts frames."""
 
 
 class Junction:
@@ -176,7 +180,8 @@ class Pipeline:
         use_threads(self.deployment.threads, self._loops_on_cpu() if on_cpu else None)
         built: TurnStage
         if stage.kind == "frame":
-            built = FrameStage(stage.name, worker, self.deployment, device, getattr(torch, dtype))
+            endless = self._source.endless or self._source.random_weights
+            built = FrameStage(stage.name, worker, self.deployment, device, getattr(torch, dtype), endless)
         else:
             source = next(s for s in self._spec.pipeline if stage.name in s.stream_to)
             talker = self.stages[source.name]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.pages import Key, page_keys
+from rhapsode.device.sections import section
 from rhapsode.device.slots import SlotRow
 from rhapsode.engine.job import Job
 from rhapsode.engine.stage import isolate
@@ -113,7 +114,8 @@ class Prefill:
             spans.append((row.filled, stop))
         memory = self._memory
         slots = memory.slots([row.slot for row in rows])
-        self._talker.prefill([row.prompt for row in rows], spans, memory.rows(slots), memory.state)
+        with section("prefill"):
+            self._talker.prefill([row.prompt for row in rows], spans, memory.rows(slots), memory.state)
         return [stop for _, stop in spans]
 
     def _publish(self, row: FrameRow, stop: int) -> None:

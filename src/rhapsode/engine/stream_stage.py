@@ -16,6 +16,7 @@ from torch import Tensor
 from rhapsode.config import Deployment
 from rhapsode.device.landing import LANDING_S, Landing
 from rhapsode.device.launcher import Launcher
+from rhapsode.device.sections import section
 from rhapsode.device.slots import Rows, SlotRow, SlotTable
 from rhapsode.device.stream import FrameStream
 from rhapsode.device.upload import upload
@@ -164,7 +165,8 @@ class StreamStage(TurnStage):
     def _prime(self, jobs: Sequence[Job]) -> None:
         (job,) = jobs
         slots = upload(np.array([job.slot]), self._device)
-        self._codec.open(self._payloads.pop(job.id), Rows(slots, self._table), self._state)
+        with section("codec"):
+            self._codec.open(self._payloads.pop(job.id), Rows(slots, self._table), self._state)
 
     # --- decoding ---
 
@@ -196,7 +198,8 @@ class StreamStage(TurnStage):
         """From frames in the ring to samples: what a graph captures."""
         there = slots.to(self._stream.device)
         window = self._stream.peek(there, frames + ahead).to(self._device)
-        audio = self._codec.decode(window, ahead, Rows(slots, self._table), self._state)
+        with section("codec"):
+            audio = self._codec.decode(window, ahead, Rows(slots, self._table), self._state)
         self._stream.take(there, frames)
         self._table.advance(slots, frames)
         return packed(audio) if audio.is_cuda else audio.to(torch.float32)

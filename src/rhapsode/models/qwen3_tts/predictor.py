@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rhapsode.device.sections import section
 from rhapsode.models.qwen3_tts.config import LayersConfig
 from rhapsode.nn.decoder import DecoderConfig, normed_linear
 from rhapsode.nn.depth import DepthStack
@@ -65,6 +66,7 @@ class Predictor(Derived):
         """Project every embedding once: a code is looked up where it would be multiplied."""
         self.inputs = self.small_to_mtp_projection(self.model.codec_embedding.weight.detach())
 
+    @section("depth")
     def forward(self, hidden: Tensor, first: Tensor, choose: Callable[[int, Tensor], Tensor]) -> Tensor:
         """`hidden` and the first code's embedding, both [B, width], to codes [B, books]; `choose` draws from logits."""
         memory = self.model.begin(hidden.shape[0], hidden.dtype, hidden.device)

@@ -1,0 +1,107 @@
+"""Marks in the code: they do nothing until a recorder is installed, and change nothing once it is."""
+
+import threading
+
+import pytest
+import torch
+
+from rhapsode.device.replay import CudaGraph, Replay
+from rhapsode.device.sections import captured, recording, section
+
+
+class Log:
+    """A recorder that writes down what it is told."""
+
+    def __init__(self, marks: object = None) -> None:
+        self.events: list[object] = []
+        self._marks = marks
+
+    def begin(self, name: str) -> None:
+        self.events.append(name)
+
+    def end(self) -> None:
+        self.events.append("end")
+
+    def captured(self) -> object:
+        return self._marks
+
+    def replayed(self, marks: object) -> None:
+        self.events.append(marks)
+
+
+@section("sampling")
+def draw(x):
+    """Adds one."""
+    return x + 1
+
+
+def step(x):
+    with section("talker"):
+        return draw(x) * 2
+
+
+def test_without_a_recorder_nothing_changes():
+    assert step(1) == 4
+    assert captured() is None
+    assert draw.__doc__ == "Adds one."
+    assert section("talker") is section("talker")  # a mark allocates nothing
+
+
+def test_a_recorder_is_told_of_nested_sections_and_of_those_that_fail():
+    log = Log()
+    with recording(log):
+        step(1)
+        with pytest.raises(ZeroDivisionError), section("codec"):
+            1 / 0  # noqa: B018
+    step(1)  # the recording is over
+    assert log.events == ["talker", "sampling", "end", "end", "codec", "end"]
+
+
+def test_a_recorder_is_told_by_every_thread_and_an_inner_recording_replaces_the_outer():
+    outer, inner = Log(), Log()
+    with recording(outer):
+        with recording(inner):
+            thread = threading.Thread(target=step, args=(1,))
+            thread.start()
+            thread.join()
+        draw(1)
+    assert inner.events == ["talker", "sampling", "end", "end"]
+    assert outer.events == ["sampling", "end"]
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_traced_launch_keeps_no_marks(recorded):
+    """A trace that had to ask for a value would warn, and `Replay` would raise."""
+    replay = Replay(step)
+    log = Log()
+    with recording(log):
+        if recorded:
+            replay.capture(torch.zeros(3))
+    if not recorded:
+        replay.capture(torch.zeros(3))
+    log.events.clear()
+    with recording(log):
+        assert replay(torch.ones(3)).tolist() == [4, 4, 4]
+    assert log.events == []
+
+
+class Graph:
+    """Stands for a CUDA graph where there is no GPU."""
+
+    def __init__(self) -> None:
+        self.replays = 0
+
+    def replay(self) -> None:
+        self.replays += 1
+
+
+def test_a_graph_tells_of_each_replay_with_the_marks_it_was_captured_with():
+    with recording(Log(marks="marks")):
+        marked = CudaGraph(Graph(), (), None, captured())
+    plain, log = CudaGraph(Graph(), (), None, captured()), Log()
+    marked.replay()
+    with recording(log):
+        for graph in (marked, plain, marked):
+            graph.replay()
+    assert log.events == ["marks", "marks"]
+    assert (marked.graph.replays, plain.graph.replays) == (3, 1)
