@@ -30,7 +30,7 @@ class Recorder(Protocol):
 _recorder: Recorder | None = None
 
 
-class Section(ContextDecorator):
+class Mark(ContextDecorator):
     """A context manager, or a decorator for a whole function. It keeps no state, so threads may share it."""
 
     def __init__(self, name: str) -> None:
@@ -48,9 +48,9 @@ class Section(ContextDecorator):
 
 
 @cache
-def section(name: str) -> Section:
+def section(name: str) -> Mark:
     """Marks what runs inside: `with section("talker"): ...` or `@section("sampling")`."""
-    return Section(name)
+    return Mark(name)
 
 
 @contextmanager

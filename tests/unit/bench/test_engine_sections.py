@@ -219,7 +219,7 @@ def test_the_shapes_that_ship_are_the_published_ones(name, params_b):
 def test_a_shape_can_be_a_file_and_must_exist(shape):
     with subject(None, str(shape[0] / "config.json")) as chosen:
         assert chosen.spec.name == "qwen3-tts"
-        assert chosen.bytes_for_words
+        assert chosen.byte_tokens
         assert (chosen.model.checkpoint / "speech_tokenizer" / "config.json").is_file()
     with pytest.raises(RhapsodeError, match=r"did you mean 'qwen3-tts-1.7b'"), subject(None, "qwen3-tts-1.7"):
         pass

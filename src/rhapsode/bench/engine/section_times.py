@@ -20,7 +20,7 @@ Timeline = list[tuple[Any, str]]
 """Moments of the clock, each with the section that goes on from there; an empty name after the last."""
 
 
-class _OfThread(threading.local):
+class _ThreadMarks(threading.local):
     """On a CPU talker and codec each have a thread."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class SectionTimes:
         self.runs: dict[str, int] = defaultdict(int)
         """How often each section ran that is inside no other."""
         self._clock = clock
-        self._thread = _OfThread()
+        self._thread = _ThreadMarks()
         self._finished: list[Timeline] = []
         self._lock = threading.Lock()
 

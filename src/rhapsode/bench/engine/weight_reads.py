@@ -41,7 +41,7 @@ def weight_bytes(workers: Iterable[Any]) -> int:
     return sum(tensor.untyped_storage().nbytes() for tensor in weights_of(workers))
 
 
-class _OfThread(threading.local):
+class _ThreadCount(threading.local):
     def __init__(self) -> None:
         self.open: list[str] = []
         self.reads: Reads | None = None
@@ -54,14 +54,14 @@ class WeightReads:
         self.bytes: dict[str, int] = {}
         """By section; `depth` and `sampling` are what a step reads in them."""
         self._weights = list(weights_of(workers))
-        self._thread = _OfThread()
+        self._thread = _ThreadCount()
 
     def begin(self, name: str) -> None:
         here = self._thread
         here.open.append(name)
         if len(here.open) == 1 and name in COUNTED and not self.bytes.get(name):
             here.reads = Reads(self._weights, lambda: here.open[-1])
-            here.reads.__enter__()
+            here.reads.__enter__()  # type: ignore[no-untyped-call]
 
     def end(self) -> None:
         here = self._thread
@@ -70,7 +70,7 @@ class WeightReads:
         name = here.open.pop()
         if here.open or here.reads is None:
             return
-        here.reads.__exit__(None, None, None)
+        here.reads.__exit__(None, None, None)  # type: ignore[no-untyped-call]
         self.bytes |= {name: 0, **here.reads.bytes}
         here.reads = None
 

@@ -9,7 +9,7 @@ from rhapsode.bench.quality.normalise import normalise
 from rhapsode.errors import InvalidRequest, MissingDependency
 
 OUTLIER = 0.5
-"""A sample with more than half of its words wrong went wrong as a whole, and is listed."""
+"""A prompt with a higher word error rate is listed as an outlier."""
 
 
 @dataclass(frozen=True)
@@ -19,12 +19,12 @@ class Rates:
 
 
 def rates(written: str, heard: str, language: str = "en") -> Rates:
-    """Of one sample."""
+    """Returns the error rates of one prompt."""
     return corpus([(written, heard)], language)
 
 
 def corpus(pairs: Sequence[tuple[str, str]], language: str = "en") -> Rates:
-    """All edits over all words (characters): a long sentence counts for more than a short one."""
+    """Returns all edits over all words (characters) of the list: a long sentence counts more than a short one."""
     try:
         import jiwer
     except ImportError:
@@ -32,6 +32,6 @@ def corpus(pairs: Sequence[tuple[str, str]], language: str = "en") -> Rates:
     written = [normalise(one, language) for one, _ in pairs]
     heard = [normalise(other, language) for _, other in pairs]
     if not all(written):
-        raise InvalidRequest("a prompt has no words to score.")
+        raise InvalidRequest("a prompt has no words to score: remove it from the list.")
     words, characters = jiwer.process_words(written, heard), jiwer.process_characters(written, heard)
     return Rates(float(words.wer), float(characters.cer))
