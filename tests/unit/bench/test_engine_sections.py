@@ -179,7 +179,7 @@ def test_sections_of_a_cuda_graph_take_the_time_their_work_takes():
     replay = Replay(launch)
     with recording(SectionTimes(clock_for(device))):
         replay.capture(torch.randn(2048, 2048, device=device))
-    replay(x)  # nobody records
+    replay(x)  # without a recorder
     times = SectionTimes(clock_for(device))
     with recording(times):
         for _ in range(3):

@@ -179,7 +179,7 @@ def _config(
 def _notes(subject: Subject) -> list[str]:
     notes = []
     if subject.weights == "random":
-        notes.append("random weights at fixed frame counts: this says nothing of quality")
+        notes.append("random weights at fixed frame counts: quality cannot be judged")
     if subject.stand_ins:
         notes.append(f"stand-ins were used for {', '.join(subject.stand_ins)}")
     return notes

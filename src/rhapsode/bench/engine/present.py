@@ -54,7 +54,7 @@ def _where(report: Mapping[str, Any]) -> str:
     machine, config = report["machine"], report["config"]
     device = machine["gpus"][0] if config["device"].startswith("cuda") and machine["gpus"] else machine["cpu"]
     words = [device, config["dtype"]]
-    if config["deployment"].get("weights", "auto") != "auto":  # reports from before there was a choice do not say
+    if config["deployment"].get("weights", "auto") != "auto":  # older reports do not have it
         words.append(f"weights {config['deployment']['weights']}")
     if config["device"] == "cpu":
         words.append(f"{config['threads']} threads")

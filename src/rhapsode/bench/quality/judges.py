@@ -36,13 +36,13 @@ class Resemblyzer:
         self._first: Any = None
 
     def score(self, clip: Clip, reference: Clip | None) -> float | None:
-        heard = self._embed(clip)
+        embedding = self._embed(clip)
         if reference is not None:
-            return float(np.dot(heard, self._embed(reference)))
+            return float(np.dot(embedding, self._embed(reference)))
         if self._first is None:
-            self._first = heard
+            self._first = embedding
             return None
-        return float(np.dot(heard, self._first))
+        return float(np.dot(embedding, self._first))
 
     def _embed(self, clip: Clip) -> Any:
         return self._encoder.embed_utterance(self._package.preprocess_wav(at_16khz(clip), 16_000))

@@ -118,9 +118,7 @@ def _score(item: Item, plan: QualityPlan, recogniser: Recogniser | None, judges:
     clip = item.result.clip
     item.clipped = sound.is_clipped(clip.samples)
     if recogniser is not None:
-        item.heard = recogniser.transcribe(
-            clip, plan.language
-        )  # an error here ends the run: every score would be wrong
+        item.heard = recogniser.transcribe(clip, plan.language)  # its errors end the run
         found = rates(item.prompt.text, item.heard, plan.language)
         item.scores |= {"wer": found.wer, "cer": found.cer}
     item.scores |= {

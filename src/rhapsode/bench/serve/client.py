@@ -144,7 +144,7 @@ class _Timing:
         playback = play(self._arrivals) if self._arrivals else None
         audible_s = None
         if playback is not None and self._audible_at is not None:
-            audible_s = playback.heard_at_s(self._audible_at / self._rate)
+            audible_s = playback.played_at_s(self._audible_at / self._rate)
         kind, detail = self._error or (None, "")
         return TimedResponse(
             text=self.text,

@@ -34,7 +34,7 @@ class PlaybackResult:
     audio_s: float
     _starts: tuple[tuple[float, float], ...]
 
-    def heard_at_s(self, position_s: float) -> float:
+    def played_at_s(self, position_s: float) -> float:
         """Returns the moment at which the sample at this position of the audio is played."""
         offset_s, start_s = next((o, s) for o, s in reversed(self._starts) if o <= position_s)
         return start_s + position_s - offset_s
