@@ -1,4 +1,4 @@
-"""A cloned voice: python examples/qwen3_clone.py CHECKPOINT REFERENCE.wav "the words of the reference" """
+"""Clones a voice with Qwen3-TTS Base: python examples/qwen3_clone.py CHECKPOINT REFERENCE.wav "its words" """
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A cloned voice, three ways: python examples/voxcpm2_clone.py CHECKPOINT REFERENCE.wav "its words" """
+"""Clones a voice with VoxCPM2 in three ways: python examples/voxcpm2_clone.py CHECKPOINT REFERENCE.wav "its words" """
 
 import sys
 

@@ -46,6 +46,10 @@ class Limits(Section):
     max_text_chars: Count = 20_000
     max_positions: Count = 4096
     """Prompt and frames of one request together."""
+    max_unread_s: Annotated[float, Field(gt=0)] = 60.0
+    """Seconds of audio that may wait for a listener who does not read: past that its request pauses."""
+    unread_timeout_s: Annotated[float, Field(gt=0)] = 120.0
+    """A request that paused because nobody reads fails after so long."""
 
     @property
     def slots(self) -> int:

@@ -33,12 +33,12 @@ class CudaGraph:
     graph: torch.cuda.CUDAGraph
     inputs: Sequence[Tensor]
     output: Tensor | None
-    marks: Any = None
-    """Of the sections inside, where they were recorded at capture."""
+    events: Any = None
+    """Of its sections, if a recorder was installed at capture."""
 
     def replay(self) -> Tensor | None:
         self.graph.replay()
-        sections.replayed(self.marks)
+        sections.replayed(self.events)
         return self.output
 
 

@@ -1,7 +1,7 @@
 """Named sections of the engine's work: the code marks them, a measurement installs a recorder that times them.
 
-Without a recorder a mark does nothing. Marks run no tensor operators, so they are safe inside a traced or captured
-launch and in any thread.
+Without a recorder a section does nothing. It runs no tensor operators, so it is safe inside a traced or captured launch
+and in any thread.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ class Recorder(Protocol):
         """Ends the innermost section. Without one it does nothing: that section began before the recording."""
 
     def captured(self) -> Any:
-        """Returns the marks of the graph this thread has just captured, or `None` if it has none."""
+        """Returns the events of the sections in the graph this thread has just captured, or `None` without any."""
 
-    def replayed(self, marks: Any) -> None:
-        """The graph with these marks has been launched again."""
+    def replayed(self, events: Any) -> None:
+        """The graph with these events has been launched again."""
 
 
 _recorder: Recorder | None = None
 
 
-class Mark(ContextDecorator):
+class SectionScope(ContextDecorator):
     """A context manager, or a decorator for a whole function. It keeps no state, so threads may share it."""
 
     def __init__(self, name: str) -> None:
@@ -48,9 +48,9 @@ class Mark(ContextDecorator):
 
 
 @cache
-def section(name: str) -> Mark:
+def section(name: str) -> SectionScope:
     """Marks what runs inside: `with section("talker"): ...` or `@section("sampling")`."""
-    return Mark(name)
+    return SectionScope(name)
 
 
 @contextmanager
@@ -65,13 +65,13 @@ def recording(recorder: Recorder) -> Iterator[None]:
 
 
 def captured() -> Any:
-    """For the graph wrapper: the marks that became nodes of the graph just captured. They must live as long as it."""
+    """For the graph wrapper: returns the events that are now nodes of the graph just captured, to be kept with it."""
     recorder = _recorder
     return None if recorder is None else recorder.captured()
 
 
-def replayed(marks: Any) -> None:
-    """For the graph wrapper, after each replay of a graph with these marks."""
+def replayed(events: Any) -> None:
+    """For the graph wrapper, after each replay of a graph with these events."""
     recorder = _recorder
-    if marks is not None and recorder is not None:
-        recorder.replayed(marks)
+    if events is not None and recorder is not None:
+        recorder.replayed(events)

@@ -14,7 +14,7 @@ from rhapsode.config import Deployment
 from rhapsode.engine.job import Job
 from rhapsode.engine.pipeline import Pipeline, Source
 from rhapsode.engine.speech import Speech
-from rhapsode.engine.stage import Usage
+from rhapsode.engine.stage import Usage, Work
 from rhapsode.engine.validate import check, check_length
 from rhapsode.errors import Busy, InvalidRequest, Unavailable
 from rhapsode.models.base import ModelSpec
@@ -81,7 +81,8 @@ class Engine:
         check(request, self.spec, self.deployment.limits)
         request_id = request_id or f"speech-{next(self._serial)}-{secrets.token_hex(4)}"
         job = Job(request_id, request, self.spec.sample_rate, self._on_over, self._on_free)
-        job.speech = Speech(request_id, self.spec.sample_rate, self.spec.channels, self)
+        limit_s = self.deployment.limits.max_unread_s
+        job.speech = Speech(request_id, self.spec.sample_rate, self.spec.channels, self, limit_s)
         with self._lock:
             if not self._running:
                 raise Unavailable("the engine is not running.")
@@ -136,7 +137,7 @@ class Engine:
             job = self._queue.popleft()
             slot = self._free_slots.pop()
             if job.admit(slot, self.pipeline.stages):
-                self.pipeline.enter(job)
+                self.pipeline.enter(Work(job, job.request))
             else:
                 self._free_slots.append(slot)
 

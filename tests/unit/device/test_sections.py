@@ -1,4 +1,4 @@
-"""Marks in the code: they do nothing until a recorder is installed, and change nothing once it is."""
+"""Sections do nothing until a recorder is installed, and change nothing once it is."""
 
 import threading
 
@@ -12,21 +12,21 @@ from rhapsode.device.sections import captured, recording, section
 class Log:
     """A recorder that writes down what it is told."""
 
-    def __init__(self, marks: object = None) -> None:
-        self.events: list[object] = []
-        self._marks = marks
+    def __init__(self, events: object = None) -> None:
+        self.calls: list[object] = []
+        self._events = events
 
     def begin(self, name: str) -> None:
-        self.events.append(name)
+        self.calls.append(name)
 
     def end(self) -> None:
-        self.events.append("end")
+        self.calls.append("end")
 
     def captured(self) -> object:
-        return self._marks
+        return self._events
 
-    def replayed(self, marks: object) -> None:
-        self.events.append(marks)
+    def replayed(self, events: object) -> None:
+        self.calls.append(events)
 
 
 @section("sampling")
@@ -44,7 +44,7 @@ def test_without_a_recorder_nothing_changes():
     assert step(1) == 4
     assert captured() is None
     assert draw.__doc__ == "Adds one."
-    assert section("talker") is section("talker")  # a mark allocates nothing
+    assert section("talker") is section("talker")  # entering one allocates nothing
 
 
 def test_a_recorder_is_told_of_nested_sections_and_of_those_that_fail():
@@ -54,7 +54,7 @@ def test_a_recorder_is_told_of_nested_sections_and_of_those_that_fail():
         with pytest.raises(ZeroDivisionError), section("codec"):
             1 / 0  # noqa: B018
     step(1)  # the recording is over
-    assert log.events == ["talker", "sampling", "end", "end", "codec", "end"]
+    assert log.calls == ["talker", "sampling", "end", "end", "codec", "end"]
 
 
 def test_a_recorder_is_told_by_every_thread_and_an_inner_recording_replaces_the_outer():
@@ -65,12 +65,12 @@ def test_a_recorder_is_told_by_every_thread_and_an_inner_recording_replaces_the_
             thread.start()
             thread.join()
         draw(1)
-    assert inner.events == ["talker", "sampling", "end", "end"]
-    assert outer.events == ["sampling", "end"]
+    assert inner.calls == ["talker", "sampling", "end", "end"]
+    assert outer.calls == ["sampling", "end"]
 
 
 @pytest.mark.parametrize("recorded", [False, True])
-def test_a_traced_launch_keeps_no_marks(recorded):
+def test_a_traced_launch_keeps_no_sections(recorded):
     """A trace that had to ask for a value would warn, and `Replay` would raise."""
     replay = Replay(step)
     log = Log()
@@ -79,10 +79,10 @@ def test_a_traced_launch_keeps_no_marks(recorded):
             replay.capture(torch.zeros(3))
     if not recorded:
         replay.capture(torch.zeros(3))
-    log.events.clear()
+    log.calls.clear()
     with recording(log):
         assert replay(torch.ones(3)).tolist() == [4, 4, 4]
-    assert log.events == []
+    assert log.calls == []
 
 
 class Graph:
@@ -95,13 +95,13 @@ class Graph:
         self.replays += 1
 
 
-def test_a_graph_tells_of_each_replay_with_the_marks_it_was_captured_with():
-    with recording(Log(marks="marks")):
+def test_a_graph_tells_of_each_replay_with_the_events_it_was_captured_with():
+    with recording(Log(events="events")):
         marked = CudaGraph(Graph(), (), None, captured())
     plain, log = CudaGraph(Graph(), (), None, captured()), Log()
     marked.replay()
     with recording(log):
         for graph in (marked, plain, marked):
             graph.replay()
-    assert log.events == ["marks", "marks"]
+    assert log.calls == ["events", "events"]
     assert (marked.graph.replays, plain.graph.replays) == (3, 1)

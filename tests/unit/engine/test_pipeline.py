@@ -58,13 +58,13 @@ class GatedCodec(DummyCodec):
     opened = threading.Event()
     decoded_before_payload = 0
 
-    def open(self, payload, rows, state):
+    def open(self, payloads, rows, state):
         GatedCodec.opened.set()
 
-    def decode(self, frames, ahead, rows, state):
+    def decode(self, window, rows, state):
         if not GatedCodec.opened.is_set():
             GatedCodec.decoded_before_payload += 1
-        return super().decode(frames, ahead, rows, state)
+        return super().decode(window, rows, state)
 
 
 def late(context):

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from rhapsode.device.kv import PagedKV
-from rhapsode.device.slots import Rows, SlotRow, SlotTable
 from rhapsode.models.base import StageContext
 from rhapsode.models.qwen3_tts.encode import Encode
 from rhapsode.models.qwen3_tts.prepare import Prepare
@@ -19,6 +17,7 @@ from rhapsode.models.qwen3_tts.spec import SPEC
 from rhapsode.models.qwen3_tts.talker import QwenTalker
 from rhapsode.types import Clip, Sampling, SpeechRequest, Voice
 from tiny.qwen3_tts import CODES, EOS, SAMPLE_RATE, reference_audio
+from tiny.talking import TalkerHarness
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "qwen3_tts"
 INDEX: dict[str, Any] = json.loads((GOLDEN / "index.json").read_text("utf-8"))
@@ -26,7 +25,6 @@ CASES: dict[str, Any] = INDEX["cases"]
 SINGLES = [name for name, case in CASES.items() if "rows" not in case]
 BATCHES = [name for name, case in CASES.items() if "rows" in case]
 COLUMNS = [*range(CODES), EOS]
-CPU = torch.device("cpu")
 GREEDY = Sampling(temperature=0.0)
 
 
@@ -64,22 +62,14 @@ class Family:
         return self.encode([self.prepare(asked)])[0]
 
 
-class Stage:
+class Stage(TalkerHarness):
     """The frame stage's way of calling a talker, without its thread; every logits row is kept."""
 
     def __init__(self, talker: QwenTalker, slots: int = 4, page_size: int = 16, positions: int = 256) -> None:
-        pages = -(-positions // page_size)
-        self.talker = talker
-        self.table = SlotTable(slots, pages, CPU)
-        self.kv = tuple(PagedKV(layout, slots * pages, page_size, torch.float32, CPU) for layout in talker.kv())
-        self.state = talker.state(slots)
-        self._pages = [list(range(1 + slot * pages, 1 + (slot + 1) * pages)) for slot in range(slots)]
+        super().__init__(talker, slots, page_size, positions)
         self.first_logits: list[torch.Tensor] = []  # [B, vocabulary] per step
         self.other_logits: list[torch.Tensor] = []  # [B, codes], 15 per step
         self._first, self._others = talker.logits, talker.net.code_predictor.logits
-
-    def rows(self, *slots: int) -> Rows:
-        return Rows(torch.tensor(slots), self.table, self.kv)
 
     def join(
         self,
@@ -89,29 +79,17 @@ class Stage:
         seeds: Sequence[int] | None = None,
         piece: int = 1000,
     ) -> None:
-        """Prefill these prompts together, `piece` positions of each at a time."""
-        chosen = sampling.over(self.talker.defaults)
-        made = zip(slots, seeds or [0] * len(slots), strict=True)
-        self.table.join([SlotRow(slot, seed, self._pages[slot], **vars(chosen)) for slot, seed in made])
-        self.state.clear(torch.tensor(slots))
-        for start in range(0, max(prompt.length for prompt in prompts), piece):
-            going = [(s, p) for s, p in zip(slots, prompts, strict=True) if start < p.length]
-            spans = [(start, min(start + piece, p.length)) for _, p in going]
-            self.talker.prefill([p for _, p in going], spans, self.rows(*(s for s, _ in going)), self.state)
-        for slot, prompt in zip(slots, prompts, strict=True):
-            self.table.position[slot] = prompt.length
+        super().join(slots, prompts, sampling, seeds, piece)
 
     def step(self, *slots: int) -> Any:
-        talker, rows = self.talker, self.rows(*slots)
-        talker.logits = lambda hidden: self._keep(self.first_logits, self._first(hidden))  # type: ignore[method-assign]
+        talker = self.talker
+        talker.logits = lambda hidden: self._keep(self.first_logits, self._first(hidden))
         predictor = talker.net.code_predictor
         predictor.logits = lambda hidden, book: self._keep(self.other_logits, self._others(hidden, book))
         try:
-            step = talker.step(rows, self.state)
+            return super().step(*slots)
         finally:
-            talker.logits, predictor.logits = self._first, self._others  # type: ignore[method-assign]
-        self.table.advance(rows.slots)
-        return step
+            talker.logits, predictor.logits = self._first, self._others
 
     @staticmethod
     def _keep(into: list[torch.Tensor], value: torch.Tensor) -> torch.Tensor:

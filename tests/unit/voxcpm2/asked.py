@@ -10,22 +10,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rhapsode.device.kv import PagedKV
-from rhapsode.device.slots import Rows, SlotRow, SlotTable
-from rhapsode.models.base import StageContext, Step
+from rhapsode.device.slots import Rows
+from rhapsode.models.base import StageContext
 from rhapsode.models.voxcpm2.codec import VoxCodec
 from rhapsode.models.voxcpm2.encode import Encode
 from rhapsode.models.voxcpm2.prepare import Prepare
 from rhapsode.models.voxcpm2.prompt import VoxPrompt
 from rhapsode.models.voxcpm2.spec import SPEC
 from rhapsode.models.voxcpm2.talker import VoxTalker
+from rhapsode.models.workers import Step
 from rhapsode.types import Clip, SpeechRequest, Voice
+from tiny.talking import TalkerHarness
 from tiny.voxcpm2 import SAMPLE_RATE, noise, reference_audio
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "voxcpm2"
 INDEX: dict[str, Any] = json.loads((GOLDEN / "index.json").read_text("utf-8"))
 CASES: dict[str, Any] = INDEX["cases"]
-CPU = torch.device("cpu")
 
 
 def golden(name: str) -> dict[str, np.ndarray]:
@@ -66,37 +66,20 @@ class Family:
         return self.encode([self.prepare(asked)])[0]
 
 
-class Stage:
+class Stage(TalkerHarness):
     """The frame stage's way of calling a talker, without its thread; what it computes on the way is kept."""
 
     def __init__(self, talker: VoxTalker, slots: int = 4, page_size: int = 16, positions: int = 256) -> None:
-        pages = -(-positions // page_size)
-        self.talker = talker
-        self.table = SlotTable(slots, pages, CPU)
-        self.kv = tuple(PagedKV(layout, slots * pages, page_size, talker.frame_dtype, CPU) for layout in talker.kv())
-        self.state = talker.state(slots)
-        self._pages = [list(range(1 + slot * pages, 1 + (slot + 1) * pages)) for slot in range(slots)]
+        super().__init__(talker, slots, page_size, positions, talker.frame_dtype)
         self.base: list[Tensor] = []
         self.residual: list[Tensor] = []
         self.stop: list[Tensor] = []
 
-    def rows(self, *slots: int) -> Rows:
-        return Rows(torch.tensor(slots), self.table, self.kv)
-
     def join(self, slots: Sequence[int], prompts: Sequence[VoxPrompt], seed: int = 0, piece: int = 1000) -> None:
-        """Prefill these prompts together, `piece` positions of each at a time."""
-        chosen = vars(self.talker.defaults)
-        self.table.join([SlotRow(slot, seed + slot, self._pages[slot], **chosen) for slot in slots])
-        self.state.clear(torch.tensor(slots))
-        for start in range(0, max(prompt.length for prompt in prompts), piece):
-            going = [(s, p) for s, p in zip(slots, prompts, strict=True) if start < p.length]
-            spans = [(start, min(start + piece, p.length)) for _, p in going]
-            self.talker.prefill([p for _, p in going], spans, self.rows(*(s for s, _ in going)), self.state)
-        for slot, prompt in zip(slots, prompts, strict=True):
-            self.table.position[slot] = prompt.length
+        super().join(slots, prompts, seeds=[seed + slot for slot in slots], piece=piece)
 
     def step(self, *slots: int) -> Step:
-        talker, rows = self.talker, self.rows(*slots)
+        talker = self.talker
         hidden, stop = talker.hidden, talker.net.stop
 
         def kept_hidden(rows: Rows, state: Any) -> tuple[Tensor, Tensor]:
@@ -111,11 +94,9 @@ class Stage:
 
         talker.hidden, talker.net.stop = kept_hidden, kept_stop
         try:
-            step = talker.step(rows, self.state)
+            return super().step(*slots)
         finally:
             talker.hidden, talker.net.stop = hidden, stop
-        self.table.advance(rows.slots)
-        return step
 
 
 def inject(stage: Stage, noise_of: dict[int, np.ndarray]) -> None:

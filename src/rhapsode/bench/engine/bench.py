@@ -56,12 +56,12 @@ class Round:
 
 
 class EngineBench:
-    """One engine in one mode. With `marked`, the graphs it captures hold the marks of their sections.
+    """One engine in one mode. With `with_events`, the graphs it captures hold events of their sections.
 
     No request ends before its frame count: neither random weights nor a short text decide what is measured.
     """
 
-    def __init__(self, subject: Subject, plan: EnginePlan, mode: str, *, marked: bool = False) -> None:
+    def __init__(self, subject: Subject, plan: EnginePlan, mode: str, *, with_events: bool = False) -> None:
         self.subject, self.plan, self.mode = subject, plan, mode
         self.device = pick_device(plan.device)
         self.frames = plan.frames_in(mode, self.device.type)
@@ -72,7 +72,7 @@ class EngineBench:
         before = self._allocated()
         started_s = time.perf_counter()
         self.engine = Engine(subject.spec, self.deployment, self._source(), self._outcomes.put)
-        with recording(SectionTimes(self._clock)) if marked else nullcontext():
+        with recording(SectionTimes(self._clock)) if with_events else nullcontext():
             self.engine.start()
         self.loaded_s = time.perf_counter() - started_s
         self.allocated_bytes = self._allocated() - before

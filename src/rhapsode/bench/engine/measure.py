@@ -46,7 +46,7 @@ def measure(subject: Subject, plan: EnginePlan) -> dict[str, Any]:
     """Measures undisturbed rounds first. Weights are counted, and graphs split, by engines of their own afterwards."""
     device = pick_device(plan.device)
     modes = plan.modes() if subject.frames else ("eager",)
-    split_graphs = "graphs" in modes and device.type == "cuda"  # a trace on a CPU keeps no marks
+    split_graphs = "graphs" in modes and device.type == "cuda"  # a trace on a CPU keeps no sections
     found = Findings(_notes(subject))
     steps = len(modes) * (1 + len(plan.batches) * (plan.rounds + 1)) + split_graphs + subject.frames
     with progress(f"{subject.name} on {device}", steps) as advance:
@@ -98,11 +98,11 @@ def _count_weights(subject: Subject, plan: EnginePlan, found: Findings) -> None:
 
 
 def _split_graphs(subject: Subject, plan: EnginePlan, found: Findings, advance: Advance) -> None:
-    """Times the sections inside graphs. Where marks cannot be captured, the report has a note instead."""
+    """Times the sections inside graphs. Where events cannot be captured, the report has a note instead."""
     try:
-        with EngineBench(subject, plan, "graphs", marked=True) as bench:
+        with EngineBench(subject, plan, "graphs", with_events=True) as bench:
             bench.warm_up()
-            advance("graphs with marks ready")
+            advance("graphs with events ready")
             for batch in plan.batches:
                 found.splits["graphs", batch] = bench.split(batch)
                 advance(f"graphs, sections of batch {batch}")

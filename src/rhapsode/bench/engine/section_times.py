@@ -20,7 +20,7 @@ Timeline = list[tuple[Any, str]]
 """Moments of the clock, each with the section that goes on from there; an empty name after the last."""
 
 
-class _ThreadMarks(threading.local):
+class _ThreadState(threading.local):
     """On a CPU talker and codec each have a thread."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class SectionTimes:
         self.runs: dict[str, int] = defaultdict(int)
         """How often each section ran that is inside no other."""
         self._clock = clock
-        self._thread = _ThreadMarks()
+        self._thread = _ThreadState()
         self._finished: list[Timeline] = []
         self._lock = threading.Lock()
 
@@ -59,10 +59,10 @@ class SectionTimes:
         timelines, self._thread.captured = self._thread.captured, []
         return timelines or None
 
-    def replayed(self, marks: list[Timeline]) -> None:
-        """Reads the marks now: the next replay overwrites them. This waits for the device."""
+    def replayed(self, events: list[Timeline]) -> None:
+        """Reads the events now: the next replay overwrites them. This waits for the device."""
         self._clock.wait()
-        for timeline in marks:
+        for timeline in events:
             self._add(timeline)
 
     def settle(self) -> None:

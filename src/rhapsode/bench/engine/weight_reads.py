@@ -77,7 +77,7 @@ class WeightReads:
     def captured(self) -> None:
         """Counts nothing in graphs: an operator is seen once, when it is captured."""
 
-    def replayed(self, marks: object) -> None:
+    def replayed(self, events: object) -> None:
         """Sees no operator of a replay."""
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from rhapsode.errors import TextTooLong
-from rhapsode.models.base import Prompt, StageContext
+from rhapsode.models.base import StageContext
 from rhapsode.models.dummy.spec import DummyOptions
 from rhapsode.models.options import parse_options
+from rhapsode.models.prompt import Prompt
 from rhapsode.text.clean import clean
 from rhapsode.types import SpeechRequest
 

@@ -13,8 +13,10 @@ from torch import Tensor
 from rhapsode.device.kv import KVLayout
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.models.base import StageContext, Step
+from rhapsode.models.base import StageContext
 from rhapsode.models.dummy.prompt import MAX_TEXT, VOCAB, DummyPrompt
+from rhapsode.models.prompt import Span
+from rhapsode.models.workers import Step
 from rhapsode.nn.philox import uniform
 from rhapsode.types import Sampling
 
@@ -43,18 +45,13 @@ class DummyTalker:
     def state(self, slots: int) -> DummyState:
         return DummyState(slots, self._device)
 
-    def capture(self, rows: Rows, most_positions: int) -> None:
-        """Its prefill is a copy: nothing to gain."""
-
-    def prefill(
-        self, prompts: Sequence[DummyPrompt], spans: Sequence[tuple[int, int]], rows: Rows, state: DummyState
-    ) -> None:
-        for i, (prompt, (start, stop)) in enumerate(zip(prompts, spans, strict=True)):
+    def prefill(self, prompts: Sequence[DummyPrompt], spans: Sequence[Span], rows: Rows, state: DummyState) -> None:
+        for i, (prompt, (start, stop, base)) in enumerate(zip(prompts, spans, strict=True)):
             slots = rows.slots[i : i + 1]
             if start < stop:
                 assert prompt.content is not None
                 tokens = torch.from_numpy(prompt.content[start:stop, 0]).to(self._device)
-                where = torch.arange(start, stop, device=self._device)[None]
+                where = torch.arange(base + start, base + stop, device=self._device)[None]
                 self._remember(Rows(slots, rows.table, rows.kv), where, tokens[None])
             if stop == prompt.length:
                 state.endless[slots] = prompt.endless

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rhapsode.errors import InvalidRequest
-from rhapsode.models.base import Prompt, StageContext
+from rhapsode.models.base import StageContext
 from rhapsode.models.hibari.spec import HibariOptions
 from rhapsode.models.options import parse_options
+from rhapsode.models.prompt import Prompt
 from rhapsode.text.stream import SentenceStream
 from rhapsode.types import SpeechRequest
 

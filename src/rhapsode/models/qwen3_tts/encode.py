@@ -71,21 +71,10 @@ class Encode:
             length=len(content),
             content=content,
             feed=draft.feed,
-            following=self._following(draft),
+            following=draft.following,
             last=last,
             text=text,
             speaker=script.speaker,
             reference_codes=script.reference_codes,
             subtalker=draft.subtalker,
         )
-
-    def _following(self, draft: Draft) -> Callable[[], QwenPrompt | None] | None:
-        ask = draft.following
-        if ask is None:
-            return None
-
-        def following() -> QwenPrompt | None:
-            rest = ask()
-            return None if rest is None else self._finish(rest)
-
-        return following

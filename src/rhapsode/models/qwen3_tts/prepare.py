@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from rhapsode.errors import CheckpointError, InvalidRequest, TextTooLong, UnknownVoice, did_you_mean
 from rhapsode.models.base import StageContext
 from rhapsode.models.options import parse_options
+from rhapsode.models.prompt import Following, Part
 from rhapsode.models.qwen3_tts import tokenizer
 from rhapsode.models.qwen3_tts.config import KINDS, QwenConfig, read
 from rhapsode.models.qwen3_tts.feed import ROLE, ROLE_TOKENS, WordFeed
@@ -46,8 +48,8 @@ class Draft:
     reference: Clip | None = None
     in_context: bool = False
     """The reference's codes go into the prompt, beside its transcript."""
-    following: Callable[[], Draft | None] | None = None
-    """The rest of a text that is spoken in parts."""
+    following: Callable[[], Any] | None = None
+    """Names the rest of a text that is spoken in parts, as `Prompt.following` does."""
 
 
 class Prepare:
@@ -62,17 +64,19 @@ class Prepare:
         self.voices = tuple(self._config.tokens.spk_id) if self._config.kind == "custom_voice" else ()
         self.embedding_size = self._config.speaker_width if self._config.kind == "base" else None
 
-    def __call__(self, request: SpeechRequest) -> Draft:
-        return self._draft(request, [request.text] if request.text_open else self._parts(request.text))
+    def __call__(self, work: SpeechRequest | Part) -> Draft:
+        if isinstance(work, Part):
+            return self._draft(work.request, work.texts)
+        return self._draft(work, (work.text,) if work.text_open else self._parts(work.text))
 
-    def _draft(self, request: SpeechRequest, parts: list[str]) -> Draft:
+    def _draft(self, request: SpeechRequest, parts: tuple[str, ...]) -> Draft:
         """The first of these parts; the others follow."""
         options: Qwen3Options = parse_options(self._spec, request.options)
         self._check_kind(request, options)
         voice = request.voice
         in_context = bool(voice.reference and voice.reference_text) and not options.x_vector_only_mode
         feed = None
-        following: Callable[[], Draft | None] | None
+        following: Callable[[], Any] | None
         if request.text_open:
             feed = WordFeed(self._encode, self._config.text.tts_eos_token_id, self._config.generation.longest_text)
             role, text = self._encode(ROLE)[:ROLE_TOKENS], list(feed.push(request.text))
@@ -80,7 +84,7 @@ class Prepare:
         else:
             part, *rest = parts
             role, text = self._words(part)
-            following = (lambda: self._draft(request, rest)) if rest else None
+            following = (lambda: Part(request, tuple(rest))) if rest else None
         self._check_length(len(text))
         script = Script(
             role=[self._config.text.im_start_token_id, *role],
@@ -110,23 +114,25 @@ class Prepare:
         ids = self._encode(ROLE + text)
         return ids[:ROLE_TOKENS], ids[ROLE_TOKENS:]
 
-    def _parts(self, text: str) -> list[str]:
+    def _parts(self, text: str) -> tuple[str, ...]:
         """As few as can be read one at a time."""
         longest = self._config.generation.longest_text
         if not longest or len(text) <= longest:
-            return [text]
+            return (text,)
         from rhapsode.text.split import pack, split  # few checkpoints need sentences
 
-        return list(pack(split(text, most_chars=longest), longest))
+        return tuple(pack(split(text, most_chars=longest), longest))
 
-    def _after(self, feed: WordFeed, request: SpeechRequest) -> Callable[[], Draft | None]:
-        """What comes after the part that this feed has ended."""
+    def _after(self, feed: WordFeed, request: SpeechRequest) -> Callable[[], Any]:
+        """Names what comes after the part that this feed has ended."""
 
-        def following() -> Draft | None:
+        def following() -> SpeechRequest | Following | None:
             rest = feed.rest()
             if rest is None:
                 return None
-            return self(replace(request, text=rest.text, text_open=not rest.closed))
+            if not rest.closed and not rest.text.strip():
+                return Following.NOT_YET
+            return replace(request, text=rest.text, text_open=not rest.closed)
 
         return following
 

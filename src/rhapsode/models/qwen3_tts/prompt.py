@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from rhapsode.models.base import Prompt
+from rhapsode.models.prompt import Prompt
 from rhapsode.models.qwen3_tts.config import QwenConfig
 
 Ids = NDArray[np.int64]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from rhapsode.models.base import Prompt
+from rhapsode.models.prompt import Prompt
 from rhapsode.models.voxcpm2.config import AUDIO_START, REFERENCE_END, REFERENCE_START
 
 Patches = NDArray[np.float32]  # [F, patch, feat]
