@@ -150,11 +150,11 @@ def main() -> None:
         found = find(folder)
         limits = {"max_positions": 512, "max_concurrency": given.listeners}
         threads = {"threads": 1} if given.device == "cpu" else {}
-        deployment = resolve(env={}, flags={"model": folder, "device": given.device, "limits": limits, **threads})
         random = given.shape is not None
+        flags = {"model": folder, "device": given.device, "limits": limits, "random_weights": random, **threads}
+        deployment = resolve(env={}, flags=flags)
         upstream = Upstream(given.upstream, folder, given.device, random) if given.upstream else None
-        source = Source(found.checkpoint, {**found.config, "random_weights": random}, random_weights=random)
-        with Engine(found.spec, deployment, source) as ours:
+        with Engine(found.spec, deployment, Source(found.checkpoint, found.config)) as ours:
             frame_s(ours, given.listeners, given.frames, not random)  # warm-up
             one, many, theirs = [], [], []
             for _ in range(given.rounds):

@@ -26,8 +26,8 @@ from rhapsode.nn.kernels.gpu.launch import overlap
 
 def frames(folder: str, batches: Sequence[int]) -> None:
     found = find(folder)
-    config = {**found.config, "random_weights": True}
-    talker = QwenTalker(StageContext(found.spec, found.checkpoint, config, "cuda:0", "bfloat16"))
+    context = StageContext(found.spec, found.checkpoint, found.config, "cuda:0", "bfloat16", random_weights=True)
+    talker = QwenTalker(context)
     read = sum(
         p.numel() * p.element_size() for p in (*talker.net.model.layers.parameters(), talker.net.codec_head.weight)
     )

@@ -16,7 +16,7 @@ import tokenizer
 from rhapsode.models.qwen3_tts import tokenizer as served
 from rhapsode.models.qwen3_tts.config import QwenConfig
 from rhapsode.models.qwen3_tts.feed import ROLE, ROLE_TOKENS
-from rhapsode.models.qwen3_tts.prompt import Layout, Script
+from rhapsode.models.qwen3_tts.prompt import PromptBuilder, Script
 
 Codes = NDArray[np.integer]
 
@@ -48,7 +48,7 @@ class Writer:
 
     def __init__(self, config: QwenConfig, folder: Path, seed: int) -> None:
         self._config = config
-        self._layout = Layout(config)
+        self._builder = PromptBuilder(config)
         self._exact = served.read(folder)
         self._loose = tokenizer.read(folder, DROPOUT)
         self._rng = random.Random(seed)
@@ -65,7 +65,7 @@ class Writer:
             preset=self._preset,
             non_streaming=not streaming,
         )
-        content, last, rest = self._layout.build(script)
+        content, last, rest = self._builder.build(script)
         codes = codes if streaming else codes[LEAD:]
         if len(rest) > len(codes):
             return None

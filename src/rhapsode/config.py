@@ -187,7 +187,11 @@ class Deployment(Section):
     chunks: ChunkConfig = ChunkConfig()
     stages: dict[str, Placement] = {}
     options: dict[str, Any] = {}
-    """Settings of a family that needs no checkpoint."""
+    """Settings of the family, as its `ModelSpec.settings` declares them."""
+    companions: dict[str, str] = {}
+    """Second repositories a checkpoint needs, by name: folders, or ids on the Hugging Face hub."""
+    random_weights: bool = False
+    """Weights are random instead of read, for measurements; what is spoken is noise."""
     server: ServerConfig = ServerConfig()
 
     def fixed(self, slots: int, pages: int | None) -> Self:

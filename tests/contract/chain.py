@@ -16,10 +16,9 @@ from rhapsode.device.kv import KVLayout
 from rhapsode.device.reach import Reach, Window
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.models.base import StageContext, StageSpec
+from rhapsode.models.base import Prompt, Span, StageContext, StageSpec
 from rhapsode.models.dummy.prompt import DummyPrompt
 from rhapsode.models.dummy.spec import SPEC
-from rhapsode.models.prompt import Prompt, Span
 
 HERE = __name__
 VALUES = 251  # small enough that bfloat16 holds every one exactly

@@ -48,8 +48,7 @@ class Subject:
             env={}, flags={"model": model, "device": DEVICE, "dtype": self.dtype, "threads": 1, **settings}
         )
         found = find(model)
-        source = Source(found.checkpoint, {**found.config, **deployment.options})
-        return Engine(self.spec or found.spec, deployment, source).start()
+        return Engine(self.spec or found.spec, deployment, Source(found.checkpoint, found.config)).start()
 
     def same(self, one: Samples, other: Samples) -> bool:
         """Equal sample for sample; to rounding, where the family says so: from a GPU, that is to a step of 16 bits."""

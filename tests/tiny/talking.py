@@ -7,8 +7,7 @@ import torch
 
 from rhapsode.device.kv import PagedKV
 from rhapsode.device.slots import Rows, SlotRow, SlotTable
-from rhapsode.models.prompt import Prompt, Span
-from rhapsode.models.workers import Step
+from rhapsode.models.base import Prompt, Span, Step
 from rhapsode.types import Sampling
 
 CPU = torch.device("cpu")

@@ -1,4 +1,4 @@
-"""A checkpoint's folder: its JSON files, read into typed objects. Imports no torch."""
+"""A checkpoint's folder: its configuration files, read into typed objects. Imports no torch."""
 
 from __future__ import annotations
 
@@ -13,15 +13,28 @@ from rhapsode.errors import CheckpointError
 T = TypeVar("T")
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """The checkpoint's own `config.json`."""
-    if not (folder / "config.json").is_file():
-        raise CheckpointError(f"{folder} holds no config.json: it is not a checkpoint's folder.")
-    return read_json(folder / "config.json")
+def as_folder(name: str) -> Path | None:
+    """Returns the folder that a user calls by this name, if there is one."""
+    try:
+        folder = Path(name).expanduser()
+        return folder if folder.is_dir() else None
+    except (OSError, ValueError, RuntimeError):  # too long, a null byte, the home of nobody: no folder
+        return None
+
+
+def read_config(folder: Path, name: str = "config.json") -> dict[str, Any]:
+    """Returns the content of a checkpoint's configuration file: JSON, or YAML whose custom tags are kept as data."""
+    if not (folder / name).is_file():
+        raise CheckpointError(f"{folder} holds no {name}: it is not a checkpoint's folder.")
+    if name.endswith((".yaml", ".yml")):
+        from rhapsode.checkpoints.tagged_yaml import read_tagged_yaml  # few checkpoints need YAML
+
+        return read_tagged_yaml(folder / name)
+    return read_json(folder / name)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The one object in a JSON file."""
+    """Returns the object in a JSON file."""
     try:
         content = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -34,7 +47,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def parse(into: type[T], values: Mapping[str, Any], where: str) -> T:
-    """A dataclass from the keys it names; other keys are ignored, a missing or mistyped one is an error."""
+    """Returns a dataclass from the keys it names. Other keys are ignored; a missing or mistyped one is an error."""
     types = get_type_hints(into)
     found: dict[str, Any] = {}
     for field in fields(into):  # type: ignore[arg-type]
@@ -48,7 +61,7 @@ def parse(into: type[T], values: Mapping[str, Any], where: str) -> T:
 
 
 def section(values: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:
-    """An object within a configuration."""
+    """Returns the object under a key of a configuration."""
     found = values.get(name)
     if not isinstance(found, Mapping):
         raise CheckpointError(f"'{name}' is missing from {where}.")

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rhapsode.device.buckets import batch_sizes
 from rhapsode.device.replay import Recording, Replay
 from rhapsode.device.trace import Untraceable
 from rhapsode.device.upload import upload
@@ -23,15 +24,6 @@ LONG_S = 0.25
 """A launch that takes longer on a CPU is arithmetic, and gains nothing from being recorded."""
 
 log = logging.getLogger("rhapsode.engine")
-
-
-def batch_buckets(most: int) -> list[int]:
-    """1, 2, 4, 8, then steps that waste at most a quarter of a launch."""
-    sizes, size = [], 1
-    while size < most:
-        sizes.append(size)
-        size = size * 2 if size < 8 else size + max(8, size // 4 // 8 * 8)
-    return [*sizes, most]
 
 
 class Launcher:
@@ -80,7 +72,7 @@ class Launcher:
         on_cpu = self._device.type == "cpu"
         if on_cpu and self._is_long(statics):
             return
-        sizes = {1, min(most, MOST_TRACED)} if on_cpu else batch_buckets(most)
+        sizes = {1, min(most, MOST_TRACED)} if on_cpu else batch_sizes(most)
         for bucket in sorted(sizes if self._fixed is None else [self._fixed], reverse=True):
             try:
                 recording = replay.capture(self._blank(bucket))

@@ -11,13 +11,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rhapsode.device.buckets import prompt_shapes
 from rhapsode.device.replay import Replay
 from rhapsode.device.slots import Rows
 from rhapsode.device.upload import upload
-
-ROWS = (1, 2, 4, 8, 16, 32, 64)
-POSITIONS = (16, 32, 64, 128, 256)
-"""Shapes of prompts that are captured."""
 
 Spans = Sequence[tuple[int, int, int]]
 """Rows `[start, stop)` of each prompt, and the position of its first row in the slot."""
@@ -71,17 +68,17 @@ class PromptRuns:
             ready([prompts[i] for i in ended], rows.slots[upload(np.array(ended), self._device)])
 
     def capture(self, rows: Rows, most_positions: int, blank: Callable[[int, int], tuple[Tensor, ...]]) -> None:
-        """Record the usual shapes; `blank(batch, length)` makes inputs of one."""
+        """Captures every shape the engine launches; `blank(batch, length)` makes inputs of one."""
         self._replay = self._on(rows)
-        shapes = [(b, t) for b in ROWS for t in POSITIONS if b * t <= 2 * most_positions]
-        for batch, length in sorted(shapes, key=lambda shape: -shape[0] * shape[1]):
+        shapes = prompt_shapes(most_positions)
+        for batch, length in reversed(shapes):
             self._replay.capture(
                 rows.slots.repeat(batch),
                 torch.zeros(batch, length, dtype=torch.int64, device=self._device),
                 torch.zeros(batch, length, dtype=torch.bool, device=self._device),
                 *blank(batch, length),
             )
-        self._shapes = sorted(shapes, key=lambda shape: shape[0] * shape[1])
+        self._shapes = shapes
 
     def _on(self, rows: Rows) -> Replay:
         table, kv = rows.table, rows.kv

@@ -8,7 +8,7 @@ import torch
 
 from rhapsode.config import DEFAULT_SLOTS, Deployment
 from rhapsode.errors import ConfigError
-from rhapsode.models.workers import PrefillsPrompt, StreamWorker, Talker
+from rhapsode.models.base import PrefillsPrompt, StreamWorker, Talker
 
 GRAPHS = 0.1
 """Part of a GPU's memory that is left for the buffers of captured launches and for other programs."""

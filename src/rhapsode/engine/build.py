@@ -21,8 +21,7 @@ from rhapsode.engine.sink import ListenerSink, Sink, StreamSink
 from rhapsode.engine.stream_stage import StreamStage
 from rhapsode.engine.wiring import senders, source_of
 from rhapsode.errors import ConfigError
-from rhapsode.models.base import ModelSpec, StageSpec
-from rhapsode.models.workers import PrefillsPrompt
+from rhapsode.models.base import ModelSpec, PrefillsPrompt, StageSpec
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.prefill import Prefill
 from rhapsode.engine.row import PromptRow
 from rhapsode.engine.stage import Message, TurnStage, Work
-from rhapsode.models.prompt import Prompt
-from rhapsode.models.workers import CapturesPrefill, PrefillsPrompt
+from rhapsode.models.base import CapturesPrefill, PrefillsPrompt, Prompt
 from rhapsode.types import Sampling
 
 Ints = NDArray[np.int64]

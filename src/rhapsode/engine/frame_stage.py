@@ -23,8 +23,7 @@ from rhapsode.engine.row import FrameRow
 from rhapsode.engine.stage import Drop, Message, Text, Usage, Work
 from rhapsode.engine.texts import AppendedTexts
 from rhapsode.errors import InvalidRequest, Runaway
-from rhapsode.models.prompt import Following, Prompt
-from rhapsode.models.workers import TakesText, Talker
+from rhapsode.models.base import Following, Prompt, TakesText, Talker
 from rhapsode.types import FinishReason
 
 EMITTED, STOPPED = 1, 2

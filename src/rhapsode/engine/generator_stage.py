@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from rhapsode.device.sections import section
 from rhapsode.engine.clock import clock_s
@@ -12,8 +11,7 @@ from rhapsode.engine.isolation import failure
 from rhapsode.engine.job import Job
 from rhapsode.engine.speech import STALLED_S, unread
 from rhapsode.engine.stage import Drop, Text, TurnStage, Work
-from rhapsode.models.prompt import TextFeed
-from rhapsode.models.workers import Generator
+from rhapsode.models.base import Generator, GeneratorPrompt, TextSink
 from rhapsode.types import Samples
 
 
@@ -21,7 +19,7 @@ from rhapsode.types import Samples
 class _Speaking:
     job: Job
     chunks: Iterator[Samples | None]
-    feed: TextFeed | None
+    feed: TextSink | None
     dry_at_s: float = 0.0
     parked: bool = False
     """It has nothing to say until more text arrives."""
@@ -71,7 +69,7 @@ class GeneratorStage(TurnStage):
             speaking.job.fail(unread(self._timeout_s))
         return True
 
-    def _open(self, job: Job, prompt: Any) -> None:
+    def _open(self, job: Job, prompt: GeneratorPrompt) -> None:
         speaking = _Speaking(job, self._model.speak(prompt, job.seed), prompt.feed)
         self._speaking[job.id] = speaking
         for text in self._early.pop(job.id, []):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +13,23 @@ from rhapsode.engine.call_stage import CallStage
 from rhapsode.engine.generator_stage import GeneratorStage
 from rhapsode.engine.job import Job
 from rhapsode.engine.loop import Loop
+from rhapsode.engine.placement import place
 from rhapsode.engine.stage import Stage, Text, TurnStage, Usage, Work
-from rhapsode.engine.wiring import Junction, check_wiring, senders
+from rhapsode.engine.wiring import Junction, check_wiring, check_worker, senders
 from rhapsode.errors import ConfigError, did_you_mean
 from rhapsode.models.base import ModelSpec, StageContext, StageSpec
+from rhapsode.models.companions import find_companions
+from rhapsode.models.lazy import import_name
+from rhapsode.models.options import parse_settings
 from rhapsode.voices.cache import ReferenceCache
 
 
 @dataclass(frozen=True)
 class Source:
-    """What the stages are made from: a checkpoint's folder, if any, and its configuration."""
+    """What the stages are made from: the folder of a checkpoint and the content of its configuration file."""
 
-    checkpoint: Path | None
-    config: Mapping[str, Any]
-    random_weights: bool = False
-    """The weights are random: no request ends by itself, each has as many frames as it asked for."""
+    checkpoint: Path | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
     endless: bool = False
     """No request ends by itself, whatever the weights are: a measurement needs fixed frame counts."""
 
@@ -43,6 +45,8 @@ class Pipeline:
                 raise ConfigError(f"{spec.name} has no stage '{name}': {hint}")
         self._spec = spec
         self._source = source
+        self._settings = parse_settings(spec, deployment.options)
+        self._companions = find_companions(spec, source.checkpoint, deployment.companions)
         self.deployment = deployment
         self.references = ReferenceCache(deployment.memory.reference_bytes)
         self.stages: dict[str, Stage] = {}
@@ -97,23 +101,26 @@ class Pipeline:
     # --- building ---
 
     def _make(self, stage: StageSpec) -> Any:
-        module, _, name = stage.factory.partition(":")
-        factory = getattr(importlib.import_module(module), name)
-        source, place = self._source, self._place(stage)
-        weights = self.deployment.weights if stage.kind == "frame" else "auto"
-        return factory(
-            StageContext(self._spec, source.checkpoint, source.config, *place, self.references, weights=weights)
+        device, dtype = self._place(stage)
+        worker = import_name(stage.factory)(
+            StageContext(
+                spec=self._spec,
+                checkpoint=self._source.checkpoint,
+                config=self._source.config,
+                device=device,
+                dtype=dtype,
+                references=self.references,
+                weights=self.deployment.weights if stage.kind == "frame" else "auto",
+                random_weights=self.deployment.random_weights,
+                settings=self._settings,
+                companions=self._companions,
+            )
         )
+        check_worker(self._spec, stage, worker)
+        return worker
 
     def _place(self, stage: StageSpec) -> tuple[str, str]:
-        """The device a stage runs on, and its number format."""
-        device = self._placement(stage).device or self.deployment.device
-        if stage.kind not in ("frame", "stream"):
-            return "cpu" if device == "auto" else device, "float32"
-        from rhapsode.device.place import pick_device, pick_dtype  # only these stages need torch
-
-        picked = pick_device(device)
-        return str(picked), str(pick_dtype(self.deployment.dtype, picked)).removeprefix("torch.")
+        return place(stage, self.deployment)
 
     def _placement(self, stage: StageSpec) -> Placement:
         return self.deployment.stages.get(stage.name, Placement())
@@ -123,11 +130,19 @@ class Pipeline:
         if stage.kind == "call":
             placement = self._placement(stage)
             batch = min(placement.batch or stage.batch, stage.batch)
-            return CallStage(stage.name, worker, placement.workers or stage.workers, batch)
+            return CallStage(stage.name, worker, placement.workers or stage.workers, batch, self._inside(stage))
         timeout_s = self.deployment.limits.unread_timeout_s
         generator = GeneratorStage(stage.name, worker, self._spec.sample_rate, timeout_s)
         self._loops[stage.name] = [generator]
         return generator
+
+    def _inside(self, stage: StageSpec) -> Callable[[], AbstractContextManager[Any]]:
+        device, _ = self._place(stage)
+        if device == "cpu":
+            return nullcontext
+        from rhapsode.device.place import own_stream
+
+        return own_stream(device)
 
     def _build_on_device(self) -> None:
         """Builds the chain of device stages, and decides which of them share a loop.
@@ -138,7 +153,7 @@ class Pipeline:
         from rhapsode.device.place import use_threads
         from rhapsode.engine.build import DeviceStages
 
-        endless = self._source.random_weights or self._source.endless
+        endless = self.deployment.random_weights or self._source.endless
         chain = DeviceStages(self._spec, self.workers, self._place, self.deployment, endless)
         self.deployment = chain.deployment
         places = {name: chain.device(name) for name in chain.stages}

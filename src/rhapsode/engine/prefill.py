@@ -6,13 +6,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+import numpy as np
+
+from rhapsode.device.buckets import prompts_fit
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.sections import section
 from rhapsode.device.slots import SlotRow
 from rhapsode.engine.isolation import isolate
 from rhapsode.engine.row import PromptRow
-from rhapsode.models.prompt import Span
-from rhapsode.models.workers import PrefillsPrompt
+from rhapsode.models.base import PrefillsPrompt, Span
 from rhapsode.types import Sampling
 
 Row = TypeVar("Row", bound=PromptRow)
@@ -37,8 +39,9 @@ class Prefill(Generic[Row]):
         """Takes a row in; one whose listener already hears something goes first."""
         if self._alone:
             row.keys = []
-        if row.base:
-            self._filling.append(row)  # it has its pages
+        if row.base:  # it has its pages, and its counters are where the prompt before it stopped
+            self._memory.table.place(np.array([row.slot]), np.array([row.base]), np.array([row.first_step]))
+            self._filling.append(row)
         elif row.part:
             self._waiting.appendleft(row)
         else:
@@ -91,10 +94,12 @@ class Prefill(Generic[Row]):
         return SlotRow(row.slot, (row.job.seed + row.part) % 2**63, row.pages, **vars(sampling))
 
     def _batch(self) -> list[Row]:
+        """The rows of the next launch: as many as its budget of positions and its captured shapes allow."""
         batch: list[Row] = []
-        budget = self._positions_per_turn
+        budget, longest = self._positions_per_turn, 0
         for row in self._filling[:1] if self._alone else self._filling:
-            if budget <= 0:
+            longest = max(longest, min(budget, row.prompt.length - row.filled))
+            if budget <= 0 or not prompts_fit(len(batch) + 1, longest, self._positions_per_turn):
                 break
             budget -= max(1, row.prompt.length - row.filled)
             batch.append(row)

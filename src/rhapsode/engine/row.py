@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from rhapsode.device.pages import Key
 from rhapsode.engine.job import Job
-from rhapsode.models.prompt import Prompt
+from rhapsode.models.base import Prompt
 
 
 @dataclass(eq=False)
@@ -23,6 +23,8 @@ class PromptRow:
     """How many prompts of the same request came before this one."""
     base: int = 0
     """Position of the prompt's first row: above 0 where the prompt continues what is already in the slot."""
+    first_step: int = 0
+    """The step counter of its first step: it goes on counting where a prompt continues another."""
     pages: list[int] = field(default_factory=list)
     filled: int = 0
     """Rows of the prompt whose keys and values are computed."""
@@ -36,8 +38,6 @@ class PromptRow:
 class FrameRow(PromptRow):
     """A request that a talker speaks."""
 
-    first_step: int = 0
-    """The step counter its first step has: it goes on counting where a prompt continues another."""
     limit: int = 0
     """Steps after which it is cut."""
     as_asked: bool = False

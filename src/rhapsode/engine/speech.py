@@ -24,8 +24,7 @@ def unread(timeout_s: float) -> TimedOut:
 class Controls(Protocol):
     """What a listener may ask of the engine."""
 
-    def append_text(self, request_id: str, text: str) -> None: ...
-    def close_text(self, request_id: str) -> None: ...
+    def append(self, request_id: str, text: str, final: bool = False) -> None: ...
     def abort(self, request_id: str) -> None: ...
 
 
@@ -55,11 +54,11 @@ class Speech:
 
     def append(self, text: str) -> None:
         """More text for a request that was submitted with its text open."""
-        self._controls.append_text(self.id, text)
+        self._controls.append(self.id, text)
 
     def finish_text(self) -> None:
         """No more text will come."""
-        self._controls.close_text(self.id)
+        self._controls.append(self.id, "", final=True)
 
     def abort(self) -> None:
         """Stop speaking; everything the request holds is freed within one frame."""

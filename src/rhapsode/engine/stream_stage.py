@@ -24,8 +24,7 @@ from rhapsode.engine.policy import Choice, ChunkPolicy, Ready
 from rhapsode.engine.row import PromptRow
 from rhapsode.engine.sink import Sink
 from rhapsode.engine.stage import Drop, Message, Opened, Work
-from rhapsode.models.prompt import Prompt
-from rhapsode.models.workers import OpensStream, StreamWorker
+from rhapsode.models.base import OpensStream, Prompt, StreamWorker
 
 MOST_IN_FLIGHT = 4
 """Launches in flight before the host waits for the oldest."""
@@ -45,6 +44,8 @@ class StreamRow(PromptRow):
     opened: bool = False
     """Frames of it will come."""
     prefilled: bool = False
+    grid_at: int = 0
+    """The frame at which its grid of blocks starts."""
 
 
 class StreamStage(DeviceStage[StreamRow]):
@@ -184,8 +185,8 @@ class StreamStage(DeviceStage[StreamRow]):
 
     def _launch_next(self) -> bool:
         self._begin_ready()
-        self._pass_marks()
-        return super()._launch_next()
+        passed = self._pass_marks()
+        return super()._launch_next() or passed
 
     def _next(self) -> Launch | None:
         live = np.flatnonzero(self._live)
@@ -258,19 +259,24 @@ class StreamStage(DeviceStage[StreamRow]):
             self._sink.end(self._at(slot).job)
         return collected
 
-    def _pass_marks(self) -> None:
+    def _pass_marks(self) -> bool:
         live = np.flatnonzero(self._live)
-        for slot in self._source.at_mark(live).tolist():
+        reached = self._source.at_mark(live).tolist()
+        for slot in reached:
             row, mark = self._at(slot), self._source.pass_mark(slot)
-            if isinstance(mark, SegmentEnd):
+            is_new = isinstance(mark, SegmentEnd)
+            start = int(self._source.consumed(np.array([slot]))[0])
+            if is_new or start > row.grid_at:  # no block crosses a mark: the grid of blocks starts anew after it
+                self._offset[slot] = ((row.prompt.offset if is_new else 0) - start) % self._reach.granularity
+                row.grid_at = start
+            if is_new:
                 self._restart(row)
             self._sink.mark(row.job, mark)
+        return bool(reached)
 
     def _restart(self, row: StreamRow) -> None:
         """Starts a new segment: nothing of the frames before it is remembered."""
-        slots = np.array([row.slot])
-        self._source.begin_segment(slots)
-        self._offset[row.slot] = (row.prompt.offset - int(self._source.consumed(slots)[0])) % self._reach.granularity
+        self._source.begin_segment(np.array([row.slot]))
         if self._prefill is not None:
             self._live[row.slot] = False
             self._prefill.again(row)

@@ -9,7 +9,7 @@ from typing import Any
 from rhapsode.engine.job import Job
 from rhapsode.engine.stage import Stage, Work
 from rhapsode.errors import ConfigError
-from rhapsode.models.base import ModelSpec, StageSpec
+from rhapsode.models.base import Embedder, ModelSpec, StageSpec, TakesText
 
 KINDS = ("call", "frame", "stream", "generator")
 
@@ -82,6 +82,17 @@ def check_wiring(spec: ModelSpec) -> None:
     if len(speaking) != 1:
         raise broken("exactly one stream or generator stage must make the audio")
     _check_order(stages, broken)
+
+
+def check_worker(spec: ModelSpec, stage: StageSpec, worker: Any) -> None:
+    """Raises if a worker lacks a method that its stage's spec promises."""
+    lacking = None
+    if stage.takes_text and stage.kind == "frame" and not isinstance(worker, TakesText):
+        lacking = "takes_text, but its worker has no method 'extend'"
+    elif stage.embeds and not isinstance(worker, Embedder):
+        lacking = "embeds, but its worker has no method 'embed'"
+    if lacking:
+        raise ConfigError(f"the pipeline of {spec.name} is broken: stage '{stage.name}' has {lacking}.")
 
 
 def _check_order(stages: dict[str, StageSpec], broken: Callable[[str], ConfigError]) -> None:

@@ -27,6 +27,13 @@ class TextFeed(Protocol):
         """How many frames the text so far is good for; `None` once this feed takes no more text."""
 
 
+class TextSink(Protocol):
+    """Takes text that arrives while a generator speaks; the generator reads it from the same object."""
+
+    def push(self, text: str) -> None: ...
+    def close(self) -> None: ...
+
+
 class Following(Enum):
     """What `Prompt.following` may say instead of naming the next prompt."""
 
@@ -61,6 +68,14 @@ class Prompt:
     """Exact silence before this prompt's audio."""
     offset: int = 0
     """For a stage that works in blocks: frames by which its first block is shorter."""
+
+
+@dataclass
+class GeneratorPrompt:
+    """What a family with a generator stage makes of a request. Families add what their generator needs."""
+
+    feed: TextSink | None = None
+    """Set where more text will be appended."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from rhapsode.models.prompt import Span
-from rhapsode.types import Samples, Sampling
+from rhapsode.types import Clip, Samples, Sampling
 
 if TYPE_CHECKING:
     import torch
@@ -116,3 +116,11 @@ class Generator(Protocol):
 
     def speak(self, prompt: Any, seed: int) -> Iterator[Samples | None]:
         """Chunks as they are ready; `None` means: nothing to say until more text arrives."""
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """A worker that computes speaker embeddings; its stage has `embeds` set."""
+
+    def embed(self, clip: Clip) -> tuple[float, ...]:
+        """Returns the speaker embedding of a recording. May be called from any thread."""

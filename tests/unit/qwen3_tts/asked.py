@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from rhapsode.checkpoints.folder import read_config
+from rhapsode.config import Limits
+from rhapsode.engine.validate import checked
 from rhapsode.models.base import StageContext
+from rhapsode.models.describe import describe
 from rhapsode.models.qwen3_tts.encode import Encode
 from rhapsode.models.qwen3_tts.prepare import Prepare
 from rhapsode.models.qwen3_tts.prompt import QwenPrompt
 from rhapsode.models.qwen3_tts.spec import SPEC
 from rhapsode.models.qwen3_tts.talker import QwenTalker
-from rhapsode.types import Clip, Sampling, SpeechRequest, Voice
+from rhapsode.types import Clip, ModelInfo, Sampling, SpeechRequest, Voice
 from tiny.qwen3_tts import CODES, EOS, SAMPLE_RATE, reference_audio
 from tiny.talking import TalkerHarness
 
@@ -39,7 +43,7 @@ def request(case: dict[str, Any], **wishes: Any) -> SpeechRequest:
     if "ref_samples" in ask:
         options["x_vector_only_mode"] = ask["x_vector_only_mode"]
         clip = Clip(reference_audio(ask["ref_samples"])[None], SAMPLE_RATE)
-        voice = Voice(reference=clip, reference_text=ask["ref_text"])
+        voice = Voice.cloned(clip, ask["ref_text"])
     made = {"language": ask["language"], "instructions": ask.get("instruct") or None, "options": options}
     return SpeechRequest(case["text"], voice, **(made | wishes))
 
@@ -51,15 +55,16 @@ class Family:
     prepare: Prepare
     encode: Encode
     talker: QwenTalker
+    info: ModelInfo
 
     @classmethod
-    def open(cls, folder: Path, weights: str = "auto", **config: Any) -> "Family":
-        made = json.loads((folder / "config.json").read_text()) | config
-        context = StageContext(SPEC, folder, made, "cpu", "float32", weights=weights)
-        return cls(Prepare(context), Encode(context), QwenTalker(context))
+    def open(cls, folder: Path, weights: str = "auto", random_weights: bool = False) -> "Family":
+        made = read_config(folder)
+        context = StageContext(SPEC, folder, made, "cpu", "float32", weights=weights, random_weights=random_weights)
+        return cls(Prepare(context), Encode(context), QwenTalker(context), describe(SPEC, folder, made))
 
     def prompt(self, asked: SpeechRequest) -> QwenPrompt:
-        return self.encode([self.prepare(asked)])[0]
+        return self.encode([self.prepare(checked(asked, SPEC, self.info, Limits()))])[0]
 
 
 class Stage(TalkerHarness):

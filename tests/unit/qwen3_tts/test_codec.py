@@ -5,7 +5,6 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -52,8 +51,8 @@ def inference() -> Iterator[None]:
         yield
 
 
-def open_codec(folder: Path, dtype: str, **config: Any) -> QwenCodec:
-    return QwenCodec(StageContext(SPEC, folder, config, "cpu", dtype))
+def open_codec(folder: Path, dtype: str, random_weights: bool = False) -> QwenCodec:
+    return QwenCodec(StageContext(SPEC, folder, {}, "cpu", dtype, random_weights=random_weights))
 
 
 def rows(*slots: int) -> Rows:

@@ -20,9 +20,7 @@ class Controls:
     def __init__(self) -> None:
         self.aborted: list[str] = []
 
-    def append_text(self, request_id: str, text: str) -> None: ...
-
-    def close_text(self, request_id: str) -> None: ...
+    def append(self, request_id: str, text: str, final: bool = False) -> None: ...
 
     def abort(self, request_id: str) -> None:
         self.aborted.append(request_id)

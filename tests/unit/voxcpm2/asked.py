@@ -10,16 +10,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rhapsode.checkpoints.folder import read_config
+from rhapsode.config import Limits
 from rhapsode.device.slots import Rows
-from rhapsode.models.base import StageContext
+from rhapsode.engine.validate import checked
+from rhapsode.models.base import StageContext, Step
+from rhapsode.models.describe import describe
+from rhapsode.models.options import parse_settings
 from rhapsode.models.voxcpm2.codec import VoxCodec
 from rhapsode.models.voxcpm2.encode import Encode
 from rhapsode.models.voxcpm2.prepare import Prepare
 from rhapsode.models.voxcpm2.prompt import VoxPrompt
 from rhapsode.models.voxcpm2.spec import SPEC
 from rhapsode.models.voxcpm2.talker import VoxTalker
-from rhapsode.models.workers import Step
-from rhapsode.types import Clip, SpeechRequest, Voice
+from rhapsode.types import Clip, ModelInfo, SpeechRequest, Voice
 from tiny.talking import TalkerHarness
 from tiny.voxcpm2 import SAMPLE_RATE, noise, reference_audio
 
@@ -42,7 +46,7 @@ def request(case: dict[str, Any], **wishes: Any) -> SpeechRequest:
     if samples:
         continued = ("both" if case["reference"] else "continuation") if case["prompt"] else "reference"
         options["cloning"] = continued
-    voice = Voice(reference=clip(samples), reference_text=case["prompt_text"] or None) if samples else Voice()
+    voice = Voice.cloned(clip(samples), case["prompt_text"] or None) if samples else Voice()
     text, instructions = case["text"].removeprefix(case["before"]), case["before"].strip("()") or None
     return SpeechRequest(text, voice, instructions=instructions, options=options, **wishes)
 
@@ -55,15 +59,17 @@ class Family:
     encode: Encode
     talker: VoxTalker
     codec: VoxCodec
+    info: ModelInfo
 
     @classmethod
-    def open(cls, folder: Path, dtype: str = "float32", **options: Any) -> "Family":
-        config = json.loads((folder / "config.json").read_text()) | options
-        context = StageContext(SPEC, folder, config, "cpu", dtype)
-        return cls(Prepare(context), Encode(context), VoxTalker(context), VoxCodec(context))
+    def open(cls, folder: Path, dtype: str = "float32", **settings: Any) -> "Family":
+        config = read_config(folder)
+        context = StageContext(SPEC, folder, config, "cpu", dtype, settings=parse_settings(SPEC, settings))
+        info = describe(SPEC, folder, config)
+        return cls(Prepare(context), Encode(context), VoxTalker(context), VoxCodec(context), info)
 
     def prompt(self, asked: SpeechRequest) -> VoxPrompt:
-        return self.encode([self.prepare(asked)])[0]
+        return self.encode([self.prepare(checked(asked, SPEC, self.info, Limits()))])[0]
 
 
 class Stage(TalkerHarness):

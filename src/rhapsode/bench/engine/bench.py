@@ -71,16 +71,12 @@ class EngineBench:
         self._serial = plan.seed
         before = self._allocated()
         started_s = time.perf_counter()
-        self.engine = Engine(subject.spec, self.deployment, self._source(), self._outcomes.put)
+        source = Source(subject.model.checkpoint, subject.model.config, endless=True)
+        self.engine = Engine(subject.spec, self.deployment, source, self._outcomes.put)
         with recording(SectionTimes(self._clock)) if with_events else nullcontext():
             self.engine.start()
         self.loaded_s = time.perf_counter() - started_s
         self.allocated_bytes = self._allocated() - before
-
-    def _source(self) -> Source:
-        model = self.subject.model
-        config = {**model.config, **self.deployment.options}
-        return Source(model.checkpoint, config, random_weights=self.subject.weights == "random", endless=True)
 
     def __enter__(self) -> Self:
         return self

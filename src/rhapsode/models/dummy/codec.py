@@ -32,7 +32,7 @@ class DummyCodec:
         self._device = torch.device(context.device)
         rate = context.spec.sample_rate
         self.hop = int(rate / (context.spec.frame_hz or 50))
-        self.reach = Reach(lookahead=int(context.config.get("lookahead", 0)))
+        self.reach = Reach(lookahead=context.settings.lookahead)
         turn = torch.arange(TURN, dtype=torch.float64) * (2 * math.pi / TURN)
         self._sine = (turn.sin() * (0.5 / CODEBOOKS)).to(torch.float32).to(self._device)
         speeds = [round((110 + 8 * code) * TURN / rate) for code in range(CODES)]

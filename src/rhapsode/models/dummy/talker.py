@@ -13,10 +13,8 @@ from torch import Tensor
 from rhapsode.device.kv import KVLayout
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.models.base import StageContext
+from rhapsode.models.base import Span, StageContext, Step
 from rhapsode.models.dummy.prompt import MAX_TEXT, VOCAB, DummyPrompt
-from rhapsode.models.prompt import Span
-from rhapsode.models.workers import Step
 from rhapsode.nn.philox import uniform
 from rhapsode.types import Sampling
 
@@ -55,6 +53,7 @@ class DummyTalker:
                 self._remember(Rows(slots, rows.table, rows.kv), where, tokens[None])
             if stop == prompt.length:
                 state.endless[slots] = prompt.endless
+                state.text_length[slots] = rows.steps[i]  # a step takes the token of its own number
                 self._append(prompt.tokens, slots, state)
                 state.closed[slots] = prompt.closed
 

@@ -15,12 +15,10 @@ from rhapsode.device.prompts import PromptRuns, content_of
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
 from rhapsode.device.upload import upload
-from rhapsode.models.base import StageContext
-from rhapsode.models.prompt import Span
+from rhapsode.models.base import Span, StageContext, Step
 from rhapsode.models.qwen3_tts import parts
 from rhapsode.models.qwen3_tts.config import SUPPRESSED, QwenConfig, read
 from rhapsode.models.qwen3_tts.prompt import SPEAKER, TEXT, QwenPrompt
-from rhapsode.models.workers import Step
 from rhapsode.nn.attention import Paged
 from rhapsode.nn.kernels.linear import fused_linear
 from rhapsode.nn.sampling import Gumbel, Noise, Rules, Settings, draw
@@ -62,7 +60,7 @@ class QwenTalker:
         self._is_eos = ids == self._eos  # [vocab]
         self._prompts = PromptRuns(self._run_prompts, self._device)
         self._suppressed = (ids >= vocab - SUPPRESSED) & ~self._is_eos
-        if context.config.get("random_weights"):  # they would end at any moment; what is measured has a fixed length
+        if context.random_weights:  # they would end at random; measurements need a fixed length
             self._suppressed |= self._is_eos
 
     def kv(self) -> tuple[KVLayout, ...]:
@@ -187,7 +185,7 @@ class QwenTalker:
 
 
 def defaults(config: QwenConfig) -> Sampling:
-    """How the checkpoint draws first codes where the user says nothing."""
+    """Returns the checkpoint's sampling parameters of the first code."""
     given = config.generation
-    heat = given.temperature if given.do_sample else 0.0
-    return Sampling(heat, given.top_k, given.top_p, given.repetition_penalty)
+    temperature = given.temperature if given.do_sample else 0.0
+    return Sampling(temperature, given.top_k, given.top_p, given.repetition_penalty)

@@ -15,11 +15,10 @@ from rhapsode.device.prompts import PromptRuns, Spans, content_of
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
 from rhapsode.device.upload import upload
-from rhapsode.models.base import StageContext
+from rhapsode.models.base import StageContext, Step
 from rhapsode.models.voxcpm2 import parts
 from rhapsode.models.voxcpm2.config import VoxConfig, read
 from rhapsode.models.voxcpm2.prompt import ID, VoxPrompt
-from rhapsode.models.workers import Step
 from rhapsode.nn.philox import normal
 from rhapsode.types import Sampling
 
