@@ -1,10 +1,10 @@
-"""The codec's decoder on a GPU: kernels against plain PyTorch, at the published size with random weights.
+"""Compares the codec's kernels with plain PyTorch on a GPU, at the published size with random weights.
 
     PYTHONPATH=src python benchmarks/codec_kernels.py [--dtype float16] [--overlap] [--no-plain] [--no-precision]
     PYTHONPATH=src python benchmarks/codec_kernels.py --tune 32x16 1x1
 
-First how far each is from float64 (signal to noise), then the time of a graph replay per batch x frames, then where it
-goes. `--tune` times the convolutions that matter with other tiles instead.
+It prints the time of a graph replay by batch x frames, the time of each kernel, and the signal-to-noise ratio to
+float64. `--tune` times the slowest convolutions with other tile sizes instead.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ FRAME_S = 0.08
 
 
 def make(dtype: torch.dtype, device: str, gain: float = 0.5) -> CodecDecoder:
-    """Always the same weights, which bfloat16 holds exactly, with snakes that bend and audio that does not clip.
+    """Returns a decoder with the same weights for every `dtype`: bfloat16 holds them exactly. The audio does not clip.
 
-    `gain`: how large what a residual unit adds is against random weights as they come. It decides how much of an early
-    rounding is left in the end, so noise is reported for several.
+    `gain` scales the output of the residual units. It decides how much of an early rounding error is left in the end,
+    so noise is reported for several gains.
     """
     with torch.device("meta"):
         net = CodecDecoder(PUBLISHED)
@@ -71,33 +71,33 @@ def decode(net: CodecDecoder, codes: Tensor, mode: kernels.Mode, chunk: int = 4)
         return torch.cat([net(piece, slots, state) for piece in codes.split(chunk, dim=1)], dim=-1).double()
 
 
-def snr_db(heard: Tensor, meant: Tensor) -> float:
-    return float(10 * torch.log10(meant.square().sum() / (heard - meant).square().sum()))
+def snr_db(found: Tensor, expected: Tensor) -> float:
+    return float(10 * torch.log10(expected.square().sum() / (found - expected).square().sum()))
 
 
 def precision(device: str) -> None:
-    """All have the same weights: what differs is arithmetic alone."""
+    """Prints the noise of each number format. All have the same weights: only the arithmetic differs."""
     codes = torch.randint(0, 2048, (2, 24, 16), device=device, generator=torch.Generator(device).manual_seed(1))
     print(
         "SNR to float64, dB     fp32 plain  tf32 plain | fp16 plain  fused | bf16 plain  fused | recut  worst fp16 bf16"
     )
     for gain in (1.0, 0.5, 0.2):
         _tf32(False)
-        meant = decode(make(torch.float64, device, gain), codes, "off")
+        expected = decode(make(torch.float64, device, gain), codes, "off")
         net = make(torch.float32, device, gain)
-        found = [snr_db(decode(net, codes, "off"), meant)]
+        found = [snr_db(decode(net, codes, "off"), expected)]
         _tf32(True)
-        found.append(snr_db(decode(net, codes, "off"), meant))
+        found.append(snr_db(decode(net, codes, "off"), expected))
         worst, recut = [], 0.0
         for dtype in (torch.float16, torch.bfloat16):
             net = make(dtype, device, gain)
-            heard = decode(net, codes, "auto")
-            found += [snr_db(decode(net, codes, "off"), meant), snr_db(heard, meant)]
-            worst.append(float((heard - meant).abs().max() / meant.abs().max()))
+            fused = decode(net, codes, "auto")
+            found += [snr_db(decode(net, codes, "off"), expected), snr_db(fused, expected)]
+            worst.append(float((fused - expected).abs().max() / expected.abs().max()))
             if dtype == torch.float16:
-                recut = snr_db(decode(net, codes, "auto", chunk=16), heard)
+                recut = snr_db(decode(net, codes, "auto", chunk=16), fused)
         a, b, c, d, e, f = (f"{value:6.1f}" for value in found)
-        rms = float(meant.square().mean().sqrt())
+        rms = float(expected.square().mean().sqrt())
         print(f"  gain {gain} (rms {rms:.3f})      {a}      {b} |     {c} {d} |     {e} {f} | {recut:6.1f} "
               f" {worst[0]:.1e} {worst[1]:.1e}", flush=True)  # fmt: skip
 
@@ -153,7 +153,7 @@ def speed(net: CodecDecoder, device: str, plain: bool) -> None:
 
 
 def labels() -> list[str]:
-    """What each launch of a decode is, in order."""
+    """Returns the names of a decode's launches, in order."""
     layer = ["qkv", "attention", "o_proj", "gate_up", "down_proj"]
     names = ["tails", "codebooks", "pre_conv", "input_proj", *layer * 8, "output_proj", "tails", "tails"]
     names += ["up k2", "dw + norm", "pw1 + gelu", "pw2"] * 2 + ["begin 1024-1536 k7"]
@@ -184,7 +184,7 @@ def breakdown(net: CodecDecoder, device: str, batch: int, frames: int) -> None:
 
 
 def warm(dtype: str, sizes: tuple[tuple[int, int], ...]) -> None:
-    """Compile for all sizes at once, in a process each: the compiler's cache is on disk."""
+    """Compiles kernels for all sizes in parallel, one process each: the compiler's cache is on disk."""
     began = time.perf_counter()
     command = [sys.executable, __file__, "--dtype", dtype, "--only-compile"]
     running = [subprocess.Popen([*command, f"{batch}x{frames}"]) for batch, frames in sizes]
@@ -194,7 +194,7 @@ def warm(dtype: str, sizes: tuple[tuple[int, int], ...]) -> None:
 
 
 def tune(device: str, batch: int, frames: int) -> None:
-    """The convolutions that matter, each with every tile that may suit it."""
+    """Times the slowest convolutions with each tile size that fits them."""
     from rhapsode.nn.kernels.gpu.conv import ConvWeights, Tile, conv, pick
     from rhapsode.nn.kernels.snake import SnakeWeights
 

@@ -1,9 +1,9 @@
-"""What the engine itself costs per frame: wall time of a busy loop less the time inside the model.
+"""Measures what the engine itself costs per frame: the wall time of a busy loop less the time inside the model.
 
     python benchmarks/engine_overhead.py [--listeners 32] [--characters 400]
 
-The dummy family emits one frame per character for every listener at once; whatever its talker and codec take is
-measured around each call and subtracted.
+The dummy family emits one frame per character for all listeners at once. Without graphs talker and codec share one
+loop, so the time of their sections can be subtracted from the wall time.
 """
 
 from __future__ import annotations
@@ -11,51 +11,31 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable
-from typing import Any
 
+import torch
+
+from rhapsode.bench.engine.clock import clock_for
+from rhapsode.bench.engine.section_times import SectionTimes
 from rhapsode.config import resolve
+from rhapsode.device.sections import recording
 from rhapsode.engine import Engine
 from rhapsode.models.registry import find
 from rhapsode.types import SpeechRequest
 
 
-class Stopwatch:
-    """Adds up the time spent inside wrapped calls."""
-
-    def __init__(self) -> None:
-        self.total_s = 0.0
-        self.calls = 0
-
-    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def timed(*args: Any) -> Any:
-            started_s = time.perf_counter()
-            try:
-                return function(*args)
-            finally:
-                self.total_s += time.perf_counter() - started_s
-                self.calls += 1
-
-        return timed
-
-
 def run(engine: Engine, listeners: int, characters: int) -> tuple[float, float, int]:
-    """Milliseconds per frame in all and in the model, and how many frames there were."""
-    step, model = Stopwatch(), Stopwatch()
-    talker, codec = engine.pipeline.workers["talk"], engine.pipeline.workers["vocode"]
-    originals = {(talker, "step"): talker.step, (talker, "prefill"): talker.prefill, (codec, "decode"): codec.decode}
-    for (worker, name), function in originals.items():
-        timed = model.around(function)
-        setattr(worker, name, step.around(timed) if name == "step" else timed)
+    """Returns milliseconds per frame in all and inside the model, and the number of frames."""
+    times = SectionTimes(clock_for(torch.device("cpu")))
     started_s = time.perf_counter()
-    speeches = [engine.submit(SpeechRequest("x" * characters, seed=i)) for i in range(listeners)]
-    for speech in speeches:
-        for _ in speech:
-            pass
+    with recording(times):
+        speeches = [engine.submit(SpeechRequest("x" * characters, seed=i)) for i in range(listeners)]
+        for speech in speeches:
+            for _ in speech:
+                pass
     wall_s = time.perf_counter() - started_s
-    for (worker, name), function in originals.items():
-        setattr(worker, name, function)
-    return wall_s / step.calls * 1e3, model.total_s / step.calls * 1e3, step.calls
+    times.settle()
+    frames = times.runs["talker"]
+    return wall_s / frames * 1e3, sum(times.seconds.values()) / frames * 1e3, frames
 
 
 def main() -> None:
@@ -65,9 +45,9 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=5)
     given = arguments.parse_args()
     limits = {"max_concurrency": given.listeners, "max_positions": given.characters * 3 + 64}
-    deployment = resolve(env={}, flags={"model": "dummy", "device": "cpu", "limits": limits})
-    with Engine(find("dummy").spec, deployment) as engine:
-        run(engine, given.listeners, given.characters)  # warm up
+    flags = {"model": "dummy", "device": "cpu", "graphs": False, "limits": limits}
+    with Engine(find("dummy").spec, resolve(env={}, flags=flags)) as engine:
+        run(engine, given.listeners, given.characters)  # warm-up
         rounds = [run(engine, given.listeners, given.characters) for _ in range(given.rounds)]
     overheads = [wall - model for wall, model, _ in rounds]
     print(f"{given.listeners} listeners, {rounds[0][2]} frames each round, {given.rounds} rounds")

@@ -1,12 +1,12 @@
-"""What 8-bit weights in the talker's layers do: the error of what they compute, the codes they change, their time.
+"""Measures 8-bit weights in the talker's layers: the error of hidden states and logits, changed codes, and time.
 
     python benchmarks/fp8.py                              # errors: Qwen3-TTS-1.7B's shape, random weights, 50 frames
     python benchmarks/fp8.py --shape qwen3-tts-0.6b --rows 8
-    python benchmarks/fp8.py --times                      # single products on a GPU, 8 bits beside 16, by rows
+    python benchmarks/fp8.py --times                      # matrix products on a GPU, 8 bits against 16, by rows
 
-The same bfloat16 weights run in float32, in bfloat16 and quantised, greedily. Every frame begins with what the float32
-run has said so far, so that errors of one frame are not those of the frames before. Random weights make logits of no
-clear winner: trained ones change fewer codes.
+The same bfloat16 weights run in float32, in bfloat16 and quantised, with greedy decoding. Every frame starts from the
+state of the float32 run, so that errors do not add up over frames. Random weights give flat logits: with trained
+weights fewer codes change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KINDS = {"float32": ("float32", "auto"), "bfloat16": ("bfloat16", "auto"), "fp8"
 
 
 class Run:
-    """One talker, and everything it computed in its last frame."""
+    """One talker, and the hidden states and logits of its last frame."""
 
     def __init__(self, model: Model, dtype: str, weights: str, device: torch.device, rows: int, frames: int) -> None:
         found = (model.spec, model.checkpoint, model.config)
@@ -40,10 +40,10 @@ class Run:
         pages = -(-frames // PAGE)
         self.table = SlotTable(rows, pages, device)
         self.table.pages[:rows] = torch.arange(1, rows * pages + 1, device=device).view(rows, pages)
-        self.table.top_p.fill_(1.0)  # and a temperature of zero
+        self.table.top_p.fill_(1.0)  # the temperature is zero: greedy
         self.table.repetition_penalty.fill_(1.05)
         self.state = talker.state(rows)
-        kv = tuple(PagedKV(part, rows * pages, PAGE, getattr(torch, dtype), device) for part in talker.kv())
+        kv = tuple(PagedKV(layout, rows * pages, PAGE, getattr(torch, dtype), device) for layout in talker.kv())
         self.rows = Rows(torch.arange(rows, device=device), self.table, kv)
         self.seen: dict[str, Tensor] = {}
         for i, layer in enumerate(talker.net.model.layers):
@@ -53,7 +53,7 @@ class Run:
         talker.net.code_predictor.logits = lambda state, book: self._keep(f"code {book + 2}", others(state, book))
 
     def _keep(self, name: str, value: Tensor) -> Tensor:
-        seen = value.to(torch.float32, copy=True)  # the next layer may write in its place
+        seen = value.to(torch.float32, copy=True)  # the next layer may overwrite it
         self.seen[name] = seen.flatten(0, -2)
         return value
 
@@ -63,13 +63,13 @@ class Run:
         return frames
 
     def follow(self, other: Run) -> None:
-        """Go on with what the other one has said."""
+        """Continues from the state of the other run."""
         self.state.previous.copy_(other.state.previous)
         self.state.history.copy_(other.state.history)
 
 
 def share_weights(whole: Run, narrow: Run) -> None:
-    """The rounded weights in float32, so that rounding them is no part of the error."""
+    """Copies the rounded weights to the float32 run, so that their rounding is no part of the error."""
     tables = ("text_table", "inputs")  # derived from weights; other buffers are better in float32
     given = {**dict(narrow.talker.net.named_parameters()), **dict(narrow.talker.net.named_buffers())}
     for name, tensor in (*whole.talker.net.named_parameters(), *whole.talker.net.named_buffers()):
@@ -143,7 +143,7 @@ def times() -> None:
 @torch.inference_mode()
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--shape", default="qwen3-tts-1.7b", help="a shape that ships, a folder or a config.json")
+    arguments.add_argument("--shape", default="qwen3-tts-1.7b", help="a packaged shape, a folder or a config.json")
     arguments.add_argument("--device", default="cuda")
     arguments.add_argument("--rows", type=int, default=1)
     arguments.add_argument("--frames", type=int, default=50)

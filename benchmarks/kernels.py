@@ -1,11 +1,10 @@
-"""Every kernel of `nn/kernels` against its plain PyTorch reference, on this machine's GPU, at Qwen3-TTS-1.7B's shapes.
+"""Compares every kernel of `nn/kernels` with its PyTorch reference on a GPU, at the shapes of Qwen3-TTS-1.7B.
 
     python benchmarks/kernels.py                    errors, and times by number of rows
-    python benchmarks/kernels.py --sweep            other ways to cut the linears up
-    python benchmarks/kernels.py --model FOLDER     the whole frame of a config folder, random weights
+    python benchmarks/kernels.py --sweep            other tile sizes for the linears
 
-Times are microseconds of one call inside a CUDA graph of many, each on weights of its own so that no cache holds them;
-the floor is the bytes a call has to read over 4.1 TB/s. `overlap` is programmatic dependent launch.
+Times are microseconds of one call inside a CUDA graph of many. Each call has weights of its own, so that no cache holds
+them. The floor is the bytes a call has to read over 4.1 TB/s. `overlap` is programmatic dependent launch.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ GPU = torch.device("cuda")
 BANDWIDTH = 4.1e12
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 CONTEXT = 200
-COLD = 160 << 20  # bytes of weights in a graph: past what L2 holds
+COLD = 160 << 20  # bytes of weights in a graph: more than the L2 cache holds
 LINEARS = {  # outputs, inputs, what is fused in
     "talker qkv": (4096, 2048, {"norm"}),
     "talker o": (2048, 2048, {"residual"}),
@@ -60,7 +59,7 @@ def random(*shape: int, dtype: torch.dtype = torch.bfloat16, scale: float = 1.0)
 
 
 class Linear:
-    """One of the linears, with several sets of weights."""
+    """One of the linear layers, with several copies of its weights."""
 
     def __init__(self, name: str, dtype: torch.dtype = torch.bfloat16, copies: int | None = None) -> None:
         self.n, self.k, self.fused = LINEARS[name]
@@ -80,7 +79,7 @@ class Linear:
 
 
 def attention_calls(rows: int, dtype: torch.dtype, layers: int) -> tuple[Call, Callable[[], Tensor]]:
-    """The talker's attention at `CONTEXT` positions, one call a layer; and what it stored."""
+    """Returns the talker's attention at `CONTEXT` positions, one call per layer, and a function that reads its keys."""
     pages = -(-(CONTEXT + 16) // 16)
     table = SlotTable(rows, pages, GPU)
     table.pages[:rows] = torch.arange(1, rows * pages + 1, device=GPU).view(rows, pages)
@@ -96,7 +95,7 @@ def attention_calls(rows: int, dtype: torch.dtype, layers: int) -> tuple[Call, C
 
 
 def frame_calls(rows: int, dtype: torch.dtype) -> Call:
-    """The predictor's attention at the last but one of its positions, one call a layer."""
+    """Returns the predictor's attention at its last position but one, one call per layer."""
     config = DecoderConfig(1024, 3072, 5, 16, 8, 128, RopeConfig(128, 1e6), qk_norm=True)
     angles = Rope(RopeConfig(128, 1e6)).to(GPU)(torch.arange(16, device=GPU)[None], dtype)
     frame = FrameAttention(config, rows, 16, angles, dtype, GPU)
@@ -138,7 +137,7 @@ def embedding_call(rows: int) -> Call:
 
 
 def check() -> None:
-    print("errors: greatest difference over the reference's greatest value")
+    print("errors: largest difference over the reference's largest value")
     for dtype in (torch.bfloat16, torch.float32):
         found = []
         for name in LINEARS:
@@ -240,7 +239,7 @@ def _norm_call(x: Tensor, gain: Tensor) -> Call:
 
 
 def kinds() -> None:
-    print("\nwhich kernel for few rows, us: vector / rows")
+    print("\nkernels for few rows, us: vector / rows")
     for name in LINEARS:
         linear, cells = Linear(name), []
         gated = "gated" in linear.fused
@@ -282,70 +281,14 @@ def sweep(seconds: float) -> None:
         print(f"  {name:18s} rows {rows}: {best}; now {tuple(now[1:])}", flush=True)
 
 
-# --- the whole frame ---
-
-
-def frames(folder: str, batches: Sequence[int]) -> None:
-    from rhapsode.models.base import StageContext
-    from rhapsode.models.qwen3_tts.talker import QwenTalker
-    from rhapsode.models.registry import find
-
-    found = find(folder)
-    context = StageContext(found.spec, found.checkpoint, found.config, "cuda:0", "bfloat16", random_weights=True)
-    talker = QwenTalker(context)
-    read = sum(
-        p.numel() * p.element_size() for p in (*talker.net.model.layers.parameters(), talker.net.codec_head.weight)
-    )
-    depth = talker.net.code_predictor
-    read += depth.books * sum(p.numel() * p.element_size() for p in depth.model.layers.parameters())
-    read += depth.lm_head.weight.numel() * depth.lm_head.weight.element_size()
-    print(
-        f"\nwhole frame, ms, {CONTEXT} positions; it reads {read / 1e9:.2f} GB of weights:"
-        f" floor {read / BANDWIDTH * 1e3:.2f} ms"
-    )
-    pages = -(-(CONTEXT + 16) // 16)
-    for batch in batches:
-        table = SlotTable(batch, pages, GPU)
-        table.pages[:batch] = torch.arange(1, batch * pages + 1, device=GPU).view(batch, pages)
-        table.position.fill_(CONTEXT)
-        table.temperature.fill_(0.9)
-        table.top_k.fill_(50)
-        table.top_p.fill_(1.0)
-        table.repetition_penalty.fill_(1.05)
-        state = talker.state(batch)
-        state.temperature.fill_(0.9)
-        state.top_k.fill_(50)
-        state.top_p.fill_(1.0)
-        kv = tuple(PagedKV(layout, batch * pages, 16, torch.bfloat16, GPU) for layout in talker.kv())
-        rows = Rows(torch.arange(batch, device=GPU), table, kv)
-
-        def step(i: int, rows: Rows = rows, state: Any = state) -> Any:
-            return talker.step(rows, state)
-
-        fused = graph_us(step, 1)
-        with overlap(True):
-            early = graph_us(step, 1)
-        with kernels.use("off"):
-            plain = graph_us(step, 1, 3)
-        print(
-            f"  batch {batch:4d}: {fused / 1e3:6.2f}, with overlap {early / 1e3:6.2f}, plain {plain / 1e3:6.2f};"
-            f" RTF {fused / 8e4:.4f}, {batch * 8e4 / fused:.0f} audio-s/s (talker alone)",
-            flush=True,
-        )
-
-
 @torch.inference_mode()
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--sweep", type=float, nargs="?", const=120.0, help="seconds to look for better plans")
-    arguments.add_argument("--model", help="a config folder: time its whole frame")
-    arguments.add_argument("--batches", type=int, nargs="+", default=[1, 2, 8, 16, 32, 64, 128, 256])
+    arguments.add_argument("--sweep", type=float, nargs="?", const=120.0, help="seconds to search for better plans")
     given = arguments.parse_args()
     torch.manual_seed(0)
     started = time.monotonic()
-    if given.model:
-        frames(given.model, given.batches)
-    elif given.sweep:
+    if given.sweep:
         sweep(given.sweep)
     else:
         check()

@@ -1,9 +1,9 @@
-"""What people hear who use the page at the same time: every page in a browser of this machine, against one server.
+"""Measures several web pages that play speech at the same time, in a browser of this machine, against one server.
 
     python benchmarks/pages.py [--pages 4] [--rounds 3] [--model hibari]
 
-Each round, all pages press Speak at once and play to the end; the figures are those the pages measure and show.
-Server, browser and whatever else runs here share the cores. Needs Chromium (`make browser`).
+In each round all pages press Speak at once and play to the end. The figures are those that the pages measure and show.
+Server and browser share the cores with everything else on this machine. Needs Chromium (`make browser`).
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ def main() -> None:
         pcm = server.speak(TEXT, response_format="pcm").content
         seconds = len(pcm) / 2 / 24_000
         print(f"{given.model}: {given.pages} pages at once, {seconds:.0f} s of speech each, {os.cpu_count()} cores")
-        dry = 0
+        with_underruns = 0
         for number in range(1, given.rounds + 1):
             print(f"round {number}, load {os.getloadavg()[0]:.1f}")
-            for heard in play(pages, seconds):
-                print("  " + ", ".join(f"{label} {heard[name]}" for name, label in FIGURES.items()))
-                dry += heard["underruns"] != "0"
-        print(f"{given.rounds * given.pages} played, {dry} with an underrun")
+            for figures in play(pages, seconds):
+                print("  " + ", ".join(f"{label} {figures[name]}" for name, label in FIGURES.items()))
+                with_underruns += figures["underruns"] != "0"
+        print(f"{given.rounds * given.pages} played, {with_underruns} with an underrun")
         for page in pages:
             page.page.context.close()
 

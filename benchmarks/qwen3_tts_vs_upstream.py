@@ -1,11 +1,11 @@
-"""Our frames against upstream's, on the same checkpoint, on this machine, in one run.
+"""Compares the time of a frame with upstream's, on the same checkpoint and machine, in one run.
 
     python benchmarks/qwen3_tts_vs_upstream.py --upstream path/to/upstream-venv/bin/python
     python benchmarks/qwen3_tts_vs_upstream.py --upstream ... --shape qwen3-tts-1.7b --device cuda --frames 52
 
-`tools/golden/README.md` says how to make upstream's environment. Without a shape, a tiny checkpoint is spoken greedily;
-with one, both sides fill that shape with random weights of their own and draw as they do by default. Rounds alternate,
-and the ratios are of medians, with the spread beside them.
+`tools/golden/README.md` describes how to install upstream. Without a shape, both run a tiny checkpoint with greedy
+decoding. With one, each side fills that shape with random weights of its own and samples with its defaults. Rounds
+alternate; ratios are medians, with the least and the greatest in parentheses.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ for line in sys.stdin:
 
 
 class Upstream:
-    """The reference, in a process of its own."""
+    """Upstream's implementation, in a process of its own."""
 
     def __init__(self, python: str, folder: str, device: str, random: bool) -> None:
         command = [*shlex.split(python), "-c", UPSTREAM, str(ROOT / "tools" / "golden"), folder, TEXT, device]
@@ -78,7 +78,7 @@ class Upstream:
             print(f"upstream: {line}", file=sys.stderr)
 
     def frame_s(self, frames: int) -> float:
-        """Seconds for each frame of one utterance that ends of itself or after so many."""
+        """Returns seconds per frame of one utterance, which stops by itself or after this many frames."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{frames}\n")
         self._process.stdin.flush()
@@ -94,12 +94,12 @@ class Upstream:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit("upstream ended before it was done.")
+            raise SystemExit("upstream exited before the measurement was complete.")
         return line.strip()
 
 
 def write_shape(folder: Path, name: str) -> None:
-    """A published shape that upstream will load too: its files, a small tokenizer, and weights nobody has yet."""
+    """Writes a published shape that upstream loads too: its files, a small tokenizer, and a placeholder for weights."""
     shutil.copytree(SHAPES / name, folder, dirs_exist_ok=True)
     ids = qwen_tokenizer.write(folder)
     settings = json.loads((folder / "config.json").read_text())
@@ -112,12 +112,12 @@ def write_shape(folder: Path, name: str) -> None:
     }
     (folder / "config.json").write_text(json.dumps(settings))
     (folder / "speech_tokenizer" / "preprocessor_config.json").write_text(json.dumps(PREPROCESSOR_CONFIG))
-    for part in (folder, folder / "speech_tokenizer"):
-        save_file({"none": torch.zeros(1)}, part / "model.safetensors", metadata={"format": "pt"})
+    for place in (folder, folder / "speech_tokenizer"):
+        save_file({"none": torch.zeros(1)}, place / "model.safetensors", metadata={"format": "pt"})
 
 
 def frame_s(engine: Engine, listeners: int, frames: int, greedy: bool) -> float:
-    """Seconds for each frame until this many listeners have heard this many each."""
+    """Returns seconds per frame until this many listeners have this many frames each."""
     sampling = Sampling(temperature=0) if greedy else Sampling()
     request = SpeechRequest(TEXT, Voice(name="aiden"), "English", sampling=sampling, max_frames=frames)
     started_s = time.perf_counter()
@@ -155,23 +155,23 @@ def main() -> None:
         deployment = resolve(env={}, flags=flags)
         upstream = Upstream(given.upstream, folder, given.device, random) if given.upstream else None
         with Engine(found.spec, deployment, Source(found.checkpoint, found.config)) as ours:
-            frame_s(ours, given.listeners, given.frames, not random)  # warm up
-            alone, crowd, theirs = [], [], []
+            frame_s(ours, given.listeners, given.frames, not random)  # warm-up
+            one, many, theirs = [], [], []
             for _ in range(given.rounds):
-                alone.append(frame_s(ours, 1, given.frames, not random))
-                crowd.append(frame_s(ours, given.listeners, given.frames, not random))
+                one.append(frame_s(ours, 1, given.frames, not random))
+                many.append(frame_s(ours, given.listeners, given.frames, not random))
                 if upstream:
                     theirs.append(upstream.frame_s(given.frames))
         if upstream:
             upstream.stop()
     what = f"{given.shape}, random weights" if random else "tiny checkpoint, greedy"
     print(f"{what}, {given.device}, {given.frames} frames, {given.rounds} alternating rounds; median (least-most)")
-    print(f"ours, 1 listener            {spread([t * 1e3 for t in alone])} ms per frame, codec and prompt included")
-    print(f"ours, {given.listeners} listeners           {spread([t * 1e3 for t in crowd])} ms per frame of all")
-    print(f"{given.listeners} listeners / 1 listener    {spread([c / a for c, a in zip(crowd, alone, strict=True)])} x")
+    print(f"ours, 1 listener            {spread([t * 1e3 for t in one])} ms per frame, codec and prompt included")
+    print(f"ours, {given.listeners} listeners           {spread([t * 1e3 for t in many])} ms per frame of all")
+    print(f"{given.listeners} listeners / 1 listener    {spread([c / a for c, a in zip(many, one, strict=True)])} x")
     if theirs:
         print(f"upstream, 1 listener        {spread([t * 1e3 for t in theirs])} ms per frame")
-        print(f"upstream / ours             {spread([u / a for u, a in zip(theirs, alone, strict=True)])} x")
+        print(f"upstream / ours             {spread([u / a for u, a in zip(theirs, one, strict=True)])} x")
 
 
 if __name__ == "__main__":

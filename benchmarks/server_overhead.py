@@ -1,9 +1,9 @@
-"""What the server adds to the first audio, with one listener: over HTTP, less the same request straight to the engine.
+"""Measures what HTTP adds to the first audio of one listener: the same request over HTTP and directly to the engine.
 
     python benchmarks/server_overhead.py [--model dummy] [--rounds 100] [--format pcm] [--sample-rate 24000]
 
-Server, engine and listener share one process and take turns, so that both ways meet the same machine. The listener
-keeps its connection, as real clients do.
+Server, engine and client share one process. Requests alternate, so that other work on this machine disturbs both alike.
+The client keeps its connection, as real clients do.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def direct_s(engine: Engine) -> float:
 
 
 def over_http_s(connection: http.client.HTTPConnection, response_format: str, sample_rate: int) -> float:
-    wish = {"input": TEXT, "seed": 1, "response_format": response_format, "sample_rate": sample_rate}
-    body = json.dumps(wish)
+    fields = {"input": TEXT, "seed": 1, "response_format": response_format, "sample_rate": sample_rate}
+    body = json.dumps(fields)
     started_s = time.perf_counter()
     connection.request("POST", "/v1/audio/speech", body, {"Content-Type": "application/json"})
     response = connection.getresponse()

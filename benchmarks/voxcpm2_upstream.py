@@ -1,10 +1,10 @@
-"""Upstream's own VoxCPM2 at a given size with random weights, to set beside `rhapsode bench engine`.
+"""Measures upstream's VoxCPM2 at a given size with random weights, to compare with `rhapsode bench engine`.
 
     python benchmarks/voxcpm2_upstream.py --packages FOLDER [--device cuda] [--compile] [--patches 52]
 
-FOLDER holds the packages `voxcpm` (2.0.3) and `einops`, as pip lays them out; what upstream imports but does not use
-here (librosa, transformers, tqdm ...) is replaced where it is missing. One request at a time, as upstream runs them:
-the prompt, then every patch with ten Euler steps and its sound.
+FOLDER holds the packages `voxcpm` (2.0.3) and `einops`, as pip installs them. What upstream imports but does not use
+here (librosa, transformers, tqdm ...) is replaced if it is missing. Upstream runs one request at a time: the prompt,
+then every patch with ten Euler steps and its audio.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SHAPE = ROOT / "src" / "rhapsode" / "bench" / "shapes" / "voxcpm2" / "config.json"
-TEXT_TOKENS = 31  # as many as a text of this length takes
+TEXT_TOKENS = 31  # what a text of this length takes
 
 
-class Words:
-    """Stands for a tokenizer: any text is so many tokens."""
+class FixedTokenizer:
+    """Makes the same number of tokens of any text."""
 
     vocab: dict[str, int] = {}  # noqa: RUF012
 
@@ -42,19 +42,19 @@ def build(config: dict[str, Any], device: str, compiled: bool) -> Any:
     parsed = VoxCPMConfig(**config | {"device": device})
     torch.manual_seed(0)
     with torch.device(device):
-        model = VoxCPM2Model(parsed, Words(), AudioVAEV2(config=parsed.audio_vae_config), device=device)
+        model = VoxCPM2Model(parsed, FixedTokenizer(), AudioVAEV2(config=parsed.audio_vae_config), device=device)
     model = model.to(getattr(torch, parsed.dtype)).eval()
     model.audio_vae = model.audio_vae.to(torch.float32)
     return model.to(device).optimize(disable=not compiled)
 
 
 def speak(model: Any, patches: int) -> tuple[float, float]:
-    """Seconds to the first patch's sound, and for all of them."""
+    """Returns seconds until the audio of the first patch, and of all patches."""
     import torch
 
     started_s = time.perf_counter()
     first_s = 0.0
-    # Random weights end when they like: here a request ends at its number of patches and nowhere else.
+    # Random weights stop at any moment: a fixed length makes runs comparable.
     for chunk in model.generate_streaming(target_text="some words", min_len=patches, max_len=patches):
         chunk.cpu()
         first_s = first_s or time.perf_counter() - started_s
@@ -68,7 +68,7 @@ def main() -> None:
     arguments.add_argument("--packages", type=Path, required=True)
     arguments.add_argument("--config", type=Path, default=SHAPE)
     arguments.add_argument("--device", default="cuda")
-    arguments.add_argument("--compile", action="store_true", help="as upstream does by default on a GPU")
+    arguments.add_argument("--compile", action="store_true", help="with torch.compile, upstream's default on a GPU")
     arguments.add_argument("--patches", type=int, default=52)
     arguments.add_argument("--rounds", type=int, default=3)
     given = arguments.parse_args()
@@ -84,7 +84,7 @@ def main() -> None:
     wall_s = statistics.median(wall for _, wall in times)
     per_patch_ms = statistics.median((wall - first) / (given.patches - 1) for first, wall in times) * 1e3
     print(
-        f"upstream, 1 request{', compiled' if given.compile else ''}: {per_patch_ms:.2f} ms a patch, "
+        f"upstream, 1 request{', compiled' if given.compile else ''}: {per_patch_ms:.2f} ms per patch, "
         f"first audio {first_ms:.1f} ms, RTF {wall_s / audio_s:.4f}, {audio_s / wall_s:.1f} audio-s/s"
     )
 

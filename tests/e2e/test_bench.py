@@ -73,12 +73,26 @@ def test_serve_in_all_three_ways(tmp_path):
             *("--body", "max_new_tokens=52", "--plot", "-o", "load.json"),
         )
     report = check(tmp_path / "load.json")
-    labels = ["closed, c=1", "closed, c=2", "open, 20/s", "burst of 3"]
-    assert [run["label"] for run in report["runs"]] == labels
-    assert all(label in shown for label in labels)
-    assert all(run["completed"] == run["requests"] == 4 for run in report["runs"])
+    rows = {"closed, c=1": 4, "closed, c=2": 4, "open, 20/s": 4, "first burst of 3": 3, "burst of 3": 3}
+    assert {run["label"]: run["completed"] for run in report["runs"]} == rows
+    assert all(label in shown for label in rows)
+    assert all(run["completed"] == run["requests"] for run in report["runs"])
     assert all(body["max_new_tokens"] == 52 for body in log.bodies)
     assert len(list(tmp_path.glob("load-*.png"))) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "labels"),
+    [
+        ((), ["closed, c=1", "closed, c=8"]),
+        (("--burst", "2"), ["first burst of 2"]),
+        (("--open", "50"), ["open, 50/s"]),
+    ],
+)
+def test_serve_applies_the_loads_that_are_named_and_no_other(arguments, labels, tmp_path):
+    with serving_in_thread(Script([(0, tone(0.1))])) as (url, _):
+        bench("serve", url, *arguments, "--requests", "2", "--text", "Hello.")
+    assert [run["label"] for run in check(tmp_path / "bench-serve.json")["runs"]] == labels
 
 
 @contextmanager
@@ -113,7 +127,7 @@ def test_serve_measures_this_projects_own_server(model, tmp_path):
         bench("serve", url, "--closed", "1,2", "--burst", "3", "--requests", "4", "--text", "Hello there.")
     for run in check(tmp_path / "bench-serve.json")["runs"]:
         assert run["errors"] == {}
-        assert run["completed"] == 4
+        assert run["completed"] == (3 if "burst" in run["load"] else 4)
         assert run["summary"]["rtf"]["p50"] < 5
         first = run["summary"]
         assert first["first_byte_ms"]["p50"] <= first["first_playable_ms"]["p50"] <= first["total_ms"]["p50"]

@@ -1,4 +1,4 @@
-"""Two reports beside each other: ratios with their spread."""
+"""Compares two reports: ratios of their metrics, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ METRICS = {
     "quality": ("wer", "cer", "rtf", "similarity", "mos", "dnsmos"),
 }
 AVERAGED = ("wer", "cer", "similarity", "mos", "dnsmos")
-"""Most sentences have no error at all: of these the mean says more than the median."""
+"""Compared by mean: most sentences have no error at all, so that a median says little."""
 
 
 def ratios(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, dict[str, Ratio | None]]:
-    """By label and metric, the second over the first; only what both have."""
+    """Returns by label and metric the second report over the first, for what both have."""
     if first["kind"] != second["kind"]:
         raise InvalidRequest(f"a report on {first['kind']} cannot be compared with one on {second['kind']}.")
     others = {run["label"]: run for run in second["runs"]}
@@ -40,7 +40,7 @@ def ratios(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, dic
 
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    """What else changed between the two: a ratio means something only where nothing else did."""
+    """Returns what else differs between the two reports: machine, versions, configuration, seed."""
     lines = []
     for section in ("machine", "versions", "config"):
         one, other = _flat(first[section]), _flat(second[section])
@@ -64,7 +64,7 @@ def present(first: Mapping[str, Any], second: Mapping[str, Any], names: tuple[Pa
             rows.append([label, metric, *values, *_cells(found)])
     caption = "\n".join(
         [
-            "ratio: B over A of medians (means for quality); spread: 95% of bootstrap resamples; * it excludes 1",
+            "ratio: B over A of medians (means for quality); spread: 95% bootstrap interval; *: it does not include 1",
             *differences(first, second),
         ]
     )

@@ -1,4 +1,4 @@
-"""What a number was measured on: hardware, versions, git revision."""
+"""Describes the machine of a measurement: hardware, versions, git revision."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PACKAGES = (
 
 
 def machine() -> dict[str, Any]:
-    """This computer."""
+    """Returns the hardware of this computer."""
     return {
         "platform": platform.platform(),
         "cpu": _cpu(),
@@ -37,14 +37,14 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Python, and every package that could change a number."""
+    """Returns the versions of Python and of every package that can influence a measurement."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
-    if "rhapsode" not in found:  # run from its source
+    if "rhapsode" not in found:  # not installed: it runs from its source
         from rhapsode import __version__
 
         found["rhapsode"] = __version__
@@ -52,7 +52,7 @@ def versions() -> dict[str, str]:
 
 
 def revision(start: Path = Path(__file__)) -> str | None:
-    """The commit this code is at, read from the repository's own files; `GITHUB_SHA` where there are none."""
+    """Returns the git commit of this code, read from the repository's files; without a repository, `GITHUB_SHA`."""
     for folder in start.resolve().parents:
         if (folder / ".git").exists():
             return _head(folder / ".git") or os.environ.get("GITHUB_SHA")
@@ -61,7 +61,7 @@ def revision(start: Path = Path(__file__)) -> str | None:
 
 def _head(git: Path) -> str | None:
     try:
-        if git.is_file():  # a worktree's: it names the folder
+        if git.is_file():  # in a worktree it is a file with the folder's path
             git = (git.parent / git.read_text("utf-8").removeprefix("gitdir:").strip()).resolve()
         head = (git / "HEAD").read_text("utf-8").strip()
         if not head.startswith("ref:"):
@@ -88,7 +88,7 @@ def _cpu() -> str:
 
 
 def _cores() -> int:
-    """Those this process may use."""
+    """Returns how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -100,7 +100,7 @@ def _memory_bytes() -> int:
 
 
 def _gpus() -> list[str]:
-    """Only if torch is loaded already: a client that measures a server needs none of it."""
+    """Returns the names of the GPUs if torch is loaded. A client that measures a server does not load it."""
     torch = sys.modules.get("torch")
     if torch is None:
         return []

@@ -1,4 +1,4 @@
-"""Pictures of a report: latency by load, throughput by concurrency, where a frame's time goes."""
+"""Plots of a report: latency by load, throughput by concurrency, a frame's time by section."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ COLOURS = {
     "host": "#c9ced6",
 }
 LINES = ("#1f5fa8", "#e08a1e", "#a3428c", "#6a9f3a")
-Drawing = Callable[[Mapping[str, Any], "Axes"], bool]
+Plot = Callable[[Mapping[str, Any], "Axes"], bool]
 
 
 def draw(report: Mapping[str, Any], beside: Path) -> list[Path]:
-    """PNGs next to the report, one for each picture that has something to show."""
+    """Writes PNGs next to the report, one for each plot that has data, and returns their paths."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingDependency('plots need matplotlib: pip install "rhapsode[bench]"') from None
     written = []
-    for name, drawing in PICTURES[report["kind"]].items():
+    for name, plot in PLOTS[report["kind"]].items():
         figure = Figure(figsize=(9, 5.2), dpi=130, layout="constrained")
         axes = figure.subplots()
-        if drawing(report, axes):
+        if plot(report, axes):
             _finish(figure, axes, report)
             path = beside.with_name(f"{beside.stem}-{name}.png")
             figure.savefig(path)
@@ -49,12 +49,12 @@ def draw(report: Mapping[str, Any], beside: Path) -> list[Path]:
 
 def _breakdown(report: Mapping[str, Any], axes: Axes) -> bool:
     runs = report["runs"]
-    parts = [part for part in COLOURS if any(run["breakdown_ms"].get(part) for run in runs)]
+    sections = [name for name in COLOURS if any(run["breakdown_ms"].get(name) for run in runs)]
     places = range(len(runs))
     base = [0.0] * len(runs)
-    for part in parts:
-        heights = [run["breakdown_ms"].get(part, 0.0) for run in runs]
-        axes.bar(places, heights, 0.62, bottom=base, color=COLOURS[part], label=part)
+    for name in sections:
+        heights = [run["breakdown_ms"].get(name, 0.0) for run in runs]
+        axes.bar(places, heights, 0.62, bottom=base, color=COLOURS[name], label=name)
         base = [low + height for low, height in zip(base, heights, strict=True)]
     for place, run, top in zip(places, runs, base, strict=True):
         axes.annotate(_short(top), (place, top), (0, 3), textcoords="offset points", ha="center", fontsize=9)
@@ -65,7 +65,7 @@ def _breakdown(report: Mapping[str, Any], axes: Axes) -> bool:
     axes.set_xticks(list(places), [run["label"].replace(", ", "\n") for run in runs])
     axes.set_ylim(0, max(base) * 1.12)
     axes.set_ylabel("ms per frame" if any(run["frames"] for run in runs) else "ms per batch")
-    axes.set_title("Where a frame's time goes")
+    axes.set_title("Time of a frame by section")
     _legend_outside(axes)
     return True
 
@@ -100,8 +100,8 @@ def _engine_latency(report: Mapping[str, Any], axes: Axes) -> bool:
 # --- a server ---
 
 
-def _serve_latency(kind: str, axis: str) -> Drawing:
-    def drawing(report: Mapping[str, Any], axes: Axes) -> bool:
+def _serve_latency(kind: str, axis: str) -> Plot:
+    def plot(report: Mapping[str, Any], axes: Axes) -> bool:
         runs = [r for r in report["runs"] if r["load"] == kind and "first_playable_ms" in r["summary"]]
         if not runs:
             return False
@@ -124,7 +124,7 @@ def _serve_latency(kind: str, axis: str) -> Drawing:
         _legend_outside(axes)
         return True
 
-    return drawing
+    return plot
 
 
 def _serve_throughput(report: Mapping[str, Any], axes: Axes) -> bool:
@@ -209,7 +209,7 @@ def _finish(figure: Figure, axes: Axes, report: Mapping[str, Any]) -> None:
     )
 
 
-PICTURES: dict[str, dict[str, Drawing]] = {
+PLOTS: dict[str, dict[str, Plot]] = {
     "engine": {"breakdown": _breakdown, "throughput": _engine_throughput, "latency": _engine_latency},
     "serve": {
         "latency-closed": _serve_latency("closed", "listeners at once (closed loop)"),

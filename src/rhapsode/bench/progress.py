@@ -1,4 +1,4 @@
-"""A bar on a terminal, and nothing anywhere else."""
+"""A progress bar, shown only on a terminal."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Advance = Callable[[str], None]
-"""One more is done; the text says what comes next."""
+"""Moves the bar on by one; the text says what was done."""
 
 
 @contextmanager
 def progress(title: str, total: int) -> Iterator[Advance]:
+    """Shows a bar of `total` steps while the context is open, and yields the function that moves it."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

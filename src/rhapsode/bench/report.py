@@ -1,4 +1,4 @@
-"""One run is one report: everything needed to believe a number and to measure it again."""
+"""A report: results, together with what is needed to check and to repeat the measurement."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMA = Path(__file__).with_name("schema.json")
 
 @dataclass(frozen=True)
 class Run:
-    """One setting that was measured: its label, its samples by metric, and what else is known of it."""
+    """The results of one setting: its label, its samples by metric, and further facts."""
 
     label: str
     samples: Mapping[str, Sequence[float]]
@@ -40,7 +40,7 @@ class Run:
 def compose(
     kind: str, config: Mapping[str, Any], seed: int, runs: Sequence[Run], notes: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The whole report as JSON's own types."""
+    """Returns the whole report as types that JSON has."""
     return {
         "schema": SCHEMA_VERSION,
         "kind": kind,
@@ -57,9 +57,9 @@ def compose(
 
 
 def check_writable(path: Path) -> None:
-    """Find out before measuring whether the result can be kept."""
+    """Raises before the measurement if its report could not be written."""
     if path.is_dir() or not path.absolute().parent.is_dir():
-        raise OutputError(f"cannot write {path}: it is a directory, or in one that does not exist.")
+        raise OutputError(f"cannot write {path}: it must be a file in a directory that exists.")
 
 
 def write(report: Mapping[str, Any], path: Path) -> None:
@@ -82,7 +82,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no NaN: what is not a number is null."""
+    """Replaces NaN and infinities, which JSON does not have, by null."""
     if isinstance(value, Mapping):
         return {str(k): _finite(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

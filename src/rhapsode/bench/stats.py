@@ -1,4 +1,4 @@
-"""Percentiles, summaries, and ratios with their spread. Imports nothing but the standard library."""
+"""Percentiles, summaries, and ratios with confidence intervals. Needs only the standard library."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 DIGITS = 6
-"""Significant digits kept in a report: more than any clock here has."""
+"""Significant digits kept in a report: more than the clocks resolve."""
 RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a list of measurements comes to."""
+    """Statistics of a list of measurements."""
 
     n: int
     mean: float
@@ -30,7 +30,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times A is B; between `low` and `high` in 95 of 100 re-drawn pairs of samples."""
+    """B over A, with its 95% bootstrap interval from `low` to `high`."""
 
     value: float
     low: float
@@ -38,14 +38,14 @@ class Ratio:
 
     @property
     def certain(self) -> bool:
-        """The spread does not include 'the same'."""
+        """Whether the interval does not include 1."""
         return self.low > 1 or self.high < 1
 
 
 def percentile(values: Sequence[float], q: float) -> float:
-    """Between 0 and 100, interpolated between neighbours, as numpy does it by default."""
+    """Returns the `q`-th percentile, 0 to 100, interpolated between neighbours as numpy does by default."""
     if not values:
-        raise ValueError("there is no percentile of nothing")
+        raise ValueError("a percentile needs at least one value")
     ordered = sorted(values)
     at = (len(ordered) - 1) * q / 100
     below = int(at)
@@ -66,7 +66,7 @@ def summarize(values: Sequence[float]) -> Summary:
 
 
 def ratio(first: Sequence[float], second: Sequence[float], *, mean: bool = False, seed: int = 0) -> Ratio | None:
-    """Median (or mean) of `second` over that of `first`, with a bootstrap interval; None where the first is zero."""
+    """Returns the median (or mean) of `second` over that of `first`, or None if that of `first` is zero."""
     middle = statistics.fmean if mean else statistics.median
     base = middle(first)
     if base == 0:

@@ -1,4 +1,4 @@
-"""One table for one report."""
+"""Prints a table."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 Cell = str | float | int | None
 WIDTH = 240
-"""Numbers that are cut are no numbers: a narrow terminal wraps lines instead."""
+"""Wide enough that no number is cut off: a narrow terminal wraps lines instead."""
 
 
 def number(value: Cell) -> str:
-    """Three significant digits, without an exponent where none is needed."""
+    """Returns a number with three significant digits, without an exponent."""
     if value is None:
         return "-"
     if isinstance(value, str):
@@ -21,7 +21,7 @@ def number(value: Cell) -> str:
 
 
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]], caption: str = "") -> None:
-    """Print to standard output; the first column is words, the others numbers."""
+    """Prints to standard output. The first column holds words, the others numbers."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

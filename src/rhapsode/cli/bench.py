@@ -1,4 +1,4 @@
-"""`rhapsode bench`: how fast the engine is, how a server holds up under load, and how well speech is understood."""
+"""`rhapsode bench`: measures the speed of the engine, a server under load, and the quality of speech."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rhapsode.errors import InvalidRequest, MissingDependency
 bench = typer.Typer(name="bench", help="Measure speed and quality; compare two measurements.", no_args_is_help=True)
 
 Output = Annotated[
-    Path | None, typer.Option("-o", "--output", help="Where the JSON goes; by default bench-KIND.json here.")
+    Path | None, typer.Option("-o", "--output", help="The report, JSON; by default bench-KIND.json here.")
 ]
-Plot = Annotated[bool, typer.Option("--plot", help="Also draw PNGs beside the JSON.")]
-Seed = Annotated[int, typer.Option(help="Of texts, arrivals and draws.")]
+Plot = Annotated[bool, typer.Option("--plot", help="Also write plots as PNGs next to the report.")]
+Seed = Annotated[int, typer.Option(help="Seed of texts, arrivals and sampling.")]
 Voice = Annotated[str | None, typer.Option("-v", "--voice", help="A preset voice.")]
 Model = Annotated[str | None, typer.Option("-m", "--model", help="A family's name or a checkpoint's folder.")]
 Config = Annotated[Path | None, typer.Option("-c", "--config", help="A deployment file.")]
@@ -29,32 +29,34 @@ def engine(
         str | None,
         typer.Option(help="Random weights in this shape: qwen3-tts-nano, qwen3-tts-1.7b, a folder or a config.json."),
     ] = None,
-    batch: Annotated[str, typer.Option(help="Listeners at once, a list.")] = "1,8,32",
+    batch: Annotated[str, typer.Option(help="Batch sizes, a list.")] = "1,8,32",
     frames: Annotated[int, typer.Option(min=2, help="Frames of every request.")] = 52,
-    eager_frames: Annotated[int | None, typer.Option(min=2, help="The same for eager rounds on a GPU (8).")] = None,
+    eager_frames: Annotated[int | None, typer.Option(min=2, help="Frames of eager rounds on a GPU (8).")] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of each batch; eager and graphs take turns.")] = 3,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, float16 or float64.")] = "auto",
     weights: Annotated[str | None, typer.Option(help="auto (as dtype says) or fp8, of the talker's layers.")] = None,
     mode: Annotated[str, typer.Option(help="auto, graphs, eager or both.")] = "auto",
     max_positions: Annotated[int | None, typer.Option(min=1, help="Positions of a slot: prompt and frames.")] = None,
-    bandwidth: Annotated[float | None, typer.Option(help="GB/s of the device's memory, instead of a copy.")] = None,
+    bandwidth: Annotated[
+        float | None, typer.Option(help="Memory bandwidth in GB/s; by default it is measured.")
+    ] = None,
     voice: Voice = None,
     reference: Annotated[Path | None, typer.Option(help="Audio of the voice, for models that clone.")] = None,
-    reference_text: Annotated[str | None, typer.Option(help="What is said in it.")] = None,
+    reference_text: Annotated[str | None, typer.Option(help="The transcript of that audio.")] = None,
     language: Annotated[str | None, typer.Option(help="The language of the text.")] = None,
     config: Config = None,
     seed: Seed = 0,
     output: Output = None,
     plot: Plot = False,
 ) -> None:
-    """Time per frame and per part, first audio, throughput and memory of the engine itself: no HTTP."""
+    """Measure the engine without HTTP: time per frame and section, first audio, throughput, memory."""
     from rhapsode.bench.report import check_writable
 
     path = output or Path("bench-engine.json")
     check_writable(path)
     if mode not in ("auto", "graphs", "eager", "both"):
-        raise InvalidRequest(f"--mode is auto, graphs, eager or both, not '{mode}'.")
+        raise InvalidRequest(f"--mode must be auto, graphs, eager or both, not '{mode}'.")
     if model and random_weights:
         raise InvalidRequest("give a --model or --random-weights, not both.")
     from rhapsode.bench.engine.measure import measure
@@ -83,13 +85,13 @@ def engine(
 
 
 def numbers(text: str, flag: str) -> tuple[int, ...]:
-    """`1,8,32`, in the order given, each once."""
+    """Parses a list such as `1,8,32`: whole numbers above zero, duplicates removed."""
     try:
         found = tuple(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
         found = ()
     if not found or min(found) < 1:
-        raise InvalidRequest(f"{flag} takes whole numbers with commas between them, not '{text}'.")
+        raise InvalidRequest(f"{flag} takes whole numbers above zero with commas between them, not '{text}'.")
     return found
 
 
@@ -104,7 +106,7 @@ def make_voice(name: str | None, reference: Path | None, reference_text: str | N
 
 
 def finish(report: dict[str, Any], path: Path, plot: bool, present: Any) -> None:
-    """Keep the report, show it, draw it."""
+    """Writes the report, prints it, and plots it if asked to."""
     from rhapsode.bench.report import write
 
     write(report, path)
@@ -121,44 +123,48 @@ def finish(report: dict[str, Any], path: Path, plot: bool, present: Any) -> None
 def serve(
     url: Annotated[str, typer.Argument(help="A speech server: http://host:port.")],
     target: Annotated[str, typer.Option(help="rhapsode, vllm-omni, sglang-omni or openai.")] = "rhapsode",
-    closed: Annotated[str, typer.Option(help="Listeners at once who ask again at once: a list, or empty.")] = "1,8",
-    open_loop: Annotated[str, typer.Option("--open", help="Poisson arrivals per second: a list, or empty.")] = "",
-    burst: Annotated[str, typer.Option(help="Listeners who all ask at the same moment: a list, or empty.")] = "",
-    requests: Annotated[int | None, typer.Option(min=1, help="Requests of every load (4 per listener).")] = None,
-    warm_up: Annotated[int, typer.Option(min=0, help="Requests nobody counts.")] = 2,
-    prompts: Annotated[Path | None, typer.Option(help="What to say: a text file or a meta.lst.")] = None,
+    closed: Annotated[str | None, typer.Option(help="Clients that each wait for their last response: a list.")] = None,
+    open_loop: Annotated[str | None, typer.Option("--open", help="Poisson arrivals per second: a list.")] = None,
+    burst: Annotated[str | None, typer.Option(help="Requests sent at the same moment: a list.")] = None,
+    requests: Annotated[int | None, typer.Option(min=1, help="Requests of every load (4 per client).")] = None,
+    warm_up: Annotated[int, typer.Option(min=0, help="Requests before the measurement; 0 for a cold server.")] = 2,
+    prompts: Annotated[Path | None, typer.Option(help="The texts: a text file or a meta.lst.")] = None,
     text: Annotated[str | None, typer.Option(help="One text instead of a list.")] = None,
-    model: Annotated[str | None, typer.Option("-m", "--model", help="The body's `model`.")] = None,
+    model: Annotated[str | None, typer.Option("-m", "--model", help="`model` in the request body.")] = None,
     voice: Voice = None,
-    body: Annotated[list[str] | None, typer.Option(help="A field of the body: name=value.")] = None,
-    sample_rate: Annotated[int | None, typer.Option(help="Of raw pcm, where the server does not say (24000).")] = None,
+    body: Annotated[list[str] | None, typer.Option(help="A field of the request body: name=value.")] = None,
+    sample_rate: Annotated[
+        int | None, typer.Option(help="Of raw pcm, if the server does not state it (24000).")
+    ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds a request may take.")] = 120.0,
     seed: Seed = 0,
     output: Output = None,
     plot: Plot = False,
 ) -> None:
-    """Put load on a speech server and measure what its listeners hear."""
+    """Apply load to a speech server and measure what its clients get. By default: closed loops of 1 and 8 clients."""
     from rhapsode.bench.report import check_writable
 
     path = output or Path("bench-serve.json")
     check_writable(path)
     require("aiohttp")
     from rhapsode.bench.quality.prompts import OURS, read_prompts
+    from rhapsode.bench.serve.load_level import LoadLevel
     from rhapsode.bench.serve.measure import ServePlan, measure
     from rhapsode.bench.serve.present import present
-    from rhapsode.bench.serve.schedule import Load
-    from rhapsode.bench.serve.target import make_target
+    from rhapsode.bench.serve.server import speech_server
     from rhapsode.cli.say import parse_options
 
+    if closed is None and open_loop is None and burst is None:
+        closed = "1,8"
     loads = [
-        Load(kind, level)
+        LoadLevel(kind, level)
         for kind, given in (("closed", closed), ("open", open_loop), ("burst", burst))
-        for level in levels(given, f"--{kind}", whole=kind != "open")
+        for level in levels(given or "", f"--{kind}", whole=kind != "open")
     ]
     if not loads:
         raise InvalidRequest("there is no load: give --closed, --open or --burst.")
     plan = ServePlan(
-        target=make_target(url, target, model, voice, parse_options(body or [])),
+        server=speech_server(url, target, model, voice, parse_options(body or [])),
         loads=tuple(loads),
         texts=(text,) if text else tuple(prompt.text for prompt in read_prompts(prompts or OURS)),
         requests=requests,
@@ -174,26 +180,26 @@ def serve(
 def quality(
     model: Model = None,
     recogniser: Annotated[
-        str, typer.Option(help="What faster-whisper takes (a folder or an id), a transcription URL, or none.")
+        str, typer.Option(help="A folder or an id for faster-whisper, a transcription URL, or none.")
     ] = "base.en",
-    recogniser_model: Annotated[str | None, typer.Option(help="The `model` a transcription URL is asked for.")] = None,
-    prompts: Annotated[Path | None, typer.Option(help="What to say: a text file or a meta.lst.")] = None,
-    generate: Annotated[int | None, typer.Option(min=1, help="So many prompts made from --seed instead.")] = None,
-    most: Annotated[int | None, typer.Option(min=1, help="No more prompts than this.")] = None,
+    recogniser_model: Annotated[str | None, typer.Option(help="`model` in requests to a transcription URL.")] = None,
+    prompts: Annotated[Path | None, typer.Option(help="The texts: a text file or a meta.lst.")] = None,
+    generate: Annotated[int | None, typer.Option(min=1, help="Generate this many prompts from --seed.")] = None,
+    most: Annotated[int | None, typer.Option(min=1, help="Use at most this many prompts.")] = None,
     mode: Annotated[str, typer.Option(help="A list of one-shot, streamed, batched, appended.")] = "streamed",
-    at_once: Annotated[int, typer.Option(min=1, help="Prompts spoken at once when batched.")] = 8,
+    at_once: Annotated[int, typer.Option(min=1, help="Concurrent prompts of the mode batched.")] = 8,
     url: Annotated[str | None, typer.Option(help="A speech server instead of a model in this process.")] = None,
     target: Annotated[str, typer.Option(help="rhapsode, vllm-omni, sglang-omni or openai.")] = "rhapsode",
     voice: Voice = None,
-    language: Annotated[str, typer.Option(help="Of the prompts: what the recogniser is told.")] = "en",
-    body: Annotated[list[str] | None, typer.Option(help="A field of a server's body: name=value.")] = None,
-    save: Annotated[Path | None, typer.Option(help="A folder for the audio, to be listened to.")] = None,
+    language: Annotated[str, typer.Option(help="Language of the prompts, for the recogniser.")] = "en",
+    body: Annotated[list[str] | None, typer.Option(help="A field of a server's request body: name=value.")] = None,
+    save: Annotated[Path | None, typer.Option(help="A folder for the audio files.")] = None,
     config: Config = None,
     seed: Seed = 0,
     output: Output = None,
     plot: Plot = False,
 ) -> None:
-    """Speak a list of prompts, transcribe them, and score words, voice and sound."""
+    """Speak a list of prompts, transcribe the audio, and score words, voice and sound."""
     from rhapsode.bench.report import check_writable
 
     path = output or Path("bench-quality.json")
@@ -205,36 +211,38 @@ def quality(
     from rhapsode.bench.quality.present import present
     from rhapsode.bench.quality.prompts import OURS, read_prompts
     from rhapsode.bench.quality.recogniser import make_recogniser
-    from rhapsode.bench.quality.speaker import EngineSpeaker, ServerSpeaker, Speaker, parse_modes
-    from rhapsode.bench.serve.target import make_target
+    from rhapsode.bench.quality.synthesizer import EngineSynthesizer, ServerSynthesizer, Synthesizer, parse_modes
+    from rhapsode.bench.serve.server import speech_server
     from rhapsode.cli.say import parse_options
 
     spoken = generated.generate(generate, seed) if generate else read_prompts(prompts or OURS)
     prompts_from = f"{generate} generated prompts" if generate else (prompts or OURS).name
-    listener = make_recogniser(recogniser, recogniser_model, os.environ.get("OPENAI_API_KEY"))
+    transcriber = make_recogniser(recogniser, recogniser_model, os.environ.get("OPENAI_API_KEY"))
     if save is not None:
         save.mkdir(parents=True, exist_ok=True)
-    speaker: Speaker
+    synthesizer: Synthesizer
     if url is not None:
         require("aiohttp")
-        speaker = ServerSpeaker(make_target(url, target, model, voice, parse_options(body or [])), None, 120.0)
+        synthesizer = ServerSynthesizer(
+            speech_server(url, target, model, voice, parse_options(body or [])), None, 120.0
+        )
     else:
-        speaker = EngineSpeaker(model, voice, None, config)
+        synthesizer = EngineSynthesizer(model, voice, None, config)
     found, notes = judges()
     try:
-        modes = parse_modes(mode, speaker)
+        modes = parse_modes(mode, synthesizer)
         plan = QualityPlan(spoken[:most], prompts_from, language, seed, save, modes, at_once)
-        finish(measure(plan, speaker, listener, found, notes), path, plot, present)
+        finish(measure(plan, synthesizer, transcriber, found, notes), path, plot, present)
     finally:
-        speaker.close()
+        synthesizer.close()
 
 
 @bench.command()
 def compare(
-    first: Annotated[Path, typer.Argument(help="A report, A.")],
-    second: Annotated[Path, typer.Argument(help="Another, B.")],
+    first: Annotated[Path, typer.Argument(help="Report A.")],
+    second: Annotated[Path, typer.Argument(help="Report B.")],
 ) -> None:
-    """How many times A is B, with the spread, for everything both measured."""
+    """Print the ratio B / A, with its confidence interval, for everything both reports measured."""
     from rhapsode.bench.compare import present
     from rhapsode.bench.report import read
 
@@ -246,11 +254,11 @@ def shape(
     name: Annotated[str, typer.Argument(help="qwen3-tts-0.6b, qwen3-tts-1.7b, a folder or a config.json.")],
     folder: Annotated[Path, typer.Argument(help="A new folder.")],
 ) -> None:
-    """Write a checkpoint without weights: `serve` it with its deployment.yaml, and put load on it."""
+    """Write a checkpoint without weights. `serve` it with its deployment.yaml to measure a server under load."""
     from rhapsode.bench.engine.subject import write_shape
 
     if folder.exists():
-        raise InvalidRequest(f"{folder} exists already.")
+        raise InvalidRequest(f"{folder} exists already: give a new folder.")
     folder.mkdir(parents=True)
     write_shape(name, folder)
     deployment = f"model: {folder.absolute()}\nrandom_weights: true\n"
@@ -259,7 +267,7 @@ def shape(
 
 
 def levels(text: str, flag: str, *, whole: bool) -> tuple[float, ...]:
-    """A list that may be empty; rates may be fractions."""
+    """Parses a list that may be empty. Rates may be fractions."""
     if not text.strip():
         return ()
     if whole:
@@ -274,7 +282,7 @@ def levels(text: str, flag: str, *, whole: bool) -> tuple[float, ...]:
 
 
 def require(module: str) -> None:
-    """What `rhapsode[bench]` installs."""
+    """Raises if a module of `rhapsode[bench]` is not installed."""
     from importlib.util import find_spec
 
     if find_spec(module) is None:

@@ -1,4 +1,4 @@
-"""`rhapsode doctor`: what works here, what is missing, and how to get it."""
+"""`rhapsode doctor`: checks what works on this machine, what is missing, and how to install it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at. `works` is None where it is merely absent."""
+    """The result of one check. `works` is None if something optional is not installed."""
 
     subject: str
     works: bool | None
@@ -22,8 +22,8 @@ class Finding:
 
 
 def doctor() -> None:
-    """Look at this machine and say what works; exits with 1 if something is broken."""
-    findings = [finding for examine in EXAMINATIONS for finding in examine()]
+    """Check what works on this machine. Exits with 1 if something is broken."""
+    findings = [finding for check in CHECKS for finding in check()]
     marks = {True: ("ok", "green"), False: ("BROKEN", "red"), None: ("absent", "yellow")}
     for finding in findings:
         word, colour = marks[finding.works]
@@ -32,18 +32,18 @@ def doctor() -> None:
         raise typer.Exit(1)
 
 
-def examine_python() -> Iterator[Finding]:
+def check_python() -> Iterator[Finding]:
     yield Finding("python", sys.version_info >= (3, 11), f"{platform.python_version()} on {platform.platform()}")
 
 
-def examine_packages() -> Iterator[Finding]:
+def check_packages() -> Iterator[Finding]:
     needed = {"numpy": "numpy", "av": "av", "soxr": "soxr", "sentencex": "sentencex", "pydantic": "pydantic"}
     for module, package in needed.items():
-        yield _examine_import(module, package)
+        yield _check_import(module, package)
 
 
-def examine_torch() -> Iterator[Finding]:
-    finding = _examine_import("torch", "torch")
+def check_torch() -> Iterator[Finding]:
+    finding = _check_import("torch", "torch")
     yield finding
     if finding.works:
         import torch
@@ -53,7 +53,7 @@ def examine_torch() -> Iterator[Finding]:
         yield Finding("gpu", True if count else None, names or f"none; {torch.get_num_threads()} CPU threads")
 
 
-def examine_families() -> Iterator[Finding]:
+def check_families() -> Iterator[Finding]:
     from rhapsode.errors import RhapsodeError
     from rhapsode.models.registry import PACKAGED, families, find, how_to_get, missing
 
@@ -64,21 +64,21 @@ def examine_families() -> Iterator[Finding]:
             yield Finding(f"model {name}", False, error.message)
     found, broken = families()
     for spec in found.values():
-        lacking = missing(spec)
-        detail = f"needs {', '.join(lacking)}: {how_to_get(spec)}" if lacking else spec.summary
-        yield Finding(f"model {spec.name}", None if lacking else True, detail)
+        absent = missing(spec)
+        detail = f"needs {', '.join(absent)}: {how_to_get(spec)}" if absent else spec.summary
+        yield Finding(f"model {spec.name}", None if absent else True, detail)
     for one in broken:
         yield Finding(f"model {one.name}", False, one.error)
 
 
-def examine_player() -> Iterator[Finding]:
+def check_player() -> Iterator[Finding]:
     from rhapsode.cli.player import FILE_PLAYERS, find_player
 
     player = find_player()
     yield Finding("player", True if player else None, player or f"install one of: {', '.join(FILE_PLAYERS)}")
 
 
-def _examine_import(module: str, package: str) -> Finding:
+def _check_import(module: str, package: str) -> Finding:
     try:
         importlib.import_module(module)
         return Finding(package, True, version(package))
@@ -86,10 +86,10 @@ def _examine_import(module: str, package: str) -> Finding:
         return Finding(package, False, f"{error}; pip install {package}")
 
 
-EXAMINATIONS: tuple[Callable[[], Iterator[Finding]], ...] = (
-    examine_python,
-    examine_packages,
-    examine_torch,
-    examine_families,
-    examine_player,
+CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+    check_python,
+    check_packages,
+    check_torch,
+    check_families,
+    check_player,
 )

@@ -1,4 +1,4 @@
-"""`rhapsode`: the way in, and where errors become one clear sentence."""
+"""`rhapsode`: the command line. Errors end in one sentence, never in a traceback."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rhapsode.cli.say import say
 from rhapsode.cli.serve import serve
 from rhapsode.errors import InvalidRequest, RhapsodeError
 
-UsageError: Any = typer.BadParameter.__base__  # typer has carried click inside, and beside, itself
+UsageError: Any = typer.BadParameter.__base__  # typer may bundle click or depend on it
 app = typer.Typer(
     name="rhapsode",
-    help="Neural text-to-speech: exact, fast, for many listeners at once.",
+    help="Neural text-to-speech: exact streaming, continuous batching, the OpenAI speech API.",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -46,12 +46,12 @@ def _root(
 
 
 def main() -> None:
-    """Run a command; whatever a user can cause ends in one sentence and a non-zero exit."""
+    """Runs a command. What a user can cause ends in one sentence on standard error and a non-zero exit status."""
     try:
         sys.exit(app(sys.argv[1:] or ["--help"], standalone_mode=False))
     except UsageError as error:
         message = " ".join(error.format_message().split()).rstrip(".")
-        print(f"rhapsode: {message} (--help tells what there is).", file=sys.stderr)
+        print(f"rhapsode: {message} (see --help).", file=sys.stderr)
         sys.exit(2)
     except RhapsodeError as error:
         print(f"rhapsode: {error.message}", file=sys.stderr)

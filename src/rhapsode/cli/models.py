@@ -1,4 +1,4 @@
-"""`rhapsode models`: the families that are here, and what each can do."""
+"""`rhapsode models`: lists the model families and their capabilities."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import typer
 
 
 def models(
-    everything: Annotated[bool, typer.Option("--all", help="Also those made for tests.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Include families for tests.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the model families."""
     from rhapsode.models.registry import PACKAGED, families, how_to_get, missing

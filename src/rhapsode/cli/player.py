@@ -1,4 +1,4 @@
-"""Whoever can make sound here: a player program, fed a file or a stream, or standard output."""
+"""Plays audio with a program of this machine, from a file or as a stream, or writes it to standard output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def find_player() -> str | None:
 
 
 def play_file(path: Path) -> None:
-    """Play a file where a player exists; a player that fails costs nobody their file."""
+    """Plays a file if there is a player. Its errors are ignored: the file is already written."""
     if player := find_player():
         command = [player, *FILE_PLAYERS[player], str(path)]
         with contextlib.suppress(OSError):
@@ -34,7 +34,7 @@ def play_file(path: Path) -> None:
 
 
 class LivePlayer:
-    """Plays samples as they are written; silent where no player takes a stream."""
+    """Plays samples as they are written. Without a player that reads a stream it does nothing."""
 
     def __init__(self, sample_rate: int, channels: int) -> None:
         rate, many = str(sample_rate), str(channels)
@@ -74,7 +74,7 @@ class LivePlayer:
             try:
                 self._process.stdin.write(pcm16(samples).tobytes())
                 self._process.stdin.flush()
-            except OSError:  # the player went away: the file is still written
+            except OSError:  # the player has exited: the file is still written
                 self._process = None
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -87,7 +87,7 @@ class LivePlayer:
 
 
 class StdoutWriter:
-    """Encodes to standard output as samples come."""
+    """Encodes samples to standard output as they are written."""
 
     def __init__(self, format: str, sample_rate: int, channels: int) -> None:
         from rhapsode.audio.encode import Encoder

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from rhapsode.device import sections
 from rhapsode.device.trace import Trace
 
 Shapes = tuple[torch.Size, ...]
@@ -32,9 +33,12 @@ class CudaGraph:
     graph: torch.cuda.CUDAGraph
     inputs: Sequence[Tensor]
     output: Tensor | None
+    events: Any = None
+    """Of its sections, if a recorder was installed at capture."""
 
     def replay(self) -> Tensor | None:
         self.graph.replay()
+        sections.replayed(self.events)
         return self.output
 
 
@@ -87,7 +91,7 @@ class Replay:
         graph = torch.cuda.CUDAGraph()
         with _uncollected(), torch.cuda.graph(graph, pool=self._pool, stream=_own_stream()):
             output = self._function(*inputs)
-        return CudaGraph(graph, inputs, output)
+        return CudaGraph(graph, inputs, output, sections.captured())
 
     def __call__(self, *inputs: Tensor) -> Tensor | None:
         captured = self._captured.get(tuple(x.shape for x in inputs))

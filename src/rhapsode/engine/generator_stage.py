@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rhapsode.device.sections import section
 from rhapsode.engine.clock import clock_s
 from rhapsode.engine.isolation import failure
 from rhapsode.engine.job import Job
@@ -87,7 +88,8 @@ class GeneratorStage(TurnStage):
     def _advance(self, speaking: _Speaking) -> None:
         job = speaking.job
         try:
-            samples = next(speaking.chunks)
+            with section("generator"):
+                samples = next(speaking.chunks)
         except StopIteration:
             job.finish()
         except Exception as error:

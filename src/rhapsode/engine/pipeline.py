@@ -30,6 +30,8 @@ class Source:
 
     checkpoint: Path | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
+    endless: bool = False
+    """No request ends by itself, whatever the weights are: a measurement needs fixed frame counts."""
 
 
 class Pipeline:
@@ -151,7 +153,8 @@ class Pipeline:
         from rhapsode.device.place import use_threads
         from rhapsode.engine.build import DeviceStages
 
-        chain = DeviceStages(self._spec, self.workers, self._place, self.deployment, self.deployment.random_weights)
+        endless = self.deployment.random_weights or self._source.endless
+        chain = DeviceStages(self._spec, self.workers, self._place, self.deployment, endless)
         self.deployment = chain.deployment
         places = {name: chain.device(name) for name in chain.stages}
         on_cpu = sum(device.type == "cpu" for device in places.values())

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from rhapsode.device.sections import section
 from rhapsode.device.trace import decides
 from rhapsode.nn import kernels
 from rhapsode.nn.kernels.sampling import NoiseCounters, Rules, Settings
@@ -33,6 +34,7 @@ def probabilities(scores: Tensor, settings: Settings) -> Tensor:
     return scaled.masked_fill(~kept(scores, settings), float("-inf")).softmax(-1)
 
 
+@section("sampling")
 def draw(
     scores: Tensor, settings: Settings, noise: Noise, partial_k: Tensor | None = None, rules: Rules | None = None
 ) -> Tensor:
@@ -57,6 +59,7 @@ class Gumbel:
         self._index = torch.cat([torch.arange(size) for size in sizes]).to(device)
         self._book = torch.cat([torch.full((size,), book) for book, size in enumerate(sizes)]).to(device)
 
+    @section("sampling")
     def __call__(self, seeds: Tensor, steps: Tensor) -> tuple[Noise, ...]:
         """Returns `[B, size]` per codebook, a function of (seed, frame, codebook, id) alone."""
         if kernels.on(seeds):

@@ -1,4 +1,4 @@
-"""Servers that do exactly what a script says, and write down when."""
+"""Servers that follow a script and log when they did what."""
 
 import asyncio
 import json
@@ -15,21 +15,21 @@ RATE = 24_000
 
 
 def tone(seconds: float, level: float = 0.3) -> bytes:
-    """16-bit samples of a tone that is loud from its first sample on."""
+    """16-bit samples of a tone that is audible from its first sample on."""
     n = round(seconds * RATE)
     return (np.cos(np.arange(n) * 0.3) * level * 32767).astype("<i2").tobytes()
 
 
-def hush(seconds: float) -> bytes:
+def silence(seconds: float) -> bytes:
     return bytes(2 * round(seconds * RATE))
 
 
 @dataclass
 class Script:
-    """What every request is answered with: pauses and bytes, and how it ends."""
+    """The response to a request: pauses and bytes, and how it ends."""
 
     steps: Sequence[tuple[float, bytes]]
-    """Seconds to wait, then what to send."""
+    """Seconds to wait, then the bytes to send."""
     end: str = "whole"
     """`whole`, or `drop`: the connection breaks before the response is complete."""
     status: int = 200
@@ -39,7 +39,7 @@ class Script:
 
 @dataclass
 class Log:
-    """What happened, by the same clock the client has."""
+    """What happened, timed by the client's clock."""
 
     sent_s: list[list[float]] = field(default_factory=list)
     bodies: list[dict] = field(default_factory=list)
@@ -96,7 +96,7 @@ class FakeServer:
 
 @asynccontextmanager
 async def serving(script: Script | Callable[[dict], Script]) -> AsyncIterator[tuple[str, Log]]:
-    """A fake server in this event loop: its address and its log."""
+    """Runs a fake server in this event loop; yields its address and its log."""
     fake = FakeServer(script)
     server = await asyncio.start_server(fake.answer, "127.0.0.1", 0)
     try:
@@ -107,7 +107,7 @@ async def serving(script: Script | Callable[[dict], Script]) -> AsyncIterator[tu
 
 @contextmanager
 def serving_in_thread(script: Script | Callable[[dict], Script]) -> Iterator[tuple[str, Log]]:
-    """The same for clients that have an event loop of their own."""
+    """Runs it in a thread, for clients with an event loop of their own."""
     ready: list[tuple[str, Log]] = []
     started = threading.Event()
     loop = asyncio.new_event_loop()
@@ -134,7 +134,7 @@ def serving_in_thread(script: Script | Callable[[dict], Script]) -> Iterator[tup
 
 @contextmanager
 def recogniser_saying(texts: Sequence[str]) -> Iterator[str]:
-    """An OpenAI-compatible transcription URL that hears these texts, one after the other."""
+    """Yields an OpenAI-compatible transcription URL that returns these texts in turn."""
     heard = iter(texts)
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""Reports are held to the committed schema."""
+"""Validates reports against the committed schema."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from rhapsode.bench.report import SCHEMA
 
 
 def check(report: dict | Path) -> dict:
-    """The report, once it is found to be valid."""
+    """Returns the report if it is valid."""
     content = json.loads(report.read_text()) if isinstance(report, Path) else report
     Draft202012Validator(json.loads(SCHEMA.read_text())).validate(content)
     return content

@@ -1,4 +1,4 @@
-"""A shape small enough to run anywhere: the files of a Qwen3-TTS checkpoint without weights and without words."""
+"""A tiny shape: the files of a Qwen3-TTS checkpoint without weights and without a vocabulary."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ IDS = {"<|im_start|>": 300, "<|im_end|>": 301, "<tts_pad>": 302, "<tts_text_bos>
 
 
 def write(folder: Path) -> dict:
-    """Write the shape into `folder`; return its config."""
+    """Writes the shape into `folder` and returns its config."""
     (folder / "speech_tokenizer").mkdir(parents=True)
     settings = config(Tiny(), IDS)
     (folder / "config.json").write_text(json.dumps(settings))

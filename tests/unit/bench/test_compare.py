@@ -19,14 +19,14 @@ def test_ratios_are_of_the_second_over_the_first():
     assert found["rtf"] is None
 
 
-def test_only_the_like_is_compared():
+def test_reports_without_anything_in_common_are_an_error():
     with pytest.raises(InvalidRequest, match="cannot be compared"):
         compare.ratios(report(), report("engine"))
     with pytest.raises(InvalidRequest, match="nothing in common"):
         compare.ratios(report(), report(label="closed, c=8"))
 
 
-def test_what_else_changed_is_said():
+def test_other_differences_are_listed():
     lines = compare.differences(report(device="cpu", nested={"a": 1}), report(device="cuda", nested={"a": 2}, seed=1))
     assert any("device cpu -> cuda" in line and "nested.a 1 -> 2" in line for line in lines)
     assert any("seed" in line for line in lines)
@@ -41,20 +41,20 @@ def test_the_table_shows_the_spread(capsys):
     assert "a.json" in shown
 
 
-def test_a_report_survives_its_file(tmp_path):
+def test_a_report_is_read_as_it_was_written(tmp_path):
     path = tmp_path / "report.json"
     write(report(value=float("nan")), path)
     assert read(path)["config"] == {"value": None}
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema": 99, "runs": []}'])
-def test_what_is_no_report_says_so(tmp_path, content):
+def test_a_file_that_is_no_report_is_an_error(tmp_path, content):
     path = tmp_path / "report.json"
     path.write_text(content)
     with pytest.raises(InvalidRequest):
         read(path)
 
 
-def test_a_place_that_cannot_be_written(tmp_path):
+def test_a_folder_that_does_not_exist_is_an_error(tmp_path):
     with pytest.raises(OutputError):
         write(report(), tmp_path / "nowhere" / "report.json")

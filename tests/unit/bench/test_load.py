@@ -4,12 +4,12 @@ import time
 
 import pytest
 
-from rhapsode.bench.serve.client import Listener, make_session
+from rhapsode.bench.serve.apply_load import apply_load
+from rhapsode.bench.serve.client import SpeechClient, make_session
 from rhapsode.bench.serve.lag import LagMeter
-from rhapsode.bench.serve.load import put_load
+from rhapsode.bench.serve.load_level import LoadLevel, poisson
 from rhapsode.bench.serve.measure import ServePlan, measure
-from rhapsode.bench.serve.schedule import Load, poisson
-from rhapsode.bench.serve.target import make_target
+from rhapsode.bench.serve.server import speech_server
 from rhapsode.errors import Unavailable
 from unit.bench.fake_server import Script, serving, serving_in_thread, tone
 from unit.bench.reports import check
@@ -28,32 +28,32 @@ def test_arrivals_are_poisson():
     assert statistics.pstdev(gaps) == pytest.approx(1 / 20, rel=0.08)  # of an exponential, the mean
 
 
-def loaded(load, count, script):
+def result_of(load, count, script):
     async def run():
         async with serving(script) as (url, log), make_session() as session:
-            listener = Listener(session, make_target(url, "rhapsode"))
-            return await put_load(load, count, listener, ["One.", "Two."], 0, lambda: None), log
+            client = SpeechClient(session, speech_server(url, "rhapsode"))
+            return await apply_load(load, range(count), client, ["One.", "Two."], 0, lambda: None), log
 
     return asyncio.run(run())
 
 
 def test_a_closed_loop_keeps_so_many_listeners_busy():
-    done, log = loaded(Load("closed", 3), 9, Script([(0.03, tone(0.1))]))
-    assert len(done.heard) == 9
+    done, log = result_of(LoadLevel("closed", 3), 9, Script([(0.03, tone(0.1))]))
+    assert len(done.responses) == 9
     assert log.most_at_once == 3
     assert [body["input"] for body in log.bodies[:2]] == ["One.", "Two."]
     assert sorted(body["seed"] for body in log.bodies) == list(range(9))
 
 
 def test_a_burst_comes_all_at_once():
-    done, log = loaded(Load("burst", 6), 12, Script([(0.1, tone(0.1))]))
-    assert len(done.heard) == 12
+    done, log = result_of(LoadLevel("burst", 6), 12, Script([(0.1, tone(0.1))]))
+    assert len(done.responses) == 12
     assert log.most_at_once == 6
 
 
 def test_an_open_loop_does_not_wait_for_answers():
     # Twenty a second against answers of half a second: a closed loop would take five seconds for ten.
-    done, log = loaded(Load("open", 20), 10, Script([(0.5, tone(0.1))]))
+    done, log = result_of(LoadLevel("open", 20), 10, Script([(0.5, tone(0.1))]))
     assert log.most_at_once >= 4
     assert done.wall_s == pytest.approx(poisson(20, 10, 0)[-1] + 0.5, abs=0.3)
 
@@ -71,8 +71,8 @@ def test_a_client_that_is_blocked_says_so():
     assert found["lag_max_ms"] >= 15
 
 
-def plan(url, **settings):
-    return ServePlan(make_target(url, "rhapsode"), (Load("closed", 2), Load("burst", 4)), ("Hello.",), **settings)
+def plan(url, *loads, **settings):
+    return ServePlan(speech_server(url, "rhapsode"), tuple(LoadLevel(*load) for load in loads), ("Hello.",), **settings)
 
 
 def test_a_report_counts_errors_by_kind_and_the_rest_by_percentile():
@@ -83,19 +83,50 @@ def test_a_report_counts_errors_by_kind_and_the_rest_by_percentile():
         Script([(0.01, tone(0.04)), (0.12, tone(0.1))]),
     ]
     with serving_in_thread(lambda body: answers[body["seed"] % 4]) as (url, _):
-        report = check(measure(plan(url, requests=8, warm_up=0)))
-    closed, burst = report["runs"]
-    assert (closed["label"], burst["label"]) == ("closed, c=2", "burst of 4")
-    for run in (closed, burst):
-        assert (run["requests"], run["completed"]) == (8, 4)
-        assert run["errors"] == {"http 500": 2, "dropped": 2}
-        assert run["underruns"] == run["requests_with_underruns"] == 2
-        assert run["stalled_s"] == pytest.approx(2 * 0.08, abs=0.08)
-        assert run["audio_s"] == pytest.approx(2 * 0.5 + 2 * 0.14)
-        assert run["summary"]["first_playable_ms"]["n"] == 4
-        assert run["summary"]["first_playable_ms"]["min"] >= 10
+        report = check(measure(plan(url, ("closed", 2), requests=8, warm_up=0)))
+    (run,) = report["runs"]
+    assert run["label"] == "closed, c=2"
+    assert (run["requests"], run["completed"]) == (8, 4)
+    assert run["errors"] == {"http 500": 2, "dropped": 2}
+    assert run["underruns"] == run["requests_with_underruns"] == 2
+    assert run["stalled_s"] == pytest.approx(2 * 0.08, abs=0.08)
+    assert run["audio_s"] == pytest.approx(2 * 0.5 + 2 * 0.14)
+    assert run["summary"]["first_playable_ms"]["n"] == 4
+    assert run["summary"]["first_playable_ms"]["min"] >= 10
 
 
-def test_a_server_that_is_not_there_is_said_at_once():
-    with pytest.raises(Unavailable, match="nobody answers"):
-        measure(plan("http://127.0.0.1:9"))
+def test_the_first_burst_is_a_row_of_its_own():
+    """A server that has just started is slow once: that must show, and must not slow down the other rows."""
+
+    def answer(body):
+        return Script([(0.3 if body["seed"] < 4 else 0.01, tone(0.2))])
+
+    with serving_in_thread(answer) as (url, log):
+        report = check(measure(plan(url, ("burst", 4), requests=9, warm_up=0)))
+    first, later = report["runs"]
+    assert (first["label"], first["load"], first["requests"]) == ("first burst of 4", "first burst", 4)
+    assert (later["label"], later["load"], later["requests"]) == ("burst of 4", "burst", 8)  # bursts are whole
+    assert first["summary"]["first_playable_ms"]["min"] >= 300
+    assert later["summary"]["first_playable_ms"]["max"] < 300
+    assert sorted(body["seed"] for body in log.bodies) == list(range(12))  # no request is repeated
+    assert log.most_at_once == 4
+
+
+@pytest.mark.parametrize(
+    ("load", "requests", "counts"),
+    [
+        (("closed", 8), None, [32]),
+        (("closed", 1), None, [16]),
+        (("open", 2), None, [60]),
+        (("burst", 256), None, [256, 512]),
+        (("burst", 256), 256, [256]),
+        (("burst", 4), 2, [4]),
+    ],
+)
+def test_how_many_requests_a_load_sends(load, requests, counts):
+    assert [len(numbers) for _, numbers in plan("http://x", load, requests=requests).steps()] == counts
+
+
+def test_a_server_that_is_not_there_is_an_error_at_once():
+    with pytest.raises(Unavailable, match="no server answers"):
+        measure(plan("http://127.0.0.1:9", ("closed", 1)))

@@ -26,14 +26,14 @@ def test_the_clock_goes_on_from_where_it_stalled():
 
 def test_a_sample_is_heard_when_the_clock_reaches_it():
     played = play([Arrival(1.0, 0.1), Arrival(1.3, 0.1)])
-    assert played.heard_at_s(0.0) == pytest.approx(1.0)
-    assert played.heard_at_s(0.05) == pytest.approx(1.05)
-    assert played.heard_at_s(0.15) == pytest.approx(1.35)
+    assert played.played_at_s(0.0) == pytest.approx(1.0)
+    assert played.played_at_s(0.05) == pytest.approx(1.05)
+    assert played.played_at_s(0.15) == pytest.approx(1.35)
 
 
 def test_a_buffer_in_hand_delays_what_comes_early():
     played = play([Arrival(1.0, 0.5), Arrival(1.1, 0.5)])
-    assert played.heard_at_s(0.6) == pytest.approx(1.6)
+    assert played.played_at_s(0.6) == pytest.approx(1.6)
 
 
 def test_the_first_audible_sample():

@@ -48,10 +48,12 @@ def quality_report():
         (serve_report([("closed", 1), ("closed", 8), ("open", 0.5)]), ["latency-closed", "latency-open", "throughput"]),
         (serve_report([("open", 2), ("open", 4)]), ["latency-open"]),
         (serve_report([("burst", 4)]), ["latency-burst", "throughput"]),
+        (serve_report([("first burst", 4), ("burst", 4)]), ["latency-burst", "throughput"]),
+        (serve_report([("first burst", 4)]), []),
         (quality_report(), ["wer"]),
     ],
 )
-def test_each_report_gets_the_pictures_it_has_something_to_show_in(report, names, tmp_path):
+def test_each_report_gets_the_plots_it_has_data_for(report, names, tmp_path):
     written = draw(report, tmp_path / "run.json")
     assert [path.name for path in written] == [f"run-{name}.png" for name in names]
     for path in written:

@@ -38,7 +38,7 @@ def test_seed_tts_evals_meta_lst(tmp_path):
     assert two.text == "More."
 
 
-def test_plain_text_and_no_more_than_asked_for(tmp_path):
+def test_plain_text_with_comments_and_kinds(tmp_path):
     path = tmp_path / "list.txt"
     path.write_text("# a comment\n\nOne.\n Two. \nThree.\n[more]\nFour.\n")
     assert [(prompt.kind, prompt.id) for prompt in read_prompts(path)][-2:] == [("", "list-5"), ("more", "more-7")]
@@ -46,7 +46,7 @@ def test_plain_text_and_no_more_than_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"# nothing\n", b"a|b|c\n", b"\xff\xfe\xff"])
-def test_a_list_that_is_none(tmp_path, content):
+def test_a_file_without_prompts_is_an_error(tmp_path, content):
     path = tmp_path / "list.txt"
     path.write_bytes(content)
     with pytest.raises(InvalidRequest):

@@ -9,8 +9,14 @@ from rhapsode.bench.quality.present import present
 from rhapsode.bench.quality.prompts import SpokenPrompt
 from rhapsode.bench.quality.recogniser import TranscriptionUrl, Whisper, make_recogniser
 from rhapsode.bench.quality.sound import Unsound, check, is_clipped
-from rhapsode.bench.quality.speaker import MODES, EngineSpeaker, ServerSpeaker, Spoken, parse_modes
-from rhapsode.bench.serve.target import make_target
+from rhapsode.bench.quality.synthesizer import (
+    MODES,
+    EngineSynthesizer,
+    ServerSynthesizer,
+    SynthesisResult,
+    parse_modes,
+)
+from rhapsode.bench.serve.server import speech_server
 from rhapsode.errors import GenerationFailed, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.types import Clip
 from unit.bench import reports
@@ -56,7 +62,7 @@ def test_sound_audio_may_be_clipped():
 
 
 class Scripted:
-    """Speaks what it is told to; an error is raised."""
+    """Returns the given audio in turn; an error is raised."""
 
     modes = MODES
 
@@ -67,7 +73,7 @@ class Scripted:
         answer = next(self._answers)
         if isinstance(answer, Exception):
             raise answer
-        return Spoken(Clip(answer, 24_000), total_s=0.25, first_audio_s=0.1)
+        return SynthesisResult(Clip(answer, 24_000), total_s=0.25, first_audio_s=0.1)
 
     def close(self):
         pass
@@ -100,8 +106,8 @@ def prompts(*texts, kinds=()):
 
 def test_nan_and_silence_are_errors_and_everything_else_is_scored():
     plan = QualityPlan(prompts("one two three four", "five six", "seven", "eight", "nine ten"), "test", seed=5)
-    speaker = Scripted(TONE, TONE, TONE * np.nan, TONE * 0, GenerationFailed("it broke."))
-    report = reports.check(measure(plan, speaker, Echo("one two tree four", "banana boat"), [Steady()], ["a note"]))
+    synthesizer = Scripted(TONE, TONE, TONE * np.nan, TONE * 0, GenerationFailed("it broke."))
+    report = reports.check(measure(plan, synthesizer, Echo("one two tree four", "banana boat"), [Steady()], ["a note"]))
     (run,) = report["runs"]
     assert run["samples_scored"] == 2
     assert run["errors"] == {"nan": 1, "silent": 1, "generation_failed": 1}
@@ -140,7 +146,7 @@ def test_the_worst_ten_are_named_worst_first():
     assert report["runs"][0]["worst"] == ["p11", *(f"p{i}" for i in range(1, 10))]
 
 
-def test_batched_prompts_are_spoken_at_once():
+def test_batched_prompts_are_spoken_concurrently():
     meeting = Barrier(3, timeout=10)
 
     class Together(Scripted):
@@ -161,23 +167,23 @@ def test_without_a_recogniser_only_the_sound_is_judged():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_mode_says_the_same(mode):
-    speaker = EngineSpeaker("dummy", None, None, None)
+def test_every_mode_gives_the_same_audio(mode):
+    synthesizer = EngineSynthesizer("dummy", None, None, None)
     try:
         prompt = prompts("One two three.")[0]
-        clip, usual = speaker.speak(prompt, 1, mode).clip, speaker.speak(prompt, 1, "streamed").clip
+        clip, usual = synthesizer.speak(prompt, 1, mode).clip, synthesizer.speak(prompt, 1, "streamed").clip
     finally:
-        speaker.close()
+        synthesizer.close()
     assert np.array_equal(clip.samples, usual.samples)
 
 
-def test_a_mode_that_is_none_is_refused():
+def test_a_mode_that_is_not_supported_is_refused():
     assert parse_modes("appended, one-shot,appended", Scripted()) == ("appended", "one-shot")
     with pytest.raises(InvalidRequest, match="streamed, batched here, not 'appended'"):
-        parse_modes("streamed,appended", ServerSpeaker(make_target("http://x", "rhapsode"), None, 5.0))
+        parse_modes("streamed,appended", ServerSynthesizer(speech_server("http://x", "rhapsode"), None, 5.0))
 
 
-def test_what_was_said_can_be_kept(tmp_path):
+def test_the_audio_can_be_saved(tmp_path):
     plan = QualityPlan(prompts("one"), "test", save_to=tmp_path)
     measure(plan, Scripted(TONE), Echo("one"), [])
     assert (tmp_path / "p0-streamed.wav").stat().st_size == 44 + 48_000
@@ -205,18 +211,18 @@ def test_a_whisper_that_is_not_there_is_one_error(tmp_path):
         Whisper(str(tmp_path))
 
 
-def test_a_server_can_be_the_speaker():
+def test_a_server_can_speak_the_prompts():
     with serving_in_thread(Script([(0.02, tone(0.25)), (0.02, tone(0.25))])) as (url, _):
-        spoken = ServerSpeaker(make_target(url, "rhapsode"), None, 5.0).speak(prompts("Hi.")[0], 1, "streamed")
-    assert spoken.clip.duration_s == pytest.approx(0.5)
-    assert 0.02 <= spoken.first_audio_s <= spoken.total_s
-    assert float(np.abs(spoken.clip.samples).max()) == pytest.approx(0.3, abs=0.01)
+        result = ServerSynthesizer(speech_server(url, "rhapsode"), None, 5.0).speak(prompts("Hi.")[0], 1, "streamed")
+    assert result.clip.duration_s == pytest.approx(0.5)
+    assert 0.02 <= result.first_audio_s <= result.total_s
+    assert float(np.abs(result.clip.samples).max()) == pytest.approx(0.3, abs=0.01)
 
 
 def test_a_server_that_fails_is_an_error_of_that_prompt():
     with serving_in_thread(Script([(0, b"{}")], status=503)) as (url, _):
         report = measure(
-            QualityPlan(prompts("Hi."), "test"), ServerSpeaker(make_target(url, "rhapsode"), None, 5), Echo(), []
+            QualityPlan(prompts("Hi."), "test"), ServerSynthesizer(speech_server(url, "rhapsode"), None, 5), Echo(), []
         )
     assert report["runs"][0]["errors"] == {"generation_failed": 1}
     assert reports.check(report)["runs"][0]["wer"] is None

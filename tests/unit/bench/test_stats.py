@@ -16,8 +16,8 @@ def test_a_summary_of_known_values():
     assert (found.n, found.mean, found.min, found.p50, found.p95, found.p99, found.max) == (101, 50, 0, 50, 95, 99, 100)
 
 
-def test_there_is_no_percentile_of_nothing():
-    with pytest.raises(ValueError, match="nothing"):
+def test_a_percentile_needs_a_value():
+    with pytest.raises(ValueError, match="at least one value"):
         percentile([], 50)
 
 
@@ -38,7 +38,7 @@ def test_the_same_samples_give_the_same_spread():
     assert ratio([1.0, 2.0, 3.0], [2.0, 3.0, 5.0]) == ratio([1.0, 2.0, 3.0], [2.0, 3.0, 5.0])
 
 
-def test_nothing_is_a_multiple_of_zero():
+def test_there_is_no_ratio_to_zero():
     assert ratio([0.0, 0.0], [1.0]) is None
 
 

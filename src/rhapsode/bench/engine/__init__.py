@@ -1,1 +1,1 @@
-"""`rhapsode bench engine`: what a frame costs, and where the time goes."""
+"""`rhapsode bench engine`: the time of a frame and of its sections, throughput, memory."""

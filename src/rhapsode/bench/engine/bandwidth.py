@@ -1,4 +1,4 @@
-"""How fast this device moves memory: the floor under every frame."""
+"""Measures the memory bandwidth of a device, which bounds the time of a frame from below."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TRIES = 8
 
 
 def copy_bandwidth(device: torch.device) -> float:
-    """Bytes per second, read and written, of the best of a few large copies."""
+    """Returns bytes per second, read and written, of the fastest of a few large copies."""
     size = GPU_BYTES if device.type == "cuda" else CPU_BYTES
     source = torch.ones(size // 4, dtype=torch.float32, device=device)
     target = torch.empty_like(source)

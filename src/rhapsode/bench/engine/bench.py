@@ -1,10 +1,11 @@
-"""An engine under measurement: built, wrapped, warmed up, and asked for rounds of equal requests."""
+"""One engine to be measured: it is built and warmed up, and then runs rounds of equal requests."""
 
 from __future__ import annotations
 
 import queue
 import resource
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
@@ -12,24 +13,28 @@ from typing import Self
 import numpy as np
 import torch
 
-from rhapsode.bench.engine.parts import Ledger, Parts
+from rhapsode.bench.engine.clock import clock_for
 from rhapsode.bench.engine.plan import EnginePlan
+from rhapsode.bench.engine.section_times import SectionTimes
 from rhapsode.bench.engine.subject import Subject
 from rhapsode.bench.engine.texts import sentence
-from rhapsode.bench.engine.touched import weight_bytes
+from rhapsode.bench.engine.weight_reads import WeightReads, weight_bytes
 from rhapsode.device.place import pick_device, pick_dtype
+from rhapsode.device.sections import recording
 from rhapsode.engine import Engine, Source, Speech
 from rhapsode.errors import GenerationFailed
+from rhapsode.nn import kernels
 from rhapsode.types import FinishReason, Outcome, SpeechRequest
 
-PATIENCE_S = 600.0
+TIMEOUT_S = 600.0
 SILENCE = 1e-4
 WARM_UP_FRAMES = 16
+COUNTED_FRAMES = 2
 
 
 @dataclass(frozen=True)
 class Round:
-    """One batch of requests, submitted at once and heard to the end."""
+    """One batch of requests, submitted at once and run to the end."""
 
     wall_s: float
     outcomes: tuple[Outcome, ...]
@@ -42,7 +47,7 @@ class Round:
         return sum(outcome.audio_s for outcome in self.outcomes)
 
     def frame_ms(self) -> list[float]:
-        """Per listener, from the first audio to the last: one frame of every listener, codec included."""
+        """Returns for each request the time per frame between its first audio and its last, codec included."""
         return [
             (o.total_s - o.first_audio_s) / (o.frames - 1) * 1e3
             for o in self.outcomes
@@ -51,25 +56,25 @@ class Round:
 
 
 class EngineBench:
-    """One engine in one mode. With `split`, parts are timed; in graphs that needs captures of their own."""
+    """One engine in one mode. With `with_events`, the graphs it captures hold events of their sections.
 
-    def __init__(self, subject: Subject, plan: EnginePlan, mode: str, *, split: bool = False) -> None:
+    No request ends before its frame count: neither random weights nor a short text decide what is measured.
+    """
+
+    def __init__(self, subject: Subject, plan: EnginePlan, mode: str, *, with_events: bool = False) -> None:
         self.subject, self.plan, self.mode = subject, plan, mode
         self.device = pick_device(plan.device)
         self.frames = plan.frames_in(mode, self.device.type)
         self.deployment = plan.deployment(subject, mode)
+        self._clock = clock_for(self.device)
         self._outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._serial = plan.seed
         before = self._allocated()
         started_s = time.perf_counter()
-        model = subject.model
-        source = Source(model.checkpoint, model.config)
-        self.engine = Engine(model.spec, self.deployment, source, self._outcomes.put)
-        kinds = {stage.name: stage.kind for stage in model.spec.pipeline}
-        self.parts = Parts(self.engine.pipeline.workers, kinds, self.device, endless=subject.frames)
-        self.parts.timing = split and mode == "graphs"
-        self.engine.start()
-        self.parts.timing = False
+        source = Source(subject.model.checkpoint, subject.model.config, endless=True)
+        self.engine = Engine(subject.spec, self.deployment, source, self._outcomes.put)
+        with recording(SectionTimes(self._clock)) if with_events else nullcontext():
+            self.engine.start()
         self.loaded_s = time.perf_counter() - started_s
         self.allocated_bytes = self._allocated() - before
 
@@ -80,10 +85,9 @@ class EngineBench:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.engine.stop()
-        self.parts.remove()
 
     def warm_up(self) -> None:
-        """Alone, then all together; and what comes out must be sound, not silence and not NaN."""
+        """Runs one request alone, then the largest batch. Their audio must be neither silence nor NaN."""
         for batch in sorted({1, max(self.plan.batches)}):
             _, speeches = self._round(batch, min(self.frames, WARM_UP_FRAMES))
             for speech in speeches:
@@ -93,18 +97,26 @@ class EngineBench:
         done, speeches = self._round(batch, self.frames)
         return replace(done, chunks=sum(1 for speech in speeches for _ in speech))
 
-    def split(self, batch: int) -> tuple[Round, Ledger]:
-        """A round with its parts timed."""
-        self.parts.start_timing()
-        if self.mode == "graphs":
-            with self.parts.reading_graphs():
-                done = self.round(batch)
-        else:
+    def split(self, batch: int) -> tuple[Round, SectionTimes]:
+        """Runs a round with its sections timed. Reading graphs waits after each replay: the round takes longer."""
+        times = SectionTimes(self._clock)
+        with recording(times):
             done = self.round(batch)
-        return done, self.parts.stop_timing()
+        times.settle()
+        return done, times
+
+    def weight_reads(self) -> dict[str, int]:
+        """Counts the bytes of weights one request reads per step and per codec launch. Only where launches are eager.
+
+        GPU kernels are off meanwhile, because operators inside a kernel cannot be observed.
+        """
+        reads = WeightReads(self.engine.pipeline.workers.values())
+        with kernels.use("off"), recording(reads):
+            self._round(1, COUNTED_FRAMES)
+        return reads.bytes
 
     def memory(self) -> dict[str, int]:
-        """Bytes: weights, KV pages, all the engine allocated, and the most there ever was."""
+        """Returns bytes of weights, of KV pages, of all that the engine allocated, and the peak of the process."""
         workers, kv = self.engine.pipeline.workers, 0
         for stage in self.engine.spec.pipeline:
             if stage.kind == "frame":
@@ -127,7 +139,7 @@ class EngineBench:
         requests = [self._request(frames) for _ in range(batch)]
         started_s, cpu_s = time.perf_counter(), time.process_time()
         speeches = [self.engine.submit(request) for request in requests]
-        outcomes = [self._outcomes.get(timeout=PATIENCE_S) for _ in requests]
+        outcomes = [self._outcomes.get(timeout=TIMEOUT_S) for _ in requests]
         wall_s, cpu_s = time.perf_counter() - started_s, time.process_time() - cpu_s
         for outcome in outcomes:
             if outcome.error is not None:
@@ -152,7 +164,7 @@ class EngineBench:
 
 
 def check_sound(speech: Speech) -> None:
-    """NaN or silence would make every number a lie."""
+    """Raises if the samples are silence or not finite: the speed of a broken model means nothing."""
     samples = np.concatenate([chunk.samples for chunk in speech], axis=1)
     if not np.isfinite(samples).all():
         raise GenerationFailed("the engine made samples that are not finite numbers.")

@@ -1,4 +1,4 @@
-"""A tokenizer of bytes for shapes that come without a vocabulary: one token per byte, `assistant` and `user` whole."""
+"""Writes a tokenizer for shapes without a vocabulary: a token per byte, and one each for `assistant` and `user`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-WORDS = ("assistant", "user")  # prompts are cut where these are one token
+WORDS = ("assistant", "user")  # families split prompts at these, and expect one token each
 
 
 def write(folder: Path) -> None:
-    """`tokenizer.json`, as the `tokenizers` package reads it."""
+    """Writes `tokenizer.json`, in the format of the `tokenizers` package."""
     (folder / "tokenizer.json").write_text(json.dumps(description()), encoding="utf-8")
 
 
@@ -50,7 +50,7 @@ def description() -> dict[str, Any]:
 
 
 def _byte_symbols() -> dict[int, str]:
-    """The printable stand-in byte-level tokenizers have for each byte."""
+    """Returns the printable character by which byte-level tokenizers represent each byte."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [byte for byte in range(256) if byte not in plain]
     return {byte: chr(byte) for byte in plain} | {byte: chr(256 + i) for i, byte in enumerate(rest)}

@@ -1,4 +1,4 @@
-"""Moments on a device: the host's clock on a CPU, events in the stream on a GPU."""
+"""Clocks that mark moments of a device's work: the host's clock on a CPU, CUDA events on a GPU."""
 
 from __future__ import annotations
 
@@ -9,26 +9,21 @@ import torch
 
 
 class Clock(Protocol):
-    """Marks moments without waiting for them."""
-
-    host: bool
-    """Whether it is the host that does the work."""
+    """Marks moments without waiting for the device."""
 
     def mark(self) -> Any: ...
 
     def between_s(self, earlier: Any, later: Any) -> float:
-        """Only after `wait`, where a device is asynchronous."""
+        """Returns the time between two marks. On an asynchronous device `wait` must be called before."""
 
     def wait(self) -> None:
-        """Until everything launched so far is done."""
+        """Waits until everything launched so far is done."""
 
     def capturing(self) -> bool:
-        """Whether work is being recorded into a graph instead of running."""
+        """Whether launches are captured into a graph instead of running."""
 
 
 class HostClock:
-    host = True
-
     def mark(self) -> float:
         return time.perf_counter()
 
@@ -36,20 +31,18 @@ class HostClock:
         return later - earlier
 
     def wait(self) -> None:
-        """The host never runs ahead of itself."""
+        """Returns at once: on a CPU everything launched is done."""
 
     def capturing(self) -> bool:
         return False
 
 
 class DeviceClock:
-    host = False
-
     def __init__(self, device: torch.device) -> None:
         self._device = device
 
     def mark(self) -> torch.cuda.Event:
-        # Inside a graph an external event becomes a node: every replay records it anew.
+        # Inside a graph an external event becomes a node, which every replay records again.
         event = torch.cuda.Event(enable_timing=True, external=self.capturing())
         event.record()
         return event

@@ -1,4 +1,4 @@
-"""From a plan to the runs of a report."""
+"""Runs a plan and composes the report."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import gc
 import statistics
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from rhapsode.bench.engine.bandwidth import copy_bandwidth
 from rhapsode.bench.engine.bench import EngineBench, Round
-from rhapsode.bench.engine.parts import PARTS, Ledger
 from rhapsode.bench.engine.plan import EnginePlan
+from rhapsode.bench.engine.section_times import SECTIONS, SectionTimes
 from rhapsode.bench.engine.subject import Subject
 from rhapsode.bench.progress import Advance, progress
 from rhapsode.bench.report import Run, compose
 from rhapsode.bench.stats import percentile, rounded
 from rhapsode.device.place import pick_device, pick_dtype
 
-Split = tuple[Round, Ledger]
+STEP_SECTIONS = ("talker", "depth", "sampling")
+Split = tuple[Round, SectionTimes]
 Setting = tuple[str, int]
 """A mode and a batch."""
 
@@ -33,36 +34,40 @@ class Findings:
     notes: list[str]
     rounds: dict[Setting, list[Round]] = field(default_factory=dict)
     splits: dict[Setting, Split] = field(default_factory=dict)
-    touched: dict[str, int] = field(default_factory=dict)
+    weight_reads: dict[str, int] = field(default_factory=dict)
     memory: dict[str, dict[str, int]] = field(default_factory=dict)
     loaded_s: dict[str, float] = field(default_factory=dict)
 
     def floor_ms(self, bandwidth: float) -> float:
-        return sum(self.touched.get(part, 0) for part in ("talker", "depth", "sampling")) / bandwidth * 1e3
+        return sum(self.weight_reads.get(name, 0) for name in STEP_SECTIONS) / bandwidth * 1e3
 
 
 def measure(subject: Subject, plan: EnginePlan) -> dict[str, Any]:
-    """Clean rounds first; captured graphs are split into parts by an engine of their own."""
+    """Measures undisturbed rounds first. Weights are counted, and graphs split, by engines of their own afterwards."""
     device = pick_device(plan.device)
     modes = plan.modes() if subject.frames else ("eager",)
-    marked = "graphs" in modes and device.type == "cuda"  # no clock can be read inside of a trace
+    split_graphs = "graphs" in modes and device.type == "cuda"  # a trace on a CPU keeps no sections
     found = Findings(_notes(subject))
-    steps = len(modes) * (1 + len(plan.batches) * (plan.rounds + 1)) + marked
+    steps = len(modes) * (1 + len(plan.batches) * (plan.rounds + 1)) + split_graphs + subject.frames
     with progress(f"{subject.name} on {device}", steps) as advance:
         bandwidth = plan.bandwidth or copy_bandwidth(device)
-        _measure_clean(subject, plan, modes, found, advance)
-        _let_go(device)
-        if marked:
+        _measure_rounds(subject, plan, modes, found, advance)
+        _free_memory(device)
+        if subject.frames:
+            _count_weights(subject, plan, found)
+            advance("weights counted")
+            _free_memory(device)
+        if split_graphs:
             _split_graphs(subject, plan, found, advance)
     runs = [_run(mode, batch, found, plan.frames_in(mode, device.type), bandwidth) for mode, batch in found.rounds]
     config = _config(subject, plan, device, modes, bandwidth, found.loaded_s)
     return compose("engine", config, plan.seed, runs, found.notes)
 
 
-def _measure_clean(
+def _measure_rounds(
     subject: Subject, plan: EnginePlan, modes: tuple[str, ...], found: Findings, advance: Advance
 ) -> None:
-    """All modes in turn, so that whatever disturbs this machine disturbs them alike."""
+    """Runs all modes in turn, so that other work on this machine disturbs them alike."""
     found.rounds = {(mode, batch): [] for mode in modes for batch in plan.batches}
     with ExitStack() as stack:
         benches: dict[str, EngineBench] = {}
@@ -78,28 +83,35 @@ def _measure_clean(
                     advance(f"{mode}, batch {batch}")
             if "eager" in benches:
                 found.splits["eager", batch] = benches["eager"].split(batch)
-                advance(f"eager, parts of batch {batch}")
+                advance(f"eager, sections of batch {batch}")
         for mode, bench in benches.items():
             found.memory[mode] = bench.memory()
-            found.touched |= bench.parts.touched
-            found.notes += bench.parts.notes
+
+
+def _count_weights(subject: Subject, plan: EnginePlan, found: Findings) -> None:
+    """Counts what a frame reads. If a kernel has no reference in PyTorch, the report has a note instead."""
+    try:
+        with EngineBench(subject, replace(plan, batches=(1,)), "eager") as bench:
+            found.weight_reads = bench.weight_reads()
+    except Exception as error:
+        found.notes.append(f"the weights a frame reads could not be counted: {type(error).__name__}: {error}")
 
 
 def _split_graphs(subject: Subject, plan: EnginePlan, found: Findings, advance: Advance) -> None:
-    """What is clean is measured already: where marks cannot be captured, that is noted and nothing is lost."""
+    """Times the sections inside graphs. Where events cannot be captured, the report has a note instead."""
     try:
-        with EngineBench(subject, plan, "graphs", split=True) as bench:
+        with EngineBench(subject, plan, "graphs", with_events=True) as bench:
             bench.warm_up()
-            advance("graphs with marks ready")
+            advance("graphs with events ready")
             for batch in plan.batches:
                 found.splits["graphs", batch] = bench.split(batch)
-                advance(f"graphs, parts of batch {batch}")
+                advance(f"graphs, sections of batch {batch}")
     except Exception as error:
-        found.notes.append(f"graphs could not be split into parts: {type(error).__name__}: {error}")
+        found.notes.append(f"graphs could not be split into sections: {type(error).__name__}: {error}")
 
 
 def _run(mode: str, batch: int, found: Findings, frames: int, bandwidth: float) -> Run:
-    rounds, touched, floor_ms = found.rounds[mode, batch], found.touched, found.floor_ms(bandwidth)
+    rounds, reads, floor_ms = found.rounds[mode, batch], found.weight_reads, found.floor_ms(bandwidth)
     frame_ms = [statistics.median(times) for done in rounds if (times := done.frame_ms())]
     counted = bool(frame_ms)
     facts: dict[str, Any] = {
@@ -108,8 +120,8 @@ def _run(mode: str, batch: int, found: Findings, frames: int, bandwidth: float) 
         "frames": frames if counted else None,
         "rounds": len(rounds),
         "breakdown_ms": _breakdown(rounds, found.splits.get((mode, batch)), mode, frames if counted else 1),
-        "weight_bytes_per_frame": {name: touched[name] for name in ("talker", "depth", "sampling") if name in touched},
-        "weight_bytes_per_codec_launch": touched.get("codec"),
+        "weight_bytes_per_frame": {name: reads[name] for name in STEP_SECTIONS if name in reads},
+        "weight_bytes_per_codec_launch": reads.get("codec"),
         "floor_ms": rounded(floor_ms) if counted and floor_ms else None,
         "times_floor": rounded(percentile(frame_ms, 50) / floor_ms) if counted and floor_ms else None,
         "underruns": sum(o.underruns for done in rounds for o in done.outcomes),
@@ -127,14 +139,14 @@ def _run(mode: str, batch: int, found: Findings, frames: int, bandwidth: float) 
 
 
 def _breakdown(rounds: list[Round], split: Split | None, mode: str, frames: int) -> dict[str, float]:
-    """Milliseconds per frame of the whole batch, prompts included; without frames, of all of it."""
+    """Returns milliseconds by section, per frame of the whole batch, prefill included; `host` is the rest."""
     clean_s = statistics.median(done.wall_s for done in rounds)
     timed_s, seconds = (clean_s, {}) if split is None else (split[0].wall_s, split[1].seconds)
-    parts = {part: seconds[part] / frames * 1e3 for part in PARTS if part in seconds}
-    # Reading graphs waits after each replay, so there the whole comes from the rounds that were not disturbed.
+    sections = {name: seconds[name] / frames * 1e3 for name in SECTIONS if name in seconds}
+    # Reading graphs waits after each replay, so there the wall time is that of the undisturbed rounds.
     wall_s = clean_s if mode == "graphs" else timed_s
-    host = max(0.0, wall_s / frames * 1e3 - sum(parts.values()))
-    return {name: rounded(value) for name, value in {**parts, "host": host}.items()}
+    host = max(0.0, wall_s / frames * 1e3 - sum(sections.values()))
+    return {name: rounded(value) for name, value in {**sections, "host": host}.items()}
 
 
 def _config(
@@ -167,13 +179,13 @@ def _config(
 def _notes(subject: Subject) -> list[str]:
     notes = []
     if subject.weights == "random":
-        notes.append("random weights at fixed frame counts: this says nothing of quality")
+        notes.append("random weights at fixed frame counts: quality cannot be judged")
     if subject.stand_ins:
         notes.append(f"stand-ins were used for {', '.join(subject.stand_ins)}")
     return notes
 
 
-def _let_go(device: torch.device) -> None:
+def _free_memory(device: torch.device) -> None:
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""What a run of `rhapsode bench engine` is asked to do."""
+"""The settings of a run of `rhapsode bench engine`."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from rhapsode.types import Voice
 CHARS_PER_S = 15
 USUAL_FRAME_HZ = 12.5
 BYTES_PER_TOKEN = 4
-LEAST_CHARS, SPARE_POSITIONS, USUAL_POSITIONS = 16, 64, 512
+MIN_CHARS, SPARE_POSITIONS, USUAL_POSITIONS = 16, 64, 512
 
 
 @dataclass(frozen=True)
 class EnginePlan:
-    """Batches by frames by rounds, each run eagerly, as graphs, or both in turn."""
+    """Rounds of each batch size, with a fixed number of frames, eager, with graphs, or both in turn."""
 
     batches: tuple[int, ...] = (1, 8, 32)
     frames: int = 52
     eager_frames: int | None = None
-    """Fewer frames where launches are not captured: on a GPU eager steps take hundreds of milliseconds."""
+    """Frames of eager rounds on a GPU, where a step takes hundreds of milliseconds; `None`: 8."""
     rounds: int = 3
     seed: int = 0
     device: str = "auto"
     dtype: str = "auto"
     weights: str | None = None
-    """As in a deployment; `None`: as the configuration has it."""
+    """As `weights` of a deployment; `None`: as the deployment file says."""
     mode: str = "auto"
-    """`eager`, `graphs`, or `both` in turn, which is what `auto` means."""
+    """`eager`, `graphs`, or `both` in turn; `auto` means `both`."""
     max_positions: int | None = None
     bandwidth: float | None = None
-    """Bytes per second; measured where it is not given."""
+    """Bytes per second; `None`: it is measured."""
     voice: Voice = field(default_factory=Voice)
     language: str | None = None
     config: Path | None = None
@@ -48,12 +48,12 @@ class EnginePlan:
         return self.frames
 
     def chars(self, subject: Subject) -> int:
-        """Of a text that this many frames would speak."""
+        """Returns the length of a text that takes about this many frames to speak."""
         chars = round(self.frames * CHARS_PER_S / (subject.spec.frame_hz or USUAL_FRAME_HZ))
-        return max(LEAST_CHARS, chars // BYTES_PER_TOKEN if subject.bytes_for_words else chars)
+        return max(MIN_CHARS, chars // BYTES_PER_TOKEN if subject.byte_tokens else chars)
 
     def positions(self, subject: Subject) -> int:
-        """Of one slot: on a GPU attention looks at all of them, so their number is part of the result."""
+        """Returns the positions of a slot. On a GPU attention reads all of them, so they influence the result."""
         needed = self.chars(subject) + SPARE_POSITIONS + self.frames
         return self.max_positions or max(USUAL_POSITIONS, -(-needed // 64) * 64)
 

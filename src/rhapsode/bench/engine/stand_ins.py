@@ -1,7 +1,7 @@
-"""What a bare GPU machine lacks, replaced by just enough to run random weights.
+"""Stand-ins for packages that a bare GPU machine lacks, just enough to run random weights.
 
-Families import `tokenizers` to make prompts and `soxr` to resample references. Random weights need neither words nor
-references, so that torch, numpy, pydantic, yaml, typer and rich are enough to measure them.
+Families import `tokenizers` to make prompts and `soxr` to resample references. Random weights need neither a real
+vocabulary nor references: torch, numpy, pydantic, yaml, typer and rich are enough to measure them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def install() -> list[str]:
-    """Put stand-ins where packages are missing; returns which."""
+    """Installs a stand-in for each missing package and returns their names."""
     absent = [name for name in _MAKERS if importlib.util.find_spec(name) is None]
     for name in absent:
         sys.modules.update(_MAKERS[name]())
@@ -39,9 +39,9 @@ def _safetensors() -> dict[str, ModuleType]:
 
 def _tokenizers() -> dict[str, ModuleType]:
     models = _module("tokenizers.models", BPE=object)
-    parts = {name: _module(f"tokenizers.{name}") for name in ("normalizers", "pre_tokenizers")}
-    package = _module("tokenizers", Tokenizer=ByteTokenizer, Regex=str, models=models, **parts)
-    return {"tokenizers": package, "tokenizers.models": models} | {f"tokenizers.{n}": m for n, m in parts.items()}
+    modules = {name: _module(f"tokenizers.{name}") for name in ("normalizers", "pre_tokenizers")}
+    package = _module("tokenizers", Tokenizer=ByteTokenizer, Regex=str, models=models, **modules)
+    return {"tokenizers": package, "tokenizers.models": models} | {f"tokenizers.{n}": m for n, m in modules.items()}
 
 
 _MAKERS: dict[str, Callable[[], dict[str, ModuleType]]] = {
@@ -57,7 +57,7 @@ class Encoding:
 
 
 class ByteTokenizer:
-    """Reads any `tokenizer.json` as if it said: one token per byte."""
+    """Makes one token per byte, whatever `tokenizer.json` says."""
 
     @staticmethod
     def from_str(description: str) -> ByteTokenizer:

@@ -1,1 +1,1 @@
-"""`rhapsode bench quality`: is what was said what was written, and does it sound right?"""
+"""`rhapsode bench quality`: how well speech is understood, and how it sounds."""

@@ -1,4 +1,4 @@
-"""Any number of further prompts, from templates and a seed: for failures too rare to show in a written list."""
+"""Generates any number of prompts from templates and a seed, to find failures too rare for a written list."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ TEMPLATES = {
 
 
 def generate(count: int, seed: int) -> tuple[SpokenPrompt, ...]:
-    """The same seed writes the same prompts; kinds take turns, and only the short ones may repeat."""
+    """Returns `count` prompts, one of each kind in turn. The same seed gives the same prompts."""
     draw = random.Random(seed)
     kinds = list(TEMPLATES)
     return tuple(

@@ -1,4 +1,4 @@
-"""Judges of voice and sound that are asked where they are installed: Resemblyzer, distillmos, DNSMOS."""
+"""Models that score voice and sound, used if they are installed: Resemblyzer, distillmos, DNSMOS."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Judge(Protocol):
     metric: str
 
     def score(self, clip: Clip, reference: Clip | None) -> float | None:
-        """None where there is nothing to compare with."""
+        """Returns None if there is nothing to compare with."""
 
 
 class Resemblyzer:
-    """Cosine of speaker embeddings: to the reference, or to the first thing this voice said."""
+    """Cosine similarity of speaker embeddings: to the reference, or else to the first clip of this run."""
 
     name, metric = "resemblyzer", "similarity"
 
@@ -36,13 +36,13 @@ class Resemblyzer:
         self._first: Any = None
 
     def score(self, clip: Clip, reference: Clip | None) -> float | None:
-        heard = self._embed(clip)
+        embedding = self._embed(clip)
         if reference is not None:
-            return float(np.dot(heard, self._embed(reference)))
+            return float(np.dot(embedding, self._embed(reference)))
         if self._first is None:
-            self._first = heard
+            self._first = embedding
             return None
-        return float(np.dot(heard, self._first))
+        return float(np.dot(embedding, self._first))
 
     def _embed(self, clip: Clip) -> Any:
         return self._encoder.embed_utterance(self._package.preprocess_wav(at_16khz(clip), 16_000))
@@ -52,7 +52,7 @@ class DistillMos:
     name, metric = "distillmos", "mos"
 
     def __init__(self) -> None:
-        if importlib.util.find_spec("torchaudio") is None:  # it only resamples, and gets 16 kHz from us
+        if importlib.util.find_spec("torchaudio") is None:  # it only resamples, and our clips have 16 kHz already
             sys.modules.setdefault("torchaudio", ModuleType("torchaudio"))
         self._model = import_module("distillmos").ConvTransformerSQAModel().eval()
 
@@ -77,16 +77,16 @@ KNOWN: dict[str, Callable[[], Judge]] = {"resemblyzer": Resemblyzer, "distillmos
 
 
 def judges() -> tuple[list[Judge], list[str]]:
-    """Those that are installed and start; and a note on each that is installed and does not."""
+    """Returns the judges that are installed, and a note on each one that is installed but does not start."""
     found: list[Judge] = []
     notes: list[str] = []
     for module, make in KNOWN.items():
         if importlib.util.find_spec(module) is None:
             continue
         try:
-            with warnings.catch_warnings(), redirect_stdout(sys.stderr):  # the table is what is printed
+            with warnings.catch_warnings(), redirect_stdout(sys.stderr):  # standard output is for the table
                 warnings.simplefilter("ignore")
                 found.append(make())
-        except Exception as error:  # a judge that is broken must not cost the others their say
+        except Exception as error:  # a broken judge must not stop the others
             notes.append(f"{module} is installed but does not start: {type(error).__name__}: {error}")
     return found, notes

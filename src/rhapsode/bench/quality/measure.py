@@ -1,4 +1,4 @@
-"""From prompts to a report: spoken, checked, transcribed, judged."""
+"""Speaks prompts, checks, transcribes and scores the audio, and composes the report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rhapsode.bench.quality import normalise, sound
 from rhapsode.bench.quality.judges import Judge
 from rhapsode.bench.quality.prompts import SpokenPrompt
 from rhapsode.bench.quality.recogniser import Recogniser
-from rhapsode.bench.quality.speaker import Speaker, Spoken, reference_of
+from rhapsode.bench.quality.synthesizer import SynthesisResult, Synthesizer, reference_of
 from rhapsode.bench.quality.words import OUTLIER, corpus, rates
 from rhapsode.bench.report import Run, compose
 from rhapsode.bench.stats import rounded
@@ -31,15 +31,15 @@ class QualityPlan:
     language: str = "en"
     seed: int = 0
     save_to: Path | None = None
-    """A folder for what was said, to be listened to."""
+    """A folder for the audio."""
     modes: tuple[str, ...] = ("streamed",)
     at_once: int = 8
-    """Of the mode `batched`."""
+    """Concurrent prompts in the mode `batched`."""
 
 
 @dataclass
 class Item:
-    """One prompt's way through."""
+    """One prompt and what is known of it so far."""
 
     prompt: SpokenPrompt
     seed: int
@@ -47,12 +47,11 @@ class Item:
     heard: str | None = None
     error: str | None = None
     detail: str = ""
-    spoken: Spoken | None = None
+    result: SynthesisResult | None = None
     clipped: bool = False
     scores: dict[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        spoken = self.spoken
         return {
             "id": self.prompt.id,
             "kind": self.prompt.kind,
@@ -61,7 +60,7 @@ class Item:
             "heard": self.heard,
             "error": self.error,
             "detail": self.detail,
-            "audio_s": rounded(spoken.clip.duration_s) if spoken else None,
+            "audio_s": rounded(self.result.clip.duration_s) if self.result else None,
             "clipped": self.clipped,
             "scores": {name: rounded(value) for name, value in self.scores.items()},
         }
@@ -69,27 +68,27 @@ class Item:
 
 def measure(
     plan: QualityPlan,
-    speaker: Speaker,
+    synthesizer: Synthesizer,
     recogniser: Recogniser | None,
     judges: Sequence[Judge],
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """One run for each mode; without a recogniser only the sound is checked and judged."""
+    """Makes one run for each mode. Without a recogniser only the sound is checked and scored."""
     runs = []
-    with progress("speaking and listening", len(plan.prompts) * len(plan.modes)) as advance:
+    with progress("speaking and transcribing", len(plan.prompts) * len(plan.modes)) as advance:
         for mode in plan.modes:
             items = [Item(prompt, plan.seed + i, mode) for i, prompt in enumerate(plan.prompts)]
             at_once = plan.at_once if mode == "batched" else 1
             with ThreadPoolExecutor(at_once) as pool:
                 for start in range(0, len(items), at_once):
                     group = items[start : start + at_once]
-                    list(pool.map(lambda item: _speak(item, plan, speaker), group))
+                    list(pool.map(lambda item: _speak(item, plan, synthesizer), group))
                     for item in group:
-                        _listen(item, plan, recogniser, judges)
+                        _score(item, plan, recogniser, judges)
                         advance(item.prompt.text[:40])
             runs.append(_run(mode, items, plan.language))
     config = {
-        **speaker.config(),
+        **synthesizer.config(),
         "prompts": plan.prompts_from,
         "language": plan.language,
         "at_once": plan.at_once,
@@ -100,31 +99,31 @@ def measure(
     return compose("quality", config, plan.seed, runs, notes)
 
 
-def _speak(item: Item, plan: QualityPlan, speaker: Speaker) -> None:
-    """Whatever goes wrong with one prompt is counted, and the others go on."""
+def _speak(item: Item, plan: QualityPlan, synthesizer: Synthesizer) -> None:
+    """Speaks one prompt. An error is counted, and the other prompts go on."""
     try:
-        item.spoken = speaker.speak(item.prompt, item.seed, item.mode)
+        item.result = synthesizer.speak(item.prompt, item.seed, item.mode)
         if plan.save_to is not None:
             _save(item, plan.save_to)
-        sound.check(item.spoken.clip, normalise.normalise(item.prompt.text, plan.language))
+        sound.check(item.result.clip, normalise.normalise(item.prompt.text, plan.language))
     except sound.Unsound as error:
         item.error = error.kind
     except RhapsodeError as error:
         item.error, item.detail = error.code, error.message
 
 
-def _listen(item: Item, plan: QualityPlan, recogniser: Recogniser | None, judges: Sequence[Judge]) -> None:
-    if item.error is not None or item.spoken is None:
+def _score(item: Item, plan: QualityPlan, recogniser: Recogniser | None, judges: Sequence[Judge]) -> None:
+    if item.error is not None or item.result is None:
         return
-    clip = item.spoken.clip
+    clip = item.result.clip
     item.clipped = sound.is_clipped(clip.samples)
     if recogniser is not None:
-        item.heard = recogniser.transcribe(clip, plan.language)  # a deaf one ends the run: it would all be wrong
+        item.heard = recogniser.transcribe(clip, plan.language)  # its errors end the run
         found = rates(item.prompt.text, item.heard, plan.language)
         item.scores |= {"wer": found.wer, "cer": found.cer}
     item.scores |= {
-        "rtf": item.spoken.total_s / clip.duration_s,
-        "first_audio_ms": item.spoken.first_audio_s * 1e3,
+        "rtf": item.result.total_s / clip.duration_s,
+        "first_audio_ms": item.result.first_audio_s * 1e3,
     }
     for judge in judges:
         score = judge.score(clip, reference_of(item.prompt))
@@ -146,7 +145,7 @@ def _run(mode: str, items: Sequence[Item], language: str) -> Run:
         "outliers": [item.prompt.id for item in wrong if item.scores["wer"] > OUTLIER],
         "worst": [item.prompt.id for item in sorted(wrong, key=lambda item: -item.scores["wer"])[:WORST]],
         "clipped": sum(item.clipped for item in items),
-        "audio_s": rounded(sum(item.spoken.clip.duration_s for item in good if item.spoken)),
+        "audio_s": rounded(sum(item.result.clip.duration_s for item in good if item.result)),
         "items": [item.as_dict() for item in items],
     }
     samples = {name: [item.scores[name] for item in good if name in item.scores] for name in metrics}
@@ -154,7 +153,7 @@ def _run(mode: str, items: Sequence[Item], language: str) -> Run:
 
 
 def _figures(items: Sequence[Item], language: str) -> dict[str, Any]:
-    """What is said of all prompts, and of those of one kind."""
+    """Returns the figures that are reported for all prompts and for each kind of prompt."""
     good = [item for item in items if item.error is None]
     heard = [(item.prompt.text, item.heard) for item in good if item.heard is not None]
     whole = corpus(heard, language) if heard else None
@@ -174,6 +173,6 @@ def _figures(items: Sequence[Item], language: str) -> dict[str, Any]:
 def _save(item: Item, folder: Path) -> None:
     from rhapsode.audio.clip import Audio
 
-    assert item.spoken is not None
+    assert item.result is not None
     name = "".join(char if char.isalnum() or char in "-_" else "-" for char in f"{item.prompt.id}-{item.mode}")
-    Audio(item.spoken.clip.samples, item.spoken.clip.sample_rate).save(folder / f"{name}.wav")
+    Audio(item.result.clip.samples, item.result.clip.sample_rate).save(folder / f"{name}.wav")

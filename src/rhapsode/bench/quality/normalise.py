@@ -1,4 +1,4 @@
-"""The stated normaliser: what counts as the same words. Changing it changes its name.
+"""Normalises text before words are compared. Whoever changes it changes `NAME`, which reports state.
 
 English: case, punctuation and hyphens do not count; contractions are written out; numbers, sums of money, percentages,
 times of day, dates, years and ordinals are read as words; titles and units are written out; British spellings become
@@ -60,7 +60,7 @@ _WORDS = {
 
 
 def normalise(text: str, language: str = "en") -> str:
-    """Words with single spaces between them."""
+    """Returns words with single spaces between them."""
     text = unicodedata.normalize("NFKC", text).lower()
     text = re.sub(r"[’‘`´]", "'", text)
     if language.startswith("en"):

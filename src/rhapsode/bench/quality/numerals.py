@@ -1,4 +1,4 @@
-"""Numbers as English words, one reading each: recognisers write digits for most of what was read as words."""
+"""Spells out numbers as English words, in one way each: recognisers write digits for most spoken numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NUMBER = rf"(?:{'|'.join([*_ONES, *_TENS[2:], *(name for _, name in _SCALES)])}
 
 
 def cardinal(value: int) -> str:
-    """English words, without 'and'."""
+    """Returns a number as English words, without 'and'."""
     for size, name in _SCALES:
         if value >= size:
             rest = f" {cardinal(value % size)}" if value % size else ""
@@ -46,7 +46,7 @@ def digits(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Four digits are read in pairs where that is usual, very many (or a zero before them) one by one."""
+    """Spells four digits in pairs where that is usual, and more than six, or a leading zero, digit by digit."""
     value = int(text)
     if (len(text) > 1 and text[0] == "0") or len(text) > 6:
         return digits(text)
@@ -104,7 +104,7 @@ _RULES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
 
 
 def spell_out(text: str) -> str:
-    """Lower-case text with every number in it as words."""
+    """Returns lower-case text with every number in it as words."""
     for pattern, written in _RULES:
         text = re.sub(pattern, written, text)
     return text

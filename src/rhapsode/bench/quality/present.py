@@ -1,4 +1,4 @@
-"""A report on quality as one table: a line for each mode, and under it one for each kind of prompt."""
+"""Prints a report on quality as one table: a row for each mode, and below it one for each kind of prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of what is to be said: one prompt per line, `[kind]` above those that belong together; or `meta.lst`."""
+"""Reads lists of prompts: one per line, `[kind]` above those of one kind; or Seed-TTS-eval's `meta.lst`."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ OURS = Path(__file__).with_name("prompts.txt")
 
 @dataclass(frozen=True)
 class SpokenPrompt:
-    """One sentence, and the voice to say it in where the list brings one."""
+    """One text to speak, with reference audio of the voice if the list has any."""
 
     id: str
     text: str
     reference: Path | None = None
     reference_text: str | None = None
     kind: str = ""
-    """Prompts of one kind are also reported by themselves."""
+    """Prompts of one kind are also reported as a group."""
 
 
 def read_prompts(path: Path = OURS, most: int | None = None) -> tuple[SpokenPrompt, ...]:
-    """Seed-TTS-eval's `meta.lst` is told by its bars: id|reference text|reference audio|text."""
+    """Reads a list. A line with bars is one of `meta.lst`: id|reference text|reference audio|text."""
     try:
         lines = path.read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -37,7 +37,7 @@ def read_prompts(path: Path = OURS, most: int | None = None) -> tuple[SpokenProm
         elif line and not line.startswith("#"):
             found.append(_parse(line, number, path, kind))
     if not found:
-        raise InvalidRequest(f"there is nothing to say in {path}.")
+        raise InvalidRequest(f"there are no prompts in {path}: it needs one per line.")
     return tuple(found[:most])
 
 

@@ -1,4 +1,4 @@
-"""Who listens: faster-whisper, or any OpenAI-compatible transcription URL."""
+"""Speech recognisers: faster-whisper, or any OpenAI-compatible transcription URL."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Recogniser(Protocol):
 
 
 class Whisper:
-    """A CTranslate2 folder or a model's id, on the CPU in int8; greedy, so that a re-run hears the same."""
+    """A CTranslate2 folder or a model's id, on the CPU in int8. Greedy, so that results repeat."""
 
     def __init__(self, model: str) -> None:
         try:
@@ -44,7 +44,7 @@ class Whisper:
 
 
 class TranscriptionUrl:
-    """`POST /v1/audio/transcriptions` with a WAV file."""
+    """Sends a WAV file to `POST /v1/audio/transcriptions`."""
 
     def __init__(self, url: str, model: str = "whisper-1", api_key: str | None = None) -> None:
         base = url.rstrip("/")
@@ -73,7 +73,7 @@ class TranscriptionUrl:
 
 
 def make_recogniser(name: str, model: str | None = None, api_key: str | None = None) -> Recogniser | None:
-    """A URL, or what faster-whisper takes: a folder or an id; `none` where nobody is to listen."""
+    """Returns the recogniser for a URL, or for a folder or id that faster-whisper takes; None for `none`."""
     if name == "none":
         return None
     if name.startswith(("http://", "https://")):
@@ -82,7 +82,7 @@ def make_recogniser(name: str, model: str | None = None, api_key: str | None = N
 
 
 def multipart(fields: dict[str, str], audio: bytes) -> tuple[str, bytes]:
-    """A form with one WAV file in it."""
+    """Returns the boundary and the body of a form with one WAV file."""
     boundary = uuid.uuid4().hex
     parts = [
         f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()

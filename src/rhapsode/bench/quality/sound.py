@@ -1,4 +1,4 @@
-"""What must hold before anyone is asked how speech sounds: most judges give NaN a score."""
+"""Checks audio before it is scored: most judges give even NaN a score."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import numpy as np
 from rhapsode.types import Clip, Samples
 
 SILENCE = 1e-3
-"""A peak below this is silence."""
+"""A clip with a lower peak is silent."""
 CLIPPED_SHARE = 0.001
 SPARE_S, MOST_S_PER_BYTE, LEAST_S_PER_BYTE = 2.0, 0.15, 0.025
-"""Of the text as it is read, numbers as words. English takes 0.05 to 0.08 s a letter, whoever speaks."""
+"""Limits by the length of the normalised text, numbers as words. English takes 0.05 to 0.08 s a letter."""
 
 
 class Unsound(Exception):
-    """Audio that gets no score; `kind` is what the report counts it as."""
+    """Audio that gets no score. The report counts it under `kind`."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
@@ -22,7 +22,7 @@ class Unsound(Exception):
 
 
 def check(clip: Clip, read: str) -> None:
-    """`read` is what should be heard: nobody takes twice as long for it, or a third of the time."""
+    """Raises if a clip is empty, silent, not finite, or far too long or too short for the normalised text `read`."""
     if clip.samples.size == 0:
         raise Unsound("empty")
     if not np.isfinite(clip.samples).all():
@@ -37,12 +37,12 @@ def check(clip: Clip, read: str) -> None:
 
 
 def is_clipped(samples: Samples) -> bool:
-    """More than one sample in a thousand at full scale."""
+    """Whether more than one sample in a thousand is at full scale."""
     return bool(np.mean(np.abs(samples) >= 0.999) > CLIPPED_SHARE)
 
 
 def at_16khz(clip: Clip) -> Samples:
-    """Mono, as recognisers and judges want it: `[samples]`."""
+    """Returns the clip as mono samples at 16 kHz, `[samples]`: what recognisers and judges expect."""
     from rhapsode.audio.resample import resample
 
     mono = clip.samples.mean(axis=0, keepdims=True, dtype=np.float32)

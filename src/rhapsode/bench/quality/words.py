@@ -9,7 +9,7 @@ from rhapsode.bench.quality.normalise import normalise
 from rhapsode.errors import InvalidRequest, MissingDependency
 
 OUTLIER = 0.5
-"""A sample with more than half of its words wrong went wrong as a whole, and is listed."""
+"""A prompt with a higher word error rate is listed as an outlier."""
 
 
 @dataclass(frozen=True)
@@ -18,20 +18,21 @@ class Rates:
     cer: float
 
 
-def rates(written: str, heard: str, language: str = "en") -> Rates:
-    """Of one sample."""
-    return corpus([(written, heard)], language)
+def rates(reference: str, hypothesis: str, language: str = "en") -> Rates:
+    """Returns the error rates of one prompt."""
+    return corpus([(reference, hypothesis)], language)
 
 
 def corpus(pairs: Sequence[tuple[str, str]], language: str = "en") -> Rates:
-    """All edits over all words (characters): a long sentence counts for more than a short one."""
+    """Returns the error rates of pairs of reference and hypothesis: all edits over all words (characters)."""
     try:
         import jiwer
     except ImportError:
         raise MissingDependency('error rates need jiwer: pip install "rhapsode[bench]"') from None
-    written = [normalise(one, language) for one, _ in pairs]
-    heard = [normalise(other, language) for _, other in pairs]
-    if not all(written):
-        raise InvalidRequest("a prompt has no words to score.")
-    words, characters = jiwer.process_words(written, heard), jiwer.process_characters(written, heard)
+    references = [normalise(reference, language) for reference, _ in pairs]
+    hypotheses = [normalise(hypothesis, language) for _, hypothesis in pairs]
+    if not all(references):
+        raise InvalidRequest("a prompt has no words to score: remove it from the list.")
+    words = jiwer.process_words(references, hypotheses)
+    characters = jiwer.process_characters(references, hypotheses)
     return Rates(float(words.wer), float(characters.cer))

@@ -1,1 +1,1 @@
-"""`rhapsode bench serve`: what a client hears of any speech server, under load."""
+"""`rhapsode bench serve`: what the clients of a speech server get under load."""

@@ -1,4 +1,4 @@
-"""One request, timed at the client: every moment is taken when the bytes are in hand."""
+"""The client: sends one request, and times what comes back when the bytes are in hand."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 import aiohttp
 import numpy as np
 
-from rhapsode.bench.serve.playback import Arrival, Playback, first_audible, play
-from rhapsode.bench.serve.target import Target
-from rhapsode.bench.serve.wire import Pcm, Wire, WireError, wire_for
+from rhapsode.bench.serve.pcm_reader import BadResponse, Pcm, PcmReader, reader_for
+from rhapsode.bench.serve.playback import Arrival, PlaybackResult, first_audible, play
+from rhapsode.bench.serve.server import SpeechServer
 
-FULL_SCALE_FLOOR = 4
-"""Of 32768: a stream that never rises above it is silence."""
+SILENT_PEAK = 4
+"""Of 32768: a stream whose peak is no higher is silent."""
 
 
 @dataclass(frozen=True)
-class Heard:
-    """How one request went; times are seconds after it was due."""
+class TimedResponse:
+    """One response. Times are in seconds after the request was due."""
 
     text: str
     error: str | None
@@ -31,72 +31,72 @@ class Heard:
     audible_s: float | None = None
     total_s: float = 0.0
     late_s: float = 0.0
-    """How long after it was due the client sent it."""
-    playback: Playback | None = None
+    """How long after it was due the client sent the request."""
+    playback: PlaybackResult | None = None
     sample_rate: int = 0
     samples: Pcm = field(default_factory=lambda: np.zeros((1, 0), np.int16))
-    """`[channels, samples]`, where they were kept."""
+    """`[channels, samples]`, if the client keeps them."""
 
     @property
     def ok(self) -> bool:
         return self.error is None
 
 
-class Listener:
-    """Sends requests to one target over kept-alive connections."""
+class SpeechClient:
+    """Sends requests to one server over kept-alive connections."""
 
     def __init__(
         self,
         session: aiohttp.ClientSession,
-        target: Target,
+        server: SpeechServer,
         sample_rate: int | None = None,
         timeout_s: float = 120.0,
         *,
         keep: bool = False,
     ) -> None:
         self._session = session
-        self._target = target
+        self._server = server
         self._sample_rate = sample_rate
         self._timeout_s = timeout_s
         self._keep = keep
 
-    async def hear(self, text: str, seed: int, due_s: float | None = None) -> Heard:
-        """Speak one text; `due_s` is when the request should have been sent, now if it is not given."""
+    async def request(self, text: str, seed: int, due_s: float | None = None) -> TimedResponse:
+        """Requests speech for one text. `due_s` is when the request should have been sent; by default now."""
         sent_s = time.perf_counter()
-        take = _Take(text, sent_s if due_s is None else due_s, sent_s, self._keep)
+        timing = _Timing(text, sent_s if due_s is None else due_s, sent_s, self._keep)
         try:
             async with asyncio.timeout(self._timeout_s):
-                await self._request(take, seed)
+                await self._send(timing, seed)
         except TimeoutError:
-            take.fail("timeout", f"no end within {self._timeout_s:g} s")
-        except WireError as error:
-            take.fail(error.kind, str(error))
+            timing.fail("timeout", f"the response was not complete after {self._timeout_s:g} s")
+        except BadResponse as error:
+            timing.fail(error.kind, str(error))
         except aiohttp.ClientConnectorError as error:
-            take.fail("connect", str(error))
+            timing.fail("connect", str(error))
         except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError, ConnectionError) as error:
-            take.fail("dropped", str(error))
+            timing.fail("dropped", str(error))
         except aiohttp.ClientError as error:
-            take.fail(type(error).__name__, str(error))
-        return take.heard()
+            timing.fail(type(error).__name__, str(error))
+        return timing.response()
 
-    async def _request(self, take: _Take, seed: int) -> None:
-        target = self._target
-        body = target.body(take.text, seed)
-        async with self._session.post(target.url, json=body, headers=target.headers()) as response:
-            take.status = response.status
+    async def _send(self, timing: _Timing, seed: int) -> None:
+        server = self._server
+        body = server.body(timing.text, seed)
+        async with self._session.post(server.url, json=body, headers=server.headers()) as response:
+            timing.status = response.status
             if response.status != 200:
                 detail = (await response.content.read(500)).decode("utf-8", "replace")
-                raise WireError(f"http {response.status}", detail)
+                raise BadResponse(f"http {response.status}", detail)
             headers = {name.lower(): value for name, value in response.headers.items()}
-            wire = wire_for(headers.get("content-type", ""), headers, self._sample_rate)
+            reader = reader_for(headers.get("content-type", ""), headers, self._sample_rate)
             async for data in response.content.iter_any():
-                take.bytes_came(wire, data)
-            wire.close()
-        take.end()
+                timing.receive(reader, data)
+            reader.close()
+        timing.end()
 
 
-class _Take:
-    """What is known of a request so far."""
+class _Timing:
+    """What is known of a response so far."""
 
     def __init__(self, text: str, due_s: float, sent_s: float, keep: bool) -> None:
         self.text = text
@@ -111,42 +111,42 @@ class _Take:
         self._kept: list[Pcm] | None = [] if keep else None
         self._total_s = 0.0
 
-    def bytes_came(self, wire: Wire, data: bytes) -> None:
+    def receive(self, reader: PcmReader, data: bytes) -> None:
         now_s = time.perf_counter() - self._due_s
         if self._first_byte_s is None and data:
             self._first_byte_s = now_s
-        samples = wire.feed(data)
+        samples = reader.feed(data)
         self._total_s = now_s
         if not len(samples):
             return
-        self._rate, self._channels = wire.sample_rate, wire.channels
+        self._rate, self._channels = reader.sample_rate, reader.channels
         if self._kept is not None:
             self._kept.append(samples)
         if self._audible_at is None:
             found = first_audible(samples)
-            self._audible_at = None if found is None else (self._samples + found) // wire.channels
+            self._audible_at = None if found is None else (self._samples + found) // reader.channels
         self._peak = max(self._peak, int(samples.max()), -int(samples.min()))
         self._samples += len(samples)
-        self._arrivals.append(Arrival(now_s, len(samples) / wire.channels / wire.sample_rate))
+        self._arrivals.append(Arrival(now_s, len(samples) / reader.channels / reader.sample_rate))
 
     def end(self) -> None:
         self._total_s = time.perf_counter() - self._due_s
         if not self._samples:
-            self.fail("empty", "a 200 without any samples")
-        elif self._peak <= FULL_SCALE_FLOOR:
-            self.fail("silent", "a 200 with nothing but silence")
+            self.fail("empty", "status 200 without any samples")
+        elif self._peak <= SILENT_PEAK:
+            self.fail("silent", "status 200 with nothing but silence")
 
     def fail(self, kind: str, detail: str) -> None:
         self._error = (kind, detail)
         self._total_s = time.perf_counter() - self._due_s
 
-    def heard(self) -> Heard:
+    def response(self) -> TimedResponse:
         playback = play(self._arrivals) if self._arrivals else None
         audible_s = None
         if playback is not None and self._audible_at is not None:
-            audible_s = playback.heard_at_s(self._audible_at / self._rate)
+            audible_s = playback.played_at_s(self._audible_at / self._rate)
         kind, detail = self._error or (None, "")
-        return Heard(
+        return TimedResponse(
             text=self.text,
             error=kind,
             detail=detail,
@@ -163,7 +163,7 @@ class _Take:
 
 
 def make_session() -> aiohttp.ClientSession:
-    """As many connections as there are listeners; nothing is looked up twice."""
+    """Returns a session without a limit on connections, which looks up a host name once."""
     connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=600, keepalive_timeout=60)
     options: dict[str, Any] = {"timeout": aiohttp.ClientTimeout(total=None), "read_bufsize": 2**20}
     return aiohttp.ClientSession(connector=connector, auto_decompress=False, **options)

@@ -1,4 +1,4 @@
-"""A client that is itself slow says so: how late the event loop wakes, and how busy its process is."""
+"""Tells whether the client itself is slow: how late its event loop wakes up, and how busy its process is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SLOW_MS, BUSY = 5.0, 0.9
 
 
 class LagMeter:
-    """Sleeps and looks how much longer it slept."""
+    """Sleeps again and again, and measures how much longer each sleep took than asked for."""
 
     def __init__(self) -> None:
         self._lags_s: list[float] = [0.0]

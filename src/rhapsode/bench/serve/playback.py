@@ -1,4 +1,4 @@
-"""A listener's clock: plays from the first samples on, and notices when nothing is left."""
+"""Simulates playback: audio plays from its first samples on, and an underrun is when none is left."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from rhapsode.bench.serve.wire import Pcm
+from rhapsode.bench.serve.pcm_reader import Pcm
 
 AUDIBLE = 0.01
 """Of full scale: -40 dB. Below it a listener hears nothing."""
@@ -16,47 +16,47 @@ AUDIBLE = 0.01
 
 @dataclass(frozen=True)
 class Arrival:
-    """Samples, and the moment they were there."""
+    """Samples that arrived at one moment."""
 
     at_s: float
     duration_s: float
 
 
 @dataclass(frozen=True)
-class Playback:
-    """How it sounded."""
+class PlaybackResult:
+    """What a listener heard of one response."""
 
     underruns: int
     stalled_s: float
-    """Silence in all underruns together."""
+    """The sum of the silence of all underruns."""
     gaps_s: tuple[float, ...]
-    """Between one arrival and the next."""
+    """Times between one arrival and the next."""
     audio_s: float
     _starts: tuple[tuple[float, float], ...]
 
-    def heard_at_s(self, position_s: float) -> float:
-        """The moment the sample at this position of the audio leaves the loudspeaker."""
+    def played_at_s(self, position_s: float) -> float:
+        """Returns the moment at which the sample at this position of the audio is played."""
         offset_s, start_s = next((o, s) for o, s in reversed(self._starts) if o <= position_s)
         return start_s + position_s - offset_s
 
 
-def play(arrivals: Sequence[Arrival]) -> Playback:
-    """An underrun is a chunk that arrives after all before it has been played."""
-    dry_at_s, audio_s, stalled_s = 0.0, 0.0, 0.0
+def play(arrivals: Sequence[Arrival]) -> PlaybackResult:
+    """Plays arrivals in order. A chunk that arrives after everything before it has been played is an underrun."""
+    played_until_s, audio_s, stalled_s = 0.0, 0.0, 0.0
     underruns = 0
     starts: list[tuple[float, float]] = []
     for i, arrival in enumerate(arrivals):
-        if i and arrival.at_s > dry_at_s:
+        if i and arrival.at_s > played_until_s:
             underruns += 1
-            stalled_s += arrival.at_s - dry_at_s
-        starts.append((audio_s, max(dry_at_s, arrival.at_s)))
-        dry_at_s = starts[-1][1] + arrival.duration_s
+            stalled_s += arrival.at_s - played_until_s
+        starts.append((audio_s, max(played_until_s, arrival.at_s)))
+        played_until_s = starts[-1][1] + arrival.duration_s
         audio_s += arrival.duration_s
     gaps_s = tuple(later.at_s - earlier.at_s for earlier, later in pairwise(arrivals))
-    return Playback(underruns, stalled_s, gaps_s, audio_s, tuple(starts))
+    return PlaybackResult(underruns, stalled_s, gaps_s, audio_s, tuple(starts))
 
 
 def first_audible(samples: Pcm) -> int | None:
-    """The index of the first sample a listener can hear."""
+    """Returns the index of the first sample that is loud enough to hear, or None."""
     loud = np.flatnonzero(np.abs(samples.astype(np.int32)) > AUDIBLE * 32768)
     return int(loud[0]) if len(loud) else None

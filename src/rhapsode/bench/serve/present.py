@@ -1,4 +1,4 @@
-"""A report on a server as one table."""
+"""Prints a report on a server as one table."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def present(report: Mapping[str, Any]) -> None:
     machine, config = report["machine"], report["config"]
     title = f"{config['url']} ({config['target']}); client: {machine['cpu']}, {machine['cores']} cores"
     lines = [
-        "times in ms since a request was due; playable: the first sample; audible: the first above -40 dB, as played; "
-        "underruns: times the playback clock passed what had come"
+        "times in ms since a request was due; playable: the first sample arrives; audible: the first above -40 dB "
+        "is played; underruns: chunks that arrived after everything before them had been played"
     ]
     lines += [f"{run['label']}: {_errors(run)}" for run in report["runs"] if run["errors"]]
     show(title, COLUMNS, [_row(run) for run in report["runs"]], "\n".join([*lines, *report["notes"]]))

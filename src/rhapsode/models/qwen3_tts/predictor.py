@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rhapsode.device.sections import section
 from rhapsode.models.qwen3_tts.config import LayersConfig
 from rhapsode.nn.decoder import DecoderConfig
 from rhapsode.nn.depth import DepthStack
@@ -61,6 +62,7 @@ class Predictor(Derived):
         """Projects every embedding once, so that a step looks its input up instead of multiplying."""
         self.inputs = self.small_to_mtp_projection(self.model.codec_embedding.weight.detach())
 
+    @section("depth")
     def forward(self, hidden: Tensor, first: Tensor, choose: Callable[[int, Tensor], Tensor]) -> Tensor:
         """Generates codes [B, books] from the talker's `hidden` and the embedding of the `first` code, both [B, width].
 

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rhapsode.device.sections import section
 from rhapsode.models.voxcpm2.config import VoxConfig
 from rhapsode.nn.derived import Derived
 from rhapsode.nn.flow import Schedules, solve
@@ -28,6 +29,7 @@ class LocalEncoder(nn.Module):
         self.in_proj = nn.Linear(config.patch.feat_dim, layers.hidden)
         self.encoder = LocalStack(layers, 1 + config.patch.patch_size)
 
+    @section("depth")
     def forward(self, patches: Tensor) -> Tensor:
         """Encodes `patches [N, patch, feat]` as `[N, hidden]`."""
         x = linear(patches.to(self.in_proj.weight.dtype), self.in_proj)
@@ -84,6 +86,7 @@ class LocalDiT(Derived):
         self.time_tokens = self.time_mlp(times.to(weight.dtype)) + self.delta_time_mlp(deltas.to(weight.dtype))
         self.lengths = lengths.to(torch.promote_types(weight.dtype, torch.float32))
 
+    @section("depth")
     def forward(
         self, noise: Tensor, condition: Tensor, previous: Tensor, schedule: Tensor, guidance: Tensor, steps: int
     ) -> Tensor:

@@ -1,4 +1,4 @@
-"""Bytes of a response to samples, as they come: raw PCM, WAV, or either inside server-sent events."""
+"""Reads samples from the bytes of a response as they arrive: raw PCM, WAV, or either inside server-sent events."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 Pcm = NDArray[np.int16]
-UNKNOWN_RATE = 24_000
+DEFAULT_RATE = 24_000
 
 
-class WireError(Exception):
-    """The response is not what it says it is; `kind` is what the report counts it as."""
+class BadResponse(Exception):
+    """The response cannot be used. The report counts it under `kind`."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
 
 
-class Wire(Protocol):
-    """Bytes in, samples out: `[samples * channels]`, interleaved."""
+class PcmReader(Protocol):
+    """Takes bytes and returns interleaved samples, `[samples * channels]`."""
 
     sample_rate: int
     channels: int
@@ -32,10 +32,10 @@ class Wire(Protocol):
     def feed(self, data: bytes) -> Pcm: ...
 
     def close(self) -> None:
-        """Raises if the stream ended where it cannot."""
+        """Raises if the stream is incomplete."""
 
 
-class RawWire:
+class RawReader:
     def __init__(self, sample_rate: int, channels: int = 1) -> None:
         self.sample_rate, self.channels = sample_rate, channels
         self._rest = b""
@@ -48,16 +48,16 @@ class RawWire:
 
     def close(self) -> None:
         if self._rest:
-            raise WireError("malformed", "half a sample at the end")
+            raise BadResponse("malformed", "half a sample at the end")
 
 
-class WavWire:
-    """The header, then its data; a length of 0 or 0xFFFFFFFF means: until the end."""
+class WavReader:
+    """Reads a WAV header, then samples until the stream ends, whatever length the header gives."""
 
     def __init__(self) -> None:
-        self.sample_rate, self.channels = UNKNOWN_RATE, 1
+        self.sample_rate, self.channels = DEFAULT_RATE, 1
         self._head = b""
-        self._raw: RawWire | None = None
+        self._raw: RawReader | None = None
 
     def feed(self, data: bytes) -> Pcm:
         if self._raw is None:
@@ -66,19 +66,19 @@ class WavWire:
             if start is None:
                 return np.zeros(0, np.int16)
             data, self._head = self._head[start:], b""
-            self._raw = RawWire(self.sample_rate, self.channels)
+            self._raw = RawReader(self.sample_rate, self.channels)
         return self._raw.feed(data)
 
     def close(self) -> None:
         if self._raw is None:
-            raise WireError("malformed", "no WAV header")
+            raise BadResponse("malformed", "no WAV header")
         self._raw.close()
 
     def _read_header(self) -> int | None:
-        """Where the samples begin, once that is known."""
+        """Returns the offset of the samples, or None while the header is incomplete."""
         head = self._head
         if len(head) >= 12 and (head[:4] != b"RIFF" or head[8:12] != b"WAVE"):
-            raise WireError("malformed", "not a WAV file")
+            raise BadResponse("malformed", "not a WAV file")
         at = 12
         while len(head) >= at + 8:
             name, size = struct.unpack("<4sI", head[at : at + 8])
@@ -90,13 +90,13 @@ class WavWire:
                 coding, self.channels, self.sample_rate = struct.unpack("<HHI", head[at + 8 : at + 16])
                 bits = struct.unpack("<H", head[at + 22 : at + 24])[0]
                 if coding not in (1, 0xFFFE) or bits != 16:
-                    raise WireError("malformed", "not 16-bit PCM")
+                    raise BadResponse("malformed", "not 16-bit PCM")
             at += 8 + size + size % 2
         return None
 
 
-class EventWire:
-    """OpenAI's `speech.audio.delta`, and what others made of it: base64 under `audio`, `delta` or `data`."""
+class EventReader:
+    """Reads OpenAI's `speech.audio.delta` events and their variants: base64 under `audio`, `delta` or `data`."""
 
     def __init__(self, sample_rate: int, channels: int = 1) -> None:
         self.sample_rate, self.channels = sample_rate, channels
@@ -110,7 +110,7 @@ class EventWire:
 
     def close(self) -> None:
         if not self._ended:
-            raise WireError("dropped", "the events ended without a last one")
+            raise BadResponse("dropped", "the events ended without a final event")
 
     def _event(self, data: bytes) -> Pcm:
         nothing = np.zeros(0, np.int16)
@@ -120,11 +120,11 @@ class EventWire:
         try:
             event: Any = json.loads(data)
         except ValueError:
-            raise WireError("malformed", "an event is not JSON") from None
+            raise BadResponse("malformed", "an event is not JSON") from None
         if not isinstance(event, dict):
             return nothing
         if event.get("error") or str(event.get("type", "")).endswith("error"):
-            raise WireError("error event", str(event.get("error") or event))
+            raise BadResponse("error event", str(event.get("error") or event))
         self._ended |= str(event.get("type", "")).endswith(".done") or event.get("finish_reason") is not None
         coded = event.get("audio") or event.get("delta") or event.get("data")
         if isinstance(coded, dict):
@@ -135,24 +135,24 @@ class EventWire:
         try:
             audio = base64.b64decode(coded, validate=True)
         except (ValueError, binascii.Error):
-            raise WireError("malformed", "an event's audio is not base64") from None
+            raise BadResponse("malformed", "an event's audio is not base64") from None
         if not audio.startswith(b"RIFF"):
-            return RawWire(self.sample_rate).feed(audio)
-        wav = WavWire()
+            return RawReader(self.sample_rate).feed(audio)
+        wav = WavReader()
         samples = wav.feed(audio)
         self.sample_rate, self.channels = wav.sample_rate, wav.channels
         return samples
 
 
-def wire_for(content_type: str, headers: dict[str, str], sample_rate: int | None) -> Wire:
-    """By what the response says it is."""
-    rate = sample_rate or int(headers.get("x-sample-rate") or headers.get("x-audio-sample-rate") or UNKNOWN_RATE)
+def reader_for(content_type: str, headers: dict[str, str], sample_rate: int | None) -> PcmReader:
+    """Returns the reader for a content type."""
+    rate = sample_rate or int(headers.get("x-sample-rate") or headers.get("x-audio-sample-rate") or DEFAULT_RATE)
     channels = int(headers.get("x-channels") or 1)
     kind = content_type.partition(";")[0].strip().lower()
     if kind == "text/event-stream":
-        return EventWire(rate, channels)
+        return EventReader(rate, channels)
     if "wav" in kind:
-        return WavWire()
+        return WavReader()
     if kind in ("audio/pcm", "audio/l16", "application/octet-stream", "audio/raw", ""):
-        return RawWire(rate, channels)
-    raise WireError("wrong format", f"the server sent {kind}: only pcm and wav can be timed sample by sample")
+        return RawReader(rate, channels)
+    raise BadResponse("wrong format", f"the server sent {kind}: only pcm and wav can be timed sample by sample")

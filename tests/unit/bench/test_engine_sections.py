@@ -1,29 +1,26 @@
-"""The engine under measurement: fixed frame counts, parts that add up, and weights counted to the byte."""
+"""Measuring an engine: fixed frame counts, sections that are timed, weights counted to the byte."""
 
 import json
 import time
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 
 from rhapsode.bench.engine import byte_tokenizer
 from rhapsode.bench.engine.bandwidth import copy_bandwidth
 from rhapsode.bench.engine.bench import EngineBench
-from rhapsode.bench.engine.clock import HostClock
+from rhapsode.bench.engine.clock import HostClock, clock_for
 from rhapsode.bench.engine.measure import measure
-from rhapsode.bench.engine.parts import Ledger, Parts
 from rhapsode.bench.engine.plan import EnginePlan
+from rhapsode.bench.engine.section_times import SECTIONS, SectionTimes
 from rhapsode.bench.engine.subject import SHAPES, subject
 from rhapsode.bench.engine.texts import sentence
-from rhapsode.device.launcher import Launcher
+from rhapsode.device import sections
+from rhapsode.device.replay import Replay
+from rhapsode.device.sections import recording, section
 from rhapsode.errors import RhapsodeError
-from rhapsode.models.base import Step
-from rhapsode.models.qwen3_tts import talker as talker_module
 from rhapsode.models.qwen3_tts.config import read
 from rhapsode.models.qwen3_tts.decoder import CodecDecoderConfig
-from rhapsode.nn import sampling
 from unit.bench import shapes
 from unit.bench.reports import check
 from unit.command import python
@@ -49,19 +46,17 @@ def layer_bytes(c):
     return 4 * weights
 
 
-def test_every_batch_is_measured_and_every_part_is_timed(report):
+def test_every_batch_is_measured_and_every_section_is_timed(report):
     labels = [f"{mode}, batch {batch}" for mode in ("graphs", "eager") for batch in (1, 3)]
     assert [run["label"] for run in report["runs"]] == labels
     for run in report["runs"]:
-        parts = (
-            ("prefill", "talker", "depth", "sampling", "codec") if run["mode"] == "eager" else ()
-        )  # no marks in traces
-        assert {*parts, "host"} == run["breakdown_ms"].keys()
-        assert all(run["breakdown_ms"][part] > 0 for part in parts)
+        timed = {*SECTIONS} - {"generator"} if run["mode"] == "eager" else set()  # a trace keeps no sections
+        assert {*timed, "host"} == run["breakdown_ms"].keys()
+        assert all(run["breakdown_ms"][name] > 0 for name in timed)
         assert run["summary"]["frame_ms"]["n"] == 2
         assert run["summary"]["first_audio_ms"]["n"] == 2 * run["batch"]
-        wall_s, audio = run["summary"]["wall_s"]["p50"], run["summary"]["audio_s_per_s"]["p50"]
-        assert audio * wall_s == pytest.approx(run["batch"] * 6 * 0.08, rel=0.2)
+        for wall_s, audio_s_per_s in zip(run["samples"]["wall_s"], run["samples"]["audio_s_per_s"], strict=True):
+            assert audio_s_per_s * wall_s == pytest.approx(run["batch"] * 6 * 0.08, rel=1e-3)
 
 
 def test_the_weights_a_frame_reads_are_counted(report, shape):
@@ -93,74 +88,118 @@ def test_weights_of_eight_bits_are_counted_as_such(report, shape):
     assert narrow["runs"][0]["weight_bytes_per_frame"]["talker"] == whole - saved
 
 
-def test_nothing_of_the_measurement_stays_behind(report):
-    assert talker_module.draw is sampling.draw
-    assert sampling.Gumbel.__call__.__qualname__ == "Gumbel.__call__"
-
-
 def test_random_weights_never_end_by_themselves(shape):
-    """Over 60 frames a random head draws the end now and then: here nobody listens to it."""
+    """Over 60 frames a random head draws the stop token now and then: the stage ignores it."""
     with subject(None, str(shape[0])) as chosen:
         plan = EnginePlan(batches=(2,), frames=60, device="cpu", bandwidth=1e9)
         with EngineBench(chosen, plan, "eager") as bench:
             assert [outcome.frames for outcome in bench.round(2).outcomes] == [60, 60]
 
 
+def test_a_checkpoint_is_measured_at_fixed_frame_counts_too(shape):
+    """The dummy family would end with its text, after some 30 frames."""
+    with subject("dummy", None) as chosen:
+        plan = EnginePlan(batches=(1,), frames=300, device="cpu", bandwidth=1e9)
+        with EngineBench(chosen, plan, "eager") as bench:
+            assert bench.round(1).outcomes[0].frames == 300
+
+
 def test_two_engines_are_timed_apart(shape):
-    """Eager and graphs take turns in one process, and share the sampler's functions."""
     with subject(None, str(shape[0])) as chosen:
         plan = EnginePlan(batches=(1,), frames=3, device="cpu", bandwidth=1e9)
         with EngineBench(chosen, plan, "eager") as one, EngineBench(chosen, plan, "eager") as other:
-            one.round(1)
-            other.round(1)
             for bench in (other, one):
-                _, ledger = bench.split(1)
-                assert ledger.calls["talker"] == 3
-                assert ledger.seconds["sampling"] > 0
-    assert talker_module.draw is sampling.draw
+                _, times = bench.split(1)
+                assert times.runs["talker"] == 3
+                assert {"prefill", "talker", "codec"} == times.runs.keys()  # the others are inside of these
+                assert times.seconds["sampling"] > 0
+    assert sections._recorder is None
 
 
-class Worker:
-    """A talker that does nothing, but as a talker does it."""
+class Moment:
+    """An event of a graph: the next replay overwrites it."""
 
-    def prefill(self, *_):
+    at_s = 0.0
+
+
+class GraphClock:
+    """Says that everything is being captured, as a GPU's clock does meanwhile."""
+
+    def __init__(self) -> None:
+        self.moments: list[Moment] = []
+        self.waits = 0
+
+    def mark(self) -> Moment:
+        self.moments.append(Moment())
+        return self.moments[-1]
+
+    def between_s(self, earlier, later) -> float:
+        return later.at_s - earlier.at_s
+
+    def wait(self) -> None:
+        self.waits += 1
+
+    def capturing(self) -> bool:
+        return True
+
+
+def test_a_captured_section_is_read_after_each_replay():
+    """The step runs once, when it is captured. A replay only records its events again."""
+    clock = GraphClock()
+    times = SectionTimes(clock)
+    with recording(times):
+        with section("talker"), section("depth"):
+            pass
+        events = sections.captured()
+        assert sections.captured() is None  # the next graph has events of its own
+        for step_s in (1.0, 3.0):
+            for i, moment in enumerate(clock.moments):
+                moment.at_s = i * step_s
+            sections.replayed(events)
+    assert clock.waits == 2
+    times.settle()
+    assert times.seconds == {"talker": 8.0, "depth": 4.0}  # before and after the head, and the head
+    assert times.runs == {"talker": 2}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: there are no graphs on a CPU")
+def test_sections_of_a_cuda_graph_take_the_time_their_work_takes():
+    device = torch.device("cuda")
+    x = torch.randn(2048, 2048, device=device)
+
+    def launch(given):
+        with section("talker"):
+            out = given @ x
+            with section("depth"):
+                for _ in range(20):
+                    out = out @ x
+        return out
+
+    replay = Replay(launch)
+    with recording(SectionTimes(clock_for(device))):
+        replay.capture(torch.randn(2048, 2048, device=device))
+    replay(x)  # without a recorder
+    times = SectionTimes(clock_for(device))
+    with recording(times):
+        for _ in range(3):
+            replay(x)
+    times.settle()
+    assert times.runs == {"talker": 3}
+    assert times.seconds["depth"] > 5 * times.seconds["talker"] > 0
+
+
+def test_the_innermost_open_section_gets_the_time(monkeypatch):
+    moments = iter((0.0, 1.0, 3.0, 3.5, 4.0, 6.0))
+    clock = HostClock()
+    monkeypatch.setattr(clock, "mark", lambda: next(moments))
+    times = SectionTimes(clock)
+    with recording(times), section("talker"), section("depth"), section("sampling"):
         pass
-
-    def step(self, rows, state):
-        flags = torch.zeros(len(rows.slots), dtype=torch.bool)
-        return Step(rows.slots[:, None], flags, ~flags)
-
-
-def test_a_captured_step_is_read_after_each_replay():
-    """On a GPU the step runs once, when it is captured; replays never come by here, but record its marks anew."""
-    worker = Worker()
-    parts = Parts({"talk": worker}, {"talk": "frame"}, torch.device("cpu"), endless=True)
-    parts.touched["talker"] = 1
-    capturing = [True]
-    parts._clock.capturing = lambda: capturing[0]
-    parts.timing = True
-    for size in (4, 2):
-        step = worker.step(SimpleNamespace(slots=torch.arange(size)), None)
-        assert step.emitted.all()
-        assert not step.stopped.any()
-    capturing[0] = False
-    replayed = Launcher(lambda slots: slots, 9, torch.device("cpu"))  # a graph: it does not call the step
-    parts.start_timing()
-    with parts.reading_graphs():
-        for rows in (1, 3, 3, 5):  # none was captured for five
-            replayed(np.arange(rows))
-    ledger = parts.stop_timing()
-    assert ledger.calls == {"talker": 3}
-    assert Launcher.__call__.__qualname__ == "Launcher.__call__"
-    parts.remove()
-
-
-def test_the_innermost_open_part_gets_the_time():
-    ledger = Ledger()
-    timeline = [(0.0, "talker"), (1.0, "depth"), (3.0, "sampling"), (3.5, "depth"), (4.0, "talker"), (6.0, "")]
-    ledger.settle(timeline, HostClock())
-    assert ledger.seconds == {"talker": 3.0, "depth": 2.5, "sampling": 0.5}
-    assert ledger.calls == {"talker": 1}
+    times.end()  # of a section that began before the recording
+    times.settle()
+    assert times.seconds == {"talker": 3.0, "depth": 2.5, "sampling": 0.5}
+    assert times.runs == {"talker": 1}
 
 
 @pytest.mark.parametrize(("name", "params_b"), [("qwen3-tts-0.6b", 3.31), ("qwen3-tts-1.7b", 5.25)])
@@ -180,7 +219,7 @@ def test_the_shapes_that_ship_are_the_published_ones(name, params_b):
 def test_a_shape_can_be_a_file_and_must_exist(shape):
     with subject(None, str(shape[0] / "config.json")) as chosen:
         assert chosen.spec.name == "qwen3-tts"
-        assert chosen.bytes_for_words
+        assert chosen.byte_tokens
         assert (chosen.model.checkpoint / "speech_tokenizer" / "config.json").is_file()
     with pytest.raises(RhapsodeError, match=r"did you mean 'qwen3-tts-1.7b'"), subject(None, "qwen3-tts-1.7"):
         pass

@@ -1,12 +1,12 @@
 import pytest
 
-from rhapsode.bench.serve.target import make_target
+from rhapsode.bench.serve.server import speech_server
 from rhapsode.errors import InvalidRequest
 
 
-def test_each_server_is_asked_in_its_own_words(monkeypatch):
+def test_each_kind_of_server_gets_the_request_it_expects(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
-    ours = make_target("localhost:8000", "rhapsode", voice="heart")
+    ours = speech_server("localhost:8000", "rhapsode", voice="heart")
     assert ours.url == "http://localhost:8000/v1/audio/speech"
     assert ours.body("Hi.", 7) == {
         "input": "Hi.",
@@ -17,7 +17,7 @@ def test_each_server_is_asked_in_its_own_words(monkeypatch):
         "stream_format": "audio",
     }
     assert ours.headers() == {}
-    vllm = make_target("http://gpu:8091/", "vllm-omni", model="Qwen/Qwen3-TTS", voice="vivian")
+    vllm = speech_server("http://gpu:8091/", "vllm-omni", model="Qwen/Qwen3-TTS", voice="vivian")
     assert vllm.body("Hi.", 7) == {
         "input": "Hi.",
         "model": "Qwen/Qwen3-TTS",
@@ -25,7 +25,7 @@ def test_each_server_is_asked_in_its_own_words(monkeypatch):
         "response_format": "pcm",
         "stream": True,
     }
-    openai = make_target("https://api.openai.com/v1", "openai")
+    openai = speech_server("https://api.openai.com/v1", "openai")
     assert openai.url == "https://api.openai.com/v1/audio/speech"
     assert openai.body("Hi.", 7)["model"] == "gpt-4o-mini-tts"
     assert "seed" not in openai.body("Hi.", 7)
@@ -33,15 +33,13 @@ def test_each_server_is_asked_in_its_own_words(monkeypatch):
 
 
 def test_any_field_can_be_set_or_left_out():
-    target = make_target("http://x:1/speak", "rhapsode", extra={"stream_format": None, "max_new_tokens": 52})
-    assert target.url == "http://x:1/speak"
-    assert target.body("Hi.", 0)["max_new_tokens"] == 52
-    assert "stream_format" not in target.body("Hi.", 0)
+    server = speech_server("http://x:1/speak", "rhapsode", extra={"stream_format": None, "max_new_tokens": 52})
+    assert server.url == "http://x:1/speak"
+    assert server.body("Hi.", 0)["max_new_tokens"] == 52
+    assert "stream_format" not in server.body("Hi.", 0)
 
 
-@pytest.mark.parametrize(
-    ("url", "dialect"), [("ftp://x", "rhapsode"), ("http://", "rhapsode"), ("http://x", "vlm-omni")]
-)
-def test_what_cannot_be_measured_is_said(url, dialect):
+@pytest.mark.parametrize(("url", "kind"), [("ftp://x", "rhapsode"), ("http://", "rhapsode"), ("http://x", "vlm-omni")])
+def test_a_bad_address_or_an_unknown_kind_is_an_error(url, kind):
     with pytest.raises(InvalidRequest):
-        make_target(url, dialect)
+        speech_server(url, kind)

@@ -1,4 +1,4 @@
-"""Who speaks: an engine in this process, or a server."""
+"""What speaks the prompts: an engine in this process, or a server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from rhapsode.audio.samples import from_pcm16
 from rhapsode.bench.quality.prompts import SpokenPrompt
-from rhapsode.bench.serve.target import Target
+from rhapsode.bench.serve.server import SpeechServer
 from rhapsode.errors import GenerationFailed, InvalidRequest
 from rhapsode.types import Clip, Reference, SpeechRequest, Voice
 
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 
 
 MODES: tuple[str, ...] = ("one-shot", "streamed", "batched", "appended")
-"""As a whole; chunk by chunk; the same with others at once; while the text still arrives."""
+"""The whole text at once; chunk by chunk; several prompts concurrently; text appended while it is spoken."""
 WORD_S = 0.05
-"""Between two words of text that arrives while it is spoken: a quick language model."""
+"""Time between two appended words: a fast language model's."""
 
 
 @dataclass(frozen=True)
-class Spoken:
-    """One utterance, and how long it took."""
+class SynthesisResult:
+    """The audio of one prompt, and how long it took."""
 
     clip: Clip
     total_s: float
     first_audio_s: float
 
 
-class Speaker(Protocol):
+class Synthesizer(Protocol):
     modes: tuple[str, ...]
-    """Those of `MODES` it can speak in."""
+    """Those of `MODES` that it supports."""
 
-    def speak(self, prompt: SpokenPrompt, seed: int, mode: str) -> Spoken:
+    def speak(self, prompt: SpokenPrompt, seed: int, mode: str) -> SynthesisResult:
         """May be called from several threads at once."""
 
     def close(self) -> None: ...
@@ -52,8 +52,8 @@ class Speaker(Protocol):
     def config(self) -> dict[str, Any]: ...
 
 
-class EngineSpeaker:
-    """The offline API: what `rhapsode say` uses."""
+class EngineSynthesizer:
+    """Speaks with the offline API, as `rhapsode say` does."""
 
     modes = MODES
 
@@ -63,7 +63,7 @@ class EngineSpeaker:
         self._tts = TTS(model, config=config)
         self._voice, self._language = voice, language
 
-    def speak(self, prompt: SpokenPrompt, seed: int, mode: str) -> Spoken:
+    def speak(self, prompt: SpokenPrompt, seed: int, mode: str) -> SynthesisResult:
         clip = reference_of(prompt)
         references = () if clip is None else (Reference(clip, prompt.reference_text),)
         voice = Voice(name=self._voice, references=references)
@@ -72,7 +72,7 @@ class EngineSpeaker:
         if mode == "one-shot":
             audio = self._tts.speak(request)
             total_s = time.perf_counter() - started_s
-            return Spoken(Clip(audio.samples, audio.sample_rate), total_s, total_s)
+            return SynthesisResult(Clip(audio.samples, audio.sample_rate), total_s, total_s)
         words = re.findall(r"\s*\S+", prompt.text) if mode == "appended" else []
         if words:
             request = replace(request, text=words.pop(0), text_open=True)
@@ -82,7 +82,7 @@ class EngineSpeaker:
                 first_audio_s = first_audio_s or time.perf_counter() - started_s
                 chunks.append(chunk.samples)
         total_s = time.perf_counter() - started_s
-        return Spoken(Clip(np.concatenate(chunks, axis=1), self._tts.sample_rate), total_s, first_audio_s)
+        return SynthesisResult(Clip(np.concatenate(chunks, axis=1), self._tts.sample_rate), total_s, first_audio_s)
 
     def close(self) -> None:
         self._tts.close()
@@ -92,38 +92,38 @@ class EngineSpeaker:
         return {"family": engine.spec.name, "deployment": engine.deployment.model_dump(mode="json")}
 
 
-class ServerSpeaker:
-    """Any speech server that streams pcm or wav."""
+class ServerSynthesizer:
+    """Speaks with any server that streams pcm or wav."""
 
     modes: tuple[str, ...] = ("streamed", "batched")
 
-    def __init__(self, target: Target, sample_rate: int | None, timeout_s: float) -> None:
-        self._target, self._sample_rate, self._timeout_s = target, sample_rate, timeout_s
+    def __init__(self, server: SpeechServer, sample_rate: int | None, timeout_s: float) -> None:
+        self._server, self._sample_rate, self._timeout_s = server, sample_rate, timeout_s
 
-    def speak(self, prompt: SpokenPrompt, seed: int, mode: str) -> Spoken:
+    def speak(self, prompt: SpokenPrompt, seed: int, mode: str) -> SynthesisResult:
         return asyncio.run(self._speak(prompt, seed))
 
-    async def _speak(self, prompt: SpokenPrompt, seed: int) -> Spoken:
-        from rhapsode.bench.serve.client import Listener, make_session
+    async def _speak(self, prompt: SpokenPrompt, seed: int) -> SynthesisResult:
+        from rhapsode.bench.serve.client import SpeechClient, make_session
 
         async with make_session() as session:
-            listener = Listener(session, self._target, self._sample_rate, self._timeout_s, keep=True)
-            heard = await listener.hear(prompt.text, seed)
-        if heard.error is not None:
-            raise GenerationFailed(f"{heard.error}: {heard.detail}")
-        clip = Clip(from_pcm16(heard.samples), heard.sample_rate)
-        return Spoken(clip, heard.total_s, heard.playable_s or heard.total_s)
+            client = SpeechClient(session, self._server, self._sample_rate, self._timeout_s, keep=True)
+            response = await client.request(prompt.text, seed)
+        if response.error is not None:
+            raise GenerationFailed(f"{response.error}: {response.detail}")
+        clip = Clip(from_pcm16(response.samples), response.sample_rate)
+        return SynthesisResult(clip, response.total_s, response.playable_s or response.total_s)
 
     def close(self) -> None:
-        """Every request had a connection of its own."""
+        """Nothing is open: every request has a connection of its own."""
 
     def config(self) -> dict[str, Any]:
-        return {"url": self._target.url, "target": self._target.dialect.name, "body": self._target.body("...", 0)}
+        return {"url": self._server.url, "target": self._server.kind.name, "body": self._server.body("...", 0)}
 
 
 @contextmanager
 def _appending(stream: Stream, words: Sequence[str], is_open: bool) -> Iterator[None]:
-    """Hand over the words one by one meanwhile, and then the end of the text."""
+    """Appends the words one by one from another thread, then ends the text."""
 
     def append() -> None:
         for word in words:
@@ -140,11 +140,11 @@ def _appending(stream: Stream, words: Sequence[str], is_open: bool) -> Iterator[
     thread.join()
 
 
-def parse_modes(text: str, speaker: Speaker) -> tuple[str, ...]:
-    """`one-shot,appended`, each once, and all of them the speaker's."""
+def parse_modes(text: str, synthesizer: Synthesizer) -> tuple[str, ...]:
+    """Parses a list such as `one-shot,appended`; raises if the synthesizer does not support a mode."""
     modes = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
-    if wrong := [mode for mode in modes if mode not in speaker.modes]:
-        raise InvalidRequest(f"--mode takes some of {', '.join(speaker.modes)} here, not '{wrong[0]}'.")
+    if wrong := [mode for mode in modes if mode not in synthesizer.modes]:
+        raise InvalidRequest(f"--mode takes some of {', '.join(synthesizer.modes)} here, not '{wrong[0]}'.")
     return modes
 
 
