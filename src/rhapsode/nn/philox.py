@@ -1,6 +1,7 @@
-"""A counter RNG: the same (seed, frame, codebook, index) gives the same number on every device and batch.
+"""A counter-based random number generator: Philox 4x32 with ten rounds.
 
-Philox 4x32 with ten rounds, in int64 arithmetic so that it runs on any torch device and inside a graph.
+A number depends on (seed, frame, codebook, index) alone, not on the device or the batch. All arithmetic is in int64, so
+it runs on any torch device and inside a CUDA graph.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from torch import Tensor
 from rhapsode.nn import kernels
 
 BELOW_ONE = 1 - 2**-24
-"""The largest float32 below 1: what rounds up to 1 becomes this."""
+"""The largest float32 below 1: `uniform` returns it where rounding would give 1."""
 
 _MASK = 0xFFFFFFFF
 _ROUNDS = 10
@@ -22,7 +23,7 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 
 
 def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
-    """Four 32-bit words, as int64, for each broadcast element of counter and key."""
+    """Returns four 32-bit words, as int64, for each broadcast element of counter and key."""
     c0, c1, c2, c3 = counter
     for k0, k1 in zip(*map(_round_keys, key, _WEYL), strict=True):
         p0, p1 = c0 * _MUL[0], c2 * _MUL[1]
@@ -32,24 +33,24 @@ def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[Tensor, Te
 
 
 def _round_keys(key: Tensor, weyl: int) -> tuple[Tensor, ...]:
-    turns = torch.arange(0, _ROUNDS * weyl, weyl, device=key.device)
-    return ((key[..., None] + turns) & _MASK).unbind(-1)
+    offsets = torch.arange(0, _ROUNDS * weyl, weyl, device=key.device)
+    return ((key[..., None] + offsets) & _MASK).unbind(-1)
 
 
 def uniform(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> Tensor:
-    """`[B, n]` numbers in the open interval (0, 1), one stream per seed, frame and codebook."""
+    """Returns `[B, n]` numbers in the open interval (0, 1), an independent stream per seed, frame and codebook."""
     return _unit(_words(seeds, steps, codebook, n)[0])
 
 
 def normal(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> Tensor:
-    """`[B, n]` numbers of a standard normal distribution, by Box and Muller; n is even."""
+    """Returns `[B, n]` numbers of the standard normal distribution, by the Box-Muller transform."""
     if kernels.on(seeds):
         from rhapsode.nn.kernels.gpu import noise
 
         return noise.normal(seeds, steps, codebook, n)
-    first, second = map(_unit, _words(seeds, steps, codebook, n // 2)[:2])
+    first, second = map(_unit, _words(seeds, steps, codebook, (n + 1) // 2)[:2])
     radius, angle = (-2.0 * first.log()).sqrt_(), second * (2.0 * math.pi)
-    return torch.cat((radius * angle.cos(), radius * angle.sin()), dim=1)
+    return torch.cat((radius * angle.cos(), radius * angle.sin()), dim=1)[:, :n]
 
 
 def _words(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> tuple[Tensor, ...]:
@@ -61,5 +62,5 @@ def _words(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> tuple[Tensor,
 
 
 def _unit(word: Tensor) -> Tensor:
-    """32 bits as a number in (0, 1): 24 bits fit a float32 exactly, and the half step keeps both ends out."""
+    """Maps 32 bits to (0, 1): 24 of them fit a float32 exactly, and adding half a step excludes both ends."""
     return (((word >> 8).to(torch.float32) + 0.5) * (1.0 / (1 << 24))).clamp_(max=BELOW_ONE)
