@@ -46,12 +46,14 @@ class VaeConfig:
     sample_rate: int = 16_000
     out_sample_rate: int = 48_000
     use_noise_block: bool = False
-    sr_bin_boundaries: tuple[int, ...] = (20_000, 30_000, 40_000)
+    sr_bin_boundaries: tuple[int, ...] | None = (20_000, 30_000, 40_000)
+    """With None the decoder is not conditioned on the sample rate."""
     cond_type: str = "scale_bias"
     cond_out_layer: bool = False
 
     def __post_init__(self) -> None:
-        if self.use_noise_block or self.cond_out_layer or not self.cond_type.startswith("scale_bias"):
+        other_condition = self.cond_out_layer or not self.cond_type.startswith("scale_bias")
+        if self.use_noise_block or (self.sr_bin_boundaries is not None and other_condition):
             raise CheckpointError("a VAE with noise blocks or another condition than scale and bias is not VoxCPM2's.")
 
     @classmethod
@@ -67,16 +69,6 @@ class VaeConfig:
     def hop(self) -> int:
         """Samples per latent, on the way out."""
         return prod(self.decoder_rates)
-
-    @property
-    def rates(self) -> int:
-        """How many kinds of sample rate the decoder knows."""
-        return len(self.sr_bin_boundaries) + 1
-
-    @property
-    def rate(self) -> int:
-        """Which of them it is asked for."""
-        return sum(self.out_sample_rate > boundary for boundary in self.sr_bin_boundaries)
 
 
 class ResidualUnit(Streaming):
@@ -157,11 +149,11 @@ class RateCondition(Derived):
     scale: Tensor  # [C, 1]
     bias: Tensor  # [C, 1]
 
-    def __init__(self, dim: int, config: VaeConfig) -> None:
+    def __init__(self, dim: int, sample_rate: int, boundaries: tuple[int, ...]) -> None:
         super().__init__()
-        self._rate = config.rate
-        self.scale_embed = nn.Embedding(config.rates, dim)
-        self.bias_embed = nn.Embedding(config.rates, dim)
+        self._rate = sum(sample_rate > boundary for boundary in boundaries)
+        self.scale_embed = nn.Embedding(len(boundaries) + 1, dim)
+        self.bias_embed = nn.Embedding(len(boundaries) + 1, dim)
         self.register_buffer("scale", None, persistent=False)
         self.register_buffer("bias", None, persistent=False)
 
@@ -176,7 +168,8 @@ class RateCondition(Derived):
 class UpsampleBlock(Streaming):
     def __init__(self, inputs: int, outputs: int, rate: int, config: VaeConfig) -> None:
         super().__init__()
-        self.condition = RateCondition(inputs, config) if config.sr_bin_boundaries else nn.Identity()
+        bins = config.sr_bin_boundaries
+        self.condition = nn.Identity() if bins is None else RateCondition(inputs, config.out_sample_rate, bins)
         up = CausalConvTranspose1d(inputs, outputs, 2 * rate, rate)
         self.block = Chain(Snake(inputs), up, *units(outputs, config.depthwise))
 
