@@ -52,6 +52,11 @@ def resample(samples: Samples, from_rate: int, to_rate: int) -> Samples:
 
 
 def mono(clip: Clip, sample_rate: int) -> NDArray[np.float32]:
-    """One channel of a clip, the mean of all, at this rate: `[samples]`."""
+    """Returns the mean of all channels of a clip at this rate: `[samples]`.
+
+    A fraction of a sample at the end counts as one, as librosa counts it. soxr rounds to the nearest.
+    """
     mixed = clip.samples.mean(axis=0, dtype=np.float32, keepdims=True)
-    return np.ascontiguousarray(resample(mixed, clip.sample_rate, sample_rate)[0])
+    length = -(-mixed.shape[1] * sample_rate // clip.sample_rate)
+    resampled = resample(mixed, clip.sample_rate, sample_rate)[0, :length]
+    return np.pad(resampled, (0, length - len(resampled)))

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rhapsode.audio.resample import Resampler, resample
+from rhapsode.audio.resample import Resampler, mono, resample
+from rhapsode.types import Clip
 
 RATES = st.sampled_from([8_000, 16_000, 22_050, 24_000, 44_100, 48_000])
 
@@ -55,3 +56,16 @@ def test_closing_twice_gives_nothing_more_and_writing_after_is_refused(noise):
     assert resampler.close().shape == (1, 0)
     with pytest.raises(ValueError, match="closed"):
         resampler.write(noise(100))
+
+
+@settings(max_examples=60, deadline=None)
+@given(from_rate=RATES, to_rate=RATES, length=st.integers(0, 3_000))
+def test_a_reference_counts_a_fraction_of_a_sample_as_one(noise, from_rate, to_rate, length):
+    found = mono(Clip(noise(length, channels=2), from_rate), to_rate)
+    assert found.shape == (-(-length * to_rate // from_rate),)
+
+
+def test_a_reference_is_the_mean_of_its_channels(tone):
+    stereo = tone(440, 0.2, 48_000, channels=2)
+    found = mono(Clip(stereo, 48_000), 16_000)
+    np.testing.assert_allclose(found, resample(stereo, 48_000, 16_000).mean(axis=0), rtol=0, atol=1e-6)
