@@ -8,16 +8,27 @@ if TYPE_CHECKING:
     from rhapsode.audio.clip import Audio
     from rhapsode.errors import RhapsodeError
     from rhapsode.tts import TTS
-    from rhapsode.types import AudioChunk, Sampling, SpeechRequest, Voice
+    from rhapsode.types import AudioChunk, Reference, Sampling, SpeechRequest, Voice
 
 __version__ = "0.1.0"
-__all__ = ["TTS", "Audio", "AudioChunk", "RhapsodeError", "Sampling", "SpeechRequest", "Voice", "__version__"]
+__all__ = [
+    "TTS",
+    "Audio",
+    "AudioChunk",
+    "Reference",
+    "RhapsodeError",
+    "Sampling",
+    "SpeechRequest",
+    "Voice",
+    "__version__",
+]
 
 _HOMES = {
     "TTS": "tts",
     "Audio": "audio.clip",
     "RhapsodeError": "errors",
     "AudioChunk": "types",
+    "Reference": "types",
     "Sampling": "types",
     "SpeechRequest": "types",
     "Voice": "types",

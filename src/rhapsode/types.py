@@ -43,6 +43,14 @@ class AudioChunk(Clip):
 
 
 @dataclass(frozen=True)
+class Reference:
+    """A recording of a voice to clone, and its transcript where there is one."""
+
+    audio: Clip
+    text: str | None = None
+
+
+@dataclass(frozen=True)
 class Voice:
     """What an utterance should sound like. Set one of `name`, `reference`, `embedding` or `description`."""
 
@@ -51,6 +59,8 @@ class Voice:
     reference_text: str | None = None
     embedding: tuple[float, ...] | None = None
     description: str | None = None
+    continued: Reference | None = None
+    """A recording that the utterance continues, with its transcript: alone, or beside a reference."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +128,7 @@ class Capabilities:
 
     presets: bool = False
     clone: bool = False
+    continuation: bool = False
     embedding: bool = False
     design: bool = False
     text_stream: bool = False

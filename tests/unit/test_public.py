@@ -18,6 +18,7 @@ def test_the_public_names_are_these() -> None:
     assert sorted(package.__all__) == [
         "Audio",
         "AudioChunk",
+        "Reference",
         "RhapsodeError",
         "Sampling",
         "SpeechRequest",

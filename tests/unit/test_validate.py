@@ -11,7 +11,7 @@ from rhapsode.engine.validate import check
 from rhapsode.errors import InvalidRequest, TextTooLong, UnknownOption, UnknownVoice
 from rhapsode.models.base import ModelSpec
 from rhapsode.models.dummy.spec import SPEC as DUMMY
-from rhapsode.types import Capabilities, Clip, Sampling, SpeechRequest, Voice
+from rhapsode.types import Capabilities, Clip, Reference, Sampling, SpeechRequest, Voice
 
 LIMITS = Limits(max_text_chars=20)
 NAN, INFINITY = float("nan"), float("inf")
@@ -152,6 +152,7 @@ def test_a_sampling_parameter_of_another_type_is_refused(name: str, value: Any) 
     ("ability", "voice"),
     [
         ("clone", Voice(reference=CLIP)),
+        ("continuation", Voice(continued=Reference(CLIP, "words"))),
         ("embedding", Voice(embedding=(0.1, 0.2))),
         ("design", Voice(description="an old man")),
     ],

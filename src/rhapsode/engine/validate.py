@@ -77,6 +77,7 @@ def _check_sampling(sampling: Sampling) -> None:
 def _check_voice(voice: Voice, spec: ModelSpec) -> None:
     wants = {
         "clone": voice.reference is not None,
+        "continuation": voice.continued is not None,
         "embedding": voice.embedding is not None,
         "design": voice.description is not None,
     }

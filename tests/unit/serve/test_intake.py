@@ -190,6 +190,15 @@ def test_several_references_or_none_where_there_is_a_text_are_refused(fields: di
         reference_of(body(**fields))
 
 
+def test_a_recording_to_continue_needs_a_family_that_can(read) -> None:
+    with pytest.raises(InvalidRequest, match="does not continue recordings") as caught:
+        read(prompt_audio="data:,", prompt_text="words")
+    assert caught.value.param == "prompt_audio"
+    with pytest.raises(InvalidRequest, match="needs 'prompt_audio'") as caught:
+        read(prompt_text="words")
+    assert caught.value.param == "prompt_text"
+
+
 # --- models ---
 
 

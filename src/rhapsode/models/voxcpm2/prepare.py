@@ -12,7 +12,7 @@ from rhapsode.models.parts import checkpoint_of
 from rhapsode.models.voxcpm2 import tokenizer
 from rhapsode.models.voxcpm2.config import read
 from rhapsode.models.voxcpm2.spec import VoxOptions
-from rhapsode.types import Clip, SpeechRequest
+from rhapsode.types import Clip, Reference, SpeechRequest, Voice
 
 PATCHES_PER_TOKEN, SPARE_PATCHES, MOST_PATCHES = 6, 10, 2000
 """Upstream's own limits: past these the talker has run away."""
@@ -46,20 +46,18 @@ class Prepare:
         options: VoxOptions = parse_options(self._spec, request.options)
         self._check_timesteps(options)
         wish = control(request)
-        said = _SPACES.sub(" ", request.text).strip()
+        said = _SPACES.sub(" ", request.text)  # spaces at both ends stay: upstream's tokenizer sees them
         said = f"({wish}){said}" if wish else said
         words = len(self._encode(said))
-        mode = cloning(request, options, wish)
-        clip, transcript = request.voice.reference, request.voice.reference_text or ""
-        continued = mode in ("continuation", "both")
-        text = self._encode(transcript + said) if continued else self._encode(said)
+        reference, continued = recordings(request.voice, options, wish)
+        text = self._encode((continued.text or "") + said) if continued else self._encode(said)
         self._check_length(len(text))
         return Draft(
             text,
             min(MOST_PATCHES, PATCHES_PER_TOKEN * words + SPARE_PATCHES),
             options,
-            reference=clip if mode in ("reference", "both") else None,
-            continued=clip if continued else None,
+            reference=reference,
+            continued=continued.audio if continued else None,
         )
 
     def _check_timesteps(self, options: VoxOptions) -> None:
@@ -84,21 +82,34 @@ def control(request: SpeechRequest) -> str:
     )
 
 
-def cloning(request: SpeechRequest, options: VoxOptions, wish: str) -> str | None:
-    """How the reference is used."""
-    voice = request.voice
-    if voice.reference is None:
+def recordings(voice: Voice, options: VoxOptions, wish: str) -> tuple[Clip | None, Reference | None]:
+    """Returns the recording that gives the sound of the voice, and the one that is continued."""
+    given = Reference(voice.reference, voice.reference_text) if voice.reference else None
+    if voice.continued is not None:
+        if options.cloning is not None:
+            raise InvalidRequest(
+                "'cloning' is for one reference alone; with prompt audio leave it out.", param="cloning"
+            )
+        _check_continued(voice.continued, wish, "prompt_text")
+        return given.audio if given else None, voice.continued
+    if given is None:
         if options.cloning is not None:
             raise InvalidRequest("'cloning' needs reference audio.", param="cloning")
-        return None
-    if options.cloning in ("continuation", "both"):
-        if not voice.reference_text:
-            raise InvalidRequest("to continue a reference, its transcript is needed.", param="ref_text")
-        if wish:
-            raise InvalidRequest(
-                "speech that continues a reference takes no instructions; with 'cloning' = 'reference' it does.",
-                param="instructions",
-            )
-        return options.cloning
-    # Only the sound of a voice can be told how to speak.
-    return "continuation" if options.cloning is None and voice.reference_text and not wish else "reference"
+        return None, None
+    # Instructions need the sound of a voice alone, without speech that goes before.
+    use = options.cloning or ("continuation" if given.text and not wish else "reference")
+    if use == "reference":
+        return given.audio, None
+    _check_continued(given, wish, "ref_text")
+    return given.audio if use == "both" else None, given
+
+
+def _check_continued(recording: Reference, wish: str, text_param: str) -> None:
+    if not recording.text:
+        raise InvalidRequest("to continue a recording, its transcript is needed.", param=text_param)
+    if wish:
+        raise InvalidRequest(
+            "speech that continues a recording takes no instructions; with a reference alone, "
+            "and 'cloning' = 'reference', it does.",
+            param="instructions",
+        )

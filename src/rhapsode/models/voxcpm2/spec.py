@@ -20,8 +20,8 @@ class VoxOptions:
     max_len: int | None = None
     """Patches after which the speech is cut, and said to be."""
     cloning: Literal["reference", "continuation", "both"] | None = None
-    """How a reference is used: as the sound of a voice, as speech to be continued (this needs its transcript), or as
-    both. By default continued where there is a transcript and no instructions."""
+    """How a single reference is used: as the sound of a voice, as speech to continue (this needs its transcript), or
+    both. The default is to continue it where there is a transcript and there are no instructions."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.cfg_value <= 10:
@@ -40,7 +40,7 @@ SPEC = ModelSpec(
     architectures=("voxcpm2",),
     sample_rate=48_000,
     frame_hz=6.25,
-    can=Capabilities(clone=True, design=True),
+    can=Capabilities(clone=True, continuation=True, design=True),
     options=VoxOptions,
     requires=("tokenizers", "safetensors"),
     files=("audiovae.pth",),

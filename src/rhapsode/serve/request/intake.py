@@ -16,7 +16,7 @@ from rhapsode.serve.request.references import References
 from rhapsode.serve.request.schemas import Schemas, SpeechBody, VoiceFields, VoiceRef
 from rhapsode.serve.response.delivery import Delivery
 from rhapsode.text.clean import clean
-from rhapsode.types import Sampling, SpeechRequest, Voice
+from rhapsode.types import Reference, Sampling, SpeechRequest, Voice
 from rhapsode.voices.store import VoiceStore
 
 # What clients call it, and what it is called here.
@@ -82,6 +82,26 @@ class Intake:
     # --- the voice ---
 
     async def _voice(self, body: VoiceFields, presets: Sequence[str]) -> Voice:
+        continued = await self._continued(body)
+        return replace(await self._sound(body, presets), continued=continued)
+
+    async def _continued(self, body: VoiceFields) -> Reference | None:
+        """The recording that the utterance continues, with its transcript."""
+        if body.prompt_audio is None:
+            if body.prompt_text:
+                raise InvalidRequest("'prompt_text' needs 'prompt_audio'.", param="prompt_text")
+            return None
+        if not self._spec.can.continuation:  # before anything is fetched
+            raise self._unable("continue recordings", "prompt_audio")
+        try:
+            voice = await self._references.voice(body.prompt_audio, body.prompt_text)
+        except InvalidRequest as error:
+            raise type(error)(error.message, param="prompt_audio") from None
+        if voice.reference is None:
+            raise InvalidRequest("this voice has no recording that could be continued.", param="prompt_audio")
+        return Reference(voice.reference, voice.reference_text)
+
+    async def _sound(self, body: VoiceFields, presets: Sequence[str]) -> Voice:
         name = name_of(body)
         audio, text = reference_of(body)
         if audio is None and body.speaker_embedding is None:
@@ -95,9 +115,12 @@ class Intake:
             return Voice(embedding=tuple(map(float, body.speaker_embedding)))
         assert audio is not None
         if not self._spec.can.clone:  # before anything is fetched
-            can = ", ".join(self._spec.can.names()) or "nothing of the kind"
-            raise InvalidRequest(f"{self._spec.name} does not clone voices; it can do: {can}.", param="ref_audio")
+            raise self._unable("clone voices", "ref_audio")
         return await self._references.voice(audio, text)
+
+    def _unable(self, ability: str, param: str) -> InvalidRequest:
+        can = ", ".join(self._spec.can.names()) or "nothing of the kind"
+        return InvalidRequest(f"{self._spec.name} does not {ability}; it can do: {can}.", param=param)
 
     async def _named(self, name: str, presets: Sequence[str]) -> Voice:
         """A preset, then an uploaded voice, then a name of OpenAI's; else a list of what there is."""
