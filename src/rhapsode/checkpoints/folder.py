@@ -15,14 +15,14 @@ T = TypeVar("T")
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The checkpoint's own `config.json`."""
+    """Returns the content of the checkpoint's `config.json`."""
     if not (folder / "config.json").is_file():
         raise CheckpointError(f"{folder} holds no config.json: it is not a checkpoint's folder.")
     return read_json(folder / "config.json")
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The one object in a JSON file."""
+    """Returns the object in a JSON file."""
     try:
         content = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -35,7 +35,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def parse(into: type[T], values: Mapping[str, Any], where: str) -> T:
-    """A dataclass from the keys it names; other keys are ignored, a missing or mistyped one is an error."""
+    """Returns a dataclass from the keys it names. Other keys are ignored; a missing or mistyped one is an error."""
     types = get_type_hints(into)
     found: dict[str, Any] = {}
     for field in fields(into):  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ def parse(into: type[T], values: Mapping[str, Any], where: str) -> T:
 
 
 def section(values: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:
-    """An object within a configuration."""
+    """Returns the object under a key of a configuration."""
     found = values.get(name)
     if not isinstance(found, Mapping):
         raise CheckpointError(f"'{name}' is missing from {where}.")

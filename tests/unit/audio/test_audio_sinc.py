@@ -28,7 +28,7 @@ def by_formula(samples, from_rate, to_rate):
 
 
 @pytest.mark.parametrize(("from_rate", "to_rate"), RATIOS)
-def test_it_is_the_formula(noise, from_rate, to_rate):
+def test_the_samples_equal_the_formula(noise, from_rate, to_rate):
     samples = noise(500, channels=2).astype(np.float64)
     found = resample_sinc(samples, from_rate, to_rate)
     assert found.dtype == np.float64
@@ -36,7 +36,7 @@ def test_it_is_the_formula(noise, from_rate, to_rate):
 
 
 @pytest.mark.parametrize(("from_rate", "to_rate"), RATIOS)
-def test_float32_samples_give_the_same_to_their_rounding(noise, from_rate, to_rate):
+def test_float32_samples_give_the_same_result_to_rounding(noise, from_rate, to_rate):
     samples = noise(9_000, level=1.0)
     found = resample_sinc(samples, from_rate, to_rate)
     assert found.dtype == np.float32
@@ -53,7 +53,7 @@ def test_the_length_is_rounded_up(length, from_rate, to_rate):
     assert found.shape == (2, -(-length * to_rate // from_rate))
 
 
-def test_equal_rates_pass_the_very_same_samples_through(noise):
+def test_equal_rates_return_the_same_samples(noise):
     samples = noise(1_000, 2)
     assert resample_sinc(samples, 24_000, 24_000) is samples
 
@@ -73,7 +73,7 @@ def test_each_channel_keeps_its_pitch_and_level(tone, peak_hz, from_rate, to_rat
     np.testing.assert_allclose(found[:, 200:-200], expected[:, 200:-200], rtol=0, atol=0.002)
 
 
-def test_what_lies_above_the_new_nyquist_does_not_fold_back(tone):
+def test_frequencies_above_the_new_nyquist_do_not_alias(tone):
     found = resample_sinc(tone(7_000, 0.5, 24_000), 24_000, 8_000)
     assert np.abs(found[:, 200:-200]).max() < 0.003
 
