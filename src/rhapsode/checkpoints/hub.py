@@ -19,7 +19,7 @@ def is_id(name: str) -> bool:
 
 
 def fetch(name: str, files: tuple[str, ...] = FILES) -> Path:
-    """Returns the local folder of a checkpoint on the hub. Downloads what is not in the cache, unless `HF_HUB_OFFLINE`."""
+    """Returns the local folder of a checkpoint on the hub, after the download of what the local cache does not have."""
     try:
         from huggingface_hub import constants, errors, snapshot_download
     except ImportError:
