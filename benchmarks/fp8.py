@@ -34,8 +34,8 @@ class Run:
     """One talker, and everything it computed in its last frame."""
 
     def __init__(self, model: Model, dtype: str, weights: str, device: torch.device, rows: int, frames: int) -> None:
-        config = {**model.config, "random_weights": True}
-        context = StageContext(model.spec, model.checkpoint, config, str(device), dtype, weights=weights)
+        found = (model.spec, model.checkpoint, model.config)
+        context = StageContext(*found, str(device), dtype, weights=weights, random_weights=True)
         self.talker = talker = QwenTalker(context)
         pages = -(-frames // PAGE)
         self.table = SlotTable(rows, pages, device)

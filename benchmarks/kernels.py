@@ -289,8 +289,8 @@ def frames(folder: str, batches: Sequence[int]) -> None:
     from rhapsode.models.registry import find
 
     found = find(folder)
-    config = {**found.config, "random_weights": True}
-    talker = QwenTalker(StageContext(found.spec, found.checkpoint, config, "cuda:0", "bfloat16"))
+    context = StageContext(found.spec, found.checkpoint, found.config, "cuda:0", "bfloat16", random_weights=True)
+    talker = QwenTalker(context)
     read = sum(
         p.numel() * p.element_size() for p in (*talker.net.model.layers.parameters(), talker.net.codec_head.weight)
     )

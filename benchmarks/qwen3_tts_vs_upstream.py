@@ -150,12 +150,11 @@ def main() -> None:
         found = find(folder)
         limits = {"max_positions": 512, "max_concurrency": given.listeners}
         threads = {"threads": 1} if given.device == "cpu" else {}
-        deployment = resolve(env={}, flags={"model": folder, "device": given.device, "limits": limits, **threads})
         random = given.shape is not None
+        flags = {"model": folder, "device": given.device, "limits": limits, "random_weights": random, **threads}
+        deployment = resolve(env={}, flags=flags)
         upstream = Upstream(given.upstream, folder, given.device, random) if given.upstream else None
-        with Engine(
-            found.spec, deployment, Source(found.checkpoint, {**found.config, "random_weights": random})
-        ) as ours:
+        with Engine(found.spec, deployment, Source(found.checkpoint, found.config)) as ours:
             frame_s(ours, given.listeners, given.frames, not random)  # warm up
             alone, crowd, theirs = [], [], []
             for _ in range(given.rounds):

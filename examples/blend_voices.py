@@ -1,7 +1,7 @@
-"""A voice between two others, from their speaker embeddings: python examples/blend_voices.py A.json B.json [URL]
+"""Blends two voices by their speaker embeddings: python examples/blend_voices.py A.json B.json [URL]
 
-Each file holds one embedding as a JSON list of numbers, as long as the served model's (`embedding_size` in /v1/models).
-Five steps are written to blend-0.mp3 (all A) ... blend-4.mp3 (all B); the middle one is kept as the voice "blend".
+Each file holds one embedding, a JSON list as long as the served model takes (`embedding_size` in /v1/models).
+Writes five steps, blend-0.mp3 (all A) to blend-4.mp3 (all B), and uploads the middle one as the voice "blend".
 """
 
 import json
@@ -14,7 +14,7 @@ STEPS = 5
 
 
 def between(a: list[float], b: list[float], share: float) -> list[float]:
-    """Along the arc from one direction to the other, and from one length to the other."""
+    """Returns the spherical interpolation of the directions, and the linear one of the lengths."""
     length_a, length_b = math.hypot(*a), math.hypot(*b)
     cosine = sum(x * y for x, y in zip(a, b, strict=True)) / (length_a * length_b)
     angle = math.acos(max(-1.0, min(1.0, cosine)))

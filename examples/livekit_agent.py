@@ -1,6 +1,6 @@
-"""A LiveKit agent that speaks through this server: python examples/livekit_agent.py dev
+"""Runs a LiveKit agent that speaks through this server: python examples/livekit_agent.py dev
 
-pip install "livekit-agents[openai,silero]"; LIVEKIT_URL, LIVEKIT_API_KEY and LIVEKIT_API_SECRET as for every agent.
+Needs `pip install "livekit-agents[openai,silero]"` and LIVEKIT_URL, LIVEKIT_API_KEY and LIVEKIT_API_SECRET.
 """
 
 from livekit import agents

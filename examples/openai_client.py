@@ -1,4 +1,4 @@
-"""OpenAI's own client against this server: python examples/openai_client.py [URL]"""
+"""Calls this server with the OpenAI SDK: python examples/openai_client.py [URL]"""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""Pipecat speaking through this server, to the local speakers: python examples/pipecat_bot.py
+"""Runs a Pipecat pipeline that speaks through this server, to the local speakers: python examples/pipecat_bot.py
 
-pip install "pipecat-ai[openai,local]"
+Needs pip install "pipecat-ai[openai,local]"
 """
 
 import asyncio

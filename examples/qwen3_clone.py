@@ -1,4 +1,4 @@
-"""A cloned voice: python examples/qwen3_clone.py CHECKPOINT REFERENCE.wav "the words of the reference" """
+"""Clones a voice with Qwen3-TTS Base: python examples/qwen3_clone.py CHECKPOINT REFERENCE.wav "its words" """
 
 import sys
 
@@ -9,7 +9,7 @@ clip = Audio.open(reference)
 text = "Whatever I say now is said in that voice."
 
 with TTS(checkpoint) as tts:
-    in_context = tts.speak(text, Voice(reference=clip, reference_text=words), language="English")
+    in_context = tts.speak(text, Voice.cloned(clip, words), language="English")
     print(in_context.save("clone_in_context.wav"), in_context)
-    by_speaker = tts.speak(text, Voice(reference=clip), language="English", x_vector_only_mode=True)
+    by_speaker = tts.speak(text, Voice.cloned(clip), language="English", x_vector_only_mode=True)
     print(by_speaker.save("clone_by_speaker.wav"), by_speaker)

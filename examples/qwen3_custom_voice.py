@@ -1,4 +1,4 @@
-"""A preset voice, with an instruction: python examples/qwen3_custom_voice.py CHECKPOINT"""
+"""Speaks with a preset voice and an instruction: python examples/qwen3_custom_voice.py CHECKPOINT"""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A voice by description: python examples/qwen3_voice_design.py CHECKPOINT"""
+"""Speaks with a voice made from a description: python examples/qwen3_voice_design.py CHECKPOINT"""
 
 import sys
 

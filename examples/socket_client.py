@@ -1,4 +1,4 @@
-"""Text as a language model writes it, spoken as it comes: python examples/socket_client.py [URL]"""
+"""Speaks text while it arrives, as from a language model: python examples/socket_client.py [ws://HOST:PORT]"""
 
 import asyncio
 import json

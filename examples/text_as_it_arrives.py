@@ -1,4 +1,4 @@
-"""Speech starts before the text is complete: python examples/text_as_it_arrives.py [MODEL]"""
+"""Speaks text while it is being appended: python examples/text_as_it_arrives.py [MODEL]"""
 
 import sys
 import threading

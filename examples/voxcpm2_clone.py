@@ -1,4 +1,4 @@
-"""A cloned voice, three ways: python examples/voxcpm2_clone.py CHECKPOINT REFERENCE.wav "its words" """
+"""Clones a voice with VoxCPM2 in three ways: python examples/voxcpm2_clone.py CHECKPOINT REFERENCE.wav "its words" """
 
 import sys
 
@@ -9,9 +9,9 @@ clip = Audio.open(reference)
 text = "Whatever I say now is said in that voice."
 
 with TTS(checkpoint) as tts:
-    told_how = tts.speak(text, Voice(reference=clip), instructions="slightly faster, cheerful")
+    told_how = tts.speak(text, Voice.cloned(clip), instructions="slightly faster, cheerful")
     print(told_how.save("controllable_clone.wav"), told_how)
-    continued = tts.speak(text, Voice(reference=clip, reference_text=words))
+    continued = tts.speak(text, Voice.cloned(clip, words))
     print(continued.save("ultimate_clone.wav"), continued)
-    both = tts.speak(text, Voice(reference=clip, reference_text=words), cloning="both")
+    both = tts.speak(text, Voice.cloned(clip, words), cloning="both")
     print(both.save("reference_and_continued.wav"), both)

@@ -1,4 +1,4 @@
-"""Zero-shot, and a voice by description: python examples/voxcpm2_design.py CHECKPOINT"""
+"""Speaks zero-shot, and with a voice made from a description: python examples/voxcpm2_design.py CHECKPOINT"""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The codec as it is trained: the modules that serve it, a quantizer that learns, and a guess of the phonemes."""
+"""The codec for training: the serving modules, a trainable quantizer and a phoneme classifier."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _trained(part: SnakeBeta) -> Any:
 
 
 def _initialise(codec: TrainableCodec) -> None:
-    """Keep the size of what passes through each layer: else the latents are not heard for a thousand steps."""
+    """Keeps the scale of activations in every layer: otherwise the decoder ignores the latents for 1,000 steps."""
     for part in codec.modules():
         if isinstance(part, nn.Conv1d | nn.ConvTranspose1d | nn.Linear):
             inputs = part.weight[0].numel()
@@ -110,7 +110,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def restore(codec: TrainableCodec, folder: Path, device: torch.device) -> None:
-    """Go on from what `save` left."""
+    """Resumes from what `save` wrote."""
     load(codec.decoder, folder, prefix="decoder.", device=device)
     load(codec.encoder, folder, prefix="encoder.", device=device)
     codec.quantizer.learned = True
@@ -118,6 +118,6 @@ def restore(codec: TrainableCodec, folder: Path, device: torch.device) -> None:
 
 
 def save(codec: TrainableCodec, folder: Path) -> None:
-    """In the layout that is served."""
+    """Writes the codec in the layout that is served."""
     codec.quantizer.share()
     write_tensors(folder / "model.safetensors", {"encoder.": codec.encoder, "decoder.": codec.decoder})

@@ -1,10 +1,10 @@
-"""What the teacher is asked to say: sentences from text files, and sentences made here.
+"""Writes the sentences that the teacher speaks: from text files and from templates.
 
     python corpus.py TEXT... --words LEXICON.json.gz --made 60000 -o SENTENCES.txt.gz
 
-TEXT are files of one sentence a line (we used Common Voice's sentence collection, CC0, and WordNet's example
-sentences). Prose alone shows too few numbers, names and rare words: templates and drills add them. The order is
-shuffled, so that every part of the result is like the whole.
+TEXT are files with one sentence per line (we used Common Voice's sentence collection, CC0, and WordNet's example
+sentences). Prose has too few numbers, names and rare words: templates and drills add them. The order is shuffled,
+so that every portion of the result is like the whole.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _text(path: Path) -> str:
 
 
 def drilled(words: list[str], rng: random.Random) -> Iterator[str]:
-    """Every word once, a few to a sentence."""
+    """Yields sentences of a few words each, with every word once."""
     words = rng.sample(words, len(words))
     while words:
         drill = rng.choice(DRILLS)

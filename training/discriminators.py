@@ -1,4 +1,4 @@
-"""What learns to tell the codec's speech from the teacher's: by periods of the waveform, and by its spectra."""
+"""Discriminators between the codec's speech and the teacher's: over waveform periods, and over spectra."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Verdict(NamedTuple):
 
 
 class _Judge(nn.Module):
-    """Convolutions over a plane; every layer's output counts."""
+    """A stack of 2-D convolutions; the output of every layer is used for feature matching."""
 
     def __init__(self, layers: list[nn.Conv2d], last: nn.Conv2d) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Discriminators(nn.ModuleList):
 
 
 def told_apart(real: list[Verdict], made: list[Verdict]) -> Tensor:
-    """What the discriminators reduce."""
+    """The loss of the discriminators."""
     losses = [
         (1 - a.score.float()).square().mean() + b.score.float().square().mean() for a, b in zip(real, made, strict=True)
     ]
@@ -83,12 +83,12 @@ def told_apart(real: list[Verdict], made: list[Verdict]) -> Tensor:
 
 
 def convinced(made: list[Verdict]) -> Tensor:
-    """What the codec reduces: to be taken for real."""
+    """The adversarial loss of the codec."""
     return torch.stack([(1 - verdict.score.float()).square().mean() for verdict in made]).mean()
 
 
 def alike(real: list[Verdict], made: list[Verdict]) -> Tensor:
-    """And to look the same in every layer, relative to that layer's size."""
+    """The feature-matching loss of the codec, relative to the scale of each layer."""
     pairs = [
         (theirs.detach().float(), ours.float())
         for a, b in zip(real, made, strict=True)

@@ -1,10 +1,10 @@
-"""Turn the teacher's speech into prompts with their frames, as shards appear.
+"""Turns the teacher's speech into training prompts with frames, as shards appear.
 
     python encode.py SENTENCES.txt.gz SHARDS MODEL LINES
 
 MODEL holds the tokenizer and, in `speech_tokenizer`, the trained codec. Each sentence becomes a prompt with all text
-first and one with a token per frame, and neighbours are joined to longer ones. Stops when no shard has come for a
-minute.
+first and one with a token per frame; neighbouring sentences are joined to longer prompts. Stops when no shard has
+appeared for a minute.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Written = tuple[Codes, Codes]
 
 
 def prompts(writer: Writer, said: list[tuple[str, Codes]], joined: bool) -> list[Written]:
-    """Of these texts with their codes, each in both layouts; `joined`: and some of them together."""
+    """Yields the prompts of these texts and codes, each in both layouts; `joined` adds joined neighbours."""
     found = [writer.write(text, codes, streaming) for text, codes in said for streaming in (False, True)]
     for i in range(0, len(said) - 2 if joined else 0, 2):
         some = said[i : i + 2 + i % 4 // 2]  # two, or three

@@ -1,4 +1,4 @@
-"""Modules as checkpoints name them: the reverse of `rhapsode.checkpoints.load`."""
+"""Writes modules under their checkpoint names: the reverse of `rhapsode.checkpoints.load`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXACT = ("cluster_usage", "embedding_sum", "embed_sum")
 
 
 def write_tensors(path: Path, modules: Mapping[str, nn.Module], dtype: torch.dtype = torch.float16) -> None:
-    """All tensors of these modules, each module's names behind its prefix."""
+    """Writes all tensors of these modules, with each module's prefix."""
     tensors = {f"{prefix}{name}": value for prefix, part in modules.items() for name, value in named(part)}
     for name, value in tensors.items():
         kind = torch.float32 if name.endswith(EXACT) else dtype
@@ -27,7 +27,7 @@ def write_tensors(path: Path, modules: Mapping[str, nn.Module], dtype: torch.dty
 
 
 def named(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Fused linears apart, stacked tables as lists, and what upstream expects though nobody reads it."""
+    """Yields tensors by name: fused linears split, stacked tables as lists, plus unused ones that upstream expects."""
     for name, tensor in stored_tensors(module):
         path, _, leaf = name.rpartition(".")
         owner = module.get_submodule(path)

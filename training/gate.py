@@ -1,8 +1,8 @@
-"""The teacher before and after the codec, by a recogniser and a judge of naturalness: the codec must not cost words.
+"""Compares the teacher before and after the codec, by word error rate and naturalness.
 
     python gate.py CODEC --recogniser path/to/ctranslate2-whisper --most 40
 
-Go on to the talker once the codec's word error rate is under 5%.
+Train the talker once the codec's word error rate is under 5%.
 """
 
 from __future__ import annotations

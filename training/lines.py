@@ -1,4 +1,4 @@
-"""What the talker learns from: whole prompts with the frames that answer them, as rows of ids on the device."""
+"""The talker's training data: whole prompts with their frames, as rows of ids on the device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import tokenizer
 from rhapsode.models.qwen3_tts import tokenizer as served
 from rhapsode.models.qwen3_tts.config import QwenConfig
 from rhapsode.models.qwen3_tts.feed import ROLE, ROLE_TOKENS
-from rhapsode.models.qwen3_tts.prompt import Layout, Script
+from rhapsode.models.qwen3_tts.prompt import PromptBuilder, Script
 
 Codes = NDArray[np.integer]
 
@@ -30,7 +30,7 @@ LADDER = (48, 64, 80, 96, 112, 128, 160, 192, 256, 384)
 
 
 class Choice(NamedTuple):
-    """Prompts for a batch: where they begin and how long they are."""
+    """The prompts of a batch: their starts and lengths."""
 
     longest: int
     starts: NDArray[np.int64]
@@ -44,11 +44,11 @@ class Batch(NamedTuple):
 
 
 class Writer:
-    """Turns a text and its codes into rows, laid out as they will be served."""
+    """Turns a text and its codes into rows, in the layout that is served."""
 
     def __init__(self, config: QwenConfig, folder: Path, seed: int) -> None:
         self._config = config
-        self._layout = Layout(config)
+        self._builder = PromptBuilder(config)
         self._exact = served.read(folder)
         self._loose = tokenizer.read(folder, DROPOUT)
         self._rng = random.Random(seed)
@@ -56,7 +56,7 @@ class Writer:
         (self._language,) = set(config.tokens.codec_language_id.values())
 
     def write(self, text: str, codes: Codes, streaming: bool) -> tuple[Codes, Codes] | None:
-        """Rows `[L, 1 + G]` and targets `[L]`; `codes [LEAD + F, G]`. `None` if the text outlasts the frames."""
+        """Rows `[L, 1 + G]` and targets `[L]`; `codes [LEAD + F, G]`. `None` if there are more tokens than frames."""
         ids = self._encode(ROLE + text)
         script = Script(
             role=[self._config.text.im_start_token_id, *ids[:ROLE_TOKENS]],
@@ -65,7 +65,7 @@ class Writer:
             preset=self._preset,
             non_streaming=not streaming,
         )
-        content, last, rest = self._layout.build(script)
+        content, last, rest = self._builder.build(script)
         codes = codes if streaming else codes[LEAD:]
         if len(rest) > len(codes):
             return None
@@ -86,7 +86,7 @@ class Writer:
 
 
 class Lines:
-    """All rows one after the other on the device, and where each prompt begins."""
+    """All rows, concatenated on the device, and the start of each prompt."""
 
     def __init__(self, groups: int, positions: int, device: torch.device) -> None:
         self._rows = torch.zeros(positions, 1 + groups, dtype=torch.int16, device=device)
@@ -103,7 +103,7 @@ class Lines:
         return self._used
 
     def add(self, rows: Codes, targets: Codes, lengths: Codes) -> None:
-        """So many more, one after the other as they are kept."""
+        """Appends prompts, already concatenated."""
         total, device = len(targets), self._rows.device
         if self._used + total > len(self._targets):
             return
@@ -115,9 +115,9 @@ class Lines:
         self._used += total
 
     def batches(self, positions: int, rng: np.random.Generator) -> Iterator[Choice]:
-        """Every prompt there is now once, in batches of about so many positions and of like lengths.
+        """Yields every prompt once, in batches of similar length and about `positions` positions.
 
-        All batches of a length are of one size: the last of them is filled up with prompts that come twice.
+        All batches of a length have one size: the last one is filled up with repeated prompts.
         """
         starts, lengths = np.array(self._starts), np.array(self._lengths)
         steps = np.searchsorted(LADDER, lengths)
@@ -132,7 +132,7 @@ class Lines:
             yield plan[index]
 
     def read(self, starts: Tensor, lengths: Tensor, longest: int) -> Batch:
-        """Of prompts that begin at `starts [B]`."""
+        """Reads the prompts that begin at `starts [B]`."""
         column = torch.arange(longest + 1, device=starts.device)
         at, there = (starts[:, None] + column).clamp(max=len(self._targets) - 1), column < lengths[:, None]
         rows = torch.where(there[..., None], self._rows[at].long(), -1)

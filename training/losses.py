@@ -1,7 +1,7 @@
-"""How far two waveforms are apart to the ear: spectra at several resolutions, and phase where it counts.
+"""Reconstruction losses: spectra at several resolutions, and phase at low frequencies.
 
-The voice below two kilohertz is told by phase too. The teacher's is in step with the frames (`pulses.py`), so that it
-can be known from the codes; above it is noise, whose phase nobody hears.
+Below two kilohertz phase matters. The teacher's pulses are aligned with the frames (`pulses.py`), so the codes
+determine it. Higher up the signal is noise, whose phase is inaudible.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _apart(a: Tensor, b: Tensor) -> Tensor:
 
 
 def mel_bands(window: int, bands: int) -> Tensor:
-    """Triangles, `[bands, window / 2 + 1]`."""
+    """Returns triangular mel filters, `[bands, window / 2 + 1]`."""
     top = 2595 * torch.log10(torch.tensor(1 + RATE / 2 / 700))
     edges = 700 * (10 ** (torch.linspace(0, 1, bands + 2) * top / 2595) - 1)
     low, middle, high = edges[:-2, None], edges[1:-1, None], edges[2:, None]

@@ -1,4 +1,4 @@
-"""Make a trained folder what is served: everything but the codec's encoder, which a voice of presets does not need.
+"""Writes the folder that is served: without the codec's encoder, which preset voices do not need.
 
 python pack.py MODEL VOICE
 """
@@ -18,7 +18,7 @@ CODEC = "speech_tokenizer/model.safetensors"
 
 
 def pack(model: Path, voice: Path) -> int:
-    """Bytes of the result."""
+    """Writes `voice` from `model`; returns its size in bytes."""
     shutil.copytree(SHAPE, voice, dirs_exist_ok=True)
     for name in (*TOKENIZER, "model.safetensors"):
         shutil.copy(model / name, voice)

@@ -1,9 +1,8 @@
-"""The teacher's voice in step with the codec's frames.
+"""Synthesises the teacher's speech with its pitch pulses aligned to the codec's frames.
 
-The teacher filters a train of pulses, one for each period of the voice. Where in its period a frame begins differs from
-frame to frame, and a codec would have to say so in its codes, and a talker to guess it. Here the pitch is bent by up to
-half a period in a frame, so that every frame begins with a pulse: nothing is left to say. The ear does not mind
-(DistillMOS 4.47, 4.49 before).
+The teacher filters a pulse train, one pulse per pitch period. Normally a frame begins anywhere in a period: the codec
+would have to encode that phase, and the talker to predict it. Here the pitch is changed by up to half a period per
+frame, so that every frame begins with a pulse. Listeners do not notice (DistillMOS 4.47, 4.49 before).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Samples = NDArray[np.float32]
 
 
 def synthesise(lh: Samples, th: Samples, lr: Samples, phi: Samples, f0: Samples, start: int) -> Samples:
-    """The teacher's spectra `[bins, n]` and pitch `[n]` as a waveform that will be heard from sample `start` on."""
+    """Returns the waveform of the teacher's spectra `[bins, n]` and pitch `[n]`; playback starts at sample `start`."""
     from hibari import dsp
 
     curve = pitch(f0)
@@ -35,7 +34,7 @@ def synthesise(lh: Samples, th: Samples, lr: Samples, phi: Samples, f0: Samples,
 
 
 def _turned(size: Samples, angle: Samples) -> NDArray[np.complex64]:
-    """`exp(size + i angle)`; its parts apart are a third of the time."""
+    """Returns `exp(size + i angle)`; real and imaginary part separately take a third of the time."""
     turned = np.empty(size.shape, np.complex64)
     np.cos(angle, out=turned.real)
     np.sin(angle, out=turned.imag)
@@ -44,14 +43,14 @@ def _turned(size: Samples, angle: Samples) -> NDArray[np.complex64]:
 
 
 def pitch(f0: Samples) -> NDArray[np.float64]:
-    """Of each sample, in Hz; 0 where there is no voice."""
+    """Returns the pitch of each sample in Hz; 0 where unvoiced."""
     at = (np.arange(len(f0) * SPACING) + 0.5) / SPACING - 0.5
     curve = np.interp(at, np.arange(len(f0)), f0)
     return np.where(curve > LOWEST, curve, 0.0)
 
 
 def in_step(curve: NDArray[np.float64], start: int) -> NDArray[np.float64]:
-    """The phase of each sample, in periods: a whole number wherever a frame begins."""
+    """Returns the phase of each sample in periods: an integer wherever a frame begins."""
     phase = np.cumsum(curve) / RATE
     for first, last in _voiced(curve):
         begins = np.arange(first + -(first + start) % HOP, last, HOP)
@@ -68,7 +67,7 @@ def _voiced(curve: NDArray[np.float64]) -> Iterator[tuple[int, int]]:
 
 
 def pulse_train(curve: NDArray[np.float64], phase: NDArray[np.float64]) -> Samples:
-    """All harmonics below `HIGHEST`, each a cosine of size one."""
+    """Returns the sum of all harmonics below `HIGHEST`, each a cosine of amplitude one."""
     half = (np.pi * (phase % 1.0)).astype(np.float32)
     count = np.floor(HIGHEST / np.maximum(curve, LOWEST)).astype(np.float32)
     sine = np.sin(half)

@@ -1,6 +1,6 @@
-"""A split residual quantizer that learns: code vectors are running means of what falls on them.
+"""A trainable split residual quantizer: code vectors are running means of the vectors assigned to them.
 
-The means are kept where the codec's layout keeps them, as sums and counts in the decoder's codebooks.
+The means are stored as in the codec's layout: sums and counts in the decoder's codebooks.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class LearningQuantizer(nn.Module):
 
     @torch.no_grad()
     def begin(self, features: Tensor, rounds: int = 12) -> None:
-        """Put the codes where `features [N, hidden]` are, book by book."""
+        """Initialises the code vectors from `features [N, hidden]`, codebook by codebook."""
         for into, books in zip(self._into, self._books, strict=True):
             residual = F.linear(features, into.input_proj.weight[..., 0])
             for book in books:
@@ -68,7 +68,7 @@ class LearningQuantizer(nn.Module):
 
     @torch.no_grad()
     def share(self) -> None:
-        """Give the encoder the decoder's code vectors, as sums of one use each."""
+        """Copies the decoder's code vectors to the encoder, as sums with a count of one."""
         for into, books in zip(self._into, self._books, strict=True):
             for theirs, book in zip(into.layers, books, strict=True):
                 vectors = book.vectors()
@@ -79,7 +79,7 @@ class LearningQuantizer(nn.Module):
 
 
 def _residual(x: Tensor, books: list[Codebook], learn: bool, revives: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """The sum of the codes nearest to `x [N, D]`, what moves `x` towards it, and the codes."""
+    """Returns the sum of the nearest code vectors of `x [N, D]`, the commitment loss, and the codes."""
     rest, codes, loss = x, [], x.new_zeros(())
     for book in books:
         vectors = book.vectors()
@@ -99,7 +99,7 @@ def _nearest(x: Tensor, vectors: Tensor) -> Tensor:
 
 
 def _counted(code: Tensor, count: int, dtype: torch.dtype) -> Tensor:
-    """`code [N]` to `[N, K]`, one where the code is; a graph can capture it."""
+    """One-hot of `code [N]`, `[N, K]`; a graph can capture it."""
     return (code[:, None] == torch.arange(count, device=code.device)).to(dtype)
 
 
@@ -117,7 +117,7 @@ def _follow(book: Codebook, x: Tensor, code: Tensor, revives: Tensor) -> None:
 
 
 def _means(x: Tensor, count: int, rounds: int) -> Tensor:
-    """`count` means of `x [N, D]`."""
+    """Returns `count` k-means centres of `x [N, D]`."""
 
     def some() -> Tensor:
         return x[torch.randint(len(x), (count,), device=x.device)]

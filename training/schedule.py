@@ -1,4 +1,4 @@
-"""Training by the clock: a run has so many minutes, and what changes in it changes by the share that is over."""
+"""Training limited by time: a run has a number of minutes, and schedules depend on the elapsed share of it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Clock:
 
     @property
     def share(self) -> float:
-        """How much of the run is over, 0 to 1."""
+        """The elapsed share of the run, 0 to 1."""
         return min(1.0, self.elapsed / self._seconds)
 
     def ticks(self) -> Iterator[int]:
-        """Steps until the time is over."""
+        """Yields step numbers until the time is over."""
         step = 0
         while self.share < 1:
             yield step
@@ -33,7 +33,7 @@ class Clock:
 
 
 class Optimiser:
-    """AdamW whose rate a captured step reads from the device."""
+    """AdamW with a learning rate on the device, so that a captured step can read it."""
 
     def __init__(self, parameters: list[nn.Parameter], betas: tuple[float, float], decay: float, clip: float) -> None:
         self._parameters, self._clip = parameters, clip
@@ -47,7 +47,7 @@ class Optimiser:
         self._rate.fill_(rate)
 
     def descend(self, loss: Tensor) -> Tensor:
-        """One step; how large the gradient was."""
+        """Makes one optimiser step; returns the gradient norm."""
         self._adam.zero_grad(set_to_none=True)
         loss.backward()
         size = nn.utils.clip_grad_norm_(self._parameters, self._clip)
@@ -56,9 +56,9 @@ class Optimiser:
 
 
 class Captured:
-    """A step as one CUDA graph, after a few that warm it up; the step itself on a CPU, and where it cannot be captured.
+    """A step as one CUDA graph, captured after a few warm-up steps; eager on a CPU and where capture fails.
 
-    Steps of which one runs at a time can share a `pool` of memory.
+    Steps that never run at the same time can share a memory `pool`.
     """
 
     def __init__(self, step: Callable[[], None], device: torch.device, pool: Any = None) -> None:
@@ -89,7 +89,7 @@ class Captured:
         graph.replay()
 
     def _beside(self) -> None:
-        """On a stream of its own, as a capture will be."""
+        """Runs the step on a side stream, as capture does."""
         if self._warm_ups < 0:
             self._step()
             return
@@ -101,7 +101,7 @@ class Captured:
 
 
 class Averages:
-    """Means of named losses since they were last read, added up on the device."""
+    """Means of named losses since the last read, accumulated on the device."""
 
     def __init__(self, names: tuple[str, ...], device: torch.device) -> None:
         self._names = names

@@ -1,4 +1,4 @@
-"""SnakeBeta with its gradient as one kernel each way; on a CPU plain PyTorch."""
+"""SnakeBeta with one kernel for forward and one for backward; plain PyTorch on a CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The teacher's speech on the device: shards are appended as they appear, crops and whole utterances are read."""
+"""The teacher's speech on the device: appends shards as they appear, returns crops and whole utterances."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FRAMES_PER_HOUR = 12.5 * 3600
 
 
 class Spoken(NamedTuple):
-    """Which sentence, and where its frames are."""
+    """One utterance: its sentence and the position of its frames."""
 
     sentence: int
     start: int
@@ -38,7 +38,7 @@ class Speech:
         return self.frames / FRAMES_PER_HOUR
 
     def load(self, most: int = 4) -> int:
-        """Append up to so many shards that are new."""
+        """Appends new shards, up to a number."""
         new = [path for path in sorted(self._shards.glob("*.npz")) if path not in self._seen][:most]
         for path in new:
             self._seen.add(path)
@@ -59,7 +59,7 @@ class Speech:
         self._count.fill_(stop)
 
     def crops(self, batch: int, frames: int) -> tuple[Tensor, Tensor]:
-        """Random stretches: samples `[B, 1, frames * HOP]` within [-1, 1] and phonemes `[B, frames, 4]`."""
+        """Returns random crops: samples `[B, 1, frames * HOP]` within [-1, 1] and phonemes `[B, frames, 4]`."""
         device = self.audio.device
         start = (torch.rand(batch, dtype=torch.float64, device=device) * (self._count - frames)).long()
         samples = self.audio[(start * HOP)[:, None] + torch.arange(frames * HOP, device=device)]
@@ -67,7 +67,7 @@ class Speech:
         return samples[:, None].float() / 32768, phonemes.long()
 
     def whole(self, spoken: list[Spoken], lead: int = 0) -> Tensor:
-        """These utterances after `lead` frames of silence, silent after their end, `[B, 1, longest * HOP]`."""
+        """Returns these utterances after `lead` frames of silence, padded with silence, `[B, 1, longest * HOP]`."""
         longest = max(one.frames for one in spoken)
         samples = torch.zeros(len(spoken), 1, (lead + longest) * HOP, device=self.audio.device)
         for row, one in zip(samples[:, 0, lead * HOP :], spoken, strict=True):

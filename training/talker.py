@@ -1,4 +1,4 @@
-"""The talker and its predictor as they are trained: the network that serves them, in one pass over whole prompts."""
+"""The talker and its predictor for training: the serving network, in one pass over whole prompts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Losses(NamedTuple):
 
 
 class Causal:
-    """The memory of one pass in which everything before is seen."""
+    """Causal attention over one pass, without a cache."""
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         groups = query.shape[2] // key.shape[2]
@@ -42,7 +42,7 @@ class TrainableTalker(nn.Module):
         _initialise(self.net)
 
     def forward(self, batch: Batch, predicted: int) -> Losses:
-        """`predicted`: for so many frames, drawn at random, the codes after the first are asked too."""
+        """`predicted` is the number of random frames for which the predictor's codes are trained too."""
         hidden = self.hidden(self._confused(batch.rows) if self.training else batch.rows).flatten(0, 1)
         first = batch.first.flatten()
         logits = self.net.codec_head(hidden).float()
@@ -54,13 +54,13 @@ class TrainableTalker(nn.Module):
         return Losses(loss, self._rest(hidden.index_select(0, chosen), frames.index_select(0, chosen)), hits)
 
     def hidden(self, rows: Tensor) -> Tensor:
-        """After the talker's layers, for `rows [B, T, 1 + G]`."""
+        """Returns the talker's hidden states for `rows [B, T, 1 + G]`."""
         net = self.net
         text = net.text_projection(net.model.text_embedding(rows[..., 0]))
         return self._through(net.model, text + net.codec(rows[..., 1:]))
 
     def _rest(self, hidden: Tensor, frames: Tensor) -> Tensor:
-        """`hidden [N, width]`, from which `frames [N, G]` followed."""
+        """Returns the predictor's loss for `frames [N, G]` that follow `hidden [N, width]`."""
         predictor = self.net.code_predictor
         codes = [F.embedding(frames[:, :1], self.net.model.codec_embedding.weight), predictor.embed(frames[:, 1:])]
         seen = torch.cat([hidden[:, None], *codes], 1)[:, :-1]  # the last code is only asked for
@@ -75,7 +75,7 @@ class TrainableTalker(nn.Module):
         return stack.norm(x)
 
     def _confused(self, rows: Tensor) -> Tensor:
-        """Frames here and there replaced by random ones."""
+        """Replaces some frames by random ones."""
         size, device = rows.shape[:2], rows.device
         often = torch.rand(size[0], 1, device=device) * 2 - 1  # none in half of the prompts
         struck = (torch.rand(size, device=device) < often * MOST_CONFUSED) & (rows[..., -1] >= 0)
@@ -85,7 +85,7 @@ class TrainableTalker(nn.Module):
 
 
 def _some(of: Tensor, count: int) -> Tensor:
-    """Places of up to `count` that are true, at random; always so many, with repeats where there are fewer."""
+    """Returns `count` random indices of true values, with repeats where there are fewer."""
     return torch.multinomial(of.float(), count, replacement=True)
 
 

@@ -1,9 +1,9 @@
-"""Speech from the teacher and the phoneme of every moment, in shards that training reads while more are made.
+"""Writes the teacher's speech with the phoneme at every moment, in shards that training reads as they appear.
 
     python teacher.py SENTENCES.txt.gz SHARDS --processes 13 --seconds 400
 
-The teacher is `hibari-tts` (Apache-2.0). Its network decides how long each phoneme lasts; `--model` is a copy of it
-that also says so (see `with_durations`).
+The teacher is `hibari-tts` (Apache-2.0). Its network predicts the duration of each phoneme; `--model` is a copy of
+it that also outputs the durations (see `with_durations`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Utterance(NamedTuple):
 
 
 def with_durations(model: Path, out: Path) -> None:
-    """Copy the teacher's network, with the durations it rounds as one more output. Needs the package `onnx`."""
+    """Copies the teacher's network, with its rounded durations as one more output. Needs the package `onnx`."""
     import onnx
 
     network = onnx.load(model)
@@ -53,7 +53,7 @@ class Teacher:
         self._voice = Hibari(model=model)
 
     def say(self, text: str) -> Utterance | None:
-        """The sentence, with a moment of silence around it; `None` if there is nothing to say."""
+        """Speaks the sentence, with a short silence around it; `None` if there is nothing to say."""
         sounds, phonemes = [np.empty(0, np.float32)], [np.empty(0, int)]
         for ids in map(self._voice.ids, self._voice.phonemize(text)):
             if len(ids) > 2:

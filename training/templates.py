@@ -1,4 +1,4 @@
-"""Sentences with holes, and what fills them: numbers as people write them, names, places, times."""
+"""Sentence templates and their fillers: numbers as people write them, names, places, times."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _pick(choices: list[str]) -> Fill:
 
 
 def _count(rng: random.Random) -> str:
-    """Small numbers often, large ones now and then, with and without commas."""
+    """Returns a number: small ones often, large ones sometimes, with and without commas."""
     size = rng.choice((10, 20, 100, 100, 1000, 10_000, 100_000, 1_000_000))
     number = rng.randrange(size)
     return f"{number:,}" if rng.random() < 0.7 else str(number)
@@ -209,5 +209,5 @@ _HOLE = re.compile(r"\{(\w+)\}")
 
 
 def filled(rng: random.Random) -> str:
-    """One sentence."""
+    """Returns one filled template."""
     return _HOLE.sub(lambda hole: FILLS[hole[1]](rng), rng.choice(TEMPLATES))

@@ -1,8 +1,8 @@
-"""The text's tokenizer: byte pairs of Qwen2's kind, few of them, so that spelling shows.
+"""Trains the text tokenizer: byte-pair encoding like Qwen2's, with a small vocabulary, so that spelling stays visible.
 
     python tokenizer.py SENTENCES.txt.gz MODEL
 
-A token must last longer than a frame, or text that comes one token per frame falls behind the voice: with a thousand
+A token must last longer than a frame, or text that comes one token per frame falls behind the voice. With a thousand
 pairs a token is about 2.6 letters, and a frame about 1.3.
 """
 
@@ -25,7 +25,7 @@ ROLES = ("assistant", "user")
 
 
 def learn(path: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Vocabulary and merges, in order."""
+    """Returns the vocabulary and the merges, in order."""
     tokenizer = assemble(BPE())
     spare = sum(map(len, ROLES))
     trainer = trainers.BpeTrainer(
@@ -49,7 +49,7 @@ def learn(path: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
 
 
 def read(folder: Path, dropout: float) -> Tokenizer:
-    """The tokenizer with some merges left out at random, so that the pieces of words are learned too."""
+    """Reads the tokenizer with BPE dropout: random merges are skipped, so that small pieces are trained too."""
     parts = str(folder / "vocab.json"), str(folder / "merges.txt")
     loose: Tokenizer = assemble(BPE.from_file(*parts, dropout=dropout))
     return loose

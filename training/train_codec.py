@@ -1,11 +1,10 @@
-"""Train the codec on the teacher's speech, for so many minutes; go on where the last run stopped.
+"""Trains the codec on the teacher's speech for some minutes; resumes where the last run stopped.
 
     python train_codec.py SHARDS CODEC --minutes 9
 
-CODEC becomes a folder in the layout that is served (`speech_tokenizer` of a model), with what only training needs
-beside it.
-At first the spectra alone count; then discriminators too. With `--frozen` encoder and codes stay as they are, so that
-a talker trained on them goes on to fit, and the decoder alone learns.
+CODEC becomes a folder in the served layout (`speech_tokenizer` of a model), with the training state in it. The first
+phase uses spectral losses only, the second adds discriminators. With `--frozen` only the decoder is trained: encoder
+and codes stay fixed, so that a talker trained on them still fits.
 """
 
 from __future__ import annotations
@@ -58,7 +57,10 @@ class CodecTraining:
         self.averages.add(*noted, size, zero, zero, zero)
 
     def adversarial_step(self) -> None:
-        """Judges cost more than the codec: they hear the second half of each crop, the half that has a past."""
+        """Makes one adversarial step.
+
+        Discriminators cost more than the codec: they get the second half of each crop only, which has left context.
+        """
         loss, noted, made, meant = self._reconstruct()
         made, meant = (audio[..., audio.shape[-1] // 2 :].contiguous() for audio in (made, meant))
         with self._mixed():
@@ -74,7 +76,7 @@ class CodecTraining:
         self.averages.add(*noted, size, judged, taken, close)
 
     def _reconstruct(self) -> tuple[Tensor, tuple[Tensor, ...], Tensor, Tensor]:
-        """The loss without discriminators, its parts, what was made and what was meant."""
+        """Returns the loss without discriminators, its terms, the output and the target."""
         meant, phonemes = self.speech.crops(self._batch, self._frames)
         with self._mixed():
             heard = self.codec(meant, learn=not self._frozen)
@@ -100,7 +102,7 @@ class CodecTraining:
 
 
 def rate_at(share: float, step: int) -> float:
-    """Up in 300 steps, level for half of the run, then down to a twentieth."""
+    """Learning rate: warm-up of 300 steps, constant for half of the run, then decay to a twentieth."""
     return min(1.0, (step + 1) / 300) * min(1.0, 0.05 + 1.9 * (1 - share))
 
 

@@ -1,8 +1,8 @@
-"""Train talker and predictor on prompts with their frames, for so many minutes; go on where the last run stopped.
+"""Trains talker and predictor on prompts with frames for some minutes; resumes where the last run stopped.
 
     python train_talker.py LINES MODEL --minutes 9
 
-LINES is what `encode.py` writes, read as it appears. MODEL holds the tokenizer and the trained codec; the weights of
+LINES is the output of `encode.py`, read as it appears. MODEL holds the tokenizer and the trained codec; the weights of
 talker and predictor are added.
 """
 
@@ -30,7 +30,7 @@ from talker import TrainableTalker
 
 
 class Shelf:
-    """Prompts to learn from, and some that say when to stop; both grow as files appear."""
+    """Training prompts and validation prompts; both grow as files appear."""
 
     def __init__(self, folder: Path, groups: int, device: torch.device) -> None:
         self._folder = folder
@@ -48,7 +48,7 @@ class Shelf:
 
 
 class TalkerTraining:
-    """A step for each length of prompts, captured where that is possible."""
+    """One training step per prompt length, captured where possible."""
 
     def __init__(self, talker: TrainableTalker, shelf: Shelf, options: argparse.Namespace) -> None:
         self._talker, self._lines, self._held_out = talker, shelf.learned, shelf.held_out
@@ -100,7 +100,7 @@ class TalkerTraining:
 
 
 def rate_at(share: float, step: int) -> float:
-    """Up in 500 steps, then down along a cosine."""
+    """Learning rate: warm-up of 500 steps, then cosine decay."""
     return min(1.0, (step + 1) / 500) * (0.02 + 0.98 * (1 + math.cos(math.pi * share)) / 2)
 
 

@@ -46,6 +46,10 @@ class Limits(Section):
     max_text_chars: Count = 20_000
     max_positions: Count = 4096
     """Prompt and frames of one request together."""
+    max_unread_s: Annotated[float, Field(gt=0)] = 60.0
+    """Seconds of audio that may wait for a listener who does not read: past that its request pauses."""
+    unread_timeout_s: Annotated[float, Field(gt=0)] = 120.0
+    """A request that paused because nobody reads fails after so long."""
 
     @property
     def slots(self) -> int:
@@ -183,7 +187,11 @@ class Deployment(Section):
     chunks: ChunkConfig = ChunkConfig()
     stages: dict[str, Placement] = {}
     options: dict[str, Any] = {}
-    """Settings of a family that needs no checkpoint."""
+    """Settings of the family, as its `ModelSpec.settings` declares them."""
+    companions: dict[str, str] = {}
+    """Second repositories a checkpoint needs, by name: folders, or ids on the Hugging Face hub."""
+    random_weights: bool = False
+    """Weights are random instead of read, for measurements; what is spoken is noise."""
     server: ServerConfig = ServerConfig()
 
     def fixed(self, slots: int, pages: int | None) -> Self:

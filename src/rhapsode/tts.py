@@ -114,7 +114,7 @@ def open_engine(
     model: Model, deployment: Deployment, on_outcome: Callable[[Outcome], None] = lambda outcome: None
 ) -> Engine:
     """A model, loaded and running."""
-    source = Source(model.checkpoint, {**model.config, **deployment.options})
+    source = Source(model.checkpoint, model.config)
     return Engine(model.spec, deployment, source, on_outcome).start()
 
 

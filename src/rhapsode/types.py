@@ -1,12 +1,11 @@
-"""The words of the house as frozen data, shared by every layer. Imports no torch."""
+"""Frozen dataclasses that every layer shares. Imports no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from rhapsode.errors import RhapsodeError
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     Samples = NDArray[np.float32]  # [channels, samples], full scale is 1.0
 else:
-    Samples = Any  # numpy takes its time to import, and a type needs none of it
+    Samples = Any  # importing numpy takes time, and only type checkers need it
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Clip:
 
 @dataclass(frozen=True)
 class AudioChunk(Clip):
-    """A run of samples handed to the listener: always a delta, never a repeat."""
+    """The next samples of an utterance: chunks never overlap and never repeat."""
 
     index: int = 0
 
@@ -52,20 +51,25 @@ class Reference:
 
 @dataclass(frozen=True)
 class Voice:
-    """What an utterance should sound like. Set one of `name`, `reference`, `embedding` or `description`."""
+    """What an utterance should sound like. Set one of `name`, `references`, `embedding` or `description`."""
 
     name: str | None = None
-    reference: Clip | None = None
-    reference_text: str | None = None
+    """A preset of the checkpoint."""
+    references: tuple[Reference, ...] = ()
     embedding: tuple[float, ...] | None = None
     description: str | None = None
     continued: Reference | None = None
     """A recording that the utterance continues, with its transcript: alone, or beside a reference."""
 
+    @classmethod
+    def cloned(cls, audio: Clip, text: str | None = None) -> Self:
+        """The voice of one recording, with its transcript where there is one."""
+        return cls(references=(Reference(audio, text),))
+
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the talker draws; `None` means: as the family does by default."""
+    """Sampling parameters of the talker; `None` is the checkpoint's default."""
 
     temperature: float | None = None
     top_k: int | None = None
@@ -73,13 +77,13 @@ class Sampling:
     repetition_penalty: float | None = None
 
     def over(self, defaults: Sampling) -> Sampling:
-        """These settings where they are set, `defaults` where they are not."""
+        """Returns these parameters, with `defaults` in place of every `None`."""
         return replace(defaults, **{k: v for k, v in vars(self).items() if v is not None})
 
 
 @dataclass(frozen=True)
 class SpeechRequest:
-    """One utterance to be spoken, with everything the user asked for and nothing filled in."""
+    """One utterance to speak: what the user asked for, without any defaults filled in."""
 
     text: str
     voice: Voice = field(default_factory=Voice)
@@ -90,9 +94,11 @@ class SpeechRequest:
     sampling: Sampling = field(default_factory=Sampling)
     max_frames: int | None = None
     first_chunk_frames: int | None = None
-    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    options: Any = field(default_factory=lambda: MappingProxyType({}))
+    """The family's own options by name. The engine checks them once; a family's stages then find an instance of its
+    `ModelSpec.options` here."""
     text_open: bool = False
-    """More text will be appended while this is spoken."""
+    """More text will be appended while the request is spoken."""
 
 
 class FinishReason(StrEnum):
@@ -106,7 +112,7 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a request went, once it is over."""
+    """The result of a finished request: why it ended, and how long each phase took."""
 
     request_id: str
     finish_reason: FinishReason
@@ -116,15 +122,15 @@ class Outcome:
     first_audio_s: float | None
     total_s: float
     underruns: int = 0
-    """Times a listener who plays from the first chunk on would have run dry."""
+    """How often playback would have stalled, had it started with the first chunk."""
     longest_gap_s: float = 0.0
-    """The longest wait between two chunks."""
+    """The longest time between two chunks."""
     error: RhapsodeError | None = None
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a family can do for a voice or a text."""
+    """What a family or a checkpoint can do for a voice or a text."""
 
     presets: bool = False
     clone: bool = False
@@ -132,6 +138,33 @@ class Capabilities:
     embedding: bool = False
     design: bool = False
     text_stream: bool = False
+    references: int = 1
+    """How many references one cloned voice may have."""
 
     def names(self) -> tuple[str, ...]:
-        return tuple(f.name for f in fields(self) if getattr(self, f.name))
+        """The abilities that are there."""
+        return tuple(name for name, value in vars(self).items() if value is True)
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What one checkpoint is and can do; of a family without checkpoints, what its spec says."""
+
+    family: str
+    summary: str
+    sample_rate: int
+    channels: int = 1
+    frame_hz: float | None = None
+    can: Capabilities = field(default_factory=Capabilities)
+    voices: tuple[str, ...] = ()
+    """Presets. Empty although `can.presets` is set: their names are unknown."""
+    languages: tuple[str, ...] = ()
+    """ISO 639-1 codes, or the checkpoint's own names. Empty: any language is taken."""
+    embedding_size: int | None = None
+    variant: str = ""
+    """Which kind of checkpoint of its family this is, where a family has several."""
+
+    @property
+    def title(self) -> str:
+        """The name that error messages use."""
+        return f"{self.family} {self.variant}".rstrip()

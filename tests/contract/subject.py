@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import numpy as np
 
 from rhapsode.config import resolve
 from rhapsode.engine import Engine, Source, Speech
+from rhapsode.models.base import ModelSpec
 from rhapsode.models.registry import find
 from rhapsode.types import Samples, SpeechRequest
 
@@ -34,6 +36,8 @@ class Subject:
     """A checkpoint's folder, where the family needs one."""
     wishes: dict[str, Any] = field(default_factory=dict)
     max_positions: int = 1024
+    spec: ModelSpec | None = None
+    """Another pipeline of the same family."""
 
     def engine(self, **settings: Any) -> Engine:
         """A running engine of this family; settings as in a deployment file."""
@@ -44,8 +48,7 @@ class Subject:
             env={}, flags={"model": model, "device": DEVICE, "dtype": self.dtype, "threads": 1, **settings}
         )
         found = find(model)
-        source = Source(found.checkpoint, {**found.config, **deployment.options})
-        return Engine(found.spec, deployment, source).start()
+        return Engine(self.spec or found.spec, deployment, Source(found.checkpoint, found.config)).start()
 
     def same(self, one: Samples, other: Samples) -> bool:
         """Equal sample for sample; to rounding, where the family says so: from a GPU, that is to a step of 16 bits."""
@@ -54,6 +57,19 @@ class Subject:
 
     def request(self, text: str, **wishes: Any) -> SpeechRequest:
         return SpeechRequest(text, **{"seed": 7, **self.wishes, **wishes})
+
+
+def frame_samples(engine: Engine) -> int:
+    """Samples of one frame of the talker."""
+    workers = engine.pipeline.workers
+    rates = [workers[stage.name].rate for stage in engine.spec.pipeline if stage.kind == "stream" and stage.stream_to]
+    return workers["vocode"].hop * math.prod(rates)
+
+
+def is_plain(engine: Engine) -> bool:
+    """Whether every stage after the talker works frame by frame, without looking around."""
+    streaming = [stage.name for stage in engine.spec.pipeline if stage.kind == "stream"]
+    return all(engine.pipeline.workers[name].reach.plain for name in streaming)
 
 
 def hear(speech: Speech) -> Samples:

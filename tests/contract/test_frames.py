@@ -5,8 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from contract.subject import DEVICE, assert_all_free, hear, speak
-from rhapsode.engine import chunks as chunking
+from contract.subject import DEVICE, assert_all_free, frame_samples, hear, is_plain, speak
+from rhapsode.engine import clock
 from rhapsode.errors import GenerationFailed, InvalidRequest, Runaway
 from rhapsode.types import FinishReason
 
@@ -25,10 +25,6 @@ def one_shot(subject):
         whole.append(np.concatenate(chunks, axis=1))
     engine.stop()
     return whole
-
-
-def frame_samples(engine):
-    return engine.pipeline.workers["vocode"].hop
 
 
 class TestExactStreaming:
@@ -69,8 +65,11 @@ class TestExactStreaming:
         engine.stop()
 
     def test_the_first_chunk_is_one_frame_and_the_next_ones_grow(self, subject, monkeypatch):
-        monkeypatch.setattr(chunking, "clock_s", lambda: 1.0)  # however slow this machine is, nobody runs dry
+        monkeypatch.setattr(clock, "clock_s", lambda: 1.0)  # however slow this machine is, nobody runs dry
         engine = subject.engine(chunks={"patience_s": 0.0})
+        if not is_plain(engine):
+            engine.stop()
+            pytest.skip("this codec works in blocks")
         sizes = [chunk.samples.shape[1] for chunk in engine.submit(subject.request(" ".join(subject.texts)))]
         hop = frame_samples(engine)
         assert sizes[:4] == [hop, 2 * hop, 4 * hop, 8 * hop]
@@ -78,8 +77,8 @@ class TestExactStreaming:
 
     def test_a_request_may_ask_for_a_larger_first_chunk(self, subject):
         engine = subject.engine(chunks={"patience_s": 0.0})
-        request = subject.request(" ".join(subject.texts), first_chunk_frames=8)
-        assert engine.submit(request).get().samples.shape[1] == 8 * frame_samples(engine)
+        request = subject.request(" ".join(subject.texts), first_chunk_frames=10)
+        assert engine.submit(request).get().samples.shape[1] == 10 * frame_samples(engine)
         request = subject.request(" ".join(subject.texts), first_chunk_frames=10_000)
         assert hear(engine.submit(request)).shape[1] > 0
         engine.stop()
@@ -132,7 +131,8 @@ class TestLimits:
         speech = engine.submit(subject.request(subject.texts[2], max_frames=3))
         samples = hear(speech)
         assert samples.shape[1] == 3 * frame_samples(engine)
-        assert subject.same(samples, one_shot[2][:, : samples.shape[1]])
+        if is_plain(engine):  # what is not there cannot be looked ahead at
+            assert subject.same(samples, one_shot[2][:, : samples.shape[1]])
         assert speech.outcome.finish_reason == FinishReason.LENGTH
 
     def test_a_runaway_is_cut_and_reported(self, subject, monkeypatch):
@@ -149,15 +149,29 @@ class TestLimits:
         engine.stop()
 
 
+def worker_of(engine, stage):
+    if stage not in engine.pipeline.workers:
+        engine.stop()
+        pytest.skip(f"there is no stage '{stage}' here")
+    return engine.pipeline.workers[stage]
+
+
 class TestIsolation:
     kinds = frozenset({"frame"})
 
     @pytest.mark.parametrize(
-        ("stage", "method", "rows_at"), [("talk", "prefill", 2), ("talk", "step", 0), ("vocode", "decode", 2)]
+        ("stage", "method", "rows_at"),
+        [
+            ("talk", "prefill", 2),
+            ("talk", "step", 0),
+            ("convert", "decode", 1),
+            ("convert", "prefill", 2),
+            ("vocode", "decode", 1),
+        ],
     )
     def test_a_row_reported_as_bad_fails_alone(self, subject, one_shot, monkeypatch, stage, method, rows_at):
         engine = subject.engine(graphs=False)  # what is captured cannot be replaced
-        worker = engine.pipeline.workers[stage]
+        worker = worker_of(engine, stage)
         real, bad = getattr(worker, method), set()
 
         def faulty(*args):
@@ -170,10 +184,10 @@ class TestIsolation:
 
         enter, entered = engine.pipeline.enter, []
 
-        def first_is_bad(job):
-            bad.update([] if entered else [job.slot])
-            entered.append(job)
-            enter(job)
+        def first_is_bad(work):
+            bad.update([] if entered else [work.job.slot])
+            entered.append(work)
+            enter(work)
 
         monkeypatch.setattr(engine.pipeline, "enter", first_is_bad)
         monkeypatch.setattr(worker, method, faulty)
@@ -185,10 +199,12 @@ class TestIsolation:
         assert_all_free(engine)
         engine.stop()
 
-    @pytest.mark.parametrize(("stage", "method"), [("talk", "prefill"), ("talk", "step"), ("vocode", "decode")])
+    @pytest.mark.parametrize(
+        ("stage", "method"), [("talk", "prefill"), ("talk", "step"), ("convert", "decode"), ("vocode", "decode")]
+    )
     def test_a_crash_fails_what_was_running_and_nothing_after_it(self, subject, one_shot, monkeypatch, stage, method):
         engine = subject.engine(graphs=False)  # what is captured cannot be replaced
-        worker = engine.pipeline.workers[stage]
+        worker = worker_of(engine, stage)
 
         def crash(*args):
             raise ZeroDivisionError("bad luck")

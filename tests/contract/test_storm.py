@@ -14,6 +14,7 @@ import torch
 from contract.families import dummy, qwen3_tts
 from contract.subject import DEVICE, Subject, assert_all_free, hear, speak
 from rhapsode.engine import Engine, Speech
+from rhapsode.engine.frame_stage import FrameStage
 from rhapsode.engine.job import Job
 from rhapsode.types import Samples, SpeechRequest
 
@@ -136,9 +137,11 @@ def kept_by(engine: Engine) -> dict[str, object]:
     pipeline = engine.pipeline
     kept: dict[str, object] = {"jobs": engine._jobs, "open texts": engine._text_chars}
     for name, junction in pipeline._junctions.items():
-        kept[f"payloads on their way to {name}"] = junction._parts
+        kept[f"payloads on their way to {name}"] = junction._payloads
     for name, stage in pipeline.stages.items():
         kept[f"messages to {name}"] = stage.inbox
-        for what in ("_rows", "_texts", "_payloads", "_launches"):
+        for what in ("_rows", "_joining", "_in_flight"):
             kept[f"{what} of {name}"] = getattr(stage, what, None)
+        if isinstance(stage, FrameStage):
+            kept[f"texts of {name}"] = stage._texts.waiting()
     return {name: value for name, value in kept.items() if value}

@@ -124,7 +124,7 @@ def test_a_shape_can_be_written_to_be_served(tmp_path):
     assert "rhapsode serve --config shape/deployment.yaml" in shown
     deployment = resolve(tmp_path / "shape" / "deployment.yaml", env={})
     assert find(deployment.model).spec.name == "qwen3-tts"
-    assert deployment.options == {"random_weights": True}
+    assert deployment.random_weights
     with pytest.raises(InvalidRequest, match="exists"):
         bench("shape", "qwen3-tts-0.6b", "shape")
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """This environment without what would configure Rhapsode, and with `extra`."""
+    """This environment without what would configure Rhapsode, and with `extra`; folders to import from are added."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RHAPSODE_")}
+    if "PYTHONPATH" in extra and "PYTHONPATH" in kept:
+        extra["PYTHONPATH"] = os.pathsep.join((extra["PYTHONPATH"], kept["PYTHONPATH"]))
     return {**kept, "NO_COLOR": "1", "COLUMNS": "120", **extra}
 
 

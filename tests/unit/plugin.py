@@ -4,9 +4,11 @@ from pathlib import Path
 
 GOOD = """
 from dataclasses import replace
+from rhapsode.models.base import Layout
 from rhapsode.models.dummy.spec import SPEC as DUMMY
 
-SPEC = replace(DUMMY, name="{name}", summary="made for a test", architectures=("{name}-net",), hidden=False)
+LAYOUT = Layout(where={"architectures": ("{name}-net",)})
+SPEC = replace(DUMMY, name="{name}", summary="made for a test", layouts=(LAYOUT,), hidden=False)
 """
 
 

@@ -1,14 +1,19 @@
-"""A family's options are typed and strict."""
+"""A family's options, of a request and of a deployment, are typed and strict."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import pytest
 
-from rhapsode.errors import InvalidRequest, UnknownOption
+from rhapsode.config import resolve
+from rhapsode.engine import Engine
+from rhapsode.errors import ConfigError, InvalidRequest, UnknownOption
 from rhapsode.models.base import ModelSpec, NoOptions
 from rhapsode.models.dummy.spec import SPEC as DUMMY
-from rhapsode.models.options import parse_options
+from rhapsode.models.dummy.spec import DummyOptions, DummySettings
+from rhapsode.models.options import parse_options, parse_settings
+from rhapsode.models.qwen3_tts.spec import SPEC as QWEN
+from rhapsode.types import SpeechRequest
 
 
 @dataclass(frozen=True)
@@ -75,3 +80,59 @@ def test_a_value_of_another_type_is_refused(name: str, value: Any) -> None:
         parse_options(SPEC, {name: value})
     assert caught.value.param == name
     assert repr(value) in caught.value.message
+
+
+def test_a_value_the_dataclass_refuses_names_its_option() -> None:
+    with pytest.raises(InvalidRequest, match="subtalker_top_p must be above 0") as caught:
+        parse_options(QWEN, {"subtalker_top_p": 0.0})
+    assert caught.value.param == "subtalker_top_p"
+
+
+@pytest.mark.parametrize("given", [3, "endless", ["endless"], None])
+def test_options_are_names_and_values(given: Any) -> None:
+    with pytest.raises(InvalidRequest, match="names and values"):
+        parse_options(SPEC, given)
+
+
+# --- the settings of a deployment ---
+
+
+def test_settings_have_the_familys_defaults() -> None:
+    assert parse_settings(DUMMY, {}) == DummySettings()
+    assert parse_settings(DUMMY, {"lookahead": 2}).lookahead == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"lokahead": 3}, r"a deployment of dummy has no option 'lokahead': did you mean 'lookahead'\?"),
+        ({"lookahead": "three"}, "option 'lookahead': .* got 'three'"),
+        ({"lookahead": -1}, "lookahead must be 0 or more"),
+        ({"random_weights": True}, "no option 'random_weights'"),
+        ({5: 1}, "no option '5'"),
+    ],
+)
+def test_a_setting_that_does_not_exist_or_fit_is_refused(given: dict[Any, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        parse_settings(DUMMY, given)
+
+
+def test_a_misspelt_setting_stops_the_engine_before_it_loads_anything() -> None:
+    deployment = resolve(env={}, flags={"model": "dummy", "device": "cpu", "options": {"lokahead": 3}})
+    with pytest.raises(ConfigError, match="did you mean 'lookahead'"):
+        Engine(DUMMY, deployment)
+
+
+# --- a request's options are parsed once ---
+
+
+def test_stages_get_the_parsed_options_and_the_request_of_the_user_stays_as_it_is() -> None:
+    deployment = resolve(env={}, flags={"model": "dummy", "device": "cpu", "limits": {"max_concurrency": 1}})
+    seen = []
+    request = SpeechRequest("Hi.", options={"endless": False})
+    with Engine(DUMMY, deployment) as engine:
+        enter = engine.pipeline.enter
+        engine.pipeline.enter = lambda work: seen.append(work.payload.options) or enter(work)  # type: ignore[method-assign]
+        assert sum(chunk.samples.shape[1] for chunk in engine.submit(request)) > 0
+    assert seen == [DummyOptions(endless=False)]
+    assert request.options == {"endless": False}

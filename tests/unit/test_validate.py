@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from rhapsode.config import Limits
-from rhapsode.engine.validate import check
+from rhapsode.engine.validate import checked
 from rhapsode.errors import InvalidRequest, TextTooLong, UnknownOption, UnknownVoice
 from rhapsode.models.base import ModelSpec
 from rhapsode.models.dummy.spec import SPEC as DUMMY
+from rhapsode.models.dummy.spec import DummyOptions
 from rhapsode.types import Capabilities, Clip, Reference, Sampling, SpeechRequest, Voice
 
 LIMITS = Limits(max_text_chars=20)
@@ -18,16 +19,20 @@ NAN, INFINITY = float("nan"), float("inf")
 CLIP = Clip(np.zeros((1, 10), np.float32), 16_000)
 
 
+def check(request: SpeechRequest, spec: ModelSpec = DUMMY) -> SpeechRequest:
+    return checked(request, spec, spec.info(), LIMITS)
+
+
 def complaint(request: SpeechRequest, spec: ModelSpec = DUMMY) -> InvalidRequest:
     with pytest.raises(InvalidRequest) as caught:
-        check(request, spec, LIMITS)
+        check(request, spec)
     assert "\n" not in caught.value.message
     assert caught.value.message.endswith((".", "?"))
     return caught.value
 
 
 def test_a_plain_request_is_fine() -> None:
-    assert check(SpeechRequest("Hello."), DUMMY, LIMITS) is None
+    assert check(SpeechRequest("Hello.")) == SpeechRequest("Hello.", options=DummyOptions())
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t \u00a0\u3000", "\u2003"])
@@ -38,7 +43,7 @@ def test_text_without_a_word_is_refused(text: str) -> None:
 
 
 def test_open_text_may_begin_empty() -> None:
-    assert check(SpeechRequest("", text_open=True), DUMMY, LIMITS) is None
+    assert check(SpeechRequest("", text_open=True)).text == ""
 
 
 def test_open_text_is_refused_by_a_family_that_needs_it_whole() -> None:
@@ -47,7 +52,7 @@ def test_open_text_is_refused_by_a_family_that_needs_it_whole() -> None:
 
 
 def test_text_up_to_the_limit_is_fine_and_one_character_more_is_not() -> None:
-    check(SpeechRequest("a" * 20), DUMMY, LIMITS)
+    assert len(check(SpeechRequest("a" * 20)).text) == 20
     error = complaint(SpeechRequest("a" * 21))
     assert isinstance(error, TextTooLong)
     assert "21" in error.message
@@ -61,7 +66,7 @@ def test_too_long_is_too_long_also_where_more_may_come(text_open: bool) -> None:
 
 @pytest.mark.parametrize("speed", [0.25, 1, 4.0])
 def test_a_speed_in_range_is_fine(speed: float) -> None:
-    assert check(SpeechRequest("Hello.", speed=speed), DUMMY, LIMITS) is None
+    assert check(SpeechRequest("Hello.", speed=speed)).speed == speed
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, 0.2499, 4.0001, NAN, INFINITY, -INFINITY])
@@ -74,7 +79,7 @@ def test_a_speed_out_of_range_is_refused_with_the_range(speed: float) -> None:
 
 @pytest.mark.parametrize("seed", [None, 0, 1, 2**63 - 1])
 def test_a_seed_of_up_to_63_bits_is_fine(seed: int | None) -> None:
-    assert check(SpeechRequest("Hello.", seed=seed), DUMMY, LIMITS) is None
+    assert check(SpeechRequest("Hello.", seed=seed)).seed == seed
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63, 2**64])
@@ -84,7 +89,7 @@ def test_another_seed_is_refused(seed: int) -> None:
 
 @pytest.mark.parametrize("name", ["max_frames", "first_chunk_frames"])
 def test_a_number_of_frames_is_at_least_one(name: str) -> None:
-    check(SpeechRequest("Hello.", **{name: 1}), DUMMY, LIMITS)
+    check(SpeechRequest("Hello.", **{name: 1}))
     assert complaint(SpeechRequest("Hello.", **{name: 0})).param == name
 
 
@@ -97,7 +102,7 @@ def test_a_number_of_frames_is_at_least_one(name: str) -> None:
     ],
 )
 def test_sampling_in_range_is_fine(sampling: Sampling) -> None:
-    assert check(SpeechRequest("Hello.", sampling=sampling), DUMMY, LIMITS) is None
+    assert check(SpeechRequest("Hello.", sampling=sampling)).sampling == sampling
 
 
 @pytest.mark.parametrize(
@@ -149,26 +154,26 @@ def test_a_sampling_parameter_of_another_type_is_refused(name: str, value: Any) 
 
 
 @pytest.mark.parametrize(
-    ("ability", "voice"),
+    ("ability", "what", "voice"),
     [
-        ("clone", Voice(reference=CLIP)),
-        ("continuation", Voice(continued=Reference(CLIP, "words"))),
-        ("embedding", Voice(embedding=(0.1, 0.2))),
-        ("design", Voice(description="an old man")),
+        ("clone", "clone voices", Voice.cloned(CLIP)),
+        ("continuation", "continue recordings", Voice(continued=Reference(CLIP, "words"))),
+        ("embedding", "take a speaker embedding", Voice(embedding=(0.1, 0.2))),
+        ("design", "design a voice", Voice(description="an old man")),
     ],
 )
-def test_a_voice_needs_a_family_that_can_do_it(ability: str, voice: Voice) -> None:
+def test_a_voice_needs_a_family_that_can_do_it(ability: str, what: str, voice: Voice) -> None:
     error = complaint(SpeechRequest("Hello.", voice))
     assert error.param == "voice"
-    assert ability in error.message
+    assert f"cannot {what}" in error.message
     assert "presets" in error.message
     able = replace(DUMMY, can=Capabilities(**{ability: True}))
-    assert check(SpeechRequest("Hello.", voice), able, LIMITS) is None
+    assert check(SpeechRequest("Hello.", voice), able).voice == voice
 
 
 def test_a_family_that_can_do_nothing_says_so() -> None:
     plain = replace(DUMMY, can=Capabilities(), voices=())
-    assert "nothing of the kind" in complaint(SpeechRequest("Hello.", Voice(reference=CLIP)), plain).message
+    assert "nothing of the kind" in complaint(SpeechRequest("Hello.", Voice.cloned(CLIP)), plain).message
 
 
 def test_a_preset_voice_is_refused_by_a_family_without_any() -> None:
@@ -177,7 +182,7 @@ def test_a_preset_voice_is_refused_by_a_family_without_any() -> None:
 
 
 def test_an_unknown_voice_is_answered_with_the_nearest_known_one() -> None:
-    check(SpeechRequest("Hello.", Voice(name="high")), DUMMY, LIMITS)
+    check(SpeechRequest("Hello.", Voice(name="high")))
     error = complaint(SpeechRequest("Hello.", Voice(name="hihg")))
     assert isinstance(error, UnknownVoice)
     assert "did you mean 'high'?" in error.message
@@ -191,3 +196,70 @@ def test_an_unknown_voice_like_no_other_is_answered_with_all_of_them() -> None:
 def test_the_familys_options_are_checked_too() -> None:
     assert isinstance(complaint(SpeechRequest("Hello.", options={"endles": True})), UnknownOption)
     assert complaint(SpeechRequest("Hello.", options={"endless": "yes"})).param == "endless"
+
+
+# --- what the checkpoint says ---
+
+
+@pytest.mark.parametrize("name", ["high", "HIGH", "High"])
+def test_a_preset_is_taken_in_any_case_and_handed_on_as_the_model_spells_it(name: str) -> None:
+    assert check(SpeechRequest("Hello.", Voice(name=name))).voice.name == "high"
+
+
+def test_a_preset_is_not_checked_where_their_names_are_unknown() -> None:
+    assert check(SpeechRequest("Hello.", Voice(name="Zoe")), replace(DUMMY, voices=())).voice.name == "Zoe"
+
+
+def test_abilities_are_those_of_the_checkpoint_not_of_its_family() -> None:
+    info = replace(DUMMY.info(), variant="Mute", can=Capabilities())
+    with pytest.raises(UnknownVoice, match="dummy Mute has no voices to choose by name"):
+        checked(SpeechRequest("Hello.", Voice(name="high")), DUMMY, info, LIMITS)
+    with pytest.raises(InvalidRequest, match="dummy Mute cannot take text while it speaks"):
+        checked(SpeechRequest("Hello.", text_open=True), DUMMY, info, LIMITS)
+
+
+SPEAKS = replace(DUMMY, languages=("en", "de", "klingon"))
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [(None, None), ("", None), ("auto", None), ("Auto", None), ("en", "en"), ("EN", "en"), ("English", "en"),
+     ("german", "de"), (" de ", "de"), ("Klingon", "klingon")],
+)  # fmt: skip
+def test_a_language_is_taken_by_code_or_name_and_handed_on_as_a_code(language: str | None, code: str | None) -> None:
+    assert check(SpeechRequest("Hello.", language=language), SPEAKS).language == code
+
+
+@pytest.mark.parametrize("language", ["fr", "French", "germn", "de-DE"])
+def test_another_language_is_refused_with_those_there_are(language: str) -> None:
+    error = complaint(SpeechRequest("Hello.", language=language), SPEAKS)
+    assert error.param == "language"
+    assert "german" in error.message
+
+
+def test_a_family_that_names_no_languages_takes_every_one() -> None:
+    assert check(SpeechRequest("Hello.", language="French")).language == "fr"
+
+
+def test_no_more_references_than_the_checkpoint_takes() -> None:
+    three = Voice(references=(Reference(CLIP), Reference(CLIP, "words"), Reference(CLIP)))
+    one, many = (replace(DUMMY, can=Capabilities(clone=True, references=n)) for n in (1, 3))
+    assert check(SpeechRequest("Hello.", three), many).voice == three
+    error = complaint(SpeechRequest("Hello.", three), one)
+    assert (error.param, "takes one reference, not 3" in error.message) == ("references", True)
+    assert complaint(SpeechRequest("Hello.", Voice(references=(CLIP,))), many).param == "references"
+
+
+def test_a_recording_to_continue_is_a_reference() -> None:
+    able = replace(DUMMY, can=Capabilities(continuation=True))
+    error = complaint(SpeechRequest("Hello.", Voice(continued=CLIP)), able)
+    assert (error.param, "Reference" in error.message) == ("continued", True)
+
+
+@pytest.mark.parametrize("embedding", [(0.1,), (0.1, 0.2, 0.3), (0.1, NAN), (INFINITY, 0.1), (1e39, 0.1)])
+def test_an_embedding_that_does_not_fit_is_told_the_right_size(embedding: tuple[float, ...]) -> None:
+    info = replace(DUMMY.info(), can=Capabilities(embedding=True), embedding_size=2)
+    fits = SpeechRequest("Hello.", Voice(embedding=(0.1, -0.2)))
+    assert checked(fits, DUMMY, info, LIMITS).voice == fits.voice
+    with pytest.raises(InvalidRequest, match="has 2 finite numbers"):
+        checked(SpeechRequest("Hello.", Voice(embedding=embedding)), DUMMY, info, LIMITS)

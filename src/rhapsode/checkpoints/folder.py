@@ -1,4 +1,4 @@
-"""A checkpoint's folder: its JSON files, read into typed objects. Imports no torch."""
+"""A checkpoint's folder: its configuration files, read into typed objects. Imports no torch."""
 
 from __future__ import annotations
 
@@ -14,11 +14,24 @@ from rhapsode.errors import CheckpointError
 T = TypeVar("T")
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """Returns the content of the checkpoint's `config.json`."""
-    if not (folder / "config.json").is_file():
-        raise CheckpointError(f"{folder} holds no config.json: it is not a checkpoint's folder.")
-    return read_json(folder / "config.json")
+def as_folder(name: str) -> Path | None:
+    """Returns the folder that a user calls by this name, if there is one."""
+    try:
+        folder = Path(name).expanduser()
+        return folder if folder.is_dir() else None
+    except (OSError, ValueError, RuntimeError):  # too long, a null byte, the home of nobody: no folder
+        return None
+
+
+def read_config(folder: Path, name: str = "config.json") -> dict[str, Any]:
+    """Returns the content of a checkpoint's configuration file: JSON, or YAML whose custom tags are kept as data."""
+    if not (folder / name).is_file():
+        raise CheckpointError(f"{folder} holds no {name}: it is not a checkpoint's folder.")
+    if name.endswith((".yaml", ".yml")):
+        from rhapsode.checkpoints.tagged_yaml import read_tagged_yaml  # few checkpoints need YAML
+
+        return read_tagged_yaml(folder / name)
+    return read_json(folder / name)
 
 
 def read_json(path: Path) -> dict[str, Any]:

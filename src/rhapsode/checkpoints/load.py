@@ -18,7 +18,7 @@ FUSED = {"qkv": ("q_proj", "k_proj", "v_proj"), "gate_up": ("gate_proj", "up_pro
 
 
 @dataclass(frozen=True)
-class Source:
+class TensorSource:
     """A tensor of the checkpoint, and the rows of the module's tensor that it fills."""
 
     name: str
@@ -84,7 +84,7 @@ def stored_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
                 yield f"{dot}{leaf}", tensor
 
 
-def _sources(name: str, shape: tuple[int, ...], sizes: Sequence[int], weights: Tensors) -> list[Source]:
+def _sources(name: str, shape: tuple[int, ...], sizes: Sequence[int], weights: Tensors) -> list[TensorSource]:
     """Returns what fills a tensor: the one of its name, the parts of a fused layer, or a list to be stacked."""
     path, _, leaf = name.rpartition(".")
     owner, _, last = path.rpartition(".")
@@ -92,13 +92,13 @@ def _sources(name: str, shape: tuple[int, ...], sizes: Sequence[int], weights: T
         names = [f"{owner}.{part}.{leaf}" if owner else f"{part}.{leaf}" for part in FUSED[last]]
         starts = [sum(sizes[:i]) for i in range(len(sizes))]
         rows = zip(names, starts, sizes, strict=True)
-        return [Source(part, start, start + size, (size, *shape[1:])) for part, start, size in rows]
+        return [TensorSource(part, start, start + size, (size, *shape[1:])) for part, start, size in rows]
     if name not in weights and f"{path}.0.{leaf}" in weights:
-        return [Source(f"{path}.{i}.{leaf}", i, i + 1, shape[1:], stacked=True) for i in range(shape[0])]
-    return [Source(name, 0, shape[0] if shape else 1, shape)]
+        return [TensorSource(f"{path}.{i}.{leaf}", i, i + 1, shape[1:], stacked=True) for i in range(shape[0])]
+    return [TensorSource(name, 0, shape[0] if shape else 1, shape)]
 
 
-def _check(plan: Mapping[str, Sequence[Source]], weights: Tensors, prefix: str, ignore: Sequence[str]) -> None:
+def _check(plan: Mapping[str, Sequence[TensorSource]], weights: Tensors, prefix: str, ignore: Sequence[str]) -> None:
     """Raises one error for all tensors that are missing, unused or of another shape; it names the first."""
     problems: list[str] = []
     used: set[str] = set()
@@ -119,7 +119,7 @@ def _check(plan: Mapping[str, Sequence[Source]], weights: Tensors, prefix: str, 
 
 
 def _read(
-    empty: Tensor, sources: Sequence[Source], weights: Tensors, device: torch.device, dtype: torch.dtype
+    empty: Tensor, sources: Sequence[TensorSource], weights: Tensors, device: torch.device, dtype: torch.dtype
 ) -> Tensor:
     kind = dtype if empty.is_floating_point() else empty.dtype
     placed = torch.empty(empty.shape, dtype=kind, device=device)

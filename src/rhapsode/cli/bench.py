@@ -94,13 +94,13 @@ def numbers(text: str, flag: str) -> tuple[int, ...]:
 
 
 def make_voice(name: str | None, reference: Path | None, reference_text: str | None) -> Any:
-    from rhapsode.types import Voice
+    from rhapsode.types import Reference, Voice
 
     if reference is None:
         return Voice(name=name)
     from rhapsode.audio.decode import decode
 
-    return Voice(name=name, reference=decode(reference), reference_text=reference_text)
+    return Voice(name=name, references=(Reference(decode(reference), reference_text),))
 
 
 def finish(report: dict[str, Any], path: Path, plot: bool, present: Any) -> None:
@@ -246,14 +246,14 @@ def shape(
     name: Annotated[str, typer.Argument(help="qwen3-tts-0.6b, qwen3-tts-1.7b, a folder or a config.json.")],
     folder: Annotated[Path, typer.Argument(help="A new folder.")],
 ) -> None:
-    """Write a checkpoint without weights: `serve` it with the option random_weights, and put load on it."""
+    """Write a checkpoint without weights: `serve` it with its deployment.yaml, and put load on it."""
     from rhapsode.bench.engine.subject import write_shape
 
     if folder.exists():
         raise InvalidRequest(f"{folder} exists already.")
     folder.mkdir(parents=True)
     write_shape(name, folder)
-    deployment = f"model: {folder.absolute()}\noptions: {{random_weights: true}}\n"
+    deployment = f"model: {folder.absolute()}\nrandom_weights: true\n"
     (folder / "deployment.yaml").write_text(deployment, encoding="utf-8")
     typer.echo(f"rhapsode serve --config {folder / 'deployment.yaml'}")
 

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rhapsode.device.buckets import batch_sizes
 from rhapsode.device.replay import Recording, Replay
 from rhapsode.device.trace import Untraceable
 from rhapsode.device.upload import upload
@@ -25,20 +26,12 @@ LONG_S = 0.25
 log = logging.getLogger("rhapsode.engine")
 
 
-def batch_buckets(most: int) -> list[int]:
-    """1, 2, 4, 8, then steps that waste at most a quarter of a launch."""
-    sizes, size = [], 1
-    while size < most:
-        sizes.append(size)
-        size = size * 2 if size < 8 else size + max(8, size // 4 // 8 * 8)
-    return [*sizes, most]
-
-
 class Launcher:
-    """Runs `function(slots, *statics)`, which works in place on slot-indexed buffers and returns one tensor.
+    """Runs `function(inputs, *statics)`, which works in place on slot-indexed buffers and returns one tensor.
 
-    A batch between two captured sizes is padded with the scratch slot, whose rows nobody reads. With `fixed`, every
-    batch is padded to that size: how a row is computed then depends on nothing but the row.
+    `inputs [B, k]` has a row of numbers per request, the slot first. A batch between two captured sizes is padded with
+    the scratch slot, whose results nobody reads. With `fixed`, every batch is padded to that size: how a row is
+    computed then depends on nothing but the row.
     """
 
     def __init__(
@@ -47,37 +40,39 @@ class Launcher:
         scratch_slot: int,
         device: torch.device,
         fixed: int | None = None,
+        columns: int = 1,
     ) -> None:
         self._function = function
-        self._scratch = scratch_slot
         self._device = device
         self._fixed = fixed
+        self._padding = np.zeros((1, columns), np.int64)
+        self._padding[0, 0] = scratch_slot
         self._graphs: dict[Statics, list[tuple[int, Recording]]] = {}  # by batch size, smallest first
-        self._loaded: dict[int, NDArray[np.int64]] = {}  # the slots in each graph's input
+        self._uploaded: dict[int, NDArray[np.int64]] = {}  # what is in each graph's input
 
-    def __call__(self, slots: NDArray[np.int64], *statics: int) -> Tensor:
-        fitting = (entry for entry in self._graphs.get(statics, ()) if entry[0] >= len(slots))
+    def __call__(self, inputs: NDArray[np.int64], *statics: int) -> Tensor:
+        fitting = (entry for entry in self._graphs.get(statics, ()) if entry[0] >= len(inputs))
         bucket, captured = next(fitting, (0, None))
         if captured is None:
-            padded = slots if self._fixed is None else self._pad(slots, self._fixed)
-            return self._function(upload(padded, self._device), *statics)[: len(slots)]
-        if not np.array_equal(self._loaded.get(id(captured), ()), slots):  # most launches are for the rows of the last
-            self._loaded[id(captured)] = slots
-            captured.inputs[0].copy_(upload(self._pad(slots, bucket), self._device))
+            padded = inputs if self._fixed is None else self._pad(inputs, self._fixed)
+            return self._function(upload(padded, self._device), *statics)[: len(inputs)]
+        if not np.array_equal(self._uploaded.get(id(captured), ()), inputs):  # most launches repeat the last one's rows
+            self._uploaded[id(captured)] = inputs
+            captured.inputs[0].copy_(upload(self._pad(inputs, bucket), self._device))
         output = captured.replay()
         assert output is not None
-        return output[: len(slots)]
+        return output[: len(inputs)]
 
     def capture(self, most: int, *statics: int, buffers: Sequence[Tensor] = ()) -> None:
-        """Record batch sizes up to `most`, largest first so that the smaller ones share its memory.
+        """Captures batch sizes up to `most`, largest first so that the smaller ones share its memory.
 
-        `buffers` are all that changes between launches, which a CPU's recording has to know.
+        `buffers` are all that changes between launches, which a trace on a CPU has to know.
         """
-        replay = Replay(lambda slots: self._function(slots, *statics), buffers)
+        replay = Replay(lambda inputs: self._function(inputs, *statics), buffers)
         on_cpu = self._device.type == "cpu"
         if on_cpu and self._is_long(statics):
             return
-        sizes = {1, min(most, MOST_TRACED)} if on_cpu else batch_buckets(most)
+        sizes = {1, min(most, MOST_TRACED)} if on_cpu else batch_sizes(most)
         for bucket in sorted(sizes if self._fixed is None else [self._fixed], reverse=True):
             try:
                 recording = replay.capture(self._blank(bucket))
@@ -87,17 +82,17 @@ class Launcher:
             self._graphs.setdefault(statics, []).insert(0, (bucket, recording))
 
     def _blank(self, rows: int) -> Tensor:
-        return torch.full((rows,), self._scratch, dtype=torch.int64, device=self._device)
+        return upload(np.repeat(self._padding, rows, axis=0), self._device)
 
     def _is_long(self, statics: Statics) -> bool:
-        """Whether a launch of one row is long as it is. The first may be so for what is imported with it."""
+        """Whether a launch of one row takes long. The first one may do so because of what is imported with it."""
         return self._eager_s(statics) > LONG_S and self._eager_s(statics) > LONG_S
 
     def _eager_s(self, statics: Statics) -> float:
-        """What it costs this thread."""
+        """CPU seconds of this thread for one eager launch."""
         started_s = time.thread_time()
         self._function(self._blank(1), *statics)
         return time.thread_time() - started_s
 
-    def _pad(self, slots: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-        return np.concatenate([slots, np.full(size - len(slots), self._scratch)])
+    def _pad(self, inputs: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+        return np.concatenate([inputs, np.repeat(self._padding, size - len(inputs), axis=0)])

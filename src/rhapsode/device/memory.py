@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rhapsode.config import Deployment
 from rhapsode.device.kv import KVLayout, PagedKV
 from rhapsode.device.pages import PagePool
 from rhapsode.device.slots import Rows, SlotRow, SlotTable
@@ -21,18 +20,22 @@ class SlotMemory:
 
     def __init__(
         self,
+        slots: int,
         layouts: Sequence[KVLayout],
         state: State,
-        deployment: Deployment,
         device: torch.device,
         dtype: torch.dtype,
+        *,
+        page_size: int = 1,
+        pages: int | None = None,
+        positions_per_slot: int = 0,
     ) -> None:
-        slots, memory = deployment.limits.slots, deployment.memory
+        """`pages` in all; None: enough for every slot to use all of its positions. Without layouts there are none."""
         self.device = device
-        self.page_size = memory.page_size
-        self.positions_per_slot = deployment.limits.max_positions
+        self.page_size = page_size
+        self.positions_per_slot = positions_per_slot if layouts else 0
         pages_per_slot = self.pages_for(self.positions_per_slot)
-        self.pool = PagePool(memory.pages or slots * pages_per_slot)
+        self.pool = PagePool((pages or slots * pages_per_slot) if layouts else 0)
         self.table = SlotTable(slots, pages_per_slot, device)
         self.kv = tuple(PagedKV(layout, self.pool.total, self.page_size, dtype, device) for layout in layouts)
         self.state = state
@@ -42,11 +45,11 @@ class SlotMemory:
 
     @property
     def most_positions(self) -> int:
-        """The most that one request can ever get."""
+        """The most positions one request can ever get."""
         return min(self.positions_per_slot, self.pool.total * self.page_size)
 
     def tensors(self) -> Iterator[Tensor]:
-        """All that changes from frame to frame."""
+        """The buffers that change from launch to launch."""
         yield from self.table.tensors()
         yield from self.state.tensors()
         for kv in self.kv:
@@ -59,6 +62,6 @@ class SlotMemory:
         return Rows(slots, self.table, self.kv)
 
     def join(self, rows: Sequence[SlotRow]) -> None:
-        """New owners for these slots: nothing of the old ones stays."""
+        """Gives these slots to new requests: nothing of the old ones stays."""
         self.table.join(rows)
         self.state.clear(self.slots([row.slot for row in rows]))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 
@@ -32,6 +35,17 @@ def pick_device(name: str) -> torch.device:
             raise ConfigError(f"there is no device '{name}' here: {torch.cuda.device_count()} GPUs are visible.")
         return torch.device("cuda", index)
     return device
+
+
+def own_stream(device: str) -> Callable[[], AbstractContextManager[Any]]:
+    """Makes the context for threads that work beside the device loop: on a GPU, a CUDA stream of their own.
+
+    On the default stream their kernels would stand in line with the talker's, and it with them.
+    """
+    if not device.startswith("cuda"):
+        return nullcontext
+    torch.cuda.synchronize(device)  # weights were copied on the default stream
+    return lambda: torch.cuda.stream(torch.cuda.Stream(torch.device(device)))
 
 
 def pick_dtype(name: str, device: torch.device) -> torch.dtype:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.device.kv import SCRATCH_PAGE, PagedKV
@@ -61,9 +63,15 @@ class SlotTable(State):
         padded = [[*r.pages, *[SCRATCH_PAGE] * (width - len(r.pages))] for r in rows]
         self.pages[slots] = self._upload(padded, torch.int64)
 
-    def advance(self, slots: Tensor, frames: int = 1) -> None:
-        """So many frames further for these rows; the scratch row stays where it is."""
-        self.position[slots] += frames
+    def place(self, slots: NDArray[np.int64], positions: NDArray[np.int64], steps: NDArray[np.int64]) -> None:
+        """Sets the counters of these slots."""
+        where = upload(slots, self.device)
+        self.position[where] = upload(positions, self.device)
+        self.step[where] = upload(steps, self.device)
+
+    def advance(self, slots: Tensor, frames: Tensor | int = 1, positions_per_frame: int = 1) -> None:
+        """Moves these rows on by so many frames; the scratch row stays where it is."""
+        self.position[slots] += frames * positions_per_frame
         self.step[slots] += frames
         self.position[-1].zero_()
         self.step[-1].zero_()

@@ -1,4 +1,4 @@
-"""The edge that carries frames: a ring per slot on the device, counters on the host."""
+"""The edge between two stages: frames in a ring per slot on the device, counted on the host."""
 
 from __future__ import annotations
 
@@ -9,64 +9,177 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rhapsode.device.marks import Mark, Marks
+from rhapsode.device.reach import Reach, Window
 from rhapsode.device.state import buffer
 from rhapsode.device.upload import upload
 
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
 
 class FrameStream:
-    """Frames on their way from a talker to a codec. The producer puts, the consumer takes; no row is copied twice."""
+    """Frames on their way from one stage to the next. No frame is copied twice.
+
+    The producer calls `open`, `promise`, `put`, `commit`, `mark` and `end`; the consumer `available`, `window`,
+    `consume`, `pass_mark` and `release`. Each side changes only its own counters, so that the two may run in different
+    threads.
+    """
 
     def __init__(
-        self, slots: int, capacity: int, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
+        self,
+        slots: int,
+        capacity: int,
+        shape: tuple[int, ...],
+        dtype: torch.dtype,
+        device: torch.device,
+        reach: Reach,
     ) -> None:
         self.capacity = capacity
         self.device = device
-        # The two ends may run in different loops: each is woken by what the other does.
         self.on_written: Callable[[], None] = lambda: None
-        self.on_taken: Callable[[], None] = lambda: None
+        """Called when frames have arrived; the pipeline wakes the consumer with it."""
+        self.on_released: Callable[[], None] = lambda: None
+        """Called when there is room again; the pipeline wakes the producer with it."""
+        self._reach = reach
+        self._scratch = slots
         self._ring = buffer(slots, capacity, *shape, dtype=dtype, device=device)
-        self._head = buffer(slots, dtype=torch.int64, device=device)
-        self._tail = buffer(slots, dtype=torch.int64, device=device)
-        self.promised = np.zeros(slots + 1, np.int64)  # launched, perhaps not all of them emitted
-        self.written = np.zeros(slots + 1, np.int64)
-        self.taken = np.zeros(slots + 1, np.int64)
-        self.freed = np.zeros(slots + 1, np.int64)  # taken, and no longer being read
-        self.ended = np.zeros(slots + 1, np.bool_)
+        self._head = buffer(slots, dtype=torch.int64, device=device)  # frames put
+        self._tail = buffer(slots, dtype=torch.int64, device=device)  # frames consumed
+        self._start = buffer(slots, dtype=torch.int64, device=device)  # the first frame of the segment
+        self._promised = np.zeros(slots + 1, np.int64)  # launched; perhaps not all of them will be emitted
+        self._written = np.zeros(slots + 1, np.int64)
+        self._consumed = np.zeros(slots + 1, np.int64)
+        self._released = np.zeros(slots + 1, np.int64)  # consumed, and no launch reads them any more
+        self._ended = np.zeros(slots + 1, np.bool_)
+        self._marks = Marks(slots)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """All that changes from frame to frame."""
-        return self._ring, self._head, self._tail
+        """The buffers that change from launch to launch."""
+        return self._ring, self._head, self._tail, self._start
 
-    def open(self, slots: Tensor, known: NDArray[np.int64]) -> None:
-        """The producer's side: new requests own these slots."""
-        for counter in (self.promised, self.written, self.taken, self.freed, self.ended):
-            counter[known] = 0
-        self._head.index_fill_(0, slots, 0)
+    # --- the producer's side ---
 
-    def resume(self, slots: Tensor, known: NDArray[np.int64]) -> None:
-        """The producer's side: the same requests go on; what was under way when they paused is not heard."""
-        self.promised[known] = self.written[known]
-        self._head[slots] = upload(self.written[known], self.device)
+    def open(self, slots: Ints) -> None:
+        """Starts an empty stream for new owners of these slots."""
+        for counter in (self._promised, self._written, self._consumed, self._released, self._ended):
+            counter[slots] = 0
+        self._marks.clear(slots)
+        self._head.index_fill_(0, upload(slots, self.device), 0)
 
-    def rewind(self, slots: Tensor) -> None:
-        """The consumer's side, on its own stream: what these slots will be sent starts at the beginning."""
-        self._tail.index_fill_(0, slots, 0)
+    def resume(self, slots: Ints) -> None:
+        """Goes on after a pause of the same requests: frames launched but not committed before it are forgotten."""
+        self._promised[slots] = self._written[slots]
+        self._head[upload(slots, self.device)] = upload(self._written[slots], self.device)
+
+    def room(self) -> Ints:
+        """How many more frames each slot's ring takes."""
+        return self.capacity - self._promised + np.maximum(self._released - self._reach.lookbehind, 0)
+
+    def promise(self, slots: Ints, frames: Ints | int = 1) -> None:
+        """At most so many frames have been launched and will be committed."""
+        self._promised[slots] += frames
 
     def put(self, slots: Tensor, frames: Tensor, emitted: Tensor) -> None:
-        """Device side, part of the step: store what was emitted. A frame that was not is overwritten next time."""
+        """On the device: stores a frame per row, `[B, *shape]`. One that is not `emitted` is overwritten next time."""
         head = self._head[slots]
         self._ring[slots, head % self.capacity] = frames.to(self._ring.dtype)
         self._head[slots] = head + emitted
 
-    def peek(self, slots: Tensor, frames: int) -> Tensor:
-        """Device side: the next `[B, frames, ...]`."""
-        index = (self._tail[slots][:, None] + torch.arange(frames, device=slots.device)) % self.capacity
-        return self._ring[slots[:, None], index]
+    def put_run(self, slots: Tensor, frames: Tensor, skip: Tensor, counts: Tensor) -> None:
+        """On the device: stores frames `[skip, skip + count)` of each row's `[B, n, *shape]`."""
+        head, steps = self._head[slots], torch.arange(frames.shape[1], device=slots.device) - skip[:, None]
+        valid = (steps >= 0) & (steps < counts[:, None])  # [B, n]
+        self._ring[torch.where(valid, slots[:, None], self._scratch), (head[:, None] + steps) % self.capacity] = (
+            frames.to(self._ring.dtype)
+        )
+        self._head[slots] = head + counts
 
-    def take(self, slots: Tensor, frames: int) -> None:
-        """Device side: so many of them are used up."""
-        self._tail[slots] += frames
+    def commit(self, slots: Ints, promised: Ints | int, emitted: Ints) -> None:
+        """Of the frames promised for these slots, so many have arrived."""
+        self._written[slots] += emitted
+        self._promised[slots] -= promised - emitted
+        self.on_written()
 
-    @property
-    def has_room(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        return self.promised - self.freed < self.capacity
+    def mark(self, slot: int, mark: Mark) -> None:
+        """Puts a mark after the frames committed so far."""
+        self._marks.add(slot, int(self._written[slot]), mark)
+        self.on_written()
+
+    def end(self, slot: int) -> None:
+        """No frame and no mark will follow."""
+        self._ended[slot] = True
+        self.on_written()
+
+    def written(self, slot: int) -> int:
+        """Frames committed since the stream was opened."""
+        return int(self._written[slot])
+
+    # --- the consumer's side ---
+
+    def begin(self, slots: Ints) -> None:
+        """Reads these streams from their first frame on."""
+        on_device = upload(slots, self.device)
+        self._tail.index_fill_(0, on_device, 0)
+        self._start.index_fill_(0, on_device, 0)
+
+    def available(self, slots: Ints) -> Ints:
+        """Frames that can be consumed before the next mark."""
+        available: Ints = np.minimum(self._written[slots], self._marks.next_at[slots]) - self._consumed[slots]
+        return available
+
+    def closing(self, slots: Ints) -> Bools:
+        """Whether no frame will follow the available ones before the next mark or the end."""
+        return self._ended[slots] | (self._marks.next_at[slots] <= self._written[slots])
+
+    def consumed(self, slots: Ints) -> Ints:
+        return self._consumed[slots]
+
+    def at_mark(self, slots: Ints) -> Ints:
+        """Those of these slots whose next mark comes before the next frame, with no launch in flight."""
+        consumed = self._consumed[slots]
+        reached: Bools = (consumed == self._marks.next_at[slots]) & (consumed == self._released[slots])
+        return np.asarray(slots[reached])
+
+    def pass_mark(self, slot: int) -> Mark:
+        """Takes the mark that comes before the next frame."""
+        return self._marks.take(slot)
+
+    def begin_segment(self, slots: Ints) -> None:
+        """Frames consumed so far are no context of those that follow."""
+        self._start[upload(slots, self.device)] = upload(self._consumed[slots], self.device)
+
+    def window(self, slots: Tensor, due: int, inputs: Tensor | None = None) -> Window:
+        """On the device: the next `due` frames of each row with their context.
+
+        `inputs [B, 3]` has, for each row, the frames its first block lacks, the frames to work on, and the frames of
+        look-ahead that are there; None: all of them.
+        """
+        reach = self._reach
+        steps = torch.arange(-reach.lookbehind, due + reach.lookahead, device=slots.device)
+        tail = self._tail[slots][:, None]
+        if inputs is None:
+            return Window(self._ring[slots[:, None], (tail + steps) % self.capacity], due, reach)
+        skip, count, ahead = (inputs[:, i, None] for i in range(3))
+        index = tail - skip + steps
+        present = (index >= self._start[slots][:, None]) & (index < tail + count + ahead)
+        return Window(self._ring[slots[:, None], index % self.capacity], due, reach, present)
+
+    def advance(self, slots: Tensor, counts: Tensor | int) -> None:
+        """On the device: these frames have been read."""
+        self._tail[slots] += counts
+
+    def consume(self, slots: Ints, counts: Ints) -> None:
+        """A launch that reads these frames is in flight."""
+        self._consumed[slots] += counts
+
+    def release(self, slots: Ints, counts: Ints) -> None:
+        """The launch that read these frames is done: the producer may overwrite them."""
+        self._released[slots] += counts
+        self.on_released()
+
+    def exhausted(self, slots: Ints) -> Bools:
+        """Whether everything has been read and nothing will follow."""
+        read = (self._released[slots] == self._written[slots]) & (self._marks.next_at[slots] > self._written[slots])
+        exhausted: Bools = self._ended[slots] & read
+        return exhausted

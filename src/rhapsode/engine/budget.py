@@ -8,28 +8,32 @@ import torch
 
 from rhapsode.config import DEFAULT_SLOTS, Deployment
 from rhapsode.errors import ConfigError
-from rhapsode.models.base import Codec, Talker
+from rhapsode.models.base import PrefillsPrompt, StreamWorker, Talker
 
 GRAPHS = 0.1
-"""Of a GPU's memory, for the buffers of captured launches and what others need."""
+"""Part of a GPU's memory that is left for the buffers of captured launches and for other programs."""
 USUAL_POSITIONS = 512
-"""Prompt and frames of a request as they mostly are: 30 s of speech at 12.5 frames a second, and its text."""
+"""Prompt and frames of a usual request: 30 s of speech at 12.5 frames a second, and its text."""
 MOST_SLOTS = 512
 
 
 def fit(
-    deployment: Deployment, talker: Talker, codecs: Sequence[Codec], device: torch.device, dtype: torch.dtype
+    deployment: Deployment,
+    workers: Sequence[tuple[Talker | StreamWorker, int]],
+    device: torch.device,
+    dtype: torch.dtype,
 ) -> Deployment:
     """The deployment with every number known: `auto` slots as memory allows, pages no more than that.
 
-    Requests that find no page wait; nothing is allocated later on.
+    `workers` are those of the device, each with the positions of its keys and values that belong to a frame. Requests
+    that find no page wait; nothing is allocated later on.
     """
     free = _free_bytes(device)
     if free is None:
         return deployment.fixed(slots=DEFAULT_SLOTS, pages=None)
     limits, page_size = deployment.limits, deployment.memory.page_size
-    slot_bytes = _slot_bytes(talker) + sum(_slot_bytes(codec) for codec in codecs)
-    page_bytes = page_size * sum(layout.bytes_per_position(dtype) for layout in talker.kv())
+    slot_bytes = sum(_slot_bytes(worker) for worker, _ in workers)
+    page_bytes = page_size * sum(_position_bytes(worker, dtype) * per_frame for worker, per_frame in workers)
     per_slot = -(-limits.max_positions // page_size)
     usual = min(per_slot, -(-USUAL_POSITIONS // page_size))
     slots = deployment.fixed(max(1, min(MOST_SLOTS, free // (slot_bytes + usual * page_bytes))), None).limits.slots
@@ -40,7 +44,7 @@ def fit(
 
 
 def _free_bytes(device: torch.device) -> int | None:
-    """What may be spent; None on a CPU, whose memory is not ours to count."""
+    """What may be spent; None on a CPU, whose memory is not counted."""
     if device.type != "cuda":
         return None
     free, total = torch.cuda.mem_get_info(device)
@@ -48,7 +52,12 @@ def _free_bytes(device: torch.device) -> int | None:
     return free + unused - int(GRAPHS * total)
 
 
-def _slot_bytes(part: Talker | Codec) -> int:
+def _slot_bytes(worker: Talker | StreamWorker) -> int:
     """What one more slot costs beside its pages."""
-    few, more = part.state(1), part.state(2)
+    few, more = worker.state(1), worker.state(2)
     return int(more.nbytes() - few.nbytes())
+
+
+def _position_bytes(worker: Talker | StreamWorker, dtype: torch.dtype) -> int:
+    layouts = worker.kv() if isinstance(worker, PrefillsPrompt) else ()
+    return sum(layout.bytes_per_position(dtype) for layout in layouts)

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.job import Job
-from rhapsode.engine.stage import Inbox, Outbox, Work, failure, isolate
+from rhapsode.engine.stage import Inbox, Outbox, Work
 
 
 class CallStage:
     """Calls `function(payload)`, or `function([payload, ...])` where it takes batches."""
 
-    def __init__(self, name: str, function: Callable[[Any], Any], workers: int, batch: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        function: Callable[[Any], Any],
+        workers: int,
+        batch: int,
+        inside: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        """`inside` makes the context each worker thread runs in, such as a CUDA stream of its own."""
         self.name = name
+        self._inside = inside
         self.inbox = Inbox()
         self.outbox = Outbox()
         self._function = function
@@ -39,13 +50,16 @@ class CallStage:
         """Nothing to forget: work for a job that is over is skipped, and a late result is dropped."""
         job.release(self.name)
 
+    def receive(self, work: Work) -> None:
+        self.inbox.put(work)
+
     def _run(self) -> None:
-        while not self._stopping:
-            works = [m for m in self.inbox.wait(self._batch) if isinstance(m, Work) and not m.job.over]
-            if works:
+        with self._inside():
+            while not self._stopping:
+                works = [m for m in self.inbox.wait(self._batch) if isinstance(m, Work) and not m.job.over]
                 for done, results in isolate(works, self._call, self._fail):
                     for work, result in zip(done, results, strict=True):
-                        self.outbox.payload(work.job, result)
+                        self.outbox.payload(Work(work.job, result, work.part))
 
     def _call(self, works: Sequence[Work]) -> Sequence[Any]:
         if self._batch > 1:

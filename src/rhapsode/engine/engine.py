@@ -1,4 +1,4 @@
-"""The engine: takes requests in, bounds them, runs them through a pipeline, lets go of them."""
+"""The engine: checks and admits requests, runs them through a pipeline, and cleans up after each."""
 
 from __future__ import annotations
 
@@ -14,24 +14,30 @@ from rhapsode.config import Deployment
 from rhapsode.engine.job import Job
 from rhapsode.engine.pipeline import Pipeline, Source
 from rhapsode.engine.speech import Speech
-from rhapsode.engine.stage import Usage
-from rhapsode.engine.validate import check, check_length
+from rhapsode.engine.stage import Usage, Work
+from rhapsode.engine.validate import check_length, checked
 from rhapsode.errors import Busy, InvalidRequest, Unavailable
-from rhapsode.models.base import ModelSpec
-from rhapsode.types import Outcome, SpeechRequest
+from rhapsode.models.base import Embedder, ModelSpec
+from rhapsode.models.describe import describe
+from rhapsode.types import Clip, Outcome, SpeechRequest
+from rhapsode.voices.cache import CacheStats
+
+NOTHING_KEPT = CacheStats(0, 0, 0, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Load(Usage):
-    """How full the engine is."""
+    """What the engine holds now, and what it has done since it started."""
 
     slots: int
-    slots_in_use: int
-    queued: int
+    slots_in_use: int = 0
+    queued: int = 0
+    references: CacheStats = NOTHING_KEPT
+    """The cache of encoded references."""
 
 
 class Engine:
-    """One model, ready to speak for many listeners: `submit` a request, iterate what it returns."""
+    """One model that speaks for many listeners at once: `submit` a request, and iterate over what it returns."""
 
     def __init__(
         self,
@@ -40,9 +46,11 @@ class Engine:
         source: Source | None = None,
         on_outcome: Callable[[Outcome], None] = lambda outcome: None,
     ) -> None:
+        source = source or Source()
         self.spec = spec
+        self.info = describe(spec, source.checkpoint, source.config)
         self._on_outcome = on_outcome
-        self.pipeline = Pipeline(spec, source or Source(None, deployment.options), deployment)
+        self.pipeline = Pipeline(spec, source, deployment)
         self.deployment = self.pipeline.deployment
         self._lock = threading.RLock()
         self._free_slots = list(range(self.deployment.limits.slots))[::-1]
@@ -59,7 +67,7 @@ class Engine:
         return self
 
     def stop(self) -> None:
-        """End everything that runs, with an error for who still listens."""
+        """Stops; requests that still run fail with an error."""
         with self._lock:
             was_running, self._running = self._running, False
             jobs = list(self._jobs.values())
@@ -74,14 +82,15 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    # --- the narrow interface: submit, append text, abort ---
+    # --- what others call: submit, append, abort, embed, load ---
 
     def submit(self, request: SpeechRequest, request_id: str | None = None) -> Speech:
-        """Start speaking, or queue; raises at once what can be told at once."""
-        check(request, self.spec, self.deployment.limits)
+        """Checks a request, and starts or queues it. Raises what is wrong with it at once."""
+        request = checked(request, self.spec, self.info, self.deployment.limits)
         request_id = request_id or f"speech-{next(self._serial)}-{secrets.token_hex(4)}"
         job = Job(request_id, request, self.spec.sample_rate, self._on_over, self._on_free)
-        job.speech = Speech(request_id, self.spec.sample_rate, self.spec.channels, self)
+        limit_s = self.deployment.limits.max_unread_s
+        job.speech = Speech(request_id, self.spec.sample_rate, self.spec.channels, self, limit_s)
         with self._lock:
             if not self._running:
                 raise Unavailable("the engine is not running.")
@@ -95,28 +104,8 @@ class Engine:
             self._admit()
         return job.speech
 
-    def append_text(self, request_id: str, text: str) -> None:
-        """More text for a request whose text is open."""
-        self._send_text(request_id, text, final=False)
-
-    def close_text(self, request_id: str) -> None:
-        self._send_text(request_id, "", final=True)
-
-    def abort(self, request_id: str) -> None:
-        """End a request, wherever it is; unknown or ended ones are left alone."""
-        job = self._jobs.get(request_id)
-        if job is not None:
-            job.abort()
-
-    def load(self) -> Load:
-        with self._lock:
-            slots = self.deployment.limits.slots
-            in_use, queued = slots - len(self._free_slots), len(self._queue)
-        return Load(slots=slots, slots_in_use=in_use, queued=queued, **vars(self.pipeline.usage()))
-
-    # --- inside ---
-
-    def _send_text(self, request_id: str, text: str, final: bool) -> None:
+    def append(self, request_id: str, text: str, final: bool = False) -> None:
+        """Appends text to a request whose text is open; `final` closes it. A request that has ended is left alone."""
         with self._lock:
             job = self._jobs.get(request_id)
             if job is None:
@@ -131,17 +120,41 @@ class Engine:
                 self._text_chars[request_id] = chars
         self.pipeline.text(job, text, final)
 
+    def abort(self, request_id: str) -> None:
+        """Ends a request in any state; an unknown or ended one is left alone."""
+        job = self._jobs.get(request_id)
+        if job is not None:
+            job.abort()
+
+    def embed(self, clip: Clip) -> tuple[float, ...]:
+        """Returns the speaker embedding of a recording, as `Voice.embedding` takes it. Blocks while it is computed."""
+        embedders = [stage.name for stage in self.spec.pipeline if stage.embeds]
+        if not self.info.can.embedding or not embedders:
+            raise InvalidRequest(f"{self.info.title} makes no speaker embeddings.", param="voice")
+        embedder: Embedder = self.pipeline.workers[embedders[0]]
+        return embedder.embed(clip)
+
+    def load(self) -> Load:
+        """Returns how full the engine is, and its totals."""
+        with self._lock:
+            slots = self.deployment.limits.slots
+            in_use, queued = slots - len(self._free_slots), len(self._queue)
+        usage, references = vars(self.pipeline.usage()), self.pipeline.references.stats()
+        return Load(slots=slots, slots_in_use=in_use, queued=queued, references=references, **usage)
+
+    # --- inside ---
+
     def _admit(self) -> None:
         while self._free_slots and self._queue:
             job = self._queue.popleft()
             slot = self._free_slots.pop()
             if job.admit(slot, self.pipeline.stages):
-                self.pipeline.enter(job)
+                self.pipeline.enter(Work(job, job.request))
             else:
                 self._free_slots.append(slot)
 
     def _on_over(self, job: Job) -> None:
-        """The one clean-up, on every path: called once per job, from whichever thread ended it."""
+        """Cleans up after a job, however it ended: called once per job, from the thread that ended it."""
         with self._lock:
             self._jobs.pop(job.id, None)
             self._text_chars.pop(job.id, None)
@@ -153,7 +166,7 @@ class Engine:
         self.pipeline.forget(job)  # one that was queued has no work there, but its text may be
 
     def _on_free(self, job: Job) -> None:
-        """Every stage has let go of the job: its slot goes to the next one."""
+        """Gives the slot of a job that no stage holds any more to the next in the queue."""
         with self._lock:
             self._free_slots.append(job.slot)
             if self._running:

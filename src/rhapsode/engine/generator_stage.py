@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from rhapsode.engine.chunks import clock_s
+from rhapsode.engine.clock import clock_s
+from rhapsode.engine.isolation import failure
 from rhapsode.engine.job import Job
-from rhapsode.engine.stage import Drop, Text, TurnStage, Work, failure
-from rhapsode.models.base import Generator, TextFeed
+from rhapsode.engine.speech import STALLED_S, unread
+from rhapsode.engine.stage import Drop, Text, TurnStage, Work
+from rhapsode.models.base import Generator, GeneratorPrompt, TextSink
 from rhapsode.types import Samples
 
 
@@ -17,17 +18,20 @@ from rhapsode.types import Samples
 class _Speaking:
     job: Job
     chunks: Iterator[Samples | None]
-    feed: TextFeed | None
+    feed: TextSink | None
     dry_at_s: float = 0.0
     parked: bool = False
     """It has nothing to say until more text arrives."""
+    stalled_s: float = 0.0
+    """Since when its listener has not read; 0: it reads."""
 
 
 class GeneratorStage(TurnStage):
     """Interleaves the generators of all running requests, chunk by chunk."""
 
-    def __init__(self, name: str, model: Generator, sample_rate: int) -> None:
+    def __init__(self, name: str, model: Generator, sample_rate: int, unread_timeout_s: float) -> None:
         super().__init__(name)
+        self._timeout_s = unread_timeout_s
         self._model = model
         self._sample_rate = sample_rate
         self._speaking: dict[str, _Speaking] = {}
@@ -35,10 +39,6 @@ class GeneratorStage(TurnStage):
 
     def jobs(self) -> list[Job]:
         return [speaking.job for speaking in self._speaking.values()]
-
-    def stop(self) -> None:
-        for job in self.jobs():
-            self._drop(job)
 
     def turn(self) -> bool:
         for message in self.inbox.drain():
@@ -49,12 +49,26 @@ class GeneratorStage(TurnStage):
                     self._take_text(message)
                 case Drop(job):
                     self._drop(job)
-        ready = [s for s in self._speaking.values() if not s.parked]
+        ready = [s for s in self._speaking.values() if not s.parked and not self._is_stalled(s)]
         if ready:
             self._advance(min(ready, key=lambda s: s.dry_at_s))
         return bool(ready)
 
-    def _open(self, job: Job, prompt: Any) -> None:
+    @property
+    def poll_s(self) -> float | None:
+        return STALLED_S if any(s.stalled_s for s in self._speaking.values()) else None
+
+    def _is_stalled(self, speaking: _Speaking) -> bool:
+        """Whether the listener does not read; who does not for long is given up."""
+        if not speaking.job.speech.full:
+            speaking.stalled_s = 0.0
+            return False
+        speaking.stalled_s = speaking.stalled_s or clock_s()
+        if clock_s() - speaking.stalled_s > self._timeout_s:
+            speaking.job.fail(unread(self._timeout_s))
+        return True
+
+    def _open(self, job: Job, prompt: GeneratorPrompt) -> None:
         speaking = _Speaking(job, self._model.speak(prompt, job.seed), prompt.feed)
         self._speaking[job.id] = speaking
         for text in self._early.pop(job.id, []):

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 
-from rhapsode.engine.chunks import clock_s
+from rhapsode.engine.clock import clock_s
 from rhapsode.engine.speech import Speech
 from rhapsode.errors import Aborted, EmptyAudio, RhapsodeError
 from rhapsode.types import AudioChunk, FinishReason, Outcome, Samples, SpeechRequest

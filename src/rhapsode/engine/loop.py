@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from rhapsode.engine.stage import TurnStage, failure
+from rhapsode.engine.isolation import failure
+from rhapsode.engine.stage import TurnStage
 
 
 class Loop:

@@ -23,9 +23,9 @@ def packed(audio: Tensor) -> Tensor:
     return torch.cat((scaled16(wide).to(torch.int16), finite.to(torch.int16)), dim=2)
 
 
-def unpacked(values: NDArray[Any]) -> Samples:
-    """The samples of one row, packed or not, in an array of their own."""
+def unpacked(values: NDArray[Any], start: int, stop: int) -> Samples:
+    """Samples `[start, stop)` of one row, packed or not, in an array of their own."""
     if values.dtype != np.int16:
-        return values.copy()
-    samples = from_pcm16(values[:, :-1])
+        return values[:, start:stop].copy()
+    samples = from_pcm16(values[:, start:stop])
     return samples if values[:, -1].all() else np.full_like(samples, np.nan)

@@ -9,32 +9,43 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 from typing import Protocol, Self
 
-from rhapsode.errors import RhapsodeError
+from rhapsode.errors import RhapsodeError, TimedOut
 from rhapsode.types import AudioChunk, Outcome
+
+STALLED_S = 0.02
+"""How often to look whether a listener who did not read reads again."""
+
+
+def unread(timeout_s: float) -> TimedOut:
+    """The error of a request whose listener does not read."""
+    return TimedOut(f"the audio was not read for {timeout_s:g} s.")
 
 
 class Controls(Protocol):
     """What a listener may ask of the engine."""
 
-    def append_text(self, request_id: str, text: str) -> None: ...
-    def close_text(self, request_id: str) -> None: ...
+    def append(self, request_id: str, text: str, final: bool = False) -> None: ...
     def abort(self, request_id: str) -> None: ...
 
 
 class Speech:
     """Audio as it is spoken: iterate (`for` or `async for`) to hear it; a failure is raised where it happened.
 
-    Chunks wait here until they are taken, so a slow listener slows nobody down. Leaving the `with` block, or
-    dropping out of the loop inside one, aborts what is still running.
+    Chunks wait here until they are taken, up to `max_unread_s` seconds of them: then the request pauses, and nobody
+    else does. Leaving the `with` block, or dropping out of the loop inside one, aborts what is still running.
     """
 
-    def __init__(self, request_id: str, sample_rate: int, channels: int, controls: Controls) -> None:
+    def __init__(
+        self, request_id: str, sample_rate: int, channels: int, controls: Controls, max_unread_s: float
+    ) -> None:
         self.id = request_id
         self.sample_rate = sample_rate
         self.channels = channels
         self.outcome: Outcome | None = None
         self._controls = controls
         self._chunks: deque[AudioChunk] = deque()
+        self._unread_s = 0.0
+        self._max_unread_s = max_unread_s
         self._error: RhapsodeError | None = None
         self._changed = threading.Condition()
         self._wakers: list[Callable[[], None]] = []
@@ -43,11 +54,11 @@ class Speech:
 
     def append(self, text: str) -> None:
         """More text for a request that was submitted with its text open."""
-        self._controls.append_text(self.id, text)
+        self._controls.append(self.id, text)
 
     def finish_text(self) -> None:
         """No more text will come."""
-        self._controls.close_text(self.id)
+        self._controls.append(self.id, "", final=True)
 
     def abort(self) -> None:
         """Stop speaking; everything the request holds is freed within one frame."""
@@ -93,8 +104,17 @@ class Speech:
 
     # --- the engine's side ---
 
+    @property
+    def full(self) -> bool:
+        """Whether as much audio waits for the listener as may."""
+        return self._unread_s >= self._max_unread_s
+
     def push(self, chunk: AudioChunk) -> None:
-        self._change(lambda: self._chunks.append(chunk))
+        def append() -> None:
+            self._chunks.append(chunk)
+            self._unread_s += chunk.duration_s
+
+        self._change(append)
 
     def end(self, outcome: Outcome, error: RhapsodeError | None) -> None:
         def close() -> None:
@@ -118,7 +138,9 @@ class Speech:
 
     def _take(self) -> AudioChunk | None:
         if self._chunks:
-            return self._chunks.popleft()
+            chunk = self._chunks.popleft()
+            self._unread_s = self._unread_s - chunk.duration_s if self._chunks else 0.0
+            return chunk
         if self._error is not None:
             raise self._error
         return None

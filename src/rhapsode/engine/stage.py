@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from rhapsode.engine.job import Job
-from rhapsode.errors import GenerationFailed, RhapsodeError
-
-log = logging.getLogger("rhapsode.engine")
-
-Row = TypeVar("Row")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Work:
-    """A payload for a job."""
+    """A payload for a job. `part` counts the prompts of a long text; the first is 0."""
 
     job: Job
     payload: Any
+    part: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,14 +61,14 @@ class Inbox:
         self.on_put()
 
     def drain(self) -> list[Message]:
-        """All messages there are, at once."""
+        """Returns all messages there are."""
         with self._changed:
             messages = list(self._messages)
             self._messages.clear()
             return messages
 
     def wait(self, most: int) -> list[Message]:
-        """Up to `most` messages, as soon as there is one; none if woken without any."""
+        """Returns up to `most` messages as soon as there is one; none if it was woken without any."""
         with self._changed:
             if not self._messages:
                 self._changed.wait()
@@ -89,20 +83,27 @@ class Inbox:
 
 
 class Outbox:
-    """Where a stage's results go; wired by the pipeline."""
+    """Where a stage's results go; the pipeline wires it."""
 
     def __init__(self) -> None:
-        self.payload_to: list[Callable[[Job, Any], None]] = []
+        self.payload_to: list[Callable[[Work], None]] = []
         self.frames_to: list[Inbox] = []
+        self.entry: Callable[[Work], None] = lambda work: None
 
-    def payload(self, job: Job, value: Any) -> None:
-        if not job.over:
+    def payload(self, work: Work) -> None:
+        """Sends a result to the stages that come next."""
+        if not work.job.over:
             for receive in self.payload_to:
-                receive(job, value)
+                receive(work)
 
     def opened(self, job: Job) -> None:
+        """Tells the stages that read this one's stream that frames will come."""
         for inbox in self.frames_to:
             inbox.put(Opened(job))
+
+    def ask_for_part(self, work: Work) -> None:
+        """Sends the rest of a long text to the first stages of the pipeline, to be prepared."""
+        self.entry(work)
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,10 @@ class Stage(Protocol):
     def start(self) -> None: ...
     def stop(self) -> None: ...
     def abort(self, job: Job) -> None:
-        """Forget this job, soon and once; then tell it so with `job.release`."""
+        """Forgets this job, soon and once; then says so with `job.release`."""
+
+    def receive(self, work: Work) -> None:
+        """Takes work in, from the sender's thread: what must not happen in a device loop is done here."""
 
 
 class TurnStage:
@@ -140,24 +144,33 @@ class TurnStage:
         self.outbox = Outbox()
 
     def start(self) -> None:
-        """Allocate and warm up; called before the first turn."""
+        """Allocates and warms up; called before the first turn."""
 
     def stop(self) -> None:
-        """Let go of everything; called after the last turn."""
+        """Frees everything; called after the last turn."""
+        for job in self.jobs():
+            self._drop(job)
 
     def abort(self, job: Job) -> None:
         self.inbox.put(Drop(job))
 
+    def receive(self, work: Work) -> None:
+        self.inbox.put(work)
+
     def wake(self) -> None:
-        """Have the loop come by, if it sleeps."""
+        """Has the loop come by, if it sleeps."""
         self.inbox.on_put()
 
     def turn(self) -> bool:
-        """Launch what can be launched now; False: nothing could."""
+        """Launches what can be launched now; False: nothing could."""
         raise NotImplementedError
 
     def jobs(self) -> list[Job]:
         """Everything this stage holds."""
+        raise NotImplementedError
+
+    def _drop(self, job: Job) -> None:
+        """Forgets a job and releases it."""
         raise NotImplementedError
 
     def usage(self) -> Usage:
@@ -165,40 +178,5 @@ class TurnStage:
 
     @property
     def poll_s(self) -> float | None:
-        """Something will be there in a moment: come again after so long without being woken."""
+        """Seconds after which the loop should come again without being woken; None: not needed."""
         return None
-
-
-def failure(stage: str, error: BaseException) -> RhapsodeError:
-    """The typed error a listener gets for whatever a stage raised."""
-    if isinstance(error, RhapsodeError):
-        return error
-    log.error("stage '%s' failed", stage, exc_info=error)
-    return GenerationFailed(f"the '{stage}' stage failed on this request ({type(error).__name__}).")
-
-
-def isolate(
-    rows: Sequence[Row],
-    launch: Callable[[Sequence[Row]], Result],
-    fail: Callable[[Row, BaseException], None],
-) -> Iterator[tuple[Sequence[Row], Result]]:
-    """Run a batch; where a row is reported as bad, run the others without it.
-
-    A `RhapsodeError` says that no slot was touched, so every row can be tried alone. After any other error the state
-    of these rows cannot be trusted: all of them fail.
-    """
-    try:
-        result = launch(rows)
-    except RhapsodeError as error:
-        if len(rows) == 1:
-            fail(rows[0], error)
-            return
-    except Exception as error:
-        for row in rows:
-            fail(row, error)
-        return
-    else:
-        yield rows, result
-        return
-    for row in rows:
-        yield from isolate([row], launch, fail)

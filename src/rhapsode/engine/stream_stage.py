@@ -1,11 +1,9 @@
-"""Streaming codecs: slot-indexed state, batched across requests, the listener nearest to silence first."""
+"""Streaming stages: work on the frames of a stream, batched across requests, the most urgent listener first."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,223 +12,283 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.config import Deployment
-from rhapsode.device.landing import LANDING_S, Landing
-from rhapsode.device.launcher import Launcher
-from rhapsode.device.slots import Rows, SlotRow, SlotTable
+from rhapsode.device.marks import SegmentEnd
+from rhapsode.device.memory import SlotMemory
+from rhapsode.device.sections import section
+from rhapsode.device.slots import SlotRow
 from rhapsode.device.stream import FrameStream
-from rhapsode.device.upload import upload
-from rhapsode.engine.chunks import Choice, ChunkSchedule, Deadlines
+from rhapsode.engine.device_stage import DeviceStage, Launch, Prepared
+from rhapsode.engine.isolation import isolate
 from rhapsode.engine.job import Job
-from rhapsode.engine.pcm16 import packed, unpacked
-from rhapsode.engine.stage import Drop, Opened, TurnStage, Work, failure, isolate
-from rhapsode.errors import ConfigError
-from rhapsode.models.base import Codec
+from rhapsode.engine.policy import Choice, ChunkPolicy, Ready
+from rhapsode.engine.row import PromptRow
+from rhapsode.engine.sink import Sink
+from rhapsode.engine.stage import Drop, Message, Opened, Work
+from rhapsode.models.base import OpensStream, Prompt, StreamWorker
 
-MOST_LAUNCHES = 4
-"""Decodes under way before the host waits for the oldest."""
+MOST_IN_FLIGHT = 4
+"""Launches in flight before the host waits for the oldest."""
 HELD_BACK_S = 0.002
 """How often to look whether a listener can wait no longer."""
+NO_PROMPT = Prompt(max_frames=0)
 
 
-@dataclass(frozen=True)
-class _Launch:
-    """Audio on its way to the host, and whose it is."""
+@dataclass(eq=False)
+class StreamRow(PromptRow):
+    """A request whose frames a streaming stage works on."""
 
-    slots: NDArray[np.int64]
-    jobs: list[Job | None]
-    frames: int
-    audio: Landing
+    prompt: Prompt = field(default_factory=lambda: NO_PROMPT)
+    payload: Any = None
+    arrived: bool = False
+    """Its payload is here."""
+    opened: bool = False
+    """Frames of it will come."""
+    prefilled: bool = False
+    grid_at: int = 0
+    """The frame at which its grid of blocks starts."""
 
 
-class StreamStage(TurnStage):
-    """Turns the frames of an incoming stream into samples for the listeners."""
+class StreamStage(DeviceStage[StreamRow]):
+    """Turns the frames of an incoming stream into samples or into frames of another stream."""
 
     def __init__(
         self,
         name: str,
-        codec: Codec,
-        stream: FrameStream,
+        worker: StreamWorker,
+        source: FrameStream,
+        sink: Sink,
+        policy: ChunkPolicy,
+        ladder: Sequence[int],
         deployment: Deployment,
-        device: torch.device,
-        sample_rate: int,
-        needs_payload: bool,
+        memory: SlotMemory,
+        *,
+        rate: int = 1,
+        needs_payload: bool = False,
     ) -> None:
-        super().__init__(name)
-        slots = deployment.limits.slots
-        self._captured = deployment.graphs and device.type == "cuda"  # on a CPU it is arithmetic, not operators
-        schedule = ChunkSchedule(deployment.chunks, self._captured or deployment.deterministic)
-        self._codec = codec
-        self._stream = stream
-        self._deployment = deployment
-        self._device = device
-        # On a GPU the codec has a stream of its own, ahead of the talker's: first audio comes first. A frame the host
-        # knows of has been written, and one is only overwritten once it has been read: the two need not wait.
-        self._cuda = torch.cuda.Stream(device, priority=-1) if device.type == "cuda" else None
-        self._frame_s = codec.hop / sample_rate
+        """`ladder`: the sizes of launches, in blocks. `rate`: positions of the worker's own KV per frame."""
+        reach, device = worker.reach, memory.device
+        # On a GPU the stage has a CUDA stream of its own, ahead of the talker's: first audio comes first. A frame the
+        # host knows of has been written, and one is only overwritten once it has been read: the two need not wait.
+        stream = torch.cuda.Stream(device, priority=-1) if device.type == "cuda" else None
+        most = min(deployment.chunks.batch, deployment.limits.slots)
+        columns = 1 if reach.plain else 4
+        super().__init__(name, worker, deployment, memory, most_rows=most, columns=columns, stream=stream)
+        self._reach = reach
+        self._source = source
+        self._sink = sink
+        self._policy = policy
+        self._ladder = ladder
+        self._most = most
+        self._rate = rate
         self._needs_payload = needs_payload
-        self._ladder = schedule.ladder
-        self._deadlines = Deadlines(
-            slots,
-            schedule,
-            deployment.chunks,
-            self._frame_s,
-            codec.lookahead_frames,
-            fixed=deployment.deterministic,
-            working=device.type == "cpu",
-        )
-        self._room = stream.capacity - schedule.largest - codec.lookahead_frames
-        if self._room < 1:
-            raise ConfigError(f"chunks.ring must be more than {stream.capacity - self._room} for these chunks.")
-        self._most = min(deployment.chunks.batch, slots)
-        self._table = SlotTable(slots, 0, device)
-        self._state = codec.state(slots)
-        fixed = self._most if deployment.deterministic else None
-        self._launcher = Launcher(self._decode_on_device, slots, device, fixed)
-        self._job_of: list[Job | None] = [None] * (slots + 1)
-        self._live = np.zeros(slots + 1, np.bool_)
-        self._payloads: dict[str, Any] = {}
-        self._launches: deque[_Launch] = deque()
+        self._spare = source.capacity - ladder[-1] * reach.granularity - reach.context
+        self._rows: dict[str, StreamRow] = {}
+        self._joining: dict[str, StreamRow] = {}  # those of them that have not begun
+        self._offset = np.zeros(deployment.limits.slots + 1, np.int64)  # of the grid of blocks
         self._held_back = False
         self.decodes = 0
 
     @property
     def poll_s(self) -> float | None:
-        if self._launches:
-            return LANDING_S
-        return HELD_BACK_S if self._held_back else None
-
-    def _on_stream(self) -> AbstractContextManager[Any]:
-        return torch.cuda.stream(self._cuda) if self._cuda else nullcontext()
+        polls = (super().poll_s, self._sink.poll_s, HELD_BACK_S if self._held_back else None)
+        return min((s for s in polls if s is not None), default=None)
 
     def start(self) -> None:
-        if self._captured:
+        if self._deployment.graphs and self._memory.device.type == "cuda":  # on a CPU it is arithmetic, not operators
             with torch.inference_mode(), self._on_stream():
-                for frames in self._ladder:
-                    self._launcher.capture(self._most, frames, self._codec.lookahead_frames)
-
-    def stop(self) -> None:
-        for job in self.jobs():
-            self._drop(job)
+                self._capture_prefill()
+                for blocks in self._ladder:
+                    self._launcher.capture(self._most, blocks * self._reach.granularity)
 
     def jobs(self) -> list[Job]:
-        return [job for job in self._job_of if job is not None]
-
-    @torch.inference_mode()
-    def turn(self) -> bool:
-        with self._on_stream():
-            return self._turn()
-
-    def _turn(self) -> bool:
-        joining: dict[str, Job] = {}
-        for message in self.inbox.drain():
-            match message:
-                case Opened(job) if not job.over:
-                    self._job_of[job.slot] = joining[job.id] = job
-                case Work(job, payload) if not job.over:
-                    self._payloads[job.id] = payload
-                    joining[job.id] = job
-                case Drop(job):
-                    joining.pop(job.id, None)
-                    self._drop(job)
-        if joining:
-            self._begin([job for job in joining.values() if self._job_of[job.slot] is job])
-        launched = self._decode()
-        collected = 0
-        while self._launches and (self._launches[0].audio.ready() or len(self._launches) > MOST_LAUNCHES):
-            self._collect(self._launches.popleft())
-            collected += 1
-        self._finish_ended()
-        return launched or collected > 0
+        return [row.job for row in self._rows.values()]
 
     # --- joining ---
 
-    def _begin(self, jobs: Sequence[Job]) -> None:
-        """Frames of these are coming; each begins once its payload, if it needs one, is there too."""
-        jobs = [job for job in jobs if not self._needs_payload or job.id in self._payloads]
-        new = [job for job in jobs if not self._live[job.slot]]
-        if new:
-            self._table.join([SlotRow(job.slot, job.seed, (), 0.0, 0, 0.0, 0.0) for job in new])
-            slots = upload(np.array([job.slot for job in new]), self._device)
-            self._state.clear(slots)
-            self._stream.rewind(slots.to(self._stream.device))
-        for job in new:
-            self._deadlines.open(job.slot, job.request.first_chunk_frames)
-            self._live[job.slot] = True
-        for job in jobs:
-            if job.id in self._payloads:
-                for _ in isolate([job], self._prime, self._fail):
-                    pass
+    def _take(self, message: Message) -> None:
+        match message:
+            case Opened(job) if not job.over:
+                self._row(job).opened = True
+                self._start_prefill(self._row(job))
+            case Work(job, payload, part) if not job.over and not part:
+                self._arrive(self._row(job), payload)
+            case Drop(job):
+                self._drop(job)
 
-    def _prime(self, jobs: Sequence[Job]) -> None:
-        (job,) = jobs
-        slots = upload(np.array([job.slot]), self._device)
-        self._codec.open(self._payloads.pop(job.id), Rows(slots, self._table), self._state)
+    def _row(self, job: Job) -> StreamRow:
+        if job.id not in self._rows:
+            self._rows[job.id] = self._joining[job.id] = StreamRow(job)
+        return self._rows[job.id]
 
-    # --- decoding ---
+    def _arrive(self, row: StreamRow, payload: Any) -> None:
+        row.arrived = True
+        if isinstance(payload, Prepared):
+            row.prompt, row.keys, row.payload = payload.prompt, payload.keys, payload.prompt
+            needed = row.prompt.length + self._rate * row.prompt.max_frames
+            row.reserve = min(self._memory.most_positions, max(needed, row.prompt.positions))
+            self._start_prefill(row)
+        else:
+            row.payload = payload
+            if self._row_of[row.slot] is row:  # its frames did not wait for it
+                self._open([row])
 
-    def _decode(self) -> bool:
+    def _start_prefill(self, row: StreamRow) -> None:
+        """Asks for pages only once the stage before has its own: two requests cannot wait for each other's."""
+        if self._prefill is not None and row.opened and row.arrived:
+            self._prefill.add(row)
+
+    def _joined(self, rows: Sequence[StreamRow]) -> None:
+        slots = np.array([row.slot for row in rows])
+        lengths = np.array([row.prompt.length for row in rows])
+        self._memory.table.place(slots, lengths, np.zeros_like(lengths))
+        for row in rows:
+            row.prefilled = True
+            self._live[row.slot] = self._row_of[row.slot] is row  # one that starts a new segment goes on
+
+    def _begin_ready(self) -> None:
+        """Starts the rows whose frames come and whose payload, where one is needed, is here."""
+        ready = [row for row in self._joining.values() if row.opened and self._has_all(row)]
+        if not ready:
+            return
+        slots = np.array([row.slot for row in ready])
+        if self._prefill is None:
+            self._memory.join([SlotRow(row.slot, row.job.seed, (), 0.0, 0, 0.0, 0.0) for row in ready])
+        self._source.begin(slots)
+        self._sink.open([row.job for row in ready])
+        for row in ready:
+            del self._joining[row.job.id]
+            self._offset[row.slot] = row.prompt.offset % self._reach.granularity
+            self._policy.open(row.slot, row.job.request.first_chunk_frames)
+            self._row_of[row.slot] = row
+            self._live[row.slot] = True
+            self.outbox.opened(row.job)
+        self._open(ready)
+
+    def _has_all(self, row: StreamRow) -> bool:
+        if row.job.over:
+            return False
+        return row.prefilled if self._prefill is not None else row.arrived or not self._needs_payload
+
+    def _open(self, rows: Sequence[StreamRow]) -> None:
+        """Has the worker prepare these slots with their payloads."""
+        given = [row for row in rows if row.payload is not None]
+        for _ in isolate(given, self._open_on_device, self._fail):
+            pass
+
+    def _open_on_device(self, rows: Sequence[StreamRow]) -> None:
+        if isinstance(self._worker, OpensStream):
+            slots = self._memory.slots([row.slot for row in rows])
+            with section("codec"):
+                self._worker.open([row.payload for row in rows], self._memory.rows(slots), self._memory.state)
+
+    # --- working ---
+
+    def _launch_next(self) -> bool:
+        self._begin_ready()
+        passed = self._pass_marks()
+        return super()._launch_next() or passed
+
+    def _next(self) -> Launch | None:
         live = np.flatnonzero(self._live)
         self._held_back = False
         if not len(live):
-            return False
-        stream = self._stream
-        ready = stream.written[live] - stream.taken[live]
-        choice = self._deadlines.choose(live, ready, stream.ended[live], self._room, self._most)
+            return None
+        source, size = self._source, self._reach.granularity
+        available, closing = source.available(live), source.closing(live)
+        skip = (source.consumed(live) + self._offset[live]) % size
+        complete = np.maximum(available - self._reach.lookahead + skip, 0) // size
+        blocks = np.where(closing, -(-(available + skip) // size), complete) * (available > 0)
+        blocks = np.minimum(blocks, self._sink.room()[live] // size)
+        choice = self._policy.choose(Ready(live, blocks, closing, available >= self._spare), self._most)
         if choice is None:
-            self._held_back = bool(ready.any())
-            return False
-        for slots, audio in isolate(choice.slots.tolist(), lambda rows: self._launch(rows, choice), self._fail_slot):
-            jobs = [self._job_of[slot] for slot in slots]
-            self._launches.append(_Launch(np.asarray(slots), jobs, choice.frames, Landing(audio)))
-        return True
+            self._held_back = bool(blocks.any())
+            return None
+        return self._launch_of(choice)
 
-    def _launch(self, slots: Sequence[int], choice: Choice) -> Tensor:
-        which: NDArray[np.int64] = np.asarray(slots)
-        audio = self._launcher(which, choice.frames, choice.ahead)
-        self._stream.taken[which] += choice.frames
-        self._deadlines.sent(Choice(which, choice.frames, choice.ahead), choice.frames * self._frame_s)
+    def _launch_of(self, choice: Choice) -> Launch:
+        slots, due = choice.slots, choice.blocks * self._reach.granularity
+        if self._reach.plain:
+            return Launch(slots[:, None], (due,))
+        available = self._source.available(slots)
+        skip = (self._source.consumed(slots) + self._offset[slots]) % self._reach.granularity
+        counts = np.minimum(available, due - skip)
+        ahead = np.minimum(available - counts, self._reach.lookahead)
+        return Launch(np.stack([slots, skip, counts, ahead], axis=1), (due,))
+
+    def _counts(self, launch: Launch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For each row, the frames its first block lacks and the frames it works on."""
+        if self._reach.plain:
+            return np.zeros_like(launch.slots), np.full_like(launch.slots, launch.statics[0])
+        return launch.inputs[:, 1], launch.inputs[:, 2]
+
+    def _on_device(self, inputs: Tensor, *statics: int) -> Tensor:
+        """From frames in the ring to the sink."""
+        slots, (due,) = inputs[:, 0], statics
+        there = self._source.device
+        plain = self._reach.plain
+        window = self._source.window(slots.to(there), due, None if plain else inputs[:, 1:].to(there))
+        window = window.to(slots.device)
+        with section("codec"):
+            output: Tensor = self._worker.decode(window, self._memory.rows(slots), self._memory.state)
+        counts = None if plain else inputs[:, 2]
+        values = self._sink.on_device(slots, output, None if plain else inputs[:, 1], counts)
+        moved: Tensor | int = due if counts is None else counts
+        self._source.advance(slots.to(there), moved if isinstance(moved, int) else moved.to(there))
+        self._memory.table.advance(slots, moved, self._rate)
+        return values
+
+    def _launched(self, launch: Launch) -> None:
+        _, counts = self._counts(launch)
+        self._source.consume(launch.slots, counts)
+        self._sink.launched(launch.slots, counts)
+        self._policy.launched(Choice(launch.slots, launch.statics[0] // self._reach.granularity))
         self.decodes += 1
-        return audio
 
-    def _decode_on_device(self, slots: Tensor, frames: int, ahead: int) -> Tensor:
-        """From frames in the ring to samples: what a graph captures."""
-        there = slots.to(self._stream.device)
-        window = self._stream.peek(there, frames + ahead).to(self._device)
-        audio = self._codec.decode(window, ahead, Rows(slots, self._table), self._state)
-        self._stream.take(there, frames)
-        self._table.advance(slots, frames)
-        return packed(audio) if audio.is_cuda else audio.to(torch.float32)
+    def _landed(self, launch: Launch, current: NDArray[np.bool_], values: NDArray[Any]) -> None:
+        skip, counts = self._counts(launch)
+        here = zip(launch.slots.tolist(), current.tolist(), strict=True)
+        jobs = [self._at(slot).job if is_current else None for slot, is_current in here]
+        self._sink.landed(jobs, skip, counts, values)
+        self._source.release(launch.slots[current], counts[current])
 
-    def _collect(self, launch: _Launch) -> None:
-        audio = launch.audio.numpy()  # [B, channels, samples], packed on a GPU
-        for slot, job, values in zip(launch.slots.tolist(), launch.jobs, audio, strict=True):
-            if job is not None and self._job_of[slot] is job:
-                self._stream.freed[slot] += launch.frames
-                job.deliver(unpacked(values))  # a slow listener must not keep the whole batch
-        self._stream.on_taken()
-
-    def _finish_ended(self) -> None:
-        stream = self._stream
-        for slot in np.flatnonzero(self._live & stream.ended & (stream.freed == stream.written)):
-            job = self._job_of[slot]
-            assert job is not None
+    def _collect(self, most_in_flight: int | None = MOST_IN_FLIGHT) -> bool:
+        collected = super()._collect(most_in_flight)
+        live = np.flatnonzero(self._live)
+        for slot in live[self._source.exhausted(live)].tolist():
             self._live[slot] = False
-            job.finish()
+            self._sink.end(self._at(slot).job)
+        return collected
+
+    def _pass_marks(self) -> bool:
+        live = np.flatnonzero(self._live)
+        reached = self._source.at_mark(live).tolist()
+        for slot in reached:
+            row, mark = self._at(slot), self._source.pass_mark(slot)
+            is_new = isinstance(mark, SegmentEnd)
+            start = int(self._source.consumed(np.array([slot]))[0])
+            if is_new or start > row.grid_at:  # no block crosses a mark: the grid of blocks starts anew after it
+                self._offset[slot] = ((row.prompt.offset if is_new else 0) - start) % self._reach.granularity
+                row.grid_at = start
+            if is_new:
+                self._restart(row)
+            self._sink.mark(row.job, mark)
+        return bool(reached)
+
+    def _restart(self, row: StreamRow) -> None:
+        """Starts a new segment: nothing of the frames before it is remembered."""
+        self._source.begin_segment(np.array([row.slot]))
+        if self._prefill is not None:
+            self._live[row.slot] = False
+            self._prefill.again(row)
+        else:
+            self._memory.state.clear(self._memory.slots([row.slot]))
+            self._open([row])
 
     # --- leaving ---
 
-    def _fail(self, job: Job, error: BaseException) -> None:
-        job.fail(failure(self.name, error))
-        self._live[job.slot] = False
-
-    def _fail_slot(self, slot: int, error: BaseException) -> None:
-        job = self._job_of[slot]
-        assert job is not None
-        self._fail(job, error)
-
     def _drop(self, job: Job) -> None:
-        self._payloads.pop(job.id, None)
-        if self._job_of[job.slot] is job:
-            self._live[job.slot] = False
-            self._job_of[job.slot] = None
+        self._joining.pop(job.id, None)
+        row = self._rows.pop(job.id, None)
+        if row is not None:
+            self._leave(row)
         job.release(self.name)

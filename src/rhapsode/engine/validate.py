@@ -1,42 +1,53 @@
-"""What can be said about a request from the spec alone, before anything works on it."""
+"""Checks a request against what the model can do, before any stage works on it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from rhapsode.config import Limits
 from rhapsode.errors import InvalidRequest, TextTooLong, UnknownVoice, did_you_mean
 from rhapsode.models.base import ModelSpec
 from rhapsode.models.options import parse_options
-from rhapsode.types import Sampling, SpeechRequest, Voice
+from rhapsode.text.language import AUTO, code_of, name_of
+from rhapsode.types import ModelInfo, Reference, Sampling, SpeechRequest, Voice
 
 SPEED_RANGE = (0.25, 4.0)
+LARGEST_FLOAT32 = 3.4e38
 
 
-def check(request: SpeechRequest, spec: ModelSpec, limits: Limits) -> None:
-    """Raise what is wrong with a request, in words that say what would be right."""
+def checked(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Limits) -> SpeechRequest:
+    """Returns the request as stages get it: options parsed, the preset and the language spelt as the model spells them.
+
+    Raises an error that says what is wrong and what would be right.
+    """
     _check_types(request)
     if not request.text_open and not request.text.strip():
         raise InvalidRequest("the text is empty: there is nothing to say.", param="input")
     check_length(len(request.text), limits)
-    if request.text_open and not spec.can.text_stream:
-        raise InvalidRequest(f"{spec.name} cannot take text while it speaks: send the whole text.", param="input")
+    if request.text_open and not info.can.text_stream:
+        raise InvalidRequest(f"{info.title} cannot take text while it speaks: send the whole text.", param="input")
     low, high = SPEED_RANGE
     if not low <= request.speed <= high:
         raise InvalidRequest(f"speed must be between {low} and {high}.", param="speed")
     if request.seed is not None and not 0 <= request.seed < 2**63:
         raise InvalidRequest("seed must be between 0 and 2**63 - 1.", param="seed")
-    for name in ("max_frames", "first_chunk_frames"):
-        value = getattr(request, name)
-        if value is not None and value < 1:
+    for name, frames in (("max_frames", request.max_frames), ("first_chunk_frames", request.first_chunk_frames)):
+        if frames is not None and frames < 1:
             raise InvalidRequest(f"{name} must be at least 1.", param=name)
     _check_sampling(request.sampling)
-    _check_voice(request.voice, spec)
-    parse_options(spec, request.options)
+    _check_abilities(request.voice, info)
+    _check_embedding(request.voice.embedding, info)
+    return replace(
+        request,
+        voice=replace(request.voice, name=_preset(request.voice.name, info)),
+        language=_language(request.language, info),
+        options=parse_options(spec, request.options),
+    )
 
 
 def _check_types(request: SpeechRequest) -> None:
-    """Callers from Python may hand in anything; a wrong type would surface far from where it was made."""
+    """Python callers may pass any type: it is reported here, not later inside a stage."""
     expected: dict[str, tuple[Any, type | tuple[type, ...]]] = {
         "text": (request.text, str),
         "speed": (request.speed, (int, float)),
@@ -45,6 +56,7 @@ def _check_types(request: SpeechRequest) -> None:
         "first_chunk_frames": (request.first_chunk_frames or 1, int),
         "language": (request.language or "", str),
         "instructions": (request.instructions or "", str),
+        "voice": (request.voice.name or "", str),
         "temperature": (request.sampling.temperature or 0, (int, float)),
         "top_k": (request.sampling.top_k or 0, int),
         "top_p": (request.sampling.top_p or 0, (int, float)),
@@ -57,36 +69,73 @@ def _check_types(request: SpeechRequest) -> None:
 
 
 def check_length(chars: int, limits: Limits) -> None:
+    """Raises if a text has more characters than the deployment allows."""
     if chars > limits.max_text_chars:
         raise TextTooLong(f"the text has {chars} characters; at most {limits.max_text_chars} are taken.", param="input")
 
 
 def _check_sampling(sampling: Sampling) -> None:
-    ranges = {
-        "temperature": (0.0, 10.0),
-        "top_k": (0, 2**31 - 1),
-        "top_p": (1e-6, 1.0),
-        "repetition_penalty": (0.1, 10.0),
-    }
-    for name, (low, high) in ranges.items():
-        value = getattr(sampling, name)
+    ranges = (
+        ("temperature", sampling.temperature, 0.0, 10.0),
+        ("top_k", sampling.top_k, 0, 2**31 - 1),
+        ("top_p", sampling.top_p, 1e-6, 1.0),
+        ("repetition_penalty", sampling.repetition_penalty, 0.1, 10.0),
+    )
+    for name, value, low, high in ranges:
         if value is not None and not low <= value <= high:
             raise InvalidRequest(f"{name} must be between {low:g} and {high:g}.", param=name)
 
 
-def _check_voice(voice: Voice, spec: ModelSpec) -> None:
-    wants = {
-        "clone": voice.reference is not None,
-        "continuation": voice.continued is not None,
-        "embedding": voice.embedding is not None,
-        "design": voice.description is not None,
-    }
-    for ability, wanted in wants.items():
-        if wanted and not getattr(spec.can, ability):
-            can = ", ".join(spec.can.names()) or "nothing of the kind"
-            raise InvalidRequest(f"{spec.name} does not do voice {ability}; it can do: {can}.", param="voice")
-    if voice.name is not None and not spec.can.presets:
-        raise InvalidRequest(f"{spec.name} has no voices to choose by name.", param="voice")
-    if voice.name is not None and spec.voices and voice.name not in spec.voices:
-        hint = did_you_mean(voice.name, spec.voices)
-        raise UnknownVoice(f"{spec.name} has no voice '{voice.name}': {hint}", param="voice")
+def _check_abilities(voice: Voice, info: ModelInfo) -> None:
+    can = info.can
+    wanted = (
+        ("clone voices", bool(voice.references), can.clone),
+        ("continue recordings", voice.continued is not None, can.continuation),
+        ("take a speaker embedding", voice.embedding is not None, can.embedding),
+        ("design a voice from a description", voice.description is not None, can.design),
+    )
+    for what, is_wanted, is_there in wanted:
+        if is_wanted and not is_there:
+            abilities = ", ".join(can.names()) or "nothing of the kind"
+            raise InvalidRequest(f"{info.title} cannot {what}; it can do: {abilities}.", param="voice")
+    if not all(isinstance(reference, Reference) for reference in voice.references):
+        raise InvalidRequest("a voice's references must be of the type Reference.", param="references")
+    if voice.continued is not None and not isinstance(voice.continued, Reference):
+        raise InvalidRequest("a voice's continued recording must be of the type Reference.", param="continued")
+    if len(voice.references) > can.references:
+        most = "one reference" if can.references == 1 else f"{can.references} references"
+        raise InvalidRequest(f"{info.title} takes {most}, not {len(voice.references)}.", param="references")
+
+
+def _check_embedding(embedding: tuple[float, ...] | None, info: ModelInfo) -> None:
+    size = info.embedding_size
+    if embedding is None or size is None:
+        return
+    if len(embedding) != size or not all(abs(number) <= LARGEST_FLOAT32 for number in embedding):
+        right = f"a speaker embedding of {info.title} has {size} finite numbers"
+        raise InvalidRequest(f"{right}; got {len(embedding)} numbers.", param="voice")
+
+
+def _preset(name: str | None, info: ModelInfo) -> str | None:
+    """Returns the preset's name as the model spells it; any case is taken."""
+    if name is None:
+        return None
+    if not info.can.presets:
+        raise UnknownVoice(f"{info.title} has no voices to choose by name.", param="voice")
+    if not info.voices or name in info.voices:
+        return name
+    by_case = {voice.lower(): voice for voice in info.voices}
+    if name.lower() not in by_case:
+        raise UnknownVoice(f"{info.title} has no voice '{name}': {did_you_mean(name, info.voices)}", param="voice")
+    return by_case[name.lower()]
+
+
+def _language(language: str | None, info: ModelInfo) -> str | None:
+    """Returns the language's code; None lets the model find out."""
+    code = code_of(language or AUTO)
+    if code == AUTO:
+        return None
+    if info.languages and code not in info.languages:
+        hint = did_you_mean(code, [AUTO, *map(name_of, info.languages)])
+        raise InvalidRequest(f"'{language}' is no language of {info.title}: {hint}", param="language")
+    return code

@@ -1,4 +1,4 @@
-"""A family's own options: declared as a frozen dataclass, checked strictly."""
+"""Checks the options of a request and the settings of a deployment against the dataclasses that a family declares."""
 
 from __future__ import annotations
 
@@ -7,23 +7,41 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from rhapsode.errors import InvalidRequest, UnknownOption, did_you_mean
-from rhapsode.models.base import ModelSpec
+from rhapsode.errors import ConfigError, InvalidRequest, RhapsodeError, UnknownOption, did_you_mean
+from rhapsode.models.spec import ModelSpec
 
 
 def parse_options(spec: ModelSpec, given: Mapping[str, Any]) -> Any:
-    """An instance of `spec.options`: the family's defaults with what the user set."""
-    types = get_type_hints(spec.options)
+    """Returns an instance of `spec.options`: the family's defaults with what the request sets."""
+    if not isinstance(given, Mapping):
+        raise InvalidRequest(f"options must be names and values, not {type(given).__name__}.", param="options")
+    return _parse(spec.name, spec.options, given, UnknownOption, InvalidRequest)
+
+
+def parse_settings(spec: ModelSpec, given: Mapping[str, Any]) -> Any:
+    """Returns an instance of `spec.settings`: the family's defaults with what the deployment sets under `options`."""
+    return _parse(f"a deployment of {spec.name}", spec.settings, given, ConfigError, ConfigError)
+
+
+def _parse(
+    owner: str,
+    into: type,
+    given: Mapping[str, Any],
+    unknown: type[RhapsodeError],
+    invalid: type[RhapsodeError],
+) -> Any:
+    types = get_type_hints(into)
     parsed = {}
     for name, value in given.items():
         if name not in types:
-            raise UnknownOption(f"{spec.name} has no option '{name}': {did_you_mean(name, types)}", param=name)
+            raise unknown(f"{owner} has no option '{name}': {did_you_mean(str(name), types)}", param=str(name))
         try:
             parsed[name] = TypeAdapter(types[name]).validate_python(value, strict=True)
         except ValidationError as error:
             problem = error.errors()[0]["msg"].lower()
-            raise InvalidRequest(f"option '{name}': {problem}, got {value!r}.", param=name) from None
+            raise invalid(f"option '{name}': {problem}, got {value!r}.", param=name) from None
     try:
-        return spec.options(**parsed)
-    except ValueError as error:  # what an options class says about its own values
-        raise InvalidRequest(f"{spec.name}: {error}.") from None
+        return into(**parsed)
+    except ValueError as error:  # raised by the dataclass about its own values
+        about = str(error).partition(" ")[0]
+        raise invalid(f"{owner}: {error}.", param=about if about in types else None) from None

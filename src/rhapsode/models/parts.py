@@ -31,14 +31,15 @@ def fill(
     ignore: Sequence[str] = (),
     dtype: torch.dtype = torch.float32,
 ) -> Net:
-    """A network on its device: from the tensors of `source`, or random where the configuration asks for that.
+    """Returns a network on its device, filled with the tensors of `source`, or with random ones if the deployment
+    says so.
 
-    Where the deployment asks for 8-bit weights, decoder layers have them. Heads and embeddings stay as they are: each
-    is a small part of a frame's bytes, and an error there is an error of a draw.
+    If the deployment asks for 8-bit weights, decoder layers are quantised. Heads and embeddings are not: they are a
+    small part of the bytes that a frame reads, and an error there changes what is sampled.
     """
     with torch.device("meta"), Uninitialised():
         net = build()
-    if context.config.get("random_weights"):
+    if context.random_weights:
         randomize(net, device=context.device, dtype=dtype)
     else:
         load(net, source(), prefix=prefix, device=context.device, dtype=dtype, ignore=ignore)

@@ -1,11 +1,11 @@
-"""Finds families: every folder here with a `spec.py`, and every `rhapsode.models` entry point."""
+"""Finds families (every folder here with a `spec.py`, every `rhapsode.models` entry point) and checkpoints."""
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -13,9 +13,12 @@ from typing import Any
 
 import rhapsode.models
 from rhapsode.checkpoints import hub
-from rhapsode.checkpoints.folder import read_config
+from rhapsode.checkpoints.folder import as_folder, read_config
 from rhapsode.errors import CheckpointError, MissingDependency, UnknownModel, did_you_mean
-from rhapsode.models.base import ModelSpec
+from rhapsode.models.describe import describe
+from rhapsode.models.lazy import import_name
+from rhapsode.models.spec import Layout, ModelSpec
+from rhapsode.types import ModelInfo
 
 ENTRY_POINTS = "rhapsode.models"
 PACKAGED: Mapping[str, Path] = {"rhapsode-nano": Path(rhapsode.models.__path__[0]).parent / "nano"}
@@ -24,7 +27,7 @@ PACKAGED: Mapping[str, Path] = {"rhapsode-nano": Path(rhapsode.models.__path__[0
 
 @dataclass(frozen=True)
 class Broken:
-    """A family that was found but could not be read."""
+    """A family whose spec could not be imported."""
 
     name: str
     error: str
@@ -35,13 +38,18 @@ class Model:
     """A family, and the checkpoint to run it on where it needs one."""
 
     spec: ModelSpec
-    checkpoint: Path | None
-    config: Mapping[str, Any]
+    checkpoint: Path | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """The content of the checkpoint's configuration file."""
+
+    def info(self) -> ModelInfo:
+        """Returns what the checkpoint can do; without one, what the family can do."""
+        return describe(self.spec, self.checkpoint, self.config)
 
 
 @cache
 def families() -> tuple[Mapping[str, ModelSpec], tuple[Broken, ...]]:
-    """All families by name, and those that are broken."""
+    """Returns all families by name, and those that are broken."""
     found: dict[str, ModelSpec] = {}
     broken: list[Broken] = []
     for name, where in _candidates():
@@ -56,15 +64,17 @@ def families() -> tuple[Mapping[str, ModelSpec], tuple[Broken, ...]]:
 
 
 def find(model: str) -> Model:
-    """A family by name, or by the `architectures` of a checkpoint: packaged, a folder, or `owner/name` on a hub."""
+    """Returns the family of this name, or the checkpoint: packaged, a folder, or `owner/name` on the hub."""
     specs, broken = families()
     if model in specs:
-        return Model(_usable(specs[model]), None, {})
-    if folder := PACKAGED.get(model) or _folder(model):
-        return _match(folder, model)
+        return Model(_usable(specs[model]))
+    if folder := PACKAGED.get(model) or as_folder(model):
+        return _recognise(folder, model)
     if hub.is_id(model):
-        found = _match(hub.fetch(model, ("config.json",)), model)  # a model nobody here runs is not downloaded
-        return replace(found, checkpoint=hub.fetch(model, hub.FILES + found.spec.files))
+        # Configuration files first: a checkpoint that no family runs is not downloaded.
+        layouts = [layout for spec in specs.values() for layout in spec.layouts]
+        found = _recognise(hub.fetch(model, _config_files(layouts)), model)
+        return replace(found, checkpoint=hub.fetch(model, _files(found.spec)))
     for one in broken:
         if one.name == model:
             raise UnknownModel(f"the family '{model}' is broken ({one.error}); `rhapsode doctor` tells more.")
@@ -76,7 +86,7 @@ def find(model: str) -> Model:
 
 
 def missing(spec: ModelSpec) -> list[str]:
-    """The modules this family needs and does not have here."""
+    """Returns the modules that this family needs and that are not installed."""
     return [name for name in spec.requires if not _importable(name)]
 
 
@@ -88,32 +98,55 @@ def _importable(name: str) -> bool:
 
 
 def how_to_get(spec: ModelSpec) -> str:
+    """Returns the command that installs what a family needs."""
     return f'pip install "rhapsode[{spec.extra}]"' if spec.extra else f"pip install {' '.join(spec.requires)}"
 
 
-def _folder(model: str) -> Path | None:
-    try:
-        folder = Path(model).expanduser()
-        return folder if folder.is_dir() else None
-    except (OSError, ValueError, RuntimeError):  # too long, a null byte, the home of nobody: no folder
-        return None
+def _config_files(layouts: Iterable[Layout]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(layout.config for layout in layouts))
 
 
-def _match(folder: Path, model: str) -> Model:
-    """The family that runs the architecture of this checkpoint."""
-    specs, _ = families()
-    config = read_config(folder)
-    architectures = config.get("architectures") or ([one] if (one := config.get("architecture")) else [])
-    if not isinstance(architectures, list):
-        raise CheckpointError(f"'architectures' of {folder / 'config.json'} must be a list, not {architectures!r}.")
-    architectures = [str(a) for a in architectures]
-    for spec in specs.values():
-        if set(architectures) & set(spec.architectures):
-            return Model(_usable(spec), folder, config)
-    known = sorted(a for spec in specs.values() for a in spec.architectures)
+def _files(spec: ModelSpec) -> tuple[str, ...]:
+    """What to download of a checkpoint."""
+    configs = [name for name in _config_files(spec.layouts) if not any(fnmatch(name, usual) for usual in hub.FILES)]
+    return (*hub.FILES, *configs, *spec.files)
+
+
+def _recognise(folder: Path, model: str) -> Model:
+    """Returns the checkpoint in a folder with the family that runs it."""
+    known = [(layout, spec) for spec in families()[0].values() for layout in spec.layouts]
+    known.sort(key=lambda pair: not pair[0].where)  # a file's mere presence counts where nothing says more
+    files = _config_files(layout for layout, _ in known)
+    configs = {name: read_config(folder, name) for name in files if (folder / name).is_file()}
+    if not configs:
+        raise CheckpointError(f"{folder} holds no {' or '.join(files)}: it is not a checkpoint's folder.")
+    for name, config in configs.items():
+        if not isinstance(config.get("architectures", []), list | None):
+            raise CheckpointError(
+                f"'architectures' of {folder / name} must be a list, not {config['architectures']!r}."
+            )
+    for layout, spec in known:
+        if layout.config in configs and _matches(layout, configs[layout.config]):
+            return Model(_usable(spec), folder, configs[layout.config])
+    keys = {key for layout, _ in known for key in layout.where}
+    found = [f"{name} ({_said(config, keys)})" for name, config in configs.items()]
     raise UnknownModel(
-        f"no family here runs the architectures {architectures} of {model}; known: {', '.join(known) or 'none'}."
+        f"no family here runs {model}. It holds {', '.join(found)}. Known: {', '.join(str(one) for one, _ in known)}."
     )
+
+
+def _matches(layout: Layout, config: Mapping[str, Any]) -> bool:
+    return all(set(_values(config.get(key))) & set(wanted) for key, wanted in layout.where.items())
+
+
+def _values(value: Any) -> list[str]:
+    return [str(one) for one in (value if isinstance(value, list) else [value]) if one is not None]
+
+
+def _said(config: Mapping[str, Any], keys: Iterable[str]) -> str:
+    """What a configuration says under the keys by which checkpoints are recognised."""
+    said = [f"{key}: {' or '.join(_values(config[key])) or 'nothing'}" for key in sorted(keys) if key in config]
+    return ", ".join(said) or f"none of {', '.join(sorted(keys))}"
 
 
 def _usable(spec: ModelSpec) -> ModelSpec:
@@ -131,8 +164,7 @@ def _candidates() -> Iterator[tuple[str, str]]:
 
 
 def _read(where: str) -> ModelSpec:
-    module, _, attribute = where.partition(":")
-    spec = getattr(importlib.import_module(module), attribute or "SPEC")
+    spec = import_name(where if ":" in where else f"{where}:SPEC")
     if not isinstance(spec, ModelSpec):
         raise TypeError(f"{where} is not a ModelSpec")
     return spec

@@ -1,4 +1,4 @@
-"""Holds the model: loads it, warms it up, lets go of it when nobody asks, and drains it before the end."""
+"""Owns the engine: loads it, warms it up, unloads it when it is idle, and drains it before the server stops."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import fields, replace
-from typing import Any
 
 from rhapsode.config import DEFAULT_SLOTS, Deployment
-from rhapsode.engine import Engine
-from rhapsode.engine.stage import Usage
+from rhapsode.engine import Engine, Load
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.models.registry import Model
-from rhapsode.serve.observe.metrics import Readings
+from rhapsode.serve.observe.metrics import Readings, Totals
 from rhapsode.tts import open_engine
 from rhapsode.types import Outcome, SpeechRequest, Voice
 
@@ -37,22 +34,20 @@ class Host:
         on_load: Callable[[], None] = lambda: None,
     ) -> None:
         self.model = model
-        self.spec = model.spec
+        self.info = model.info()
         self.deployment = deployment
-        self.presets: tuple[str, ...] = model.spec.voices
-        self.embedding_size: int | None = None
         self.error: RhapsodeError | None = None
         """Why the model could not be loaded the last time."""
         self.draining = False
         self.warm = False
-        """The model has been loaded once; it may be unloaded now, and come back for a request."""
+        """The model has been loaded once. It may be unloaded now; the next request loads it again."""
         self._on_outcome, self._on_load = on_outcome, on_load
         self._engine: Engine | None = None
         self._loading: asyncio.Task[Engine] | None = None
         self._changing = asyncio.Lock()
         self._leases = 0
         self._used_s = time.monotonic()
-        self._past = Usage()
+        self._past = Totals()
         self._idle_watch: asyncio.Task[None] | None = None
 
     # --- the life of the server ---
@@ -97,46 +92,28 @@ class Host:
             self._leases -= 1
             self._used_s = time.monotonic()
 
-    async def voices(self) -> tuple[str, ...]:
-        """The presets; those of a checkpoint are known once it has been loaded."""
-        if not self.warm and not self.spec.voices and self.spec.can.presets and not self.draining:
-            await self._load()
-        return self.presets
-
     async def embed(self, voice: Voice) -> tuple[float, ...]:
-        """The speaker embedding of a voice: its own, or what the model hears in its reference."""
+        """Returns the speaker embedding of a voice: its own, or that of its reference."""
         if voice.embedding is not None:
             return voice.embedding
+        if not voice.references:
+            raise InvalidRequest("this voice has neither an embedding nor a reference.", param="voice")
         async with self.lease() as engine:
-            embed = _first(engine.pipeline.workers.values(), "embed")
-            if embed is None or voice.reference is None:
-                raise InvalidRequest(f"{self.spec.name} makes no embedding of this voice.", param="voice")
-            return await asyncio.to_thread(embed, voice.reference)
+            return await asyncio.to_thread(engine.embed, voice.references[0].audio)
 
     def readings(self) -> Readings:
         engine = self._engine
-        if engine is None:
-            past = self._past
-            return Readings(False, self._slots, 0, 0, 0, 0, past.pages_shared, past.steps, past.frames,
-                            self._leases)  # fmt: skip
-        load, total = engine.load(), _add(self._past, engine.pipeline.usage())
+        load = engine.load() if engine else Load(slots=self._slots)
         return Readings(
-            loaded=True,
-            slots=load.slots,
-            slots_in_use=load.slots_in_use,
-            queued=load.queued,
-            pages=load.pages,
-            pages_in_use=load.pages_in_use,
-            pages_shared=total.pages_shared,
-            steps=total.steps,
-            frames=total.frames,
+            loaded=engine is not None,
+            load=load,
+            totals=self._past + Totals.of(load) if engine else self._past,
             requests_in_flight=self._leases,
-            encoded=engine.pipeline.references.stats(),
         )
 
     @property
     def _slots(self) -> int:
-        """As far as one can tell before the model is there."""
+        """An estimate: with `auto` the number is known once the model is loaded."""
         return self.deployment.limits.max_concurrency or DEFAULT_SLOTS
 
     # --- loading and letting go ---
@@ -164,15 +141,12 @@ class Host:
         self._engine, self.error, self.warm = engine, None, True
         self._on_load()
         self._used_s = time.monotonic()
-        log.info("model ready", extra={"fields": {"model": self.spec.name, "s": _since(started_s)}})
+        log.info("model ready", extra={"fields": {"model": self.info.family, "s": _since(started_s)}})
         return engine
 
     def _open(self) -> Engine:
         engine = open_engine(self.model, self.deployment, self._tell)
         try:
-            workers = engine.pipeline.workers.values()
-            self.presets = self.spec.voices or _first(workers, "voices") or ()
-            self.embedding_size = _first(workers, "embedding_size")
             self._warm_up(engine)
         except BaseException:
             engine.stop()
@@ -180,7 +154,8 @@ class Host:
         return engine
 
     def _warm_up(self, engine: Engine) -> None:
-        voice = Voice(embedding=(0.1,) * self.embedding_size) if self.embedding_size else Voice()
+        size = self.info.embedding_size
+        voice = Voice(embedding=(0.1,) * size) if size else Voice()
         for attempt in (Voice(), voice):
             with suppress(InvalidRequest):  # some models say nothing without a reference, others nothing with one
                 for _ in engine.submit(SpeechRequest("Warm up.", attempt, seed=0, max_frames=4), WARM_UP):
@@ -203,20 +178,11 @@ class Host:
         engine, self._engine = self._engine, None
         if engine is None:
             return
-        self._past = _add(self._past, engine.pipeline.usage())  # a counter never goes back
+        self._past += Totals.of(engine.load())  # a counter never goes back
         async with self._changing:
             await asyncio.to_thread(engine.stop)
             del engine
             await asyncio.to_thread(_free_memory)
-
-
-def _add(past: Usage, usage: Usage) -> Usage:
-    return replace(past, **{f.name: getattr(past, f.name) + getattr(usage, f.name) for f in fields(Usage)})
-
-
-def _first(workers: Any, name: str) -> Any:
-    """What the first stage that knows it says of the checkpoint."""
-    return next((found for worker in workers if (found := getattr(worker, name, None))), None)
 
 
 def _free_memory() -> None:

@@ -98,11 +98,11 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _print_resolved(deployment: Deployment, service: Service, port: int) -> None:
     """What this server is, for who started it."""
-    config, limits, chunks, spec = deployment.server, deployment.limits, deployment.chunks, service.spec
+    config, limits, chunks, info = deployment.server, deployment.limits, deployment.chunks, service.info
     host = f"[{config.host}]" if ":" in config.host else config.host
     lines = {
         "listening": f"http://{host}:{port}  (docs: /docs, page: /)",
-        "model": f"{deployment.model}: {spec.summary}",
+        "model": f"{deployment.model}: {info.summary}",
         "device": f"{deployment.device}, {deployment.dtype}"
         + "".join(
             f"; {name}: {', '.join(f'{k}={v}' for k, v in place.model_dump(exclude_none=True).items())}"
@@ -111,7 +111,7 @@ def _print_resolved(deployment: Deployment, service: Service, port: int) -> None
         "limits": f"{limits.max_concurrency or 'as many as fit'} at once, "
         f"{limits.max_queue} waiting, {limits.max_text_chars} characters",
         "chunks": f"{chunks.first} frame first, then x{chunks.growth} up to {chunks.largest}",
-        "voices": f"{', '.join(spec.voices) or 'of the checkpoint'}; uploads in {config.voices}",
+        "voices": f"{', '.join(info.voices) or 'no presets'}; uploads in {config.voices}",
         "api keys": f"{len(config.api_keys)}" if config.api_keys else "none: whoever can connect can speak",
         "unload": f"after {config.idle_unload_s:g} s idle" if config.idle_unload_s is not None else "never",
     }

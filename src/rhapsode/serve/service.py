@@ -40,7 +40,8 @@ class Service:
         self.store = VoiceStore(self.config.voices.expanduser(), self.config.max_voices)
         self.references = References(self.config, self.store)
         self.schemas = Schemas(self.spec)
-        self.intake = Intake(self.spec, deployment, self.schemas, self.store, self.references)
+        self.info = self.host.info
+        self.intake = Intake(self.info, deployment, self.schemas, self.store, self.references)
         self.sockets = 0
         self._codecs = ThreadPoolExecutor(CODEC_THREADS, "rhapsode-codec")
         self.metrics.watch(self.host.readings, self.references.stats)
@@ -52,7 +53,7 @@ class Service:
                 body = await asyncio.to_thread(parse, self.schemas.speech, data)
             else:
                 body = parse(self.schemas.speech, data)
-            return await self.intake.read(body, await self.host.voices())
+            return await self.intake.read(body)
 
     @asynccontextmanager
     async def speaking(self, order: Order, request_id: str) -> AsyncIterator[Playback]:

@@ -85,7 +85,7 @@ def read_voice(folder: Path, voice: StoredVoice) -> Voice:
     if not _agree(voice, {name: tensor.shape for name, tensor in tensors.items()}):
         raise BrokenVoice("its two files contradict each other")
     if voice.sample_rate is not None:
-        return Voice(reference=Clip(tensors[SAMPLES], voice.sample_rate), reference_text=voice.text)
+        return Voice.cloned(Clip(tensors[SAMPLES], voice.sample_rate), voice.text)
     return Voice(embedding=tuple(tensors[EMBEDDING].tolist()))
 
 

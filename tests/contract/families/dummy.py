@@ -1,4 +1,5 @@
+from contract.chain import CHAIN
 from contract.subject import Subject
 
 TEXTS = ("Hi.", "A longer text.", "Something else altogether, with more in it.", "One two three.")
-SUBJECTS = (Subject("dummy", TEXTS),)
+SUBJECTS = (Subject("dummy", TEXTS), Subject("dummy", TEXTS, variant="chain", spec=CHAIN))

@@ -27,5 +27,5 @@ REFERENCE = Clip(reference_audio(12_345)[None], 24_000)
 
 SUBJECTS = (
     subject("custom", "custom_voice", voice=Voice(name="aiden"), language="English"),
-    subject("clone", "base", voice=Voice(reference=REFERENCE, reference_text="the ref")),
+    subject("clone", "base", voice=Voice.cloned(REFERENCE, "the ref")),
 )

@@ -20,5 +20,5 @@ def checkpoint() -> str:
 
 
 # The mode with everything in it; `unit/voxcpm2/test_engine.py` holds each of the others to the rules it could break.
-WISHES = {"voice": Voice(reference=REFERENCE, reference_text="ref"), "options": OPTIONS}
+WISHES = {"voice": Voice.cloned(REFERENCE, "ref"), "options": OPTIONS}
 SUBJECTS = (Subject("voxcpm2", TEXTS, "both", "float64", 1e-5, checkpoint, WISHES),)

@@ -12,12 +12,9 @@ PAGE_BYTES = 16 * 2 * 4 * 8 * 64 * 2  # positions, keys and values, layers, head
 SLOT_BYTES = 1000 + 500
 
 
-class Part:
+class Stateful:
     def __init__(self, slot_bytes: int) -> None:
         self._slot_bytes = slot_bytes
-
-    def kv(self) -> tuple[KVLayout, ...]:
-        return (KVLayout(4, 8, 64),)
 
     def state(self, slots: int) -> State:
         state = State()
@@ -25,10 +22,18 @@ class Part:
         return state
 
 
+class Part(Stateful):
+    def kv(self) -> tuple[KVLayout, ...]:
+        return (KVLayout(4, 8, 64),)
+
+    def prefill(self, prompts, spans, rows, state) -> None:
+        raise AssertionError("nothing is prefilled here")
+
+
 def fit(monkeypatch, free: int | None, **limits):
     monkeypatch.setattr(budget, "_free_bytes", lambda device: free)
     deployment = resolve(env={}, flags={"limits": {"max_positions": 1024, **limits}})
-    fitted = budget.fit(deployment, Part(1000), [Part(500)], GPU, torch.bfloat16)
+    fitted = budget.fit(deployment, [(Part(1000), 1), (Stateful(500), 1)], GPU, torch.bfloat16)
     return fitted.limits.slots, fitted.memory.pages
 
 

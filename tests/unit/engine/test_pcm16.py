@@ -25,7 +25,7 @@ def test_16_bits_are_those_of_the_floats(device, dtype):
     values = land(audio, device)
     assert values.dtype == np.int16
     for row, wanted in zip(values, audio.float().numpy(), strict=True):
-        heard = unpacked(row)
+        heard = unpacked(row, 0, row.shape[1] - 1)
         assert heard.dtype == np.float32
         assert heard.shape == wanted.shape
         assert np.array_equal(pcm16(heard), pcm16(wanted))
@@ -37,7 +37,7 @@ def test_16_bits_are_those_of_the_floats(device, dtype):
 def test_what_was_not_finite_does_not_become_sound(device, bad):
     audio = torch.zeros(3, 1, 8)
     audio[1, 0, 5] = bad
-    good, broken, other = (unpacked(row) for row in land(audio, device))
+    good, broken, other = (unpacked(row, 0, row.shape[1] - 1) for row in land(audio, device))
     assert np.isnan(broken).all()
     assert not good.any()
     assert not other.any()
@@ -45,6 +45,6 @@ def test_what_was_not_finite_does_not_become_sound(device, bad):
 
 def test_what_is_not_packed_is_copied():
     values = np.ones((1, 4), np.float32)
-    samples = unpacked(values)
+    samples = unpacked(values, 0, values.shape[1])
     values[:] = 0
     assert (samples == 1).all()

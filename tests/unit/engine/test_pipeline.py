@@ -10,9 +10,10 @@ from contract.subject import assert_all_free, hear, speak
 from rhapsode.config import resolve
 from rhapsode.engine import Engine
 from rhapsode.errors import ConfigError
-from rhapsode.models.base import StageSpec
+from rhapsode.models.base import CapturesPrefill, StageContext, StageSpec
 from rhapsode.models.dummy.codec import DummyCodec
 from rhapsode.models.dummy.spec import SPEC
+from rhapsode.models.dummy.talker import DummyTalker
 from rhapsode.types import SpeechRequest
 
 PREPARE, ENCODE, TALK, VOCODE = SPEC.pipeline
@@ -58,13 +59,13 @@ class GatedCodec(DummyCodec):
     opened = threading.Event()
     decoded_before_payload = 0
 
-    def open(self, payload, rows, state):
+    def open(self, payloads, rows, state):
         GatedCodec.opened.set()
 
-    def decode(self, frames, ahead, rows, state):
+    def decode(self, window, rows, state):
         if not GatedCodec.opened.is_set():
             GatedCodec.decoded_before_payload += 1
-        return super().decode(frames, ahead, rows, state)
+        return super().decode(window, rows, state)
 
 
 def late(context):
@@ -75,6 +76,21 @@ def late(context):
         return prompt
 
     return wait
+
+
+class QuietTalker:
+    """Has all that a talker must have, and takes no text while it speaks."""
+
+    def __init__(self, context):
+        talker = DummyTalker(context)
+        self.frame_shape, self.frame_dtype, self.defaults = talker.frame_shape, talker.frame_dtype, talker.defaults
+        self.kv, self.state, self.prefill, self.step = talker.kv, talker.state, talker.prefill, talker.step
+
+
+def test_a_talker_needs_neither_extend_nor_capture(expected):
+    quiet = replace(TALK, factory=f"{HERE}:QuietTalker", takes_text=False)
+    assert not isinstance(DummyTalker(StageContext(SPEC, None, {}, "cpu", "float32")), CapturesPrefill)
+    assert np.array_equal(run((PREPARE, ENCODE, quiet, VOCODE)), expected)
 
 
 @pytest.mark.parametrize("early", [True, False])
@@ -120,6 +136,8 @@ def test_a_ring_too_small_for_its_chunks_is_a_clear_error():
         ((PREPARE, ENCODE, replace(TALK, stream_to=("prepare",)), VOCODE), "frames go"),
         ((PREPARE, ENCODE, replace(TALK, stream_to=()), VOCODE), "exactly one"),
         ((replace(PREPARE, next=()),), "make the audio"),
+        ((PREPARE, ENCODE, replace(TALK, factory=f"{HERE}:QuietTalker"), VOCODE), "no method 'extend'"),
+        ((PREPARE, replace(ENCODE, embeds=True), TALK, VOCODE), "no method 'embed'"),
     ],
 )
 def test_a_broken_pipeline_says_what_is_wrong(pipeline, why):

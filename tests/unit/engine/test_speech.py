@@ -17,7 +17,7 @@ class Nobody:
 
 
 def speech():
-    return Speech("r", 8000, 1, Nobody())
+    return Speech("r", 8000, 1, Nobody(), max_unread_s=0.001)
 
 
 def chunk(index=0):
@@ -75,3 +75,13 @@ def test_a_listener_whose_event_loop_is_gone_disturbs_nobody():
     asyncio.run(give_up())
     one.push(chunk(1))
     assert one.get().index == 1
+
+
+def test_it_is_full_while_more_than_the_limit_waits():
+    one = speech()
+    one.push(chunk())
+    assert not one.full  # 0.5 ms
+    one.push(chunk(1))
+    assert one.full
+    one.get()
+    assert not one.full

@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from rhapsode.device.kv import PagedKV
-from rhapsode.device.slots import Rows, SlotRow, SlotTable
+from rhapsode.checkpoints.folder import read_config
+from rhapsode.config import Limits
+from rhapsode.engine.validate import checked
 from rhapsode.models.base import StageContext
+from rhapsode.models.describe import describe
 from rhapsode.models.qwen3_tts.encode import Encode
 from rhapsode.models.qwen3_tts.prepare import Prepare
 from rhapsode.models.qwen3_tts.prompt import QwenPrompt
 from rhapsode.models.qwen3_tts.spec import SPEC
 from rhapsode.models.qwen3_tts.talker import QwenTalker
-from rhapsode.types import Clip, Sampling, SpeechRequest, Voice
+from rhapsode.types import Clip, ModelInfo, Sampling, SpeechRequest, Voice
 from tiny.qwen3_tts import CODES, EOS, SAMPLE_RATE, reference_audio
+from tiny.talking import TalkerHarness
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "qwen3_tts"
 INDEX: dict[str, Any] = json.loads((GOLDEN / "index.json").read_text("utf-8"))
@@ -26,7 +29,6 @@ CASES: dict[str, Any] = INDEX["cases"]
 SINGLES = [name for name, case in CASES.items() if "rows" not in case]
 BATCHES = [name for name, case in CASES.items() if "rows" in case]
 COLUMNS = [*range(CODES), EOS]
-CPU = torch.device("cpu")
 GREEDY = Sampling(temperature=0.0)
 
 
@@ -41,7 +43,7 @@ def request(case: dict[str, Any], **wishes: Any) -> SpeechRequest:
     if "ref_samples" in ask:
         options["x_vector_only_mode"] = ask["x_vector_only_mode"]
         clip = Clip(reference_audio(ask["ref_samples"])[None], SAMPLE_RATE)
-        voice = Voice(reference=clip, reference_text=ask["ref_text"])
+        voice = Voice.cloned(clip, ask["ref_text"])
     made = {"language": ask["language"], "instructions": ask.get("instruct") or None, "options": options}
     return SpeechRequest(case["text"], voice, **(made | wishes))
 
@@ -53,33 +55,26 @@ class Family:
     prepare: Prepare
     encode: Encode
     talker: QwenTalker
+    info: ModelInfo
 
     @classmethod
-    def open(cls, folder: Path, weights: str = "auto", **config: Any) -> "Family":
-        made = json.loads((folder / "config.json").read_text()) | config
-        context = StageContext(SPEC, folder, made, "cpu", "float32", weights=weights)
-        return cls(Prepare(context), Encode(context), QwenTalker(context))
+    def open(cls, folder: Path, weights: str = "auto", random_weights: bool = False) -> "Family":
+        made = read_config(folder)
+        context = StageContext(SPEC, folder, made, "cpu", "float32", weights=weights, random_weights=random_weights)
+        return cls(Prepare(context), Encode(context), QwenTalker(context), describe(SPEC, folder, made))
 
     def prompt(self, asked: SpeechRequest) -> QwenPrompt:
-        return self.encode([self.prepare(asked)])[0]
+        return self.encode([self.prepare(checked(asked, SPEC, self.info, Limits()))])[0]
 
 
-class Stage:
+class Stage(TalkerHarness):
     """The frame stage's way of calling a talker, without its thread; every logits row is kept."""
 
     def __init__(self, talker: QwenTalker, slots: int = 4, page_size: int = 16, positions: int = 256) -> None:
-        pages = -(-positions // page_size)
-        self.talker = talker
-        self.table = SlotTable(slots, pages, CPU)
-        self.kv = tuple(PagedKV(layout, slots * pages, page_size, torch.float32, CPU) for layout in talker.kv())
-        self.state = talker.state(slots)
-        self._pages = [list(range(1 + slot * pages, 1 + (slot + 1) * pages)) for slot in range(slots)]
+        super().__init__(talker, slots, page_size, positions)
         self.first_logits: list[torch.Tensor] = []  # [B, vocabulary] per step
         self.other_logits: list[torch.Tensor] = []  # [B, codes], 15 per step
         self._first, self._others = talker.logits, talker.net.code_predictor.logits
-
-    def rows(self, *slots: int) -> Rows:
-        return Rows(torch.tensor(slots), self.table, self.kv)
 
     def join(
         self,
@@ -89,29 +84,17 @@ class Stage:
         seeds: Sequence[int] | None = None,
         piece: int = 1000,
     ) -> None:
-        """Prefill these prompts together, `piece` positions of each at a time."""
-        chosen = sampling.over(self.talker.defaults)
-        made = zip(slots, seeds or [0] * len(slots), strict=True)
-        self.table.join([SlotRow(slot, seed, self._pages[slot], **vars(chosen)) for slot, seed in made])
-        self.state.clear(torch.tensor(slots))
-        for start in range(0, max(prompt.length for prompt in prompts), piece):
-            going = [(s, p) for s, p in zip(slots, prompts, strict=True) if start < p.length]
-            spans = [(start, min(start + piece, p.length)) for _, p in going]
-            self.talker.prefill([p for _, p in going], spans, self.rows(*(s for s, _ in going)), self.state)
-        for slot, prompt in zip(slots, prompts, strict=True):
-            self.table.position[slot] = prompt.length
+        super().join(slots, prompts, sampling, seeds, piece)
 
     def step(self, *slots: int) -> Any:
-        talker, rows = self.talker, self.rows(*slots)
-        talker.logits = lambda hidden: self._keep(self.first_logits, self._first(hidden))  # type: ignore[method-assign]
+        talker = self.talker
+        talker.logits = lambda hidden: self._keep(self.first_logits, self._first(hidden))
         predictor = talker.net.code_predictor
         predictor.logits = lambda hidden, book: self._keep(self.other_logits, self._others(hidden, book))
         try:
-            step = talker.step(rows, self.state)
+            return super().step(*slots)
         finally:
-            talker.logits, predictor.logits = self._first, self._others  # type: ignore[method-assign]
-        self.table.advance(rows.slots)
-        return step
+            talker.logits, predictor.logits = self._first, self._others
 
     @staticmethod
     def _keep(into: list[torch.Tensor], value: torch.Tensor) -> torch.Tensor:

@@ -5,12 +5,12 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from rhapsode.device.reach import Reach, Window
 from rhapsode.device.slots import Rows, SlotTable
 from rhapsode.device.state import State
 from rhapsode.errors import CheckpointError, GenerationFailed, InvalidRequest
@@ -51,8 +51,8 @@ def inference() -> Iterator[None]:
         yield
 
 
-def open_codec(folder: Path, dtype: str, **config: Any) -> QwenCodec:
-    return QwenCodec(StageContext(SPEC, folder, config, "cpu", dtype))
+def open_codec(folder: Path, dtype: str, random_weights: bool = False) -> QwenCodec:
+    return QwenCodec(StageContext(SPEC, folder, {}, "cpu", dtype, random_weights=random_weights))
 
 
 def rows(*slots: int) -> Rows:
@@ -64,7 +64,7 @@ def codes(n_frames: int, seed: int | None = None) -> torch.Tensor:
 
 
 def decode(codec: QwenCodec, frames: torch.Tensor, lengths: list[int], at: Rows, state: State) -> np.ndarray:
-    chunks = [codec.decode(chunk, 0, at, state) for chunk in frames.split(lengths, dim=1)]
+    chunks = [codec.decode(Window.of(chunk), at, state) for chunk in frames.split(lengths, dim=1)]
     assert [chunk.shape[1:] for chunk in chunks] == [(1, length * HOP) for length in lengths]
     return torch.cat(chunks, dim=-1)[:, 0].numpy()  # [B, samples]
 
@@ -82,7 +82,7 @@ def cut(n_frames: int, seed: int) -> list[int]:
 
 
 def test_the_face_the_engine_sees(codec: QwenCodec):
-    assert (codec.hop, codec.channels, codec.lookahead_frames) == (HOP, 1, 0)
+    assert (codec.hop, codec.channels, codec.reach) == (HOP, 1, Reach())
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -151,22 +151,36 @@ def test_after_a_reference_speech_goes_on_as_if_it_had_been_decoded(folder: Path
     codec = open_codec(folder, "float64")
     both, state = codes(n_reference + 8), codec.state(SLOTS)
     payload = SimpleNamespace(reference_codes=both[0, :n_reference].numpy())
-    codec.open(payload, rows(2), state)
+    codec.open([payload], rows(2), state)
     audio = decode(codec, both[:, n_reference:], [1, 7], rows(2), state)[0]
     assert np.abs(audio - whole(codec, both)[n_reference * HOP :]).max() < 1e-12
 
 
+def test_references_of_several_requests_are_run_together(folder: Path):
+    codec, lengths = open_codec(folder, "float64"), (150, 1, 25, 70)
+    both, state = [codes(n + 8) for n in lengths], codec.state(SLOTS)
+    slots = rows(2, 0, 3, 1)
+    codec.open(
+        [SimpleNamespace(reference_codes=one[0, :n].numpy()) for one, n in zip(both, lengths, strict=True)],
+        slots,
+        state,
+    )
+    speech = torch.cat([one[:, n:] for one, n in zip(both, lengths, strict=True)])
+    for row, one, n in zip(decode(codec, speech, [1, 7], slots, state), both, lengths, strict=True):
+        assert np.abs(row - whole(codec, one)[n * HOP :]).max() < 1e-12
+
+
 def test_a_payload_without_a_reference_changes_nothing(codec: QwenCodec):
     state = codec.state(SLOTS)
-    for payload in (None, SimpleNamespace(reference_codes=None), SimpleNamespace(reference_codes=codes(4)[0, :0])):
-        codec.open(payload, rows(0), state)
+    for reference in (None, codes(4)[0, :0]):
+        codec.open([SimpleNamespace(reference_codes=reference)], rows(0), state)
     assert not any(tensor.any() for tensor in state.tensors())
 
 
 @pytest.mark.parametrize("bad", [np.full((3, GROUPS), CODES), np.full((3, GROUPS), -1), np.zeros((3, GROUPS - 1), int)])
 def test_impossible_reference_codes_are_refused(codec: QwenCodec, bad: np.ndarray):
     with pytest.raises(InvalidRequest, match="Reference codes"):
-        codec.open(SimpleNamespace(reference_codes=bad), rows(0), codec.state(SLOTS))
+        codec.open([SimpleNamespace(reference_codes=bad)], rows(0), codec.state(SLOTS))
 
 
 @pytest.mark.parametrize("code", [CODES, -1])
@@ -174,7 +188,7 @@ def test_a_code_outside_its_codebook_is_an_error_that_changes_no_slot(codec: Qwe
     frames, state = codes(3).clone(), codec.state(SLOTS)
     frames[0, 1, 5] = code
     with pytest.raises(GenerationFailed, match="code"):
-        codec.decode(frames, 0, rows(0), state)
+        codec.decode(Window.of(frames), rows(0), state)
     assert not any(tensor.any() for tensor in state.tensors())
 
 

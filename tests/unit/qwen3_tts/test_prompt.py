@@ -66,13 +66,13 @@ def test_an_unknown_preset_is_answered_with_the_nearest(family: Families) -> Non
 @pytest.mark.parametrize(
     ("which", "wishes", "says"),
     [
-        (CUSTOM, {"voice": Voice(reference=CLIP)}, "only a Base model clones"),
-        (CUSTOM, {"voice": Voice(embedding=EMBEDDING)}, "only a Base model clones"),
-        (CUSTOM, {"voice": Voice(description="old")}, "only a VoiceDesign model"),
-        (DESIGN, {"voice": Voice(name="aiden")}, "describe the voice"),
+        (CUSTOM, {"voice": Voice.cloned(CLIP)}, "CustomVoice cannot clone voices"),
+        (CUSTOM, {"voice": Voice(embedding=EMBEDDING)}, "cannot take a speaker embedding"),
+        (CUSTOM, {"voice": Voice(description="old")}, "cannot design a voice"),
+        (DESIGN, {"voice": Voice(name="aiden")}, "VoiceDesign has no voices to choose by name"),
         (BASE, {}, "needs a reference or a speaker embedding"),
-        (BASE, {"voice": Voice(name="aiden")}, "give it a reference"),
-        (BASE, {"voice": Voice(reference=CLIP), "instructions": "calm"}, "takes no instructions"),
+        (BASE, {"voice": Voice(name="aiden")}, "Base has no voices to choose by name"),
+        (BASE, {"voice": Voice.cloned(CLIP), "instructions": "calm"}, "takes no instructions"),
         (CUSTOM, {"options": {"task_type": "Base"}}, "is a CustomVoice model, not a Base one"),
         (CUSTOM, {"language": "klingon"}, "'klingon' is no language"),
         (CUSTOM, {"language": "sichuan_dialect"}, "no language"),
@@ -96,7 +96,7 @@ def test_a_speaker_embedding_that_does_not_fit_is_told_the_right_length(family: 
 
 
 def test_a_ready_made_embedding_is_the_voice_of_the_reference_it_came_from(family: Families) -> None:
-    made = ask(family, BASE, voice=Voice(reference=CLIP))
+    made = ask(family, BASE, voice=Voice.cloned(CLIP))
     assert made.speaker.shape == (HIDDEN,)
     again = ask(family, BASE, voice=Voice(embedding=tuple(made.speaker.tolist())))
     assert np.array_equal(again.content, made.content)
@@ -104,24 +104,24 @@ def test_a_ready_made_embedding_is_the_voice_of_the_reference_it_came_from(famil
 
 
 def test_a_reference_with_its_text_goes_into_the_context_unless_told_otherwise(family: Families) -> None:
-    voice = Voice(reference=CLIP, reference_text="the ref")
+    voice = Voice.cloned(CLIP, "the ref")
     inside = ask(family, BASE, voice=voice)
     assert inside.reference_codes.shape == (16, 16)
     outside = ask(family, BASE, voice=voice, options={"x_vector_only_mode": True})
     assert outside.reference_codes is None
-    assert np.array_equal(outside.content, ask(family, BASE, voice=Voice(reference=CLIP)).content)
+    assert np.array_equal(outside.content, ask(family, BASE, voice=Voice.cloned(CLIP)).content)
 
 
 def test_a_stereo_reference_at_another_rate_is_mixed_and_resampled(family: Families) -> None:
     mono = reference_audio(48_000)[::2]
-    twice = ask(family, BASE, voice=Voice(reference=Clip(np.stack([mono, mono]), 12_000)))
-    once = ask(family, BASE, voice=Voice(reference=Clip(mono[None], 12_000)))
+    twice = ask(family, BASE, voice=Voice.cloned(Clip(np.stack([mono, mono]), 12_000)))
+    once = ask(family, BASE, voice=Voice.cloned(Clip(mono[None], 12_000)))
     np.testing.assert_allclose(twice.speaker, once.speaker, atol=1e-5)
 
 
 def test_a_reference_too_short_to_hear_anything_in_is_refused(family: Families) -> None:
     with pytest.raises(BadAudio):
-        ask(family, BASE, voice=Voice(reference=Clip(np.zeros((1, 100), np.float32), 24_000)))
+        ask(family, BASE, voice=Voice.cloned(Clip(np.zeros((1, 100), np.float32), 24_000)))
 
 
 def test_between_two_voices_there_are_others() -> None:
@@ -159,7 +159,7 @@ def test_a_text_of_more_tokens_than_frames_is_refused(family: Families) -> None:
 
 
 def test_open_text_beside_a_long_reference_must_begin_with_enough_of_it(family: Families) -> None:
-    voice = Voice(reference=CLIP, reference_text="some")  # 16 frames, 4 tokens
+    voice = Voice.cloned(CLIP, "some")  # 16 frames, 4 tokens
     with pytest.raises(InvalidRequest, match="first 12 tokens"):
         ask(family, BASE, "Hello ", voice=voice, text_open=True)
     prompt = ask(family, BASE, "Hello there, you all and more ", voice=voice, text_open=True)

@@ -20,16 +20,14 @@ class Controls:
     def __init__(self) -> None:
         self.aborted: list[str] = []
 
-    def append_text(self, request_id: str, text: str) -> None: ...
-
-    def close_text(self, request_id: str) -> None: ...
+    def append(self, request_id: str, text: str, final: bool = False) -> None: ...
 
     def abort(self, request_id: str) -> None:
         self.aborted.append(request_id)
 
 
 def spoken(chunk: int, error: Exception | None = None) -> Speech:
-    speech = Speech("a", RATE, 1, Controls())
+    speech = Speech("a", RATE, 1, Controls(), max_unread_s=60.0)
     for i, start in enumerate(range(0, RATE, chunk)):
         speech.push(AudioChunk(TONE[:, start : start + chunk], RATE, i))
     reason = FinishReason.FAILED if error else FinishReason.STOP

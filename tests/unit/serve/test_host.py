@@ -32,7 +32,7 @@ def test_many_who_ask_at_once_load_once() -> None:
         assert len(set(await asyncio.gather(use(), use(), use()))) == 1
         assert loads == [1]
         assert served.warm
-        assert served.presets == ("low", "high")
+        assert served.info.voices == ("low", "high")
         await served.stop()
         with pytest.raises(Unavailable):
             await use()
@@ -70,11 +70,11 @@ def test_an_idle_model_goes_and_returns_but_never_under_a_user() -> None:
             if not served.readings().loaded:
                 break
         gone = served.readings()
-        assert (gone.loaded, gone.slots, gone.slots_in_use, gone.requests_in_flight) == (False, 2, 0, 0)
-        assert gone.frames >= 6
+        assert (gone.loaded, gone.load.slots, gone.load.slots_in_use, gone.requests_in_flight) == (False, 2, 0, 0)
+        assert gone.totals.frames >= 6
         async with served.lease():
             assert served.readings().loaded
-            assert served.readings().frames > gone.frames  # the warm-up of the second load counts on
+            assert served.readings().totals.frames > gone.totals.frames  # the warm-up of the second load counts on
         await served.stop()
 
     asyncio.run(run())

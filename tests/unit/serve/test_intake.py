@@ -1,23 +1,27 @@
 """Several spellings in, one typed request out."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rhapsode.config import Deployment, resolve
 from rhapsode.errors import InvalidRequest, UnknownModel, UnknownVoice
 from rhapsode.models.registry import families
-from rhapsode.serve.request.intake import Intake, Order, mode_of, name_of, reference_of, text_of
+from rhapsode.serve.request.intake import Intake, Order, mode_of, name_of, references_of, text_of
 from rhapsode.serve.request.names import OPENAI_VOICES, check_model, preset_for, served_id
 from rhapsode.serve.request.references import References
 from rhapsode.serve.request.schemas import Schemas
-from rhapsode.types import Sampling, Voice
+from rhapsode.types import Clip, ModelInfo, Sampling, Voice
 from rhapsode.voices.store import VoiceStore
 
 SPEC = families()[0]["qwen3-tts"]
 SCHEMAS = Schemas(SPEC)
 PRESETS = ("vivian", "Ryan", "aiden")
+INFO = replace(SPEC.info(), voices=PRESETS)
+CLIP = Clip(np.zeros((1, 2400), np.float32), 24_000)
 
 
 def body(**fields):
@@ -31,11 +35,10 @@ def store(tmp_path: Path) -> VoiceStore:
 
 @pytest.fixture
 def read(store: VoiceStore):
-    deployment = Deployment(model="qwen3-tts")
-    intake = Intake(SPEC, deployment, SCHEMAS, store, References(deployment.server, store))
-
-    def read(**fields) -> Order:
-        return asyncio.run(intake.read(body(**fields), PRESETS))
+    def read(info: ModelInfo = INFO, **fields) -> Order:
+        deployment = Deployment(model="qwen3-tts")
+        intake = Intake(info, deployment, SCHEMAS, store, References(deployment.server, store))
+        return asyncio.run(intake.read(body(**fields)))
 
     return read
 
@@ -132,11 +135,10 @@ def test_an_unknown_voice_names_those_that_exist(read, store: VoiceStore) -> Non
         read(voice="nobody")
 
 
-def test_where_only_the_model_knows_its_voices_the_model_decides(store: VoiceStore) -> None:
-    deployment = Deployment(model="qwen3-tts")
-    intake = Intake(SPEC, deployment, SCHEMAS, store, References(deployment.server, store))
-    assert asyncio.run(intake.read(body(voice="vivian"), ())).request.voice == Voice(name="vivian")
-    assert asyncio.run(intake.read(body(voice="alloy"), ())).request.voice == Voice()
+def test_where_the_presets_are_unknown_the_family_decides(read) -> None:
+    unknown = replace(INFO, voices=())
+    assert read(unknown, voice="vivian").request.voice == Voice(name="vivian")
+    assert read(unknown, voice="alloy").request.voice == Voice()
 
 
 def test_an_openai_name_beside_a_reference_means_nothing(read) -> None:
@@ -171,27 +173,55 @@ def test_voice_and_speaker_agree_or_are_refused() -> None:
     ],
 )
 def test_a_reference_is_one_audio_and_its_text(fields: dict) -> None:
-    assert reference_of(body(**fields)) == ("A", "T")
+    assert references_of(body(**fields)) == [("A", "T")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({"ref_audio": ["A", "B"]}, [("A", None), ("B", None)]),
+        ({"ref_audio": ["A", "B"], "ref_text": ["T", "U"]}, [("A", "T"), ("B", "U")]),
+        ({"ref_audio": "A", "references": [{"audio": "B"}]}, [("A", None), ("B", None)]),
+        ({"references": [{"audio": "A", "text": "T"}, {"url": "B"}]}, [("A", "T"), ("B", None)]),
+        ({"references": [{"audio": "A", "text": "T"}, {"url": "B"}], "ref_text": "U"}, [("A", "T"), ("B", "U")]),
+    ],
+)
+def test_several_references_keep_their_order_and_their_texts(fields: dict, found: list) -> None:
+    assert references_of(body(**fields)) == found
 
 
 @pytest.mark.parametrize(
     "fields",
     [
-        {"ref_audio": ["A", "B"]},
-        {"ref_audio": "A", "references": [{"audio": "B"}]},
         {"ref_text": "T"},
+        {"ref_audio": ["A", "B"], "ref_text": "T"},
         {"ref_audio": "A", "ref_text": ["T", "U"]},
         {"references": [{"text": "T"}]},
         {"references": [{"audio": "A", "url": "A"}]},
     ],
 )
-def test_several_references_or_none_where_there_is_a_text_are_refused(fields: dict) -> None:
+def test_texts_and_references_that_do_not_belong_together_are_refused(fields: dict) -> None:
     with pytest.raises(InvalidRequest):
-        reference_of(body(**fields))
+        references_of(body(**fields))
+
+
+def test_several_references_reach_a_family_that_takes_them(read, store: VoiceStore) -> None:
+    store.add("Ada", clip=CLIP, text="what she says", consent="yes")
+    store.add("Ben", clip=CLIP, consent="yes")
+    store.add("Numbers", embedding=[1.0], consent="yes")
+    able = replace(INFO, can=replace(INFO.can, references=2))
+    voice = read(able, references=[{"audio": "Ada"}, {"audio": "Ben", "text": "his words"}]).request.voice
+    assert [reference.text for reference in voice.references] == ["what she says", "his words"]
+    with pytest.raises(InvalidRequest, match="no reference among several"):
+        read(able, references=[{"audio": "Ada"}, {"audio": "Numbers"}])
+    with pytest.raises(InvalidRequest, match="takes 2 references, not 3"):
+        read(able, ref_audio=["Ada", "Ben", "Ada"])
+    with pytest.raises(InvalidRequest, match="takes one reference, not 2"):
+        read(ref_audio=["http://127.0.0.1:1/a.wav", "http://127.0.0.1:1/b.wav"])
 
 
 def test_a_recording_to_continue_needs_a_family_that_can(read) -> None:
-    with pytest.raises(InvalidRequest, match="does not continue recordings") as caught:
+    with pytest.raises(InvalidRequest, match="cannot continue recordings") as caught:
         read(prompt_audio="data:,", prompt_text="words")
     assert caught.value.param == "prompt_audio"
     with pytest.raises(InvalidRequest, match="needs 'prompt_audio'") as caught:
@@ -207,6 +237,6 @@ def test_a_folder_is_served_under_its_name(tmp_path: Path) -> None:
     deployment = resolve(env={}, flags={"model": str(tmp_path / "my-voice")})
     assert served_id(deployment) == "my-voice"
     for name in (None, "my-voice", str(tmp_path / "my-voice"), "qwen3-tts", "tts-1", "gpt-4o-mini-tts-2025-12-15"):
-        check_model(name, deployment, SPEC)
+        check_model(name, deployment, INFO)
     with pytest.raises(UnknownModel, match="'my-voice' is"):
-        check_model("gpt-7", deployment, SPEC)
+        check_model("gpt-7", deployment, INFO)

@@ -5,10 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from rhapsode.serve.observe.metrics import Metrics, Readings
+from rhapsode.engine import Load
+from rhapsode.serve.observe.metrics import Metrics, Readings, Totals
 from rhapsode.voices.cache import CacheStats
 
-NOW = Readings(True, 8, 2, 1, 64, 5, 0, 10, 25, 3)
+LOAD = Load(slots=8, slots_in_use=2, queued=1, pages=64, pages_in_use=5, steps=4, frames=5)
+NOW = Readings(True, LOAD, Totals(steps=6, frames=20) + Totals.of(LOAD), requests_in_flight=3)
 
 
 def scrape() -> str:

@@ -28,7 +28,8 @@ def test_every_option_of_a_family_is_a_field(name: str) -> None:
 
 def test_an_option_says_what_its_docstring_says() -> None:
     properties = options_schema(SPECS["qwen3-tts"])["properties"]
-    assert properties["task_type"]["description"] == "What the checkpoint is expected to be; another kind is an error."
+    says = "The kind of checkpoint that the request is for; another kind is an error."
+    assert properties["task_type"]["description"] == says
     body = request_body(Schemas(SPECS["qwen3-tts"]).speech)["requestBody"]["content"]["application/json"]["schema"]
     assert body["properties"]["task_type"]["description"] == properties["task_type"]["description"]
     assert "$ref" not in json.dumps(body)

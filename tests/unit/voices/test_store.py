@@ -53,10 +53,11 @@ def test_a_clip_comes_back_sample_for_sample_after_a_restart(store, folder):
     again = VoiceStore(folder)
     assert again.list() == [added]
     voice = again.load(added.id)
-    assert voice.reference_text == "What she says."
-    assert voice.reference.sample_rate == 16_000
-    assert voice.reference.samples.dtype == np.float32
-    assert np.array_equal(voice.reference.samples, CLIP.samples)
+    (reference,) = voice.references
+    assert reference.text == "What she says."
+    assert reference.audio.sample_rate == 16_000
+    assert reference.audio.samples.dtype == np.float32
+    assert np.array_equal(reference.audio.samples, CLIP.samples)
     assert voice.embedding is None
 
 
@@ -356,7 +357,7 @@ def test_replicas_see_each_others_voices(folder):
     anna = one.add("Anna", embedding=VECTOR)
     assert other.get("anna") == anna
     ben = other.add("Ben", clip=CLIP)
-    assert one.load("Ben").reference.sample_rate == 16_000
+    assert one.load("Ben").references[0].audio.sample_rate == 16_000
     with pytest.raises(VoiceExists):
         one.add("ben", embedding=VECTOR)
     assert other.delete("Anna") is True

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +10,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rhapsode.device.kv import PagedKV
-from rhapsode.device.slots import Rows, SlotRow, SlotTable
+from rhapsode.checkpoints.folder import read_config
+from rhapsode.config import Limits
+from rhapsode.device.slots import Rows
+from rhapsode.engine.validate import checked
 from rhapsode.models.base import StageContext, Step
+from rhapsode.models.describe import describe
+from rhapsode.models.options import parse_settings
 from rhapsode.models.voxcpm2.codec import VoxCodec
 from rhapsode.models.voxcpm2.encode import Encode
 from rhapsode.models.voxcpm2.prepare import Prepare
 from rhapsode.models.voxcpm2.prompt import VoxPrompt
 from rhapsode.models.voxcpm2.spec import SPEC
 from rhapsode.models.voxcpm2.talker import VoxTalker
-from rhapsode.types import Clip, Reference, SpeechRequest, Voice
+from rhapsode.types import Clip, ModelInfo, Reference, SpeechRequest, Voice
+from tiny.talking import TalkerHarness
 from tiny.voxcpm2 import SAMPLE_RATE, Tiny, noise, reference_audio
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "voxcpm2"
 INDEX: dict[str, Any] = json.loads((GOLDEN / "index.json").read_text("utf-8"))
 CASES: dict[str, Any] = INDEX["cases"]
-CPU = torch.device("cpu")
 
 
 def golden(name: str) -> dict[str, np.ndarray]:
@@ -39,13 +43,13 @@ def clip(samples: int, rate: int = SAMPLE_RATE, seed: int = 0) -> Clip:
 def voice_of(case: dict[str, Any]) -> tuple[Voice, str | None]:
     """The voice of a golden case, and `cloning`: one clip is used in one or two ways, two clips have a place each."""
     rate = case["rate"]
-    reference = clip(case["reference"], rate) if case["reference"] else None
+    voice = Voice.cloned(clip(case["reference"], rate)) if case["reference"] else Voice()
     if not case["prompt"]:
-        return Voice(reference=reference), None
+        return voice, None
     prompt = Reference(clip(case["prompt"], rate, case["prompt_seed"]), case["prompt_text"])
-    if reference is not None and (case["reference"], 0) != (case["prompt"], case["prompt_seed"]):
-        return Voice(reference=reference, continued=prompt), None
-    return Voice(reference=prompt.audio, reference_text=prompt.text), "both" if reference else "continuation"
+    if voice.references and (case["reference"], 0) != (case["prompt"], case["prompt_seed"]):
+        return replace(voice, continued=prompt), None
+    return Voice(references=(prompt,)), "both" if voice.references else "continuation"
 
 
 def request(case: dict[str, Any], **wishes: Any) -> SpeechRequest:
@@ -64,48 +68,33 @@ class Family:
     encode: Encode
     talker: VoxTalker
     codec: VoxCodec
+    info: ModelInfo
 
     @classmethod
-    def open(cls, folder: Path, dtype: str = "float32", **options: Any) -> "Family":
-        config = json.loads((folder / "config.json").read_text()) | options
-        context = StageContext(SPEC, folder, config, "cpu", dtype)
-        return cls(Prepare(context), Encode(context), VoxTalker(context), VoxCodec(context))
+    def open(cls, folder: Path, dtype: str = "float32", **settings: Any) -> "Family":
+        config = read_config(folder)
+        context = StageContext(SPEC, folder, config, "cpu", dtype, settings=parse_settings(SPEC, settings))
+        info = describe(SPEC, folder, config)
+        return cls(Prepare(context), Encode(context), VoxTalker(context), VoxCodec(context), info)
 
     def prompt(self, asked: SpeechRequest) -> VoxPrompt:
-        return self.encode([self.prepare(asked)])[0]
+        return self.encode([self.prepare(checked(asked, SPEC, self.info, Limits()))])[0]
 
 
-class Stage:
+class Stage(TalkerHarness):
     """The frame stage's way of calling a talker, without its thread; what it computes on the way is kept."""
 
     def __init__(self, talker: VoxTalker, slots: int = 4, page_size: int = 16, positions: int = 256) -> None:
-        pages = -(-positions // page_size)
-        self.talker = talker
-        self.table = SlotTable(slots, pages, CPU)
-        self.kv = tuple(PagedKV(layout, slots * pages, page_size, talker.frame_dtype, CPU) for layout in talker.kv())
-        self.state = talker.state(slots)
-        self._pages = [list(range(1 + slot * pages, 1 + (slot + 1) * pages)) for slot in range(slots)]
+        super().__init__(talker, slots, page_size, positions, talker.frame_dtype)
         self.base: list[Tensor] = []
         self.residual: list[Tensor] = []
         self.stop: list[Tensor] = []
 
-    def rows(self, *slots: int) -> Rows:
-        return Rows(torch.tensor(slots), self.table, self.kv)
-
     def join(self, slots: Sequence[int], prompts: Sequence[VoxPrompt], seed: int = 0, piece: int = 1000) -> None:
-        """Prefill these prompts together, `piece` positions of each at a time."""
-        chosen = vars(self.talker.defaults)
-        self.table.join([SlotRow(slot, seed + slot, self._pages[slot], **chosen) for slot in slots])
-        self.state.clear(torch.tensor(slots))
-        for start in range(0, max(prompt.length for prompt in prompts), piece):
-            going = [(s, p) for s, p in zip(slots, prompts, strict=True) if start < p.length]
-            spans = [(start, min(start + piece, p.length)) for _, p in going]
-            self.talker.prefill([p for _, p in going], spans, self.rows(*(s for s, _ in going)), self.state)
-        for slot, prompt in zip(slots, prompts, strict=True):
-            self.table.position[slot] = prompt.length
+        super().join(slots, prompts, seeds=[seed + slot for slot in slots], piece=piece)
 
     def step(self, *slots: int) -> Step:
-        talker, rows = self.talker, self.rows(*slots)
+        talker = self.talker
         hidden, stop = talker.hidden, talker.net.stop
 
         def kept_hidden(rows: Rows, state: Any) -> tuple[Tensor, Tensor]:
@@ -120,11 +109,9 @@ class Stage:
 
         talker.hidden, talker.net.stop = kept_hidden, kept_stop
         try:
-            step = talker.step(rows, self.state)
+            return super().step(*slots)
         finally:
             talker.hidden, talker.net.stop = hidden, stop
-        self.table.advance(rows.slots)
-        return step
 
 
 def inject(stage: Stage, noise_of: dict[int, np.ndarray]) -> None:

@@ -16,12 +16,12 @@ LONG, SHORT = (Clip(reference_audio(n)[None], SAMPLE_RATE) for n in (9_000, 2_00
 MODES: dict[str, SpeechRequest] = {
     "zero-shot": SpeechRequest("Hello there."),
     "design": SpeechRequest("Good morning.", Voice(description="An old man")),
-    "reference": SpeechRequest("One two three four.", Voice(reference=LONG)),
-    "control": SpeechRequest("Yes, it is.", Voice(reference=LONG, reference_text="ref"), instructions="sadly"),
-    "continuation": SpeechRequest("Hello.", Voice(reference=LONG, reference_text="the ref")),
-    "short continuation": SpeechRequest("Hello again.", Voice(reference=SHORT, reference_text="ref")),
-    "both": SpeechRequest("Oh.", Voice(reference=LONG, reference_text="ref"), options={"cloning": "both"}),
-    "two clips": SpeechRequest("Where?", Voice(reference=SHORT, continued=Reference(LONG, "the ref"))),
+    "reference": SpeechRequest("One two three four.", Voice.cloned(LONG)),
+    "control": SpeechRequest("Yes, it is.", Voice.cloned(LONG, "ref"), instructions="sadly"),
+    "continuation": SpeechRequest("Hello.", Voice.cloned(LONG, "the ref")),
+    "short continuation": SpeechRequest("Hello again.", Voice.cloned(SHORT, "ref")),
+    "both": SpeechRequest("Oh.", Voice.cloned(LONG, "ref"), options={"cloning": "both"}),
+    "two clips": SpeechRequest("Where?", Voice(references=(Reference(SHORT),), continued=Reference(LONG, "the ref"))),
     "guided": SpeechRequest("你好世界", options={"cfg_value": 3.0}),
 }
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
+from rhapsode.device.reach import Window
 from rhapsode.models.voxcpm2.talker import VoxTalker
 from rhapsode.nn import attention
 from unit.voxcpm2.asked import CASES, INDEX, Family, Stage, case_noise, golden, inject, request
@@ -55,8 +56,8 @@ def speak(parts: Family, names: list[str], piece: int = 1000, page_size: int = 1
 def decode(parts: Family, prompt: object, patches: np.ndarray) -> np.ndarray:
     """What a listener hears, one patch at a time."""
     state, rows = parts.codec.state(1), Stage(parts.talker, slots=1).rows(0)
-    parts.codec.open(prompt, rows, state)
-    pieces = [parts.codec.decode(torch.from_numpy(patch)[None, None], 0, rows, state) for patch in patches]
+    parts.codec.open([prompt], rows, state)
+    pieces = [parts.codec.decode(Window.of(torch.from_numpy(patch)[None, None]), rows, state) for patch in patches]
     return torch.cat(pieces, dim=-1)[0, 0].numpy()
 
 

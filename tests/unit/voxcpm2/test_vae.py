@@ -26,8 +26,8 @@ def inference():
         yield
 
 
-def context(folder: Path, dtype: str = "float32", **settings: object) -> StageContext:
-    return StageContext(SPEC, folder, config(Tiny()) | settings, "cpu", dtype)
+def context(folder: Path, dtype: str = "float32", random_weights: bool = False) -> StageContext:
+    return StageContext(SPEC, folder, config(Tiny()), "cpu", dtype, random_weights=random_weights)
 
 
 def latents(patches: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:

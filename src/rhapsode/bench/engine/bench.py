@@ -63,7 +63,7 @@ class EngineBench:
         before = self._allocated()
         started_s = time.perf_counter()
         model = subject.model
-        source = Source(model.checkpoint, {**model.config, **self.deployment.options})
+        source = Source(model.checkpoint, model.config)
         self.engine = Engine(model.spec, self.deployment, source, self._outcomes.put)
         kinds = {stage.name: stage.kind for stage in model.spec.pipeline}
         self.parts = Parts(self.engine.pipeline.workers, kinds, self.device, endless=subject.frames)

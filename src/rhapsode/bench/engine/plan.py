@@ -66,6 +66,8 @@ class EnginePlan:
             "graphs": mode == "graphs",
             "limits": {"max_concurrency": most, "max_queue": most, "max_positions": self.positions(subject)},
         }
+        if subject.weights == "random":
+            flags["random_weights"] = True
         if self.weights is not None:
             flags["weights"] = self.weights
         return resolve(self.config, env={}, flags=flags)

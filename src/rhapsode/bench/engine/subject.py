@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from rhapsode.bench.engine import byte_tokenizer, stand_ins
@@ -52,10 +52,9 @@ def subject(model: str | None, random_weights: str | None) -> Iterator[Subject]:
     with tempfile.TemporaryDirectory(prefix="rhapsode-shape-") as temporary:
         folder = Path(temporary)
         has_words = write_shape(random_weights, folder)
-        found = find(str(folder))
-        found = replace(found, config={**found.config, "random_weights": True})
         bytes_for_words = not has_words or "tokenizers" in absent
-        yield Subject(Path(random_weights).name, found, "random", bytes_for_words, tuple(absent))
+        name = Path(random_weights).name
+        yield Subject(name, find(str(folder)), "random", bytes_for_words, tuple(absent))
 
 
 def write_shape(name: str, folder: Path) -> bool:

@@ -19,7 +19,7 @@ from rhapsode.audio.samples import from_pcm16
 from rhapsode.bench.quality.prompts import SpokenPrompt
 from rhapsode.bench.serve.target import Target
 from rhapsode.errors import GenerationFailed, InvalidRequest
-from rhapsode.types import Clip, SpeechRequest, Voice
+from rhapsode.types import Clip, Reference, SpeechRequest, Voice
 
 if TYPE_CHECKING:
     from rhapsode.tts import Stream
@@ -64,7 +64,9 @@ class EngineSpeaker:
         self._voice, self._language = voice, language
 
     def speak(self, prompt: SpokenPrompt, seed: int, mode: str) -> Spoken:
-        voice = Voice(name=self._voice, reference=reference_of(prompt), reference_text=prompt.reference_text)
+        clip = reference_of(prompt)
+        references = () if clip is None else (Reference(clip, prompt.reference_text),)
+        voice = Voice(name=self._voice, references=references)
         request = SpeechRequest(prompt.text, voice, language=self._language, seed=seed)
         started_s = time.perf_counter()
         if mode == "one-shot":

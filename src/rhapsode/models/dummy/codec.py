@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from rhapsode.device.reach import Reach, Window
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
 from rhapsode.models.base import StageContext
@@ -32,7 +32,7 @@ class DummyCodec:
         self._device = torch.device(context.device)
         rate = context.spec.sample_rate
         self.hop = int(rate / (context.spec.frame_hz or 50))
-        self.lookahead_frames = int(context.config.get("lookahead", 0))
+        self.reach = Reach(lookahead=context.settings.lookahead)
         turn = torch.arange(TURN, dtype=torch.float64) * (2 * math.pi / TURN)
         self._sine = (turn.sin() * (0.5 / CODEBOOKS)).to(torch.float32).to(self._device)
         speeds = [round((110 + 8 * code) * TURN / rate) for code in range(CODES)]
@@ -41,22 +41,19 @@ class DummyCodec:
     def state(self, slots: int) -> DummyCodecState:
         return DummyCodecState(slots, self._device)
 
-    def open(self, payload: Any, rows: Rows, state: DummyCodecState) -> None:
-        """Nothing of the prompt matters to an oscillator."""
-
-    def decode(self, frames: Tensor, ahead: int, rows: Rows, state: DummyCodecState) -> Tensor:
-        slots, n = rows.slots, frames.shape[1] - ahead
-        speed = self._speed[frames[:, :n].transpose(1, 2)].repeat_interleave(self.hop, dim=2)  # [B, G, T]
+    def decode(self, window: Window, rows: Rows, state: DummyCodecState) -> Tensor:
+        slots = rows.slots
+        speed = self._speed[window.center.transpose(1, 2)].repeat_interleave(self.hop, dim=2)  # [B, G, T]
         phase = (state.phase[slots] + speed.cumsum(2, dtype=torch.int32)) & (TURN - 1)
-        tone = self._sine[phase].sum(1) * self._loudness(frames, n).repeat_interleave(self.hop, dim=1)
+        tone = self._sine[phase].sum(1) * self._loudness(window).repeat_interleave(self.hop, dim=1)
         shifted = torch.cat([state.tail[slots], tone[:, :-1]], dim=1)
         state.phase[slots] = phase[:, :, -1:]
         state.tail[slots] = tone[:, -1:]
         return ((tone + shifted) * 0.5)[:, None]
 
-    def _loudness(self, frames: Tensor, n: int) -> Tensor:
-        if not self.lookahead_frames:
-            return torch.ones(frames.shape[0], n, device=frames.device)
-        coming = frames[:, 1 : n + 1, 0]
-        level = 0.5 + 0.5 * (coming >= CODES // 2).to(torch.float32)
-        return torch.nn.functional.pad(level, (0, n - level.shape[1]), value=0.5)
+    def _loudness(self, window: Window) -> Tensor:
+        """By the frame that follows each one; quiet where none does. `[B, due]`."""
+        if window.present is None:
+            return torch.ones(window.center.shape[:2], device=self._device)
+        high = (window.frames[..., 0] >= CODES // 2) & window.present
+        return 0.5 + 0.5 * high[:, 1 : window.due + 1].to(torch.float32)

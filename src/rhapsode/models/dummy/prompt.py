@@ -1,4 +1,4 @@
-"""From a request to a prompt: the voice is what is prefilled, the text is what is consumed frame by frame."""
+"""The prepare and encode stages: the voice is prefilled, and each frame consumes one character of the text."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from rhapsode.errors import TextTooLong
 from rhapsode.models.base import Prompt, StageContext
 from rhapsode.models.dummy.spec import DummyOptions
-from rhapsode.models.options import parse_options
 from rhapsode.text.clean import clean
 from rhapsode.types import SpeechRequest
 
 VOCAB = 251  # small enough that bfloat16 holds every token exactly
 MAX_TEXT = 2048
+VOICE_REPEAT = 3  # a prompt of more than one page
 
 
 @dataclass
@@ -27,7 +27,7 @@ class DummyPrompt(Prompt):
 
 
 class CharacterFeed:
-    """One token per character, each certain at once."""
+    """Makes one token per character; later text changes none of them."""
 
     def __init__(self, tokens: int) -> None:
         self._tokens = tokens
@@ -57,13 +57,13 @@ def check_fits(tokens: int) -> None:
 
 
 class Prepare:
-    """Validates and tokenises."""
+    """Cleans and tokenises the text of a checked request."""
 
     def __init__(self, context: StageContext) -> None:
         self._spec = context.spec
 
     def __call__(self, request: SpeechRequest) -> DummyPrompt:
-        options: DummyOptions = parse_options(self._spec, request.options)
+        options: DummyOptions = request.options
         tokens = tokenize(request.text if request.text_open else clean(request.text))
         check_fits(len(tokens))
         return DummyPrompt(
@@ -77,14 +77,14 @@ class Prepare:
 
 
 class Encode:
-    """Stands for a reference encoder: makes of the voice what the talker prefills."""
+    """In place of a reference encoder: turns the voice into the content that the talker prefills."""
 
     def __init__(self, context: StageContext) -> None:
-        self._repeat = int(context.config.get("voice_repeat", 3))
+        """Needs nothing of the context."""
 
     def __call__(self, prompts: Sequence[DummyPrompt]) -> list[DummyPrompt]:
         return [self._encode(prompt) for prompt in prompts]
 
     def _encode(self, prompt: DummyPrompt) -> DummyPrompt:
-        content = np.array(tokenize(prompt.voice * self._repeat), np.int64)[:, None]
+        content = np.array(tokenize(prompt.voice * VOICE_REPEAT), np.int64)[:, None]
         return replace(prompt, length=len(content), content=content)

@@ -1,10 +1,10 @@
-"""The dummy family: every rule of the engine, in milliseconds."""
+"""The spec of the dummy family: it uses every feature of the engine, in milliseconds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rhapsode.models.base import ModelSpec, StageSpec
+from rhapsode.models.base import Layout, ModelSpec, StageSpec
 from rhapsode.types import Capabilities
 
 
@@ -14,15 +14,26 @@ class DummyOptions:
     """Never stop: what a runaway looks like."""
 
 
+@dataclass(frozen=True)
+class DummySettings:
+    lookahead: int = 0
+    """How many frames the codec looks ahead."""
+
+    def __post_init__(self) -> None:
+        if self.lookahead < 0:
+            raise ValueError("lookahead must be 0 or more")
+
+
 SPEC = ModelSpec(
     name="dummy",
     summary="tones instead of words; for tests and for reading how a family is made",
-    architectures=("RhapsodeDummy",),
+    layouts=(Layout(where={"architectures": ("RhapsodeDummy",)}),),
     sample_rate=16_000,
     frame_hz=12.5,
     can=Capabilities(presets=True, text_stream=True),
     voices=("low", "high"),
     options=DummyOptions,
+    settings=DummySettings,
     hidden=True,
     pipeline=(
         StageSpec("prepare", "call", "rhapsode.models.dummy.prompt:Prepare", next=("encode",)),

@@ -13,7 +13,7 @@ from torch import Tensor
 from rhapsode.device.kv import KVLayout
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.models.base import StageContext, Step
+from rhapsode.models.base import Span, StageContext, Step
 from rhapsode.models.dummy.prompt import MAX_TEXT, VOCAB, DummyPrompt
 from rhapsode.nn.philox import uniform
 from rhapsode.types import Sampling
@@ -43,21 +43,17 @@ class DummyTalker:
     def state(self, slots: int) -> DummyState:
         return DummyState(slots, self._device)
 
-    def capture(self, rows: Rows, most_positions: int) -> None:
-        """Its prefill is a copy: nothing to gain."""
-
-    def prefill(
-        self, prompts: Sequence[DummyPrompt], spans: Sequence[tuple[int, int]], rows: Rows, state: DummyState
-    ) -> None:
-        for i, (prompt, (start, stop)) in enumerate(zip(prompts, spans, strict=True)):
+    def prefill(self, prompts: Sequence[DummyPrompt], spans: Sequence[Span], rows: Rows, state: DummyState) -> None:
+        for i, (prompt, (start, stop, base)) in enumerate(zip(prompts, spans, strict=True)):
             slots = rows.slots[i : i + 1]
             if start < stop:
                 assert prompt.content is not None
                 tokens = torch.from_numpy(prompt.content[start:stop, 0]).to(self._device)
-                where = torch.arange(start, stop, device=self._device)[None]
+                where = torch.arange(base + start, base + stop, device=self._device)[None]
                 self._remember(Rows(slots, rows.table, rows.kv), where, tokens[None])
             if stop == prompt.length:
                 state.endless[slots] = prompt.endless
+                state.text_length[slots] = rows.steps[i]  # a step takes the token of its own number
                 self._append(prompt.tokens, slots, state)
                 state.closed[slots] = prompt.closed
 

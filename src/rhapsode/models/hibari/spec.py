@@ -1,4 +1,4 @@
-"""A wrapped package, as data: quick, and the teacher of the packaged voice."""
+"""The spec of a wrapped package: quick, and the teacher of the packaged voice."""
 
 from __future__ import annotations
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from rhapsode.device.ragged import rectangles
+from rhapsode.device.reach import Reach, Window
 from rhapsode.device.slots import Rows
+from rhapsode.device.upload import upload
 from rhapsode.errors import GenerationFailed, InvalidRequest
 from rhapsode.models.base import StageContext
 from rhapsode.models.qwen3_tts.decoder import DecoderState
 from rhapsode.models.qwen3_tts.parts import decoder
+from rhapsode.models.qwen3_tts.prompt import QwenPrompt
 
 _PIECE = 64  # frames of a reference run at a time: bounds the memory of a long one
 
@@ -20,7 +26,7 @@ class QwenCodec:
     """Streams a `CodecDecoder`; what it needs of the past is in the slot, so no frame is decoded twice."""
 
     channels = 1
-    lookahead_frames = 0
+    reach = Reach()
 
     def __init__(self, context: StageContext) -> None:
         self._decoder = decoder(context)
@@ -30,27 +36,41 @@ class QwenCodec:
     def state(self, slots: int) -> DecoderState:
         return self._decoder.state(slots)
 
-    def open(self, payload: Any, rows: Rows, state: DecoderState) -> None:
-        """Let the slot have heard the payload's `reference_codes`, `[F, G]`, where it has some.
+    def open(self, payloads: Sequence[QwenPrompt], rows: Rows, state: DecoderState) -> None:
+        """Runs each prompt's `reference_codes`, `[F, G]`, where it has some, through its slot.
 
         Speech then goes on from the reference, and nothing of the reference itself is heard. The transformer runs over
-        all of it; the convolutions after it remember its last frames only, so they run over no more.
+        all of it; the convolutions after it remember only its last frames, so they run over those.
         """
-        codes = getattr(payload, "reference_codes", None)
-        if codes is None or not len(codes):
+        codes_of = {i: p.reference_codes for i, p in enumerate(payloads) if p.reference_codes is not None}
+        primed = [i for i, codes in codes_of.items() if len(codes)]
+        references = [self._checked(codes_of[i]) for i in primed]
+        if not references:
             return
+        slots = rows.slots[upload(np.array(primed), rows.slots.device)]
+        settle = self._config.settle_frames
+        latents: list[list[Tensor]] = [[] for _ in references]
+        for which, start, stop in rectangles([len(codes) for codes in references], most=_PIECE):
+            codes = torch.stack([references[i][start:stop] for i in which]).to(slots.device)  # [B, n, G]
+            made = self._decoder.latents(codes, slots[upload(np.array(which), slots.device)], state)
+            for i, row in zip(which, made, strict=True):
+                latents[i] = [*latents[i], row][-settle:]
+        ends = [torch.cat(pieces)[-settle:] for pieces in latents]
+        for which, start, stop in rectangles([len(end) for end in ends], most=settle):
+            remembered = torch.stack([ends[i][start:stop] for i in which])
+            self._decoder.waveform(remembered, slots[upload(np.array(which), slots.device)], state)
+
+    def _checked(self, codes: Any) -> Tensor:
         codes = torch.as_tensor(codes)
         books, last = self._config.num_quantizers, self._config.codebook_size - 1
         if codes.ndim != 2 or codes.shape[1] != books:
             raise InvalidRequest(f"Reference codes have the shape [frames, {books}], not {list(codes.shape)}.")
         if self._outside(codes):
             raise InvalidRequest(f"Reference codes are from 0 to {last}.")
-        codes = codes.to(rows.slots.device, torch.int64)[None]  # [1, F, G]
-        latents = [self._decoder.latents(piece, rows.slots, state) for piece in codes.split(_PIECE, dim=1)]
-        remembered = torch.cat(latents, dim=1)[:, -self._config.settle_frames :]
-        self._decoder.waveform(remembered, rows.slots, state)
+        return codes.to(torch.int64)
 
-    def decode(self, frames: Tensor, ahead: int, rows: Rows, state: DecoderState) -> Tensor:
+    def decode(self, window: Window, rows: Rows, state: DecoderState) -> Tensor:
+        frames = window.frames
         # Where looking costs nothing, an impossible code is found before it changes a slot. On a GPU it would mean to
         # wait: there the talker's word has to do, and the lookup's own bounds check.
         if frames.device.type == "cpu" and self._outside(frames):

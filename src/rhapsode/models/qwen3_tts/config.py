@@ -13,12 +13,12 @@ from rhapsode.errors import CheckpointError
 KINDS = {"base": "Base", "custom_voice": "CustomVoice", "voice_design": "VoiceDesign"}
 
 SUPPRESSED = 1024
-"""The last ids of the talker's vocabulary name languages, voices and marks: of these only the end may be drawn."""
+"""How many ids at the end of the vocabulary are languages, voices and marks: of these only the end may be sampled."""
 
 
 @dataclass(frozen=True)
 class LayersConfig:
-    """What the talker's and the predictor's layers have in common."""
+    """Sizes of the layers of the talker or of the code predictor."""
 
     hidden_size: int
     intermediate_size: int
@@ -37,12 +37,14 @@ class LayersConfig:
         if not self.head_dim:
             object.__setattr__(self, "head_dim", self.hidden_size // self.num_attention_heads)
         if self.use_sliding_window or self.hidden_act != "silu":
-            raise CheckpointError("layers with a sliding window or without SiLU are none of Qwen3-TTS's.")
+            raise CheckpointError(
+                "Qwen3-TTS layers have no sliding window and use SiLU; this config.json says otherwise."
+            )
 
 
 @dataclass(frozen=True)
 class TokensConfig:
-    """The ids that shape a prompt on the codec's side."""
+    """Special ids of a prompt's codec side."""
 
     codec_pad_id: int
     codec_bos_id: int
@@ -61,7 +63,7 @@ class TokensConfig:
 
 @dataclass(frozen=True)
 class TextConfig:
-    """The ids that shape a prompt on the text's side, and what kind of model this is."""
+    """Special ids of a prompt's text side, and the kind of the model."""
 
     tts_model_type: str
     im_start_token_id: int
@@ -78,7 +80,7 @@ class TextConfig:
 
 @dataclass(frozen=True)
 class GenerationConfig:
-    """How a checkpoint wants to be sampled; the defaults are upstream's own."""
+    """Sampling parameters of a checkpoint; the defaults are upstream's."""
 
     do_sample: bool = True
     temperature: float = 0.9
@@ -91,17 +93,18 @@ class GenerationConfig:
     subtalker_top_p: float = 1.0
     max_new_tokens: int = 2048
     longest_text: int = 0
-    """Letters the checkpoint can read at once, 0 for any number; a longer text is spoken in parts. Not of upstream."""
+    """The longest text in characters that the checkpoint takes at once, 0 for any; a longer one is spoken in parts.
+    Upstream has no such key."""
 
     @property
     def max_frames(self) -> int:
-        """Upstream throws the last token it draws away."""
+        """The most frames of one prompt. Upstream discards the last token it samples."""
         return self.max_new_tokens - 1
 
 
 @dataclass(frozen=True)
 class QwenConfig:
-    """Everything prompts and talker need to know of a checkpoint."""
+    """All of a checkpoint's configuration that prompts and talker use."""
 
     text: TextConfig
     tokens: TokensConfig
@@ -120,7 +123,7 @@ class QwenConfig:
 
 
 def read(config: Mapping[str, Any], folder: Path | None) -> QwenConfig:
-    """From the content of `config.json`, and the folder it is in."""
+    """Returns the configuration from the content of `config.json` and the folder it is in."""
     talker = section(config, "talker_config", "config.json")
     predictor = section(talker, "code_predictor_config", "talker_config in config.json")
     generation = folder / "generation_config.json" if folder else None

@@ -1,8 +1,8 @@
-"""The encode stage: references become speaker vectors and codes, drafts become prompts."""
+"""The encode stage: computes speaker embeddings and codes of references, and turns drafts into prompts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,13 +13,13 @@ from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import StageContext
 from rhapsode.models.qwen3_tts.config import read
 from rhapsode.models.qwen3_tts.prepare import Draft
-from rhapsode.models.qwen3_tts.prompt import Layout, QwenPrompt
+from rhapsode.models.qwen3_tts.prompt import PromptBuilder, QwenPrompt
 from rhapsode.types import Clip
 from rhapsode.voices.cache import Remembered
 
 
 def interpolate(first: NDArray[np.float32], second: NDArray[np.float32], weight: float) -> NDArray[np.float32]:
-    """A voice between two: the first at 0, the second at 1."""
+    """Returns an embedding between two: the first at weight 0, the second at 1."""
     if first.shape != second.shape:
         raise InvalidRequest(f"voices of {first.size} and {second.size} numbers cannot be mixed.", param="voice")
     if not 0 <= weight <= 1:
@@ -28,25 +28,22 @@ def interpolate(first: NDArray[np.float32], second: NDArray[np.float32], weight:
 
 
 class Encode:
-    """Finishes drafts, in the order they come."""
+    """Turns drafts into prompts, in the order they come."""
 
     def __init__(self, context: StageContext) -> None:
         config = read(context.config, context.checkpoint)
-        self._layout = Layout(config)
+        self._builder = PromptBuilder(config)
         self._sample_rate = context.spec.sample_rate
-        self.embed: Callable[[Clip], tuple[float, ...]] | None = None
-        """A reference as a speaker embedding, where the checkpoint can; from any thread."""
         if config.kind == "base":
             from rhapsode.models.qwen3_tts import parts
 
             self._speaker = Remembered("speaker", parts.embedder(context), context.references)
             self._codes = Remembered("codes", parts.encoder(context), context.references)
-            self.embed = self._embed
 
     def __call__(self, drafts: Sequence[Draft]) -> list[QwenPrompt]:
         return [self._finish(draft) for draft in drafts]
 
-    def _embed(self, clip: Clip) -> tuple[float, ...]:
+    def embed(self, clip: Clip) -> tuple[float, ...]:
         return tuple(self._speaker(mono(clip, self._sample_rate)).tolist())
 
     def _finish(self, draft: Draft) -> QwenPrompt:
@@ -65,27 +62,16 @@ class Encode:
             )
         if draft.feed is not None:
             draft.feed.use(script.beside())
-        content, last, text = self._layout.build(script)
+        content, last, text = self._builder.build(script)
         return QwenPrompt(
             max_frames=draft.max_frames,
             length=len(content),
             content=content,
             feed=draft.feed,
-            following=self._following(draft),
+            following=draft.following,
             last=last,
             text=text,
             speaker=script.speaker,
             reference_codes=script.reference_codes,
             subtalker=draft.subtalker,
         )
-
-    def _following(self, draft: Draft) -> Callable[[], QwenPrompt | None] | None:
-        ask = draft.following
-        if ask is None:
-            return None
-
-        def following() -> QwenPrompt | None:
-            rest = ask()
-            return None if rest is None else self._finish(rest)
-
-        return following

@@ -1,7 +1,7 @@
-"""Prompts as data: which ids, codes and speaker meet at each position. Embeddings are the talker's business.
+"""Prompts as data: the text id, the codec ids and the speaker of each position. The talker embeds and adds them.
 
-The talker prefills all positions but the last. What the last one adds up becomes the first step's input: its codec
-side is `last`, its text side the first of the `text` tokens that every step takes one of.
+The talker prefills all positions but the last. The last one is the input of the first step: its codec side is `last`,
+its text side the first of the `text` tokens, of which every step takes one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rhapsode.models.qwen3_tts.config import QwenConfig
 Ids = NDArray[np.int64]
 
 NONE = -1
-"""No id at this position."""
+"""There is no id at this position."""
 TEXT = 0
 """Columns of a prompt's content: the text id, one id per codebook, the speaker's fingerprint."""
 SPEAKER = -1
@@ -26,12 +26,12 @@ SPEAKER = -1
 
 @dataclass
 class QwenPrompt(Prompt):
-    """What the talker reads, and what the codec is primed with."""
+    """The talker's prompt, and the codes that the codec decodes before the first frame."""
 
     last: Ids = field(default_factory=lambda: np.zeros(0, np.int64))  # [G]
     text: list[int] = field(default_factory=list)
     speaker: NDArray[np.float32] | None = None  # [hidden]
-    reference_codes: Ids | None = None  # [F, G]: heard before the first frame, and not part of the result
+    reference_codes: Ids | None = None  # [F, G]: decoded before the first frame, and not part of the result
     subtalker: tuple[float, int, float] = (0.9, 50, 1.0)
     """Temperature, top-k and top-p of the codes after the first."""
 
@@ -44,7 +44,7 @@ class Script:
     text: list[int]
     """The tokens known so far: all of them, unless `open`."""
     language: int | None = None
-    """The language's codec id; `None` lets the model find out."""
+    """The codec id of the language; `None` lets the model detect it."""
     instruct: list[int] = field(default_factory=list)
     preset: int | None = None
     speaker: NDArray[np.float32] | None = None
@@ -54,13 +54,14 @@ class Script:
     open: bool = False
 
     def beside(self) -> int:
-        """How many text tokens are in the prompt, beside the reference's codes: none is left over if negative."""
+        """Returns how many tokens of the text share positions with the reference's codes. Negative: the transcript is
+        longer than the codes."""
         if self.reference_codes is None or self.non_streaming:
             return 0
         return len(self.reference_codes) - len(self.reference_text)
 
 
-class Layout:
+class PromptBuilder:
     """Builds the positions of a prompt."""
 
     def __init__(self, config: QwenConfig) -> None:
@@ -68,7 +69,7 @@ class Layout:
         self._text, self._codec = config.text, config.tokens
 
     def build(self, script: Script) -> tuple[Ids, Ids, list[int]]:
-        """The content of all positions but the last, that one's codec ids, and the text tokens from there on."""
+        """Returns the content of all positions but the last, its codec ids, and its text token with all later ones."""
         head = [
             self._rows(script.instruct),
             self._rows(script.role),
@@ -87,7 +88,7 @@ class Layout:
         return np.concatenate(head), codes[-1], text[len(codes) - 1 :]
 
     def _prefix(self, script: Script) -> Ids:
-        """Language and speaker on the codec's side; the begin mark that follows belongs to the text or the codes."""
+        """Returns the positions of language and speaker. The begin mark after them belongs to the text or the codes."""
         codec = self._codec
         if script.language is None:
             tags = [codec.codec_nothink_id, codec.codec_think_bos_id, codec.codec_think_eos_id]
@@ -108,7 +109,7 @@ class Layout:
         return begin if reference is None else np.concatenate([begin, reference])
 
     def _id(self, codec_id: int, count: int) -> Ids:
-        """Positions with one id of the talker's own codec vocabulary."""
+        """Returns positions with one id of the talker's codec vocabulary."""
         rows = np.full((count, self._config.groups), NONE, np.int64)
         rows[:, 0] = codec_id
         return rows
@@ -123,6 +124,6 @@ class Layout:
 
 
 def fingerprint(speaker: NDArray[np.float32]) -> int:
-    """A number for what a speaker vector holds: prompts are shared by content, and the vector is part of it."""
+    """Returns a hash of a speaker embedding: prompts share pages by content, and the embedding is part of it."""
     digest = hashlib.blake2b(speaker.astype(np.float32).tobytes(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True) or 1

@@ -1,41 +1,58 @@
-"""Qwen3-TTS 12 Hz, as data."""
+"""The spec of Qwen3-TTS 12 Hz."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from rhapsode.models.base import ModelSpec, StageSpec
+from rhapsode.models.base import Layout, ModelSpec, StageSpec
 from rhapsode.types import Capabilities
 
 
 @dataclass(frozen=True)
 class Qwen3Options:
     task_type: Literal["Base", "CustomVoice", "VoiceDesign"] | None = None
-    """What the checkpoint is expected to be; another kind is an error."""
+    """The kind of checkpoint that the request is for; another kind is an error."""
     non_streaming_mode: bool | None = None
-    """All of the text in the prompt, instead of one token per frame; by default true, but false for cloned voices."""
+    """Puts the whole text into the prompt, not one token per frame. By default true, false for cloned voices."""
     x_vector_only_mode: bool = False
-    """Clone from the speaker embedding alone, though the reference has a transcript."""
+    """Clones from the speaker embedding alone, even if the reference has a transcript."""
     subtalker_temperature: float | None = None
-    """Of the codes after the first of each frame; 0 is greedy."""
+    """Temperature of the codes after the first of each frame; 0 is greedy."""
     subtalker_top_k: int | None = None
     subtalker_top_p: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.subtalker_temperature is not None and not 0 <= self.subtalker_temperature <= 10:
+            raise ValueError("subtalker_temperature must be between 0 and 10")
+        if self.subtalker_top_k is not None and self.subtalker_top_k < 0:
+            raise ValueError("subtalker_top_k must be 0 (off) or more")
+        if self.subtalker_top_p is not None and not 0 < self.subtalker_top_p <= 1:
+            raise ValueError("subtalker_top_p must be above 0 and at most 1")
 
 
 SPEC = ModelSpec(
     name="qwen3-tts",
     summary="ten languages, cloning, preset voices, voices by description; 24 kHz (Apache-2.0)",
-    architectures=("Qwen3TTSForConditionalGeneration",),
+    layouts=(Layout(where={"architectures": ("Qwen3TTSForConditionalGeneration",)}),),
     sample_rate=24_000,
     frame_hz=12.5,
     can=Capabilities(clone=True, embedding=True, presets=True, design=True, text_stream=True),
     languages=("zh", "en", "de", "it", "pt", "es", "ja", "ko", "fr", "ru"),
+    describe="rhapsode.models.qwen3_tts.info:describe",
     options=Qwen3Options,
     requires=("tokenizers", "safetensors"),
     pipeline=(
         StageSpec("prepare", "call", "rhapsode.models.qwen3_tts.prepare:Prepare", next=("encode",), workers=2),
-        StageSpec("encode", "call", "rhapsode.models.qwen3_tts.encode:Encode", next=("talk", "vocode"), batch=8),
+        StageSpec(
+            "encode",
+            "call",
+            "rhapsode.models.qwen3_tts.encode:Encode",
+            next=("talk", "vocode"),
+            embeds=True,
+            on_device=True,
+            batch=8,
+        ),
         StageSpec(
             "talk",
             "frame",

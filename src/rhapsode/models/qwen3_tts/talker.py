@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.device.kv import KVLayout
-from rhapsode.device.prompts import PromptRuns
+from rhapsode.device.prompts import PromptRuns, content_of
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
 from rhapsode.device.upload import upload
-from rhapsode.models.base import StageContext, Step
+from rhapsode.models.base import Span, StageContext, Step
 from rhapsode.models.qwen3_tts import parts
 from rhapsode.models.qwen3_tts.config import SUPPRESSED, QwenConfig, read
 from rhapsode.models.qwen3_tts.prompt import SPEAKER, TEXT, QwenPrompt
@@ -60,7 +60,7 @@ class QwenTalker:
         self._is_eos = ids == self._eos  # [vocab]
         self._prompts = PromptRuns(self._run_prompts, self._device)
         self._suppressed = (ids >= vocab - SUPPRESSED) & ~self._is_eos
-        if context.config.get("random_weights"):  # they would end at any moment; what is measured has a fixed length
+        if context.random_weights:  # they would end at random; measurements need a fixed length
             self._suppressed |= self._is_eos
 
     def kv(self) -> tuple[KVLayout, ...]:
@@ -71,25 +71,15 @@ class QwenTalker:
 
     # --- the prompt ---
 
-    def prefill(
-        self, prompts: Sequence[QwenPrompt], spans: Sequence[tuple[int, int]], rows: Rows, state: QwenState
-    ) -> None:
-        if any(start < stop for start, stop in spans):
-            self._run(prompts, spans, rows)
-        ended = [i for i, (prompt, (_, stop)) in enumerate(zip(prompts, spans, strict=True)) if stop == prompt.length]
-        if ended:
-            self._ready([prompts[i] for i in ended], rows.slots[self._upload(np.array(ended))], state)
+    def prefill(self, prompts: Sequence[QwenPrompt], spans: Sequence[Span], rows: Rows, state: QwenState) -> None:
+        def inputs(shape: tuple[int, int]) -> tuple[NDArray[Any], ...]:
+            speakers = np.zeros((shape[0], self._config.speaker_width), np.float32)
+            for i, prompt in enumerate(prompts):
+                if prompt.speaker is not None:
+                    speakers[i] = prompt.speaker
+            return content_of(prompts, spans, shape, np.full(2 + self._config.groups, -1)), speakers
 
-    def _run(self, prompts: Sequence[QwenPrompt], spans: Sequence[tuple[int, int]], rows: Rows) -> None:
-        batch, longest = self._prompts.shape(spans)
-        content = np.full((batch, longest, 2 + self._config.groups), -1, np.int64)
-        speakers = np.zeros((batch, self._config.speaker_width), np.float32)
-        for i, (prompt, (start, stop)) in enumerate(zip(prompts, spans, strict=True)):
-            assert prompt.content is not None
-            content[i, : stop - start] = prompt.content[start:stop]
-            if prompt.speaker is not None:
-                speakers[i] = prompt.speaker
-        self._prompts(rows, spans, content, speakers)
+        self._prompts.prefill(prompts, spans, rows, inputs, lambda ended, slots: self._ready(ended, slots, state))
 
     def _run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, content: Tensor, speakers: Tensor) -> None:
         self.hidden(self.embed(content, speakers), rows, where, valid)
@@ -195,7 +185,7 @@ class QwenTalker:
 
 
 def defaults(config: QwenConfig) -> Sampling:
-    """How the checkpoint draws first codes where the user says nothing."""
+    """Returns the checkpoint's sampling parameters of the first code."""
     given = config.generation
-    heat = given.temperature if given.do_sample else 0.0
-    return Sampling(heat, given.top_k, given.top_p, given.repetition_penalty)
+    temperature = given.temperature if given.do_sample else 0.0
+    return Sampling(temperature, given.top_k, given.top_p, given.repetition_penalty)

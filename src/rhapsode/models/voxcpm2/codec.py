@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from rhapsode.device.ragged import rectangles
+from rhapsode.device.reach import Reach, Window
 from rhapsode.device.slots import Rows
+from rhapsode.device.upload import upload
 from rhapsode.errors import CheckpointError
 from rhapsode.models.base import StageContext
 from rhapsode.models.voxcpm2 import parts
 from rhapsode.models.voxcpm2.config import read
+from rhapsode.models.voxcpm2.prompt import Patches, VoxPrompt
 from rhapsode.models.voxcpm2.vae import VaeState
 
 AT_ONCE = 128
@@ -22,7 +27,7 @@ class VoxCodec:
     """Streams a `VaeDecoder`; what it needs of the past is in the slot, so no patch is decoded twice."""
 
     channels = 1
-    lookahead_frames = 0
+    reach = Reach()
 
     def __init__(self, context: StageContext) -> None:
         self._decoder = parts.decoder(context)
@@ -35,15 +40,23 @@ class VoxCodec:
     def state(self, slots: int) -> VaeState:
         return self._decoder.state(slots)
 
-    def open(self, payload: Any, rows: Rows, state: VaeState) -> None:
-        """Let the slot have heard the end of what is continued: speech goes on from it, and it is not heard again."""
-        heard = getattr(payload, "heard", None)
-        if heard is not None and len(heard):
-            self.decode(torch.from_numpy(heard)[None].to(rows.slots.device), 0, rows, state)
+    def open(self, payloads: Sequence[VoxPrompt], rows: Rows, state: VaeState) -> None:
+        """Runs the end of what is continued through each slot: speech goes on from it, and it is not heard again."""
+        device = rows.slots.device
+        for which, start, stop in rectangles([len(_heard(prompt)) for prompt in payloads], most=AT_ONCE):
+            patches = np.stack([_heard(payloads[i])[start:stop] for i in which])
+            self._run(upload(patches, device), rows.slots[upload(np.array(which), device)], state)
 
-    def decode(self, frames: Tensor, ahead: int, rows: Rows, state: VaeState) -> Tensor:
+    def decode(self, window: Window, rows: Rows, state: VaeState) -> Tensor:
+        return self._run(window.frames, rows.slots, state)
+
+    def _run(self, frames: Tensor, slots: Tensor, state: VaeState) -> Tensor:
         """`frames [B, n, patch, feat]`."""
         most = max(1, AT_ONCE // frames.shape[1])
-        batches = zip(frames.flatten(1, 2).split(most), rows.slots.split(most), strict=True)
-        pieces = [self._decoder(latents, slots, state) for latents, slots in batches]
+        batches = zip(frames.flatten(1, 2).split(most), slots.split(most), strict=True)
+        pieces = [self._decoder(latents, some, state) for latents, some in batches]
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+
+
+def _heard(prompt: VoxPrompt) -> Patches:
+    return np.zeros((0,), np.float32) if prompt.heard is None else prompt.heard

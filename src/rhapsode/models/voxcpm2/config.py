@@ -1,27 +1,26 @@
-"""A checkpoint's `config.json`, typed, and what a deployment may set beside it."""
+"""A checkpoint's `config.json`, typed. Imports torch only to build layers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rhapsode.checkpoints.folder import parse, section
-from rhapsode.errors import CheckpointError, ConfigError
-from rhapsode.nn.decoder import DecoderConfig
-from rhapsode.nn.rope import RopeConfig
+from rhapsode.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from rhapsode.nn.decoder import DecoderConfig
+    from rhapsode.nn.rope import RopeConfig
 
 AUDIO_START, REFERENCE_START, REFERENCE_END = 101, 103, 104
-"""Ids that shape a prompt: no key of the configuration names them."""
-
-USUAL_TIMESTEPS = 10
-MOST_TIMESTEPS = 100
+"""Special ids of a prompt: no key of the configuration names them."""
 
 
 @dataclass(frozen=True)
 class LMConfig:
-    """MiniCPM4 layers, as every part of the model has them in its own size."""
+    """Sizes of MiniCPM4 layers; every network of the model has them in a size of its own."""
 
     hidden_size: int
     intermediate_size: int
@@ -38,10 +37,12 @@ class LMConfig:
 
     def __post_init__(self) -> None:
         if self.use_mup:
-            raise CheckpointError("layers scaled by muP ('use_mup') are none of VoxCPM2's.")
+            raise CheckpointError("'use_mup' is true in config.json: VoxCPM2's layers are not scaled by muP.")
 
     def layers(self, rope: bool = True) -> DecoderConfig:
-        """In this house's words."""
+        """Returns these sizes as the decoder layers of `nn` take them."""
+        from rhapsode.nn.decoder import DecoderConfig
+
         head_dim = self.kv_channels or self.hidden_size // self.num_attention_heads
         return DecoderConfig(
             hidden=self.hidden_size,
@@ -55,7 +56,9 @@ class LMConfig:
         )
 
     def _rope(self, head_dim: int) -> RopeConfig:
-        """LongRoPE: which factors hold is decided by the longest text the model is for, not by the text at hand."""
+        """Returns LongRoPE's factors. They depend on the longest context of the model, not on the length of a text."""
+        from rhapsode.nn.rope import RopeConfig
+
         scaling = parse(RopeScaling, self.rope_scaling, "rope_scaling in config.json")
         original = scaling.original_max_position_embeddings
         longer = self.max_position_embeddings > original
@@ -76,7 +79,7 @@ class RopeScaling:
 
 @dataclass(frozen=True)
 class LocalConfig:
-    """The size of a local transformer."""
+    """Sizes of a local transformer."""
 
     hidden_dim: int = 1024
     ffn_dim: int = 4096
@@ -84,9 +87,10 @@ class LocalConfig:
     num_layers: int = 4
     kv_channels: int = 0
     dit_mean_mode: bool = False
-    """Upstream reads this key; checkpoints write `mean_mode`, which nobody reads."""
+    """Upstream reads this key. Checkpoints write `mean_mode`, which nothing reads."""
 
     def of(self, lm: LMConfig) -> LMConfig:
+        """Returns the language model's configuration in this size."""
         return replace(
             lm,
             hidden_size=self.hidden_dim,
@@ -99,7 +103,7 @@ class LocalConfig:
 
 @dataclass(frozen=True)
 class PatchConfig:
-    """Everything outside the transformers."""
+    """Sizes outside the transformers."""
 
     patch_size: int = 4
     feat_dim: int = 64
@@ -111,30 +115,53 @@ class PatchConfig:
 
 
 @dataclass(frozen=True)
-class DeploymentConfig:
-    """What a deployment's `options` may set."""
+class VaeConfig:
+    """`audio_vae_config` of config.json; the defaults are upstream's for a key that is not there."""
 
-    max_timesteps: int = USUAL_TIMESTEPS
-    """On a GPU every patch takes the time of so many Euler steps; a request may ask for fewer, never for more."""
-    lora: str = ""
-    """An adapter to merge into the weights: a folder with `lora_weights.safetensors`, or such a file."""
-    lora_alpha: float = 0.0
-    """Its alpha, where no `lora_config.json` beside it says so."""
+    encoder_dim: int = 128
+    encoder_rates: tuple[int, ...] = (2, 5, 8, 8)
+    latent_dim: int = 64
+    decoder_dim: int = 2048
+    decoder_rates: tuple[int, ...] = (8, 6, 5, 2, 2, 2)
+    depthwise: bool = True
+    sample_rate: int = 16_000
+    out_sample_rate: int = 48_000
+    use_noise_block: bool = False
+    sr_bin_boundaries: tuple[int, ...] | None = (20_000, 30_000, 40_000)
+    """With None the decoder is not conditioned on the sample rate."""
+    cond_type: str = "scale_bias"
+    cond_out_layer: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.max_timesteps <= MOST_TIMESTEPS:
-            raise ConfigError(f"max_timesteps must be between 1 and {MOST_TIMESTEPS}.")
+        other_condition = self.cond_out_layer or not self.cond_type.startswith("scale_bias")
+        if self.use_noise_block or (self.sr_bin_boundaries is not None and other_condition):
+            raise CheckpointError(
+                "VoxCPM2's VAE has no noise blocks and a condition of scale and bias; config.json differs."
+            )
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any] | None) -> VaeConfig:
+        return parse(cls, values or {}, "audio_vae_config in config.json")
+
+    @property
+    def encoder_hop(self) -> int:
+        """Samples per latent, on the way in."""
+        return math.prod(self.encoder_rates)
+
+    @property
+    def hop(self) -> int:
+        """Samples per latent, on the way out."""
+        return math.prod(self.decoder_rates)
 
 
 @dataclass(frozen=True)
 class VoxConfig:
-    """Everything prompts and talker need to know of a checkpoint."""
+    """All of a checkpoint's configuration that prompts and talker use."""
 
     patch: PatchConfig
     lm: LMConfig
     encoder: LocalConfig
     dit: LocalConfig
-    deployment: DeploymentConfig
 
     @property
     def residual(self) -> LMConfig:
@@ -146,12 +173,11 @@ class VoxConfig:
 
 
 def read(config: Mapping[str, Any]) -> VoxConfig:
-    """From the content of `config.json`, with a deployment's options on top."""
+    """Returns the configuration from the content of `config.json`."""
     where = "config.json"
     return VoxConfig(
         patch=parse(PatchConfig, config, where),
         lm=parse(LMConfig, section(config, "lm_config", where), f"lm_config in {where}"),
         encoder=parse(LocalConfig, section(config, "encoder_config", where), f"encoder_config in {where}"),
         dit=parse(LocalConfig, section(config, "dit_config", where), f"dit_config in {where}"),
-        deployment=parse(DeploymentConfig, config, "the deployment's options"),
     )

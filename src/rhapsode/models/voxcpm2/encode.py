@@ -1,4 +1,4 @@
-"""The encode stage: references become patches, drafts become prompts."""
+"""The encode stage: encodes references to latent patches, and turns drafts into prompts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rhapsode.voices.cache import Remembered
 
 
 class Encode:
-    """Finishes drafts, in the order they come."""
+    """Turns drafts into prompts, in the order they come."""
 
     def __init__(self, context: StageContext) -> None:
         self._patch_shape = read(context.config).patch_shape
@@ -52,7 +52,7 @@ class Encode:
         )
 
     def _patches(self, clip: Clip, at_end: bool) -> Patches:
-        """Whole patches: silence fills up the end of a voice, but the beginning of what is continued."""
+        """Returns whole patches, padded with silence: at the end for a voice, at the start for continued speech."""
         samples = mono(clip, self._sample_rate)
         if not samples.size:
             raise BadAudio("the reference is empty.", param="ref_audio")

@@ -64,11 +64,11 @@ class LocalDiT(Derived):
     time_tokens: Tensor  # [most steps, most moves, hidden]
     lengths: Tensor  # [most steps, most moves] float32
 
-    def __init__(self, config: VoxConfig, dtype: torch.dtype) -> None:
+    def __init__(self, config: VoxConfig, dtype: torch.dtype, max_timesteps: int) -> None:
         super().__init__()
         layers, feat = config.dit.of(config.lm).layers(), config.patch.feat_dim
         self._mean_mode = config.dit.dit_mean_mode
-        self.schedules = Schedules(config.deployment.max_timesteps, dtype)
+        self.schedules = Schedules(max_timesteps, dtype)
         self.in_proj = nn.Linear(feat, layers.hidden)
         self.cond_proj = nn.Linear(feat, layers.hidden)
         self.out_proj = nn.Linear(layers.hidden, feat)

@@ -37,19 +37,19 @@ class Quantizer(nn.Module):
 class FlowHead(nn.Module):
     """Upstream keeps the network that predicts velocities in a module of the solver's."""
 
-    def __init__(self, config: VoxConfig, dtype: torch.dtype) -> None:
+    def __init__(self, config: VoxConfig, dtype: torch.dtype, max_timesteps: int) -> None:
         super().__init__()
-        self.estimator = LocalDiT(config, dtype)
+        self.estimator = LocalDiT(config, dtype, max_timesteps)
 
 
 class VoxNet(nn.Module):
-    def __init__(self, config: VoxConfig, dtype: torch.dtype) -> None:
+    def __init__(self, config: VoxConfig, dtype: torch.dtype, max_timesteps: int) -> None:
         super().__init__()
         lm, patch, dit = config.lm.hidden_size, config.patch, config.dit.hidden_dim
         self.base_lm = BaseLM(config)
         self.residual_lm = DecoderStack(config.residual.layers(rope=not patch.residual_lm_no_rope))
         self.feat_encoder = LocalEncoder(config)
-        self.feat_decoder = FlowHead(config, dtype)
+        self.feat_decoder = FlowHead(config, dtype, max_timesteps)
         self.fsq_layer = Quantizer(lm, patch.scalar_quantization_latent_dim, patch.scalar_quantization_scale)
         self.enc_to_lm_proj = nn.Linear(config.encoder.hidden_dim, lm)
         self.lm_to_dit_proj = nn.Linear(lm, dit)

@@ -13,22 +13,25 @@ from rhapsode.checkpoints.weight_norm import fold_weight_norm
 from rhapsode.checkpoints.weights import Tensors, TensorsInMemory, Weights
 from rhapsode.models.base import StageContext
 from rhapsode.models.parts import checkpoint_of, fill
-from rhapsode.models.voxcpm2.config import VoxConfig
+from rhapsode.models.voxcpm2.config import VaeConfig, VoxConfig
 from rhapsode.models.voxcpm2.net import VoxNet
-from rhapsode.models.voxcpm2.vae import VaeConfig, VaeDecoder, VaeEncoder
+from rhapsode.models.voxcpm2.spec import VoxSettings
+from rhapsode.models.voxcpm2.vae import VaeDecoder, VaeEncoder
 
 VAE_FILES = ("audiovae.safetensors", "audiovae.pth")
 
 
 def talker(config: VoxConfig, context: StageContext) -> VoxNet:
     dtype: torch.dtype = getattr(torch, context.dtype)
+    settings: VoxSettings = context.settings
 
     def weights() -> Tensors:
         stored = Weights(checkpoint_of(context))
-        wish = config.deployment
-        return WithLora(stored, Path(wish.lora).expanduser(), wish.lora_alpha or None) if wish.lora else stored
+        if not settings.lora:
+            return stored
+        return WithLora(stored, Path(settings.lora).expanduser(), settings.lora_alpha or None)
 
-    return fill(lambda: VoxNet(config, dtype), context, weights, dtype=dtype)
+    return fill(lambda: VoxNet(config, dtype, settings.max_timesteps), context, weights, dtype=dtype)
 
 
 def encoder(context: StageContext) -> VaeEncoder:

@@ -1,6 +1,6 @@
-"""Prompts as data: which token or which patch is at each position. Embeddings are the talker's business.
+"""Prompts as data: the token or the patch of each position. The talker embeds them.
 
-The talker prefills all positions but the last, which becomes the first step's input.
+The talker prefills all positions but the last, which is the input of the first step.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from rhapsode.models.voxcpm2.config import AUDIO_START, REFERENCE_END, REFERENCE
 Patches = NDArray[np.float32]  # [F, patch, feat]
 
 PATCH = -1
-"""What stands in the place of the id where a position is a patch."""
+"""The id of a position that is a patch."""
 ID = 0
 """Columns of a prompt's content: the id, then the patch's values, all float32, which holds every id exactly."""
 
 REMEMBERED = 3
-"""So many patches before the first are decoded with it, and not heard: as upstream does when it does not stream."""
+"""How many patches before the first are decoded first and not sent: as upstream does when it does not stream."""
 
 
 @dataclass
 class VoxPrompt(Prompt):
-    """What the talker reads, and what the codec is primed with."""
+    """The talker's prompt, and the patches that the codec decodes before the first one."""
 
     last: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))  # [1 + patch * feat]
-    heard: Patches | None = None  # [0..3, patch, feat]: sounds before the first patch
+    heard: Patches | None = None  # [0..3, patch, feat], before the first patch
     cfg_value: float = 2.0
     timesteps: int = 10
     min_len: int = 2
@@ -40,15 +40,15 @@ class Script:
     """Everything a prompt is made from, once references are encoded."""
 
     text: list[int]
-    """The transcript of the continued reference, where there is one, and what is to be said."""
+    """The transcript of a continued reference, and the text to speak."""
     reference: Patches | None = None
-    """The sound of a voice."""
+    """The voice to sound like."""
     continued: Patches | None = None
-    """Speech that the result goes on from."""
+    """Speech to continue."""
 
 
 def build(script: Script, patch_shape: tuple[int, int]) -> tuple[NDArray[np.float32], Patches | None]:
-    """The content of all positions, [T, 1 + patch * feat], and what the codec should have heard before."""
+    """Returns the content of all positions, [T, 1 + patch * feat], and the patches to decode before the first one."""
     width = patch_shape[0] * patch_shape[1]
     parts = [_tokens([*script.text, AUDIO_START], width)]
     if script.reference is not None:

@@ -1,27 +1,27 @@
-"""VoxCPM2, as data."""
+"""The spec of VoxCPM2."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from rhapsode.models.base import ModelSpec, StageSpec
+from rhapsode.models.base import Layout, ModelSpec, StageSpec
 from rhapsode.types import Capabilities
 
 
 @dataclass(frozen=True)
 class VoxOptions:
     cfg_value: float = 2.0
-    """How strongly speech follows text and voice; 1 is unguided."""
+    """Strength of classifier-free guidance; 1 is no guidance."""
     inference_timesteps: int = 10
     """Euler steps per patch: more are finer and slower. The deployment's `max_timesteps` is the most."""
     min_len: int = 2
-    """Patches of 160 ms that must be spoken before the end may come."""
+    """The least number of patches of 160 ms before the end."""
     max_len: int | None = None
-    """Patches after which the speech is cut, and said to be."""
+    """The most patches; speech that is cut there ends with the reason `length`."""
     cloning: Literal["reference", "continuation", "both"] | None = None
-    """How a single reference is used: as the sound of a voice, as speech to continue (this needs its transcript), or
-    both. The default is to continue it where there is a transcript and there are no instructions."""
+    """How a single reference is used: for the sound of the voice, as speech to continue (this needs its transcript), or
+    for both. By default it is continued if there is a transcript and there are no instructions."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.cfg_value <= 10:
@@ -34,19 +34,52 @@ class VoxOptions:
             raise ValueError("max_len must be at least 1")
 
 
+USUAL_TIMESTEPS, MOST_TIMESTEPS = 10, 100
+# fmt: off
+LANGUAGES = (
+    "zh", "en", "ar", "my", "da", "nl", "fi", "fr", "de", "el", "he", "hi", "id", "it", "ja",
+    "km", "ko", "lo", "ms", "no", "pl", "pt", "ru", "es", "sw", "sv", "tl", "th", "tr", "vi",
+)
+# fmt: on
+
+
+@dataclass(frozen=True)
+class VoxSettings:
+    max_timesteps: int = USUAL_TIMESTEPS
+    """The most Euler steps a request may ask for. On a GPU every patch takes the time of so many."""
+    lora: str = ""
+    """An adapter to merge into the weights: a folder with `lora_weights.safetensors`, or such a file."""
+    lora_alpha: float = 0.0
+    """The adapter's alpha, if there is no `lora_config.json` beside it."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_timesteps <= MOST_TIMESTEPS:
+            raise ValueError(f"max_timesteps must be between 1 and {MOST_TIMESTEPS}")
+
+
 SPEC = ModelSpec(
     name="voxcpm2",
     summary="thirty languages, cloning, voices by description; no codes but latents, 48 kHz (Apache-2.0)",
-    architectures=("voxcpm2",),
+    layouts=(Layout(where={"architecture": ("voxcpm2",)}),),
     sample_rate=48_000,
     frame_hz=6.25,
     can=Capabilities(clone=True, continuation=True, design=True),
+    languages=LANGUAGES,
+    describe="rhapsode.models.voxcpm2.info:describe",
     options=VoxOptions,
+    settings=VoxSettings,
     requires=("tokenizers", "safetensors"),
     files=("audiovae.pth",),
     pipeline=(
         StageSpec("prepare", "call", "rhapsode.models.voxcpm2.prepare:Prepare", next=("encode",), workers=2),
-        StageSpec("encode", "call", "rhapsode.models.voxcpm2.encode:Encode", next=("talk", "vocode"), batch=8),
+        StageSpec(
+            "encode",
+            "call",
+            "rhapsode.models.voxcpm2.encode:Encode",
+            next=("talk", "vocode"),
+            on_device=True,
+            batch=8,
+        ),
         StageSpec("talk", "frame", "rhapsode.models.voxcpm2.talker:VoxTalker", stream_to=("vocode",)),
         StageSpec("vocode", "stream", "rhapsode.models.voxcpm2.codec:VoxCodec"),
     ),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.device.kv import KVLayout
-from rhapsode.device.prompts import PromptRuns, Spans
+from rhapsode.device.prompts import PromptRuns, Spans, content_of
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
 from rhapsode.device.upload import upload
@@ -57,20 +57,13 @@ class VoxTalker:
     # --- the prompt ---
 
     def prefill(self, prompts: Sequence[VoxPrompt], spans: Spans, rows: Rows, state: VoxState) -> None:
-        if any(start < stop for start, stop in spans):
-            self._run(prompts, spans, rows)
-        ended = [i for i, (prompt, (_, stop)) in enumerate(zip(prompts, spans, strict=True)) if stop == prompt.length]
-        if ended:
-            self._ready([prompts[i] for i in ended], rows.slots[self._upload(np.array(ended))], state)
+        blank = np.zeros(1 + int(np.prod(self.frame_shape)), np.float32)
 
-    def _run(self, prompts: Sequence[VoxPrompt], spans: Spans, rows: Rows) -> None:
-        batch, length = self._prompts.shape(spans)
-        content = np.zeros((batch, length, 1 + int(np.prod(self.frame_shape))), np.float32)
-        for i, (prompt, (start, stop)) in enumerate(zip(prompts, spans, strict=True)):
-            assert prompt.content is not None
-            content[i, : stop - start] = prompt.content[start:stop]
-        ids = content[..., ID].astype(np.int64)
-        self._prompts(rows, spans, ids, self._sounds(content))
+        def inputs(shape: tuple[int, int]) -> tuple[NDArray[Any] | Tensor, ...]:
+            content = content_of(prompts, spans, shape, blank)
+            return content[..., ID].astype(np.int64), self._sounds(content)
+
+        self._prompts.prefill(prompts, spans, rows, inputs, lambda ended, slots: self._ready(ended, slots, state))
 
     def _sounds(self, content: NDArray[np.float32]) -> Tensor:
         """The patches of a prompt as the language models hear them, [B, T, hidden]; nothing where there is a token."""
@@ -107,9 +100,6 @@ class VoxTalker:
         state.cfg_value[slots] = self._upload(np.array([prompt.cfg_value for prompt in prompts], np.float32))
         state.schedule[slots] = self._upload(np.array([prompt.timesteps - 1 for prompt in prompts], np.int64))
         state.min_len[slots] = self._upload(np.array([prompt.min_len for prompt in prompts], np.int64))
-
-    def extend(self, tokens: Sequence[int], final: bool, rows: Rows, state: VoxState) -> None:
-        raise NotImplementedError  # the spec says that no text can be appended
 
     # --- the step ---
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import pairwise
-from math import prod
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rhapsode.checkpoints.folder import parse
 from rhapsode.device.state import State
-from rhapsode.errors import CheckpointError
+from rhapsode.models.voxcpm2.config import VaeConfig
 from rhapsode.nn.derived import Derived
 from rhapsode.nn.kernels.depthwise import snaked_depthwise
 from rhapsode.nn.snake import Snake
@@ -31,44 +27,6 @@ from rhapsode.nn.streaming import (
 
 KERNEL = 7
 DILATIONS = (1, 3, 9)
-
-
-@dataclass(frozen=True)
-class VaeConfig:
-    """`audio_vae_config` of config.json; the defaults are upstream's for a key that is not there."""
-
-    encoder_dim: int = 128
-    encoder_rates: tuple[int, ...] = (2, 5, 8, 8)
-    latent_dim: int = 64
-    decoder_dim: int = 2048
-    decoder_rates: tuple[int, ...] = (8, 6, 5, 2, 2, 2)
-    depthwise: bool = True
-    sample_rate: int = 16_000
-    out_sample_rate: int = 48_000
-    use_noise_block: bool = False
-    sr_bin_boundaries: tuple[int, ...] | None = (20_000, 30_000, 40_000)
-    """With None the decoder is not conditioned on the sample rate."""
-    cond_type: str = "scale_bias"
-    cond_out_layer: bool = False
-
-    def __post_init__(self) -> None:
-        other_condition = self.cond_out_layer or not self.cond_type.startswith("scale_bias")
-        if self.use_noise_block or (self.sr_bin_boundaries is not None and other_condition):
-            raise CheckpointError("a VAE with noise blocks or another condition than scale and bias is not VoxCPM2's.")
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any] | None) -> VaeConfig:
-        return parse(cls, values or {}, "audio_vae_config in config.json")
-
-    @property
-    def encoder_hop(self) -> int:
-        """Samples per latent, on the way in."""
-        return prod(self.encoder_rates)
-
-    @property
-    def hop(self) -> int:
-        """Samples per latent, on the way out."""
-        return prod(self.decoder_rates)
 
 
 class ResidualUnit(Streaming):

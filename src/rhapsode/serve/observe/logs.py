@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rhapsode.serve.observe.metrics import Metrics
@@ -60,7 +61,8 @@ class RequestLog:
             if not status:
                 await error_response(InternalError("something went wrong inside the server."))(scope, receive, tell)
         finally:
-            route = getattr(scope.get("route"), "path", "unknown")
+            found = scope.get("route")
+            route = found.path if isinstance(found, Route) else "unknown"
             self._metrics.answered(route, scope["method"], status)
             level = logging.DEBUG if route in _QUIET else logging.INFO
             took_ms = round((time.perf_counter() - started_s) * 1000, 1)
@@ -70,7 +72,7 @@ class RequestLog:
 
 class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        fields: dict[str, Any] = getattr(record, "fields", {})
+        fields: dict[str, Any] = vars(record).get("fields", {})
         tail = " ".join(f"{name}={value}" for name, value in fields.items())
         return f"{super().format(record)} {tail}".rstrip()
 
@@ -82,7 +84,7 @@ class _Json(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **getattr(record, "fields", {}),
+            **vars(record).get("fields", {}),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)

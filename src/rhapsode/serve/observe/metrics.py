@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from rhapsode.engine import Load
 from rhapsode.errors import RhapsodeError, TimedOut
 from rhapsode.types import Outcome
 from rhapsode.voices.cache import CacheStats
@@ -20,24 +21,33 @@ GAP_S = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 FACTOR = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1, 2, 5, 10)
 
 
-NOTHING = CacheStats(0, 0, 0, 0)
+@dataclass(frozen=True)
+class Totals:
+    """Counters of the engine; they add up over the times that a model is loaded."""
+
+    steps: int = 0
+    frames: int = 0
+    pages_shared: int = 0
+    encoded_hits: int = 0
+    encoded_misses: int = 0
+
+    @classmethod
+    def of(cls, load: Load) -> Totals:
+        encoded = load.references
+        return cls(load.steps, load.frames, load.pages_shared, encoded.hits, encoded.misses)
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 @dataclass(frozen=True)
 class Readings:
-    """What is true now, read when somebody asks."""
+    """The state of the engine at the time of a scrape."""
 
     loaded: bool
-    slots: int
-    slots_in_use: int
-    queued: int
-    pages: int
-    pages_in_use: int
-    pages_shared: int
-    steps: int
-    frames: int
+    load: Load
+    totals: Totals
     requests_in_flight: int
-    encoded: CacheStats | None = None
 
 
 class Metrics:
@@ -109,18 +119,19 @@ class _Live(Collector):
 
     def collect(self) -> Iterator[Metric]:
         now, cache = self._readings(), self._cache()
-        encoded = now.encoded or NOTHING
+        load, totals = now.load, now.totals
+        batch = totals.frames / totals.steps if totals.steps else 0.0
         gauges = {
             "model_loaded": ("Whether the model is in memory", float(now.loaded)),
-            "slots": ("Requests that can be spoken at once", now.slots),
-            "slots_in_use": ("Requests being spoken", now.slots_in_use),
-            "queue_depth": ("Requests waiting for a slot", now.queued),
-            "pages": ("KV pages", now.pages),
-            "pages_in_use": ("KV pages taken", now.pages_in_use),
+            "slots": ("Requests that can be spoken at once", load.slots),
+            "slots_in_use": ("Requests being spoken", load.slots_in_use),
+            "queue_depth": ("Requests waiting for a slot", load.queued),
+            "pages": ("KV pages", load.pages),
+            "pages_in_use": ("KV pages taken", load.pages_in_use),
             "requests_in_flight": ("Requests the server is busy with", now.requests_in_flight),
-            "batch_size_mean": ("Frames a launch of the talker makes", now.frames / now.steps if now.steps else 0.0),
+            "batch_size_mean": ("Frames a launch of the talker makes", batch),
             "reference_cache_bytes": ("References kept", cache.bytes),
-            "encoded_cache_bytes": ("Encoded references kept", encoded.bytes),
+            "encoded_cache_bytes": ("Encoded references kept", load.references.bytes),
             "tasks": ("Tasks of the event loop", _tasks()),
         }
         if (taken := _device_bytes()) is not None:
@@ -128,13 +139,13 @@ class _Live(Collector):
         for name, (what, value) in gauges.items():
             yield GaugeMetricFamily(f"rhapsode_{name}", what, value=value)
         counters = {
-            "talker_steps": ("Launches of the talker", now.steps),
-            "talker_frames": ("Frames those launches made", now.frames),
-            "pages_shared": ("Pages that were found instead of computed", now.pages_shared),
+            "talker_steps": ("Launches of the talker", totals.steps),
+            "talker_frames": ("Frames those launches made", totals.frames),
+            "pages_shared": ("Pages that were found instead of computed", totals.pages_shared),
             "reference_cache_hits": ("References found", cache.hits),
             "reference_cache_misses": ("References decoded", cache.misses),
-            "encoded_cache_hits": ("Encoded references found", encoded.hits),
-            "encoded_cache_misses": ("References encoded", encoded.misses),
+            "encoded_cache_hits": ("Encoded references found", totals.encoded_hits),
+            "encoded_cache_misses": ("References encoded", totals.encoded_misses),
         }
         for name, (what, value) in counters.items():
             yield CounterMetricFamily(f"rhapsode_{name}", what, value=value)

@@ -43,7 +43,7 @@ class Record:
         if outcome := self.outcome:
             timing = ("audio_s", "frames", "queued_s", "first_audio_s", "total_s", "underruns", "longest_gap_s")
             known["finish_reason"] = "failed" if self.error else str(outcome.finish_reason)
-            known |= {name: getattr(outcome, name) for name in timing}
+            known |= {name: vars(outcome)[name] for name in timing}
         error = self.error or (self.outcome.error if self.outcome else None)
         return known | (error.body() if error else {"error": None})
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from rhapsode.audio.formats import FORMATS
 from rhapsode.config import Deployment
 from rhapsode.errors import InvalidRequest, UnknownVoice
-from rhapsode.models.base import ModelSpec
 from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, check_model, preset_for
 from rhapsode.serve.request.references import References
 from rhapsode.serve.request.schemas import Schemas, SpeechBody, VoiceFields, VoiceRef
 from rhapsode.serve.response.delivery import Delivery
 from rhapsode.text.clean import clean
-from rhapsode.types import Reference, Sampling, SpeechRequest, Voice
+from rhapsode.types import ModelInfo, Reference, Sampling, SpeechRequest, Voice
 from rhapsode.voices.store import VoiceStore
 
 # What clients call it, and what it is called here.
@@ -41,37 +39,31 @@ class Intake:
     """Understands bodies for one served model."""
 
     def __init__(
-        self, spec: ModelSpec, deployment: Deployment, schemas: Schemas, store: VoiceStore, references: References
+        self, info: ModelInfo, deployment: Deployment, schemas: Schemas, store: VoiceStore, references: References
     ) -> None:
-        self._spec = spec
+        self._info = info
         self._deployment = deployment
         self._schemas = schemas
         self._store = store
         self._references = references
 
-    async def read(self, body: SpeechBody, presets: Sequence[str]) -> Order:
+    async def read(self, body: SpeechBody) -> Order:
         text, system = text_of(body)
         if not clean(text):
             raise InvalidRequest("the text is empty: there is nothing to say.", param="input")
-        order = await self.read_voice(body, presets, "mp3", mode_of(body))
+        order = await self.read_voice(body, "mp3", mode_of(body))
         instructions = order.request.instructions or system
         return Order(replace(order.request, text=text, instructions=instructions), order.delivery)
 
-    async def read_voice(
-        self,
-        body: VoiceFields,
-        presets: Sequence[str],
-        default_format: str,
-        mode: Literal["whole", "audio", "sse"],
-    ) -> Order:
-        """Everything but the text."""
-        check_model(body.model, self._deployment, self._spec)
+    async def read_voice(self, body: VoiceFields, default_format: str, mode: Literal["whole", "audio", "sse"]) -> Order:
+        """Returns everything but the text."""
+        check_model(body.model, self._deployment, self._info)
         delivery = Delivery(FORMATS[body.response_format or default_format], mode, body.sample_rate)
         delivery.check()
         given = chosen(body)
         request = SpeechRequest(
             "",
-            await self._voice(body, presets),
+            await self._voice(body),
             sampling=Sampling(**{name: given[name] for name in Sampling.__dataclass_fields__ if name in given}),
             options={name: given[name] for name in self._schemas.option_names if name in given},
             first_chunk_frames=given.get("initial_codec_chunk_frames") or None,
@@ -81,49 +73,58 @@ class Intake:
 
     # --- the voice ---
 
-    async def _voice(self, body: VoiceFields, presets: Sequence[str]) -> Voice:
+    async def _voice(self, body: VoiceFields) -> Voice:
         continued = await self._continued(body)
-        return replace(await self._sound(body, presets), continued=continued)
+        return replace(await self._sound(body), continued=continued)
 
     async def _continued(self, body: VoiceFields) -> Reference | None:
-        """The recording that the utterance continues, with its transcript."""
+        """Returns the recording that the utterance continues, with its transcript."""
         if body.prompt_audio is None:
             if body.prompt_text:
                 raise InvalidRequest("'prompt_text' needs 'prompt_audio'.", param="prompt_text")
             return None
-        if not self._spec.can.continuation:  # before anything is fetched
+        if not self._info.can.continuation:  # before anything is fetched
             raise self._unable("continue recordings", "prompt_audio")
         try:
-            voice = await self._references.voice(body.prompt_audio, body.prompt_text)
+            voice = await self._references.voice([(body.prompt_audio, body.prompt_text)])
         except InvalidRequest as error:
             raise type(error)(error.message, param="prompt_audio") from None
-        if voice.reference is None:
+        if not voice.references:
             raise InvalidRequest("this voice has no recording that could be continued.", param="prompt_audio")
-        return Reference(voice.reference, voice.reference_text)
+        return voice.references[0]
 
-    async def _sound(self, body: VoiceFields, presets: Sequence[str]) -> Voice:
+    async def _sound(self, body: VoiceFields) -> Voice:
+        """Returns what the utterance should sound like: a named voice, references or an embedding."""
         name = name_of(body)
-        audio, text = reference_of(body)
-        if audio is None and body.speaker_embedding is None:
-            return Voice() if name is None else await self._named(name, presets)
-        if audio is not None and body.speaker_embedding is not None:
+        references = references_of(body)
+        if not references and body.speaker_embedding is None:
+            return Voice() if name is None else await self._named(name)
+        if references and body.speaker_embedding is not None:
             raise InvalidRequest("give reference audio or a speaker embedding, not both.", param="speaker_embedding")
         # OpenAI's SDK cannot leave `voice` out, so a name of OpenAI's beside a reference means nothing.
         if name is not None and name.lower() not in OPENAI_VOICES:
             raise InvalidRequest(f"give a reference or the voice '{name}', not both.", param="voice")
         if body.speaker_embedding is not None:
             return Voice(embedding=tuple(map(float, body.speaker_embedding)))
-        assert audio is not None
-        if not self._spec.can.clone:  # before anything is fetched
+        self._check_references(len(references))
+        return await self._references.voice(references)
+
+    def _check_references(self, count: int) -> None:
+        """Raises if the model cannot clone from so many references, before any of them is fetched."""
+        can = self._info.can
+        if not can.clone:
             raise self._unable("clone voices", "ref_audio")
-        return await self._references.voice(audio, text)
+        if count > can.references:
+            most = "one reference" if can.references == 1 else f"{can.references} references"
+            raise InvalidRequest(f"{self._info.title} takes {most}, not {count}.", param="ref_audio")
 
-    def _unable(self, ability: str, param: str) -> InvalidRequest:
-        can = ", ".join(self._spec.can.names()) or "nothing of the kind"
-        return InvalidRequest(f"{self._spec.name} does not {ability}; it can do: {can}.", param=param)
+    def _unable(self, what: str, param: str) -> InvalidRequest:
+        abilities = ", ".join(self._info.can.names()) or "nothing of the kind"
+        return InvalidRequest(f"{self._info.title} cannot {what}; it can do: {abilities}.", param=param)
 
-    async def _named(self, name: str, presets: Sequence[str]) -> Voice:
-        """A preset, then an uploaded voice, then a name of OpenAI's; else a list of what there is."""
+    async def _named(self, name: str) -> Voice:
+        """Returns a preset, else an uploaded voice, else the voice an OpenAI name stands for."""
+        presets = self._info.voices
         if name in presets:
             return Voice(name=name)
         stored = await asyncio.to_thread(self._store.load, name)
@@ -133,22 +134,23 @@ class Intake:
         if found := by_case.get(name.lower()) or preset_for(name, presets):
             return Voice(name=found)
         if name.lower() in OPENAI_VOICES:
-            return Voice()  # a model without presets speaks as it does when nobody chooses
-        if self._spec.can.presets and not presets:
-            return Voice(name=name)  # only the model knows its voices
+            return Voice()  # a model without presets uses its default voice
+        if self._info.can.presets and not presets:
+            return Voice(name=name)  # the names of the presets are unknown: the family checks them
         uploaded = [voice.name for voice in await asyncio.to_thread(self._store.list)]
         known = ", ".join([*presets, *uploaded[:32]]) or "none"
         raise UnknownVoice(f"there is no voice '{name[:64]}' here; there are: {known}.", param="voice")
 
 
 def chosen(body: VoiceFields) -> dict[str, Any]:
-    """What the user set, and nothing that was filled in: a null is as good as nothing."""
-    return {name: value for name in body.model_fields_set if (value := getattr(body, name)) is not None}
+    """Returns the fields that the user set to something: neither defaults nor nulls."""
+    return {name: value for name, value in body if name in body.model_fields_set and value is not None}
 
 
 def text_of(body: SpeechBody) -> tuple[str, str | None]:
     """What to say, and what a chat's system message says about how."""
-    given = [name for name in ("input", "text", "messages") if getattr(body, name) is not None]
+    ways = {"input": body.input, "text": body.text, "messages": body.messages}
+    given = [name for name, value in ways.items() if value is not None]
     if len(given) != 1:
         problem = f"give one of them, not {' and '.join(given)}" if given else "the text is missing: give 'input'"
         raise InvalidRequest(f"{problem}.", param=given[1] if given else "input")
@@ -178,18 +180,25 @@ def name_of(body: VoiceFields) -> str | None:
     return None if not name or name.lower() == DEFAULT_VOICE else name
 
 
-def reference_of(body: VoiceFields) -> tuple[str | None, str | None]:
-    """The one reference a request may bring, whichever way it is written, and its text."""
+def references_of(body: VoiceFields) -> list[tuple[str, str | None]]:
+    """Returns audio and transcript of every reference, whichever way they are written.
+
+    Entries of `ref_text` belong, in their order, to the references that come without a text of their own.
+    """
     audios = [body.ref_audio] if isinstance(body.ref_audio, str) else list(body.ref_audio or ())
     texts = [body.ref_text] if isinstance(body.ref_text, str) else list(body.ref_text or ())
+    found: list[tuple[str, str | None]] = [(audio, None) for audio in audios]
     for reference in body.references or ():
         ways = [way for way in (reference.audio, reference.audio_path, reference.url) if way]
         if len(ways) != 1:
             raise InvalidRequest("a reference needs one of 'audio', 'audio_path' and 'url'.", param="references")
-        audios += ways
-        texts += [reference.text] if reference.text else []
-    if len(audios) > 1 or len(texts) > 1:
-        raise InvalidRequest("one reference and one text of it are taken, not several.", param="ref_audio")
-    if texts and not audios:
+        found.append((ways[0], reference.text or None))
+    if texts and not found:
         raise InvalidRequest("a reference text needs reference audio.", param="ref_text")
-    return (audios[0] if audios else None), (texts[0] if texts else None)
+    without = sum(text is None for _, text in found)
+    if texts and len(texts) != without:
+        raise InvalidRequest(
+            f"'ref_text' has {len(texts)} texts for {without} references without one: give one each.", param="ref_text"
+        )
+    rest = iter(texts)
+    return [(audio, (text or next(rest, None)) or None) for audio, text in found]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rhapsode.config import Deployment
 from rhapsode.errors import UnknownModel
-from rhapsode.models.base import ModelSpec
+from rhapsode.types import ModelInfo
 
 OPENAI_VOICES = (
     "alloy",
@@ -42,8 +42,9 @@ def served_id(deployment: Deployment) -> str:
     return path.resolve().name if path.is_dir() else deployment.model
 
 
-def check_model(name: str | None, deployment: Deployment, spec: ModelSpec) -> None:
-    known = (served_id(deployment), deployment.model, spec.name, *OPENAI_MODELS)
+def check_model(name: str | None, deployment: Deployment, info: ModelInfo) -> None:
+    """Raises if a request names a model that is not served here."""
+    known = (served_id(deployment), deployment.model, info.family, *OPENAI_MODELS)
     if name is not None and name not in known and not name.startswith("gpt-4o-mini-tts-"):
         here = served_id(deployment)
         raise UnknownModel(f"the model '{name}' is not served here; '{here}' is.", param="model")

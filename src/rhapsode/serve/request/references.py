@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 
 from rhapsode.audio.decode import decode
 from rhapsode.config import ServerConfig
@@ -34,8 +36,16 @@ class References:
     def stats(self) -> CacheStats:
         return self._cache.stats()
 
-    async def voice(self, audio: str, text: str | None) -> Voice:
-        """The voice of a data: or http(s): URL, or of an uploaded voice by its id or name."""
+    async def voice(self, references: Sequence[tuple[str, str | None]]) -> Voice:
+        """Returns the voice of references, each a data: or http(s): URL or an uploaded voice, with its transcript."""
+        voices = [await self._voice(audio, text) for audio, text in references]
+        if len(voices) == 1:
+            return voices[0]
+        if any(voice.embedding is not None for voice in voices):
+            raise InvalidRequest("a voice uploaded as an embedding is no reference among several.", param="ref_audio")
+        return Voice(references=tuple(reference for voice in voices for reference in voice.references))
+
+    async def _voice(self, audio: str, text: str | None) -> Voice:
         if is_data_url(audio):
             data = await asyncio.to_thread(parse_data_url, audio, self._config.max_upload_bytes)
         elif is_remote(audio):
@@ -44,8 +54,7 @@ class References:
             data = await self._fetcher.fetch(audio)
         else:
             return await self._stored(audio, text)
-        clip = await self.clip(data, "ref_audio")
-        return Voice(reference=clip, reference_text=text or None)
+        return Voice.cloned(await self.clip(data, "ref_audio"), text or None)
 
     async def clip(self, data: bytes, param: str) -> Clip:
         """Audio that was sent to us, decoded within limits."""
@@ -69,4 +78,4 @@ class References:
             )
         if voice.embedding is not None or not text:
             return voice
-        return Voice(reference=voice.reference, reference_text=text)
+        return Voice(references=tuple(replace(reference, text=text) for reference in voice.references))

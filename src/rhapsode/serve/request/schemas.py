@@ -45,7 +45,7 @@ class Message(Strict):
         return self.content if isinstance(self.content, str) else "\n".join(part.text for part in self.content)
 
 
-class Reference(Strict):
+class ReferenceBody(Strict):
     """Audio to sound like, and what is said in it. One of `audio`, `audio_path` and `url`: they mean the same."""
 
     audio: str | None = None
@@ -71,7 +71,7 @@ class VoiceFields(Strict):
     language: str | None = Field(None, max_length=64)
     ref_audio: str | list[str] | None = Field(None, description="A data: or https: URL, or an uploaded voice.")
     ref_text: str | list[str] | None = Field(None, description="What is said in `ref_audio`.")
-    references: list[Reference] | None = Field(None, max_length=8)
+    references: list[ReferenceBody] | None = Field(None, max_length=8)
     prompt_audio: str | None = Field(None, description="A recording to continue, given as `ref_audio` is.")
     prompt_text: str | None = Field(None, max_length=10_000, description="What is said in `prompt_audio`.")
     speaker_embedding: list[Number] | None = Field(None, min_length=1, max_length=65_536)

@@ -23,7 +23,7 @@ def router(service: Service) -> APIRouter:
         return "ready" if host.readings().loaded else "idle"
 
     def answer(good: bool) -> JSONResponse:
-        body: dict[str, Any] = {"status": state(), "model": service.spec.name}
+        body: dict[str, Any] = {"status": state(), "model": service.info.family}
         if host.error and not host.warm:
             body["error"] = host.error.message
         return JSONResponse(body, 200 if good else 503, {"Cache-Control": "no-store"})

@@ -20,23 +20,25 @@ def router(service: Service) -> APIRouter:
     created = int(time.time())
 
     def describe(name: str) -> dict[str, Any]:
-        spec = service.spec
+        info = service.info
         return {
             "id": name,
             "object": "model",
             "created": created,
             "owned_by": "rhapsode",
-            "family": spec.name,
-            "summary": spec.summary,
-            "sample_rate": spec.sample_rate,
-            "channels": spec.channels,
-            "frame_hz": spec.frame_hz,
-            "capabilities": list(spec.can.names()),
-            "voices": list(service.host.presets),
-            "languages": list(spec.languages),
+            "family": info.family,
+            "variant": info.variant or None,
+            "summary": info.summary,
+            "sample_rate": info.sample_rate,
+            "channels": info.channels,
+            "frame_hz": info.frame_hz,
+            "capabilities": list(info.can.names()),
+            "references": info.can.references if info.can.clone else 0,
+            "voices": list(info.voices),
+            "languages": list(info.languages),
             "formats": list(FORMATS),
-            "options": options_schema(spec)["properties"],
-            "embedding_size": service.host.embedding_size,
+            "options": options_schema(service.spec)["properties"],
+            "embedding_size": info.embedding_size,
             "deployment": service.deployment.model_dump(mode="json", exclude={"server": {"api_keys", "voices"}}),
         }
 
@@ -49,7 +51,7 @@ def router(service: Service) -> APIRouter:
 
     @routes.get("/v1/models/{name:path}", summary="One of them", responses=responses(401, 404))
     async def model(name: str) -> dict[str, Any]:
-        check_model(name, service.deployment, service.spec)
+        check_model(name, service.deployment, service.info)
         if not name:
             raise UnknownModel("which model?", param="model")
         return describe(name)

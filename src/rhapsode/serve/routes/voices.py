@@ -75,7 +75,7 @@ def router(service: Service) -> APIRouter:
     @routes.get("/v1/audio/voices", summary="The voices there are", responses=responses(401))
     async def voices() -> dict[str, Any]:
         """Presets, then uploaded voices, then OpenAI's names with the preset each of them stands for."""
-        presets = service.host.presets
+        presets = service.info.voices
         known = [{"id": name, "name": name, "kind": "preset"} for name in presets]
         known += [_public(voice) for voice in await asyncio.to_thread(service.store.list)]
         for name in OPENAI_VOICES:
@@ -93,7 +93,7 @@ def router(service: Service) -> APIRouter:
     async def upload(request: Request) -> dict[str, Any]:
         """Keep a voice under a name, made of a sample (`audio_sample`) or of an embedding (`speaker_embedding`)."""
         body, sample = await _read(request)
-        if body.name in service.host.presets:
+        if body.name in service.info.voices:
             raise InvalidRequest(f"'{body.name}' is a preset of this model: choose another name.", param="name")
         if sample is None and body.audio_sample is not None:
             sample = parse_data_url(body.audio_sample, service.config.max_upload_bytes)

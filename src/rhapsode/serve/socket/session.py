@@ -12,7 +12,7 @@ from typing import Any
 
 from fastapi import WebSocket, WebSocketDisconnect
 
-from rhapsode.engine.validate import check_length
+from rhapsode.engine import check_length
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, TimedOut, Unavailable
 from rhapsode.serve.request.intake import Order
 from rhapsode.serve.request.schemas import SessionBody, parse
@@ -130,7 +130,7 @@ class Session:
     def _begin(self) -> Utterance:
         if len(self._utterances) >= MOST_WAITING:
             raise Busy(f"{MOST_WAITING} utterances are waiting to be spoken here already.")
-        by_sentence = self._config.split_granularity == "sentence" or not self._service.spec.can.text_stream
+        by_sentence = self._config.split_granularity == "sentence" or not self._service.info.can.text_stream
         utterance = Utterance(self._count, by_sentence, self._config.language or "en")
         self._count += 1
         self._utterances.append(utterance)
@@ -147,7 +147,7 @@ class Session:
 
     async def _understand(self, body: SessionBody) -> Order:
         mode: Any = "audio" if body.stream_audio else "whole"
-        return await self._service.intake.read_voice(body, await self._service.host.voices(), "wav", mode)
+        return await self._service.intake.read_voice(body, "wav", mode)
 
     async def _append(self, text: str) -> None:
         if self._order is None:

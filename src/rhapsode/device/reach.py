@@ -1,0 +1,61 @@
+"""Which frames a streaming worker needs around those it works on, and the window of frames it is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What a streaming worker declares about the frames of its input."""
+
+    lookahead: int = 0
+    """Frames after the last one it works on that it must see. Fewer are there at the end of a segment."""
+    lookbehind: int = 0
+    """Frames before the first one that it reads again, because it cannot carry them as state."""
+    granularity: int = 1
+    """It works on whole blocks of so many frames. The last block of a segment may be shorter, the first one too."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether every frame of a window is one to work on."""
+        return self == Reach()
+
+    @property
+    def context(self) -> int:
+        """Frames of a window that are only looked at."""
+        return self.lookbehind + self.lookahead
+
+
+@dataclass(frozen=True)
+class Window:
+    """The frames of one launch: context before, frames to work on, context after.
+
+    Some may be absent: context beyond either end of a segment, and the missing frames of a short first or last block.
+    A worker computes as if absent frames did not exist; what it returns for them is thrown away.
+    """
+
+    frames: Tensor  # [B, lookbehind + due + lookahead, *frame_shape]
+    due: int
+    reach: Reach
+    present: Tensor | None = None  # [B, lookbehind + due + lookahead] bool; None: all frames are present
+
+    @classmethod
+    def of(cls, frames: Tensor) -> Window:
+        """A window without context: all of these frames are due."""
+        return cls(frames, frames.shape[1], Reach())
+
+    @property
+    def center(self) -> Tensor:
+        """The frames to work on, `[B, due, *frame_shape]`."""
+        return self.frames[:, self.reach.lookbehind : self.reach.lookbehind + self.due]
+
+    def to(self, device: torch.device) -> Window:
+        """The same window on another device, where the next stage runs."""
+        if self.frames.device == device:
+            return self
+        present = None if self.present is None else self.present.to(device)
+        return Window(self.frames.to(device), self.due, self.reach, present)

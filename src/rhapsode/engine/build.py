@@ -1,0 +1,154 @@
+"""Builds the stages that run on a device: their memory, the streams between them, their policies and sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from rhapsode.config import Deployment
+from rhapsode.device.memory import SlotMemory
+from rhapsode.device.stream import FrameStream
+from rhapsode.engine.budget import fit
+from rhapsode.engine.clock import ListenerClock
+from rhapsode.engine.device_stage import DeviceStage
+from rhapsode.engine.frame_stage import FrameStage
+from rhapsode.engine.policy import ChunkPolicy, CpuPolicy, FixedPolicy, GpuPolicy, RelayPolicy
+from rhapsode.engine.schedule import ChunkSchedule
+from rhapsode.engine.sink import ListenerSink, Sink, StreamSink
+from rhapsode.engine.stream_stage import StreamStage
+from rhapsode.engine.wiring import senders, source_of
+from rhapsode.errors import ConfigError
+from rhapsode.models.base import ModelSpec, PrefillsPrompt, StageSpec
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a device stage runs, and in which number format."""
+
+    device: torch.device
+    dtype: torch.dtype
+
+
+class DeviceStages:
+    """The chain of device stages of a pipeline, from the talker to the stage that makes the audio."""
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        workers: Mapping[str, Any],
+        place: Callable[[StageSpec], tuple[str, str]],
+        deployment: Deployment,
+        endless: bool,
+    ) -> None:
+        self._spec = spec
+        self._workers = workers
+        self._endless = endless
+        self._chain = [stage for stage in spec.pipeline if stage.kind in ("frame", "stream")]
+        self._places = {s.name: Place(torch.device(d), getattr(torch, t)) for s in self._chain for d, t in [place(s)]}
+        self.deployment = self._fit(deployment)
+        self._clock = ListenerClock(self.deployment.limits.slots)
+        self._schedules = {s.name: self._schedule(s) for s in self._chain if s.kind == "stream"}
+        self._streams = {s.name: self._stream_into(s) for s in self._chain if s.kind == "stream"}
+        self.stages: dict[str, DeviceStage[Any]] = {stage.name: self._build(stage) for stage in self._chain}
+        for stage in (stage for stage in self._chain if stage.kind == "stream"):
+            stream = self._streams[stage.name]
+            stream.on_written = self.stages[stage.name].wake
+            stream.on_released = self.stages[source_of(spec, stage).name].wake
+
+    def device(self, name: str) -> torch.device:
+        return self._places[name].device
+
+    # --- sizes ---
+
+    def _fit(self, deployment: Deployment) -> Deployment:
+        """The deployment, once what memory leaves room for is known."""
+        talker = self._places[next(stage.name for stage in self._chain if stage.kind == "frame")]
+        here = [stage for stage in self._chain if self._places[stage.name].device == talker.device]
+        workers = [(self._workers[stage.name], self._rate(stage)) for stage in here]
+        return fit(deployment, workers, talker.device, talker.dtype)
+
+    def _rate(self, stage: StageSpec) -> int:
+        """Frames a stage makes of one of its input."""
+        return int(self._workers[stage.name].rate) if stage.kind == "stream" and stage.stream_to else 1
+
+    def _rate_before(self, stage: StageSpec) -> int:
+        """Frames of a stage's input per frame of the talker."""
+        if stage.kind == "frame":
+            return 1
+        source = source_of(self._spec, stage)
+        return self._rate_before(source) * self._rate(source)
+
+    def _schedule(self, stage: StageSpec) -> ChunkSchedule:
+        reach = self._workers[stage.name].reach
+        captured = self.deployment.graphs and self._places[stage.name].device.type == "cuda"
+        per_frame = self._rate_before(stage) / reach.granularity
+        return ChunkSchedule(self.deployment.chunks, captured or self.deployment.deterministic, per_frame)
+
+    def _stream_into(self, stage: StageSpec) -> FrameStream:
+        """The stream a stage reads, as large as the deployment says and its launches need."""
+        chunks, reach = self.deployment.chunks, self._workers[stage.name].reach
+        if chunks.ring <= chunks.largest:
+            raise ConfigError(f"chunks.ring must be more than {chunks.largest}, the largest chunk.")
+        source = source_of(self._spec, stage)
+        maker, burst = self._workers[source.name], self._rate(source)
+        if source.kind == "stream":
+            burst *= maker.reach.granularity * self._schedules[source.name].ladder[-1]
+        needed = self._schedules[stage.name].ladder[-1] * reach.granularity + reach.context + burst
+        capacity = max(chunks.ring * self._rate_before(stage), needed)
+        slots, device = self.deployment.limits.slots, self._places[source.name].device
+        return FrameStream(slots, capacity, maker.frame_shape, maker.frame_dtype, device, reach)
+
+    # --- stages ---
+
+    def _build(self, stage: StageSpec) -> DeviceStage[Any]:
+        place, worker = self._places[stage.name], self._workers[stage.name]
+        if stage.kind == "frame":
+            streams = [self._streams[name] for name in stage.stream_to]
+            return FrameStage(
+                stage.name, worker, streams, self.deployment, place.device, place.dtype, endless=self._endless
+            )
+        return StreamStage(
+            stage.name,
+            worker,
+            self._streams[stage.name],
+            self._sink(stage),
+            self._policy(stage),
+            self._schedules[stage.name].ladder,
+            self.deployment,
+            self._memory(stage),
+            rate=self._rate(stage),
+            needs_payload=bool(senders(self._spec, stage)) and not stage.accepts_early_stream,
+        )
+
+    def _memory(self, stage: StageSpec) -> SlotMemory:
+        place, worker, rate = self._places[stage.name], self._workers[stage.name], self._rate(stage)
+        limits, memory = self.deployment.limits, self.deployment.memory
+        return SlotMemory(
+            limits.slots,
+            worker.kv() if isinstance(worker, PrefillsPrompt) else (),
+            worker.state(limits.slots),
+            place.device,
+            place.dtype,
+            page_size=memory.page_size,
+            pages=None if memory.pages is None else memory.pages * rate,
+            positions_per_slot=limits.max_positions * rate,
+        )
+
+    def _sink(self, stage: StageSpec) -> Sink:
+        if stage.stream_to:
+            return StreamSink(self._streams[stage.stream_to[0]], self._rate(stage))
+        codec, limits = self._workers[stage.name], self.deployment.limits
+        return ListenerSink(limits.slots, codec.hop, codec.channels, self._spec.sample_rate, self._clock, limits)
+
+    def _policy(self, stage: StageSpec) -> ChunkPolicy:
+        deployment, schedule = self.deployment, self._schedules[stage.name]
+        granularity = self._workers[stage.name].reach.granularity
+        if stage.stream_to:
+            return RelayPolicy(schedule, self._clock, one_block=deployment.deterministic or granularity > 1)
+        on_cpu = self._places[stage.name].device.type == "cpu"
+        kind = FixedPolicy if deployment.deterministic else CpuPolicy if on_cpu else GpuPolicy
+        block_s = granularity * self._workers[stage.name].hop / self._spec.sample_rate
+        return kind(deployment.limits.slots, schedule, deployment.chunks, block_s, self._clock)

@@ -1,0 +1,215 @@
+"""What all stages on a device share: rows in slots, launches in flight, capture, isolation, clean-up."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rhapsode.config import Deployment
+from rhapsode.device.landing import LANDING_S, Landing
+from rhapsode.device.launcher import Launcher
+from rhapsode.device.memory import SlotMemory
+from rhapsode.device.pages import Key, page_keys
+from rhapsode.engine.isolation import failure, isolate
+from rhapsode.engine.prefill import Prefill
+from rhapsode.engine.row import PromptRow
+from rhapsode.engine.stage import Message, TurnStage, Work
+from rhapsode.models.base import CapturesPrefill, PrefillsPrompt, Prompt
+from rhapsode.types import Sampling
+
+Ints = NDArray[np.int64]
+Row = TypeVar("Row", bound=PromptRow)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch: its inputs, a row each with the slot first, and its static sizes."""
+
+    inputs: Ints  # [B, columns]
+    statics: tuple[int, ...] = ()
+
+    @property
+    def slots(self) -> Ints:
+        return self.inputs[:, 0]
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """A launch whose results are on their way to the host, and whose they are."""
+
+    launch: Launch
+    tenures: Ints
+    values: Landing
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A prompt with the keys of its pages, which are hashed in the sender's thread."""
+
+    prompt: Prompt
+    keys: list[Key]
+
+
+class DeviceStage(TurnStage, Generic[Row]):
+    """Launches its worker for many requests at once and takes in the results when they arrive.
+
+    A subclass says which rows are launched next (`_next`), what a launch does on the device (`_on_device`), and what
+    follows from its results (`_landed`). Every slot has at most one row.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        worker: Any,
+        deployment: Deployment,
+        memory: SlotMemory,
+        *,
+        most_rows: int,
+        columns: int = 1,
+        defaults: Sampling | None = None,
+        stream: torch.cuda.Stream | None = None,
+    ) -> None:
+        super().__init__(name)
+        slots = deployment.limits.slots
+        self._deployment = deployment
+        self._worker = worker
+        self._memory = memory
+        self._cuda_stream = stream
+        self._prefill: Prefill[Row] | None = None
+        if isinstance(worker, PrefillsPrompt) and memory.kv:
+            sampling = defaults or Sampling(temperature=0.0, top_k=0, top_p=0.0, repetition_penalty=0.0)
+            positions = deployment.memory.prefill_positions
+            self._prefill = Prefill(worker, memory, sampling, positions, deployment.deterministic)
+        fixed = most_rows if deployment.deterministic else None
+        self._launcher = Launcher(self._on_device, slots, memory.device, fixed, columns)
+        self._in_flight: deque[InFlight] = deque()
+        self._row_of: list[Row | None] = [None] * (slots + 1)
+        self._live = np.zeros(slots + 1, np.bool_)
+        """Whether a slot's row may be launched."""
+        self._tenure = np.zeros(slots + 1, np.int64)
+        """Counts the owners of a slot: the late result of an earlier one is recognised by it."""
+
+    # --- what a subclass says ---
+
+    def _take(self, message: Message) -> None:
+        raise NotImplementedError
+
+    def _joined(self, rows: Sequence[Row]) -> None:
+        """These rows' prompts are prefilled."""
+        raise NotImplementedError
+
+    def _next(self) -> Launch | None:
+        raise NotImplementedError
+
+    def _on_device(self, inputs: Tensor, *statics: int) -> Tensor:
+        """The whole launch: what is captured."""
+        raise NotImplementedError
+
+    def _launched(self, launch: Launch) -> None:
+        raise NotImplementedError
+
+    def _landed(self, launch: Launch, current: NDArray[np.bool_], values: NDArray[Any]) -> None:
+        """Takes the results of a launch in; rows that are not `current` have left since."""
+        raise NotImplementedError
+
+    def _leave(self, row: Row) -> None:
+        """Stops working on a row; calling it twice does no harm."""
+        if self._row_of[row.slot] is row:
+            self._live[row.slot] = False
+            self._row_of[row.slot] = None
+            self._tenure[row.slot] += 1
+        if self._prefill is not None:
+            self._prefill.remove(row)
+        self._memory.pool.free(row.pages)
+        row.pages = []
+
+    # --- turns ---
+
+    @property
+    def poll_s(self) -> float | None:
+        return LANDING_S if self._in_flight else None
+
+    def _on_stream(self) -> AbstractContextManager[Any]:
+        return torch.cuda.stream(self._cuda_stream) if self._cuda_stream else nullcontext()
+
+    @torch.inference_mode()
+    def turn(self) -> bool:
+        with self._on_stream():
+            for message in self.inbox.drain():
+                self._take(message)
+            prefilled = self._run_prefill()
+            launched = self._launch_next()
+            return self._collect() or launched or prefilled
+
+    def _run_prefill(self) -> bool:
+        if self._prefill is None:
+            return False
+        ready, busy = self._prefill.turn(self._fail)
+        if ready:
+            self._joined(ready)
+        return busy
+
+    def _launch_next(self) -> bool:
+        launch = self._next()
+        if launch is None:
+            return False
+
+        def run(rows: Sequence[int]) -> None:
+            self._run(Launch(launch.inputs[np.asarray(rows)], launch.statics))
+
+        def fail(row: int, error: BaseException) -> None:
+            self._fail(self._at(int(launch.slots[row])), error)
+
+        for _ in isolate(range(len(launch.inputs)), run, fail):
+            pass
+        return True
+
+    def _run(self, launch: Launch) -> None:
+        values = self._launcher(launch.inputs, *launch.statics)
+        self._launched(launch)
+        self._in_flight.append(InFlight(launch, self._tenure[launch.slots], Landing(values)))
+
+    def _collect(self, most_in_flight: int | None = None) -> bool:
+        """Takes in the launches that have landed, and waits for the oldest where too many are in flight."""
+        collected = False
+        while self._in_flight:
+            crowded = most_in_flight is not None and len(self._in_flight) > most_in_flight
+            if not crowded and not self._in_flight[0].values.ready():
+                break
+            arrived = self._in_flight.popleft()
+            current = self._live[arrived.launch.slots] & (self._tenure[arrived.launch.slots] == arrived.tenures)
+            self._landed(arrived.launch, current, arrived.values.numpy())
+            collected = True
+        return collected
+
+    # --- prompts ---
+
+    def receive(self, work: Work) -> None:
+        if self._prefill is not None and isinstance(work.payload, Prompt):
+            keys = page_keys(work.payload.content, self._memory.page_size)
+            work = Work(work.job, Prepared(work.payload, keys), work.part)
+        self.inbox.put(work)
+
+    def _capture_prefill(self) -> None:
+        if self._memory.device.type == "cuda" and isinstance(self._worker, CapturesPrefill):
+            scratch = self._memory.slots([self._deployment.limits.slots])
+            self._worker.capture(self._memory.rows(scratch), self._deployment.memory.prefill_positions)
+
+    # --- failures ---
+
+    def _at(self, slot: int) -> Row:
+        row = self._row_of[slot]
+        assert row is not None
+        return row
+
+    def _fail(self, row: Row, error: BaseException) -> None:
+        row.job.fail(failure(self.name, error))
+        self._leave(row)

@@ -1,0 +1,24 @@
+"""Where a stage runs: one rule for every family."""
+
+from __future__ import annotations
+
+from rhapsode.config import Deployment, Placement
+from rhapsode.models.base import StageSpec
+
+
+def place(stage: StageSpec, deployment: Deployment) -> tuple[str, str]:
+    """Returns the device of a stage and its number format.
+
+    The deployment's entry under `stages` decides. Without one, stages that work on an accelerator (frame and stream
+    stages, and those whose spec has `on_device`) run on the deployment's device, and all others on the CPU.
+    """
+    has_frames = stage.kind in ("frame", "stream")
+    usual = deployment.device if has_frames or stage.on_device else "cpu"
+    device = deployment.stages.get(stage.name, Placement()).device or usual
+    if device == "cpu" and not has_frames:
+        return "cpu", "float32"  # a pipeline without device stages needs no torch
+    from rhapsode.device.place import pick_device, pick_dtype
+
+    picked = pick_device(device)
+    dtype = pick_dtype(deployment.dtype if has_frames else "float32", picked)
+    return str(picked), str(dtype).removeprefix("torch.")

@@ -1,0 +1,206 @@
+"""Chunk policies: which rows a streaming stage works on next, and on how much of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rhapsode.config import ChunkConfig
+from rhapsode.engine.clock import Ints, ListenerClock, Seconds
+from rhapsode.engine.schedule import ChunkSchedule
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The rows a stage can choose from, and how many whole blocks each could give now."""
+
+    slots: Ints
+    blocks: Ints
+    closing: Bools
+    """No further block will come before the row's next mark or its end."""
+    crowded: Bools
+    """The row's ring is nearly full: its producer is about to wait."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One launch: these slots, so many blocks each."""
+
+    slots: Ints
+    blocks: int
+
+
+class ChunkPolicy(Protocol):
+    """Chooses what a streaming stage does next."""
+
+    def open(self, slot: int, first_frames: int | None) -> None:
+        """A new request owns the slot; it asked for a first chunk of so many of the talker's frames, or for none."""
+
+    def choose(self, ready: Ready, most: int) -> Choice | None:
+        """The next launch, of at most `most` rows; None: nothing to do now."""
+
+    def launched(self, choice: Choice) -> None:
+        """The choice has been launched; its audio has been entered into the listeners' clock."""
+
+
+class GpuPolicy:
+    """For devices that work while the host goes on: fill batches, but let nobody run dry.
+
+    A row is due when its next chunk is complete. It is urgent when the rest of the chunk, at the pace of its blocks so
+    far, would come too late for its listener: then it goes with what it has. While all listeners have plenty to play,
+    a launch waits for more rows.
+    """
+
+    def __init__(
+        self, slots: int, schedule: ChunkSchedule, config: ChunkConfig, block_s: float, clock: ListenerClock
+    ) -> None:
+        self._schedule = schedule
+        self._config = config
+        self._block_s = block_s
+        self._clock = clock
+        self._next = np.zeros(slots + 1, np.int64)  # blocks of the next chunk
+        self._since_s = np.zeros(slots + 1, np.float64)  # when the blocks of the next chunk began to come
+
+    def open(self, slot: int, first_frames: int | None) -> None:
+        self._next[slot] = self._schedule.asked(first_frames) if first_frames else self._schedule.first
+        self._since_s[slot] = 0.0
+
+    def launched(self, choice: Choice) -> None:
+        self._since_s[choice.slots] = self._clock.now_s()
+        # A chunk that was cut short because it was urgent does not make the next ones small: many small launches
+        # would cost the time that was lacking.
+        self._next[choice.slots] = np.maximum(self._next[choice.slots], self._schedule.after(choice.blocks))
+
+    def choose(self, ready: Ready, most: int) -> Choice | None:
+        slots, now_s = ready.slots, self._clock.now_s()
+        self._since_s[slots[(ready.blocks > 0) & (self._since_s[slots] == 0)]] = now_s
+        left_s = self._clock.left_s(slots)
+        wanted = self._wanted(slots, left_s)
+        due = ready.blocks >= np.where(ready.closing, 1, wanted)
+        able = np.flatnonzero(due | self._urgent(ready, wanted, left_s, now_s))
+        if not len(able):
+            return None
+        able = able[np.argsort(left_s[able], kind="stable")]
+        leader = able[0]
+        blocks = self._schedule.fit(int(min(ready.blocks[leader], wanted[leader])))
+        rows = able[self._joins(ready, wanted, blocks)[able]][:most]
+        if left_s[leader] > self._config.comfort_s and self._can_wait(ready, rows, most):
+            return None
+        return Choice(slots[rows], blocks)
+
+    def _can_wait(self, ready: Ready, rows: Ints, most: int) -> bool:
+        full = len(rows) >= min(len(ready.slots), most)
+        return not (full or ready.closing[rows].any() or ready.crowded[rows].any())
+
+    def _wanted(self, slots: Ints, left_s: Seconds) -> Ints:
+        """Blocks of each row's next chunk."""
+        return self._next[slots]
+
+    def _joins(self, ready: Ready, wanted: Ints, blocks: int) -> Bools:
+        """Which rows can take part in a launch of this size."""
+        return ready.blocks >= blocks
+
+    def _urgent(self, ready: Ready, wanted: Ints, left_s: Seconds, now_s: float) -> Bools:
+        slots, patience_s = ready.slots, self._config.patience_s
+        waited_s = now_s - self._since_s[slots]
+        rest_in_s = waited_s * (wanted - ready.blocks) / np.maximum(ready.blocks, 1) + self._launch_s() * wanted
+        late = rest_in_s > np.maximum(left_s - patience_s, patience_s)
+        enough = (ready.blocks >= self._next[slots]) & (waited_s > patience_s)  # of a first chunk that was made larger
+        return (ready.blocks > 0) & np.where(self._clock.begun(slots), late, enough)
+
+    def _launch_s(self) -> float:
+        """Seconds that one block of one row keeps everybody waiting."""
+        return 0.0
+
+
+class CpuPolicy(GpuPolicy):
+    """For devices where a launch is the work itself: chunks are so small that all listeners are served in time."""
+
+    MOST_FIRST = 4
+    """Blocks of a first chunk at most, unless the request asks for more."""
+    NEGLIGIBLE = 0.1
+    """Below this part of a block's playing time, serving everybody once costs nothing worth planning for."""
+    RESERVE = 0.5
+    """A chunk may take this part of the time its listener has left, so that the others fit in, too."""
+    MEMORY = 0.9
+    """How much of the measured cost is carried over to the next measurement."""
+
+    def __init__(
+        self, slots: int, schedule: ChunkSchedule, config: ChunkConfig, block_s: float, clock: ListenerClock
+    ) -> None:
+        super().__init__(slots, schedule, config, block_s, clock)
+        self._asked = np.zeros(slots + 1, np.bool_)  # for a first chunk of this size
+        self._chosen_s = 0.0
+        self._recent = np.zeros(2)  # seconds that launches took, and blocks they were of
+
+    def open(self, slot: int, first_frames: int | None) -> None:
+        super().open(slot, first_frames)
+        self._asked[slot] = first_frames is not None
+
+    def choose(self, ready: Ready, most: int) -> Choice | None:
+        choice = super().choose(ready, most)
+        self._chosen_s = self._clock.now_s()
+        return choice
+
+    def launched(self, choice: Choice) -> None:
+        took_s = self._clock.now_s() - self._chosen_s
+        self._recent = self.MEMORY * self._recent + (took_s, choice.blocks * len(choice.slots))
+        super().launched(choice)
+
+    def _launch_s(self) -> float:
+        seconds, blocks = self._recent.tolist()
+        return seconds / blocks if blocks else 0.0
+
+    def _wanted(self, slots: Ints, left_s: Seconds) -> Ints:
+        wanted, all_s = self._next[slots], self._launch_s() * len(slots)
+        if all_s < self.NEGLIGIBLE * self._block_s:
+            return wanted
+        affordable = np.maximum(self.RESERVE * left_s / all_s, 1).astype(np.int64)
+        first = np.where(self._asked[slots], wanted, np.maximum(wanted, self._first(all_s)))
+        return np.where(self._clock.begun(slots), np.minimum(wanted, affordable), first)
+
+    def _first(self, all_s: float) -> int:
+        """Blocks to begin with, so that they last until everybody has had a second chunk; one of each costs `all_s`."""
+        schedule, spare_s = self._schedule, self._config.patience_s
+        lasting = (n for n in schedule.ladder if n * self._block_s >= all_s * schedule.after(n) + spare_s)
+        return min(next(lasting, self.MOST_FIRST), self.MOST_FIRST, schedule.largest)
+
+
+class FixedPolicy(GpuPolicy):
+    """For deterministic mode: each row's chunks follow the schedule, whatever the clock and the other rows do."""
+
+    def _urgent(self, ready: Ready, wanted: Ints, left_s: Seconds, now_s: float) -> Bools:
+        return np.zeros(len(ready.slots), np.bool_)
+
+    def _joins(self, ready: Ready, wanted: Ints, blocks: int) -> Bools:
+        fits = [n > 0 and self._schedule.fit(n) == blocks for n in np.minimum(ready.blocks, wanted).tolist()]
+        return np.asarray(fits, np.bool_)
+
+
+class RelayPolicy:
+    """For a stage in the middle of a chain: whatever is complete goes on, the most urgent listener first."""
+
+    def __init__(self, schedule: ChunkSchedule, clock: ListenerClock, one_block: bool) -> None:
+        self._schedule = schedule
+        self._clock = clock
+        self._one_block = one_block
+
+    def open(self, slot: int, first_frames: int | None) -> None:
+        """Nothing is kept per request."""
+
+    def launched(self, choice: Choice) -> None:
+        """Nothing is kept per launch."""
+
+    def choose(self, ready: Ready, most: int) -> Choice | None:
+        able = np.flatnonzero(ready.blocks > 0)
+        if not len(able):
+            return None
+        able = able[np.argsort(self._clock.left_s(ready.slots[able]), kind="stable")]
+        whole = 1 if self._one_block else min(int(ready.blocks[able[0]]), self._schedule.largest)
+        blocks = self._schedule.fit(whole)
+        return Choice(ready.slots[able[ready.blocks[able] >= blocks][:most]], blocks)

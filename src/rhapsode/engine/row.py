@@ -1,0 +1,57 @@
+"""A request inside a device stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rhapsode.device.pages import Key
+from rhapsode.engine.job import Job
+from rhapsode.models.base import Prompt
+
+
+@dataclass(eq=False)
+class PromptRow:
+    """A request whose prompt is prefilled into keys and values."""
+
+    job: Job
+    prompt: Prompt
+    keys: list[Key] = field(default_factory=list)
+    """Of the prompt's whole pages, as `pages.page_keys` makes them."""
+    reserve: int = 0
+    """Positions it needs for its whole life."""
+    part: int = 0
+    """How many prompts of the same request came before this one."""
+    base: int = 0
+    """Position of the prompt's first row: above 0 where the prompt continues what is already in the slot."""
+    first_step: int = 0
+    """The step counter of its first step: it goes on counting where a prompt continues another."""
+    pages: list[int] = field(default_factory=list)
+    filled: int = 0
+    """Rows of the prompt whose keys and values are computed."""
+
+    @property
+    def slot(self) -> int:
+        return self.job.slot
+
+
+@dataclass(eq=False)
+class FrameRow(PromptRow):
+    """A request that a talker speaks."""
+
+    limit: int = 0
+    """Steps after which it is cut."""
+    as_asked: bool = False
+    """The request itself asked for no more steps."""
+    asked: bool = False
+    """The next prompt has been asked for, or there is none."""
+    expects: bool = False
+    """The next prompt is on its way or here."""
+    following: FrameRow | None = None
+    """The next prompt, once it is here."""
+    spoken: bool = False
+    """The talker has ended this prompt; only the next one is waited for."""
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no prompt of this request follows."""
+        return self.asked and not self.expects

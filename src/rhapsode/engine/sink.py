@@ -1,0 +1,153 @@
+"""Where a streaming stage's results go: to the listener, or into the stream of the next stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rhapsode.config import Limits
+from rhapsode.device.marks import Mark, Silence
+from rhapsode.device.stream import FrameStream
+from rhapsode.engine.clock import Ints, ListenerClock, clock_s
+from rhapsode.engine.job import Job
+from rhapsode.engine.pcm16 import packed, unpacked
+from rhapsode.engine.speech import STALLED_S, unread
+from rhapsode.errors import GenerationFailed
+
+UNLIMITED = np.iinfo(np.int64).max
+
+
+class Sink(Protocol):
+    """Takes the output of a streaming stage: on the device first, on the host when it has landed."""
+
+    def open(self, jobs: Sequence[Job]) -> None:
+        """New requests; their output will come."""
+
+    def room(self) -> Ints:
+        """For each slot, of how many frames it can take the output now."""
+
+    def on_device(self, slots: Tensor, output: Tensor, skip: Tensor | None, counts: Tensor | None) -> Tensor:
+        """Part of the launch: stores the output; returns what the host must learn of it."""
+
+    def launched(self, slots: Ints, counts: Ints) -> None:
+        """A launch that makes the output of so many frames per row is in flight."""
+
+    def landed(self, jobs: Sequence[Job | None], skip: Ints, counts: Ints, values: NDArray[Any]) -> None:
+        """The output is there. `None` stands for a row that has left since."""
+
+    def mark(self, job: Job, mark: Mark) -> None:
+        """All output before this mark has landed."""
+
+    def end(self, job: Job) -> None:
+        """All output of this request has landed."""
+
+    @property
+    def poll_s(self) -> float | None:
+        """Seconds after which to look at `room` again; None: not needed."""
+
+
+class ListenerSink:
+    """Hands samples to the listeners, and pauses the rows of those who do not read."""
+
+    def __init__(
+        self, slots: int, hop: int, channels: int, sample_rate: int, clock: ListenerClock, limits: Limits
+    ) -> None:
+        self._hop = hop
+        self._channels = channels
+        self._sample_rate = sample_rate
+        self._clock = clock
+        self._timeout_s = limits.unread_timeout_s
+        self._room = np.full(slots + 1, UNLIMITED)
+        self._stalled: dict[int, tuple[Job, float]] = {}  # by slot: who does not read, since when
+
+    def open(self, jobs: Sequence[Job]) -> None:
+        slots = np.array([job.slot for job in jobs])
+        self._clock.open(slots)
+        self._room[slots] = UNLIMITED
+        for slot in slots.tolist():
+            self._stalled.pop(slot, None)
+
+    def room(self) -> Ints:
+        for slot, (job, since_s) in list(self._stalled.items()):
+            if job.over or not job.speech.full:
+                self._room[slot] = UNLIMITED
+                del self._stalled[slot]
+            elif clock_s() - since_s > self._timeout_s:
+                job.fail(unread(self._timeout_s))
+        return self._room
+
+    @property
+    def poll_s(self) -> float | None:
+        return STALLED_S if self._stalled else None
+
+    def on_device(self, slots: Tensor, output: Tensor, skip: Tensor | None, counts: Tensor | None) -> Tensor:
+        return packed(output) if output.is_cuda else output.to(torch.float32)
+
+    def launched(self, slots: Ints, counts: Ints) -> None:
+        self._clock.send(slots, (counts * self._hop / self._sample_rate).astype(np.float64))
+
+    def landed(self, jobs: Sequence[Job | None], skip: Ints, counts: Ints, values: NDArray[Any]) -> None:
+        for job, first, count, row in zip(jobs, skip.tolist(), counts.tolist(), values, strict=True):
+            if job is not None:
+                # A copy of its own: a slow listener must not keep the whole batch in memory.
+                job.deliver(unpacked(row, first * self._hop, (first + count) * self._hop))
+                if job.speech.full:
+                    self._room[job.slot] = 0
+                    self._stalled.setdefault(job.slot, (job, clock_s()))
+
+    def mark(self, job: Job, mark: Mark) -> None:
+        if isinstance(mark, Silence):
+            samples = round(mark.seconds * self._sample_rate)
+            self._clock.send(np.array([job.slot]), mark.seconds)
+            job.deliver(np.zeros((self._channels, samples), np.float32))
+
+    def end(self, job: Job) -> None:
+        job.finish()
+
+
+class StreamSink:
+    """Puts frames into the stream of the next stage."""
+
+    def __init__(self, stream: FrameStream, rate: int) -> None:
+        self._stream = stream
+        self._rate = rate
+
+    def open(self, jobs: Sequence[Job]) -> None:
+        self._stream.open(np.array([job.slot for job in jobs]))
+
+    def room(self) -> Ints:
+        return self._stream.room() // self._rate
+
+    @property
+    def poll_s(self) -> float | None:
+        return None
+
+    def on_device(self, slots: Tensor, output: Tensor, skip: Tensor | None, counts: Tensor | None) -> Tensor:
+        """Returns whether each row's output is finite."""
+        if skip is None or counts is None:
+            counts = torch.full_like(slots, output.shape[1] // self._rate)
+            skip = torch.zeros_like(slots)
+        self._stream.put_run(slots, output, skip * self._rate, counts * self._rate)
+        return torch.isfinite(output.flatten(1)).all(1)
+
+    def launched(self, slots: Ints, counts: Ints) -> None:
+        self._stream.promise(slots, counts * self._rate)
+
+    def landed(self, jobs: Sequence[Job | None], skip: Ints, counts: Ints, values: NDArray[Any]) -> None:
+        here = [(job.slot, count) for job, count in zip(jobs, counts.tolist(), strict=True) if job is not None]
+        if here:
+            slots, arrived = np.array(here).T
+            self._stream.commit(slots, arrived * self._rate, arrived * self._rate)
+        for job in (job for job, finite in zip(jobs, values.tolist(), strict=True) if not finite and job is not None):
+            job.fail(GenerationFailed("the model's output is not finite."))
+
+    def mark(self, job: Job, mark: Mark) -> None:
+        self._stream.mark(job.slot, mark)
+
+    def end(self, job: Job) -> None:
+        self._stream.end(job.slot)

@@ -1,0 +1,110 @@
+"""The edges of a pipeline: who sends to whom, and whether that makes sense."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from rhapsode.engine.job import Job
+from rhapsode.engine.stage import Stage, Work
+from rhapsode.errors import ConfigError
+from rhapsode.models.base import Embedder, ModelSpec, StageSpec, TakesText
+
+KINDS = ("call", "frame", "stream", "generator")
+
+
+def senders(spec: ModelSpec, stage: StageSpec) -> tuple[str, ...]:
+    """The stages whose payload this one gets."""
+    return tuple(other.name for other in spec.pipeline if stage.name in other.next)
+
+
+def source_of(spec: ModelSpec, stage: StageSpec) -> StageSpec:
+    """The stage whose frames a stream stage reads."""
+    return next(other for other in spec.pipeline if stage.name in other.stream_to)
+
+
+class Junction:
+    """The way into a stage that several others send payloads to: it gets them together, by sender."""
+
+    def __init__(self, stage: Stage, senders: tuple[str, ...]) -> None:
+        self._stage = stage
+        self._senders = senders
+        self._payloads: dict[tuple[str, int], dict[str, Any]] = {}
+        self._lock = threading.Lock()
+
+    def entry(self, sender: str) -> Callable[[Work], None]:
+        def receive(work: Work) -> None:
+            if len(self._senders) <= 1:
+                self._stage.receive(work)
+                return
+            key = (work.job.id, work.part)
+            with self._lock:
+                payloads = self._payloads.setdefault(key, {})
+                payloads[sender] = work.payload
+                if len(payloads) < len(self._senders):
+                    return
+                del self._payloads[key]
+            self._stage.receive(Work(work.job, payloads, work.part))
+
+        return receive
+
+    def forget(self, job: Job) -> None:
+        with self._lock:
+            for key in [key for key in self._payloads if key[0] == job.id]:
+                del self._payloads[key]
+
+
+def check_wiring(spec: ModelSpec) -> None:
+    """Raises unless the pipeline is a DAG of known stages with one stage that makes the audio."""
+    stages = {stage.name: stage for stage in spec.pipeline}
+
+    def broken(why: str) -> ConfigError:
+        return ConfigError(f"the pipeline of {spec.name} is broken: {why}.")
+
+    if len(stages) != len(spec.pipeline):
+        raise broken("two stages have one name")
+    for stage in spec.pipeline:
+        if stage.kind not in KINDS:
+            raise broken(f"stage '{stage.name}' is of unknown kind '{stage.kind}'")
+        for name in (*stage.next, *stage.stream_to):
+            if name not in stages:
+                raise broken(f"stage '{stage.name}' sends to '{name}', which does not exist")
+        for name in stage.stream_to:
+            if stage.kind not in ("frame", "stream") or stages[name].kind != "stream":
+                raise broken(f"frames go to a stream stage, not from '{stage.name}' to '{name}'")
+        if stage.kind == "stream" and len(stage.stream_to) > 1:
+            raise broken(f"stream stage '{stage.name}' streams to more than one stage")
+        streams_in = [s.name for s in spec.pipeline if stage.name in s.stream_to]
+        if stage.kind == "stream" and len(streams_in) != 1:
+            raise broken(f"stream stage '{stage.name}' needs exactly one stage that streams to it")
+    speaking = [s.name for s in spec.pipeline if s.kind == "generator" or (s.kind == "stream" and not s.stream_to)]
+    if len(speaking) != 1:
+        raise broken("exactly one stream or generator stage must make the audio")
+    _check_order(stages, broken)
+
+
+def check_worker(spec: ModelSpec, stage: StageSpec, worker: Any) -> None:
+    """Raises if a worker lacks a method that its stage's spec promises."""
+    lacking = None
+    if stage.takes_text and stage.kind == "frame" and not isinstance(worker, TakesText):
+        lacking = "takes_text, but its worker has no method 'extend'"
+    elif stage.embeds and not isinstance(worker, Embedder):
+        lacking = "embeds, but its worker has no method 'embed'"
+    if lacking:
+        raise ConfigError(f"the pipeline of {spec.name} is broken: stage '{stage.name}' has {lacking}.")
+
+
+def _check_order(stages: dict[str, StageSpec], broken: Callable[[str], ConfigError]) -> None:
+    checked: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        if name in path:
+            raise broken(f"stages {' -> '.join((*path, name))} form a circle")
+        if name not in checked:
+            for following in (*stages[name].next, *stages[name].stream_to):
+                visit(following, (*path, name))
+            checked.add(name)
+
+    for name in stages:
+        visit(name, ())

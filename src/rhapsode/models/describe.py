@@ -1,0 +1,20 @@
+"""Says what a checkpoint can do, without loading it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rhapsode.models.lazy import import_name
+from rhapsode.models.spec import ModelSpec
+from rhapsode.types import ModelInfo
+
+
+def describe(spec: ModelSpec, checkpoint: Path | None, config: Mapping[str, Any]) -> ModelInfo:
+    """Returns what a checkpoint can do; without one, or where the family does not tell, what its spec says."""
+    info = spec.info()
+    if spec.describe is None or checkpoint is None:
+        return info
+    described: ModelInfo = import_name(spec.describe)(info, checkpoint, config)
+    return described

@@ -1,0 +1,40 @@
+"""What a Qwen3-TTS checkpoint can do: a Base model clones, a CustomVoice model has presets, a VoiceDesign model takes
+descriptions. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rhapsode.models.qwen3_tts.config import KINDS, QwenConfig, read
+from rhapsode.text.language import code_of
+from rhapsode.types import Capabilities, ModelInfo
+
+
+def describe(info: ModelInfo, folder: Path, config: Mapping[str, Any]) -> ModelInfo:
+    """Returns the abilities, voices and languages of one checkpoint."""
+    found = read(config, folder)
+    clones = found.kind == "base"
+    voices = tuple(found.tokens.spk_id) if found.kind == "custom_voice" else ()
+    return replace(
+        info,
+        variant=KINDS[found.kind],
+        can=Capabilities(
+            clone=clones,
+            embedding=clones,
+            presets=bool(voices),
+            design=found.kind == "voice_design",
+            text_stream=True,
+        ),
+        voices=voices,
+        languages=tuple(languages(found)),
+        embedding_size=found.speaker_width if clones else None,
+    )
+
+
+def languages(config: QwenConfig) -> dict[str, int]:
+    """Returns the id of each language by its code. Dialects are left out: presets choose them, not requests."""
+    known = config.tokens.codec_language_id
+    return {code_of(name): number for name, number in known.items() if "dialect" not in name}

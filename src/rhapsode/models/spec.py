@@ -1,0 +1,146 @@
+"""A family as data: its stages, its checkpoints, its abilities and its options. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rhapsode.errors import ConfigError, did_you_mean
+from rhapsode.types import Capabilities, ModelInfo
+from rhapsode.voices.cache import ReferenceCache
+
+
+@dataclass(frozen=True)
+class StageSpec:
+    """One stage of a pipeline: its name, its kind, the factory of its worker, and where its results go."""
+
+    name: str
+    kind: str
+    """`call`, `frame`, `stream` or `generator`."""
+    factory: str
+    """`package.module:callable`, imported when the engine starts; called with a `StageContext`."""
+    next: tuple[str, ...] = ()
+    """Stages that get this one's payload."""
+    stream_to: tuple[str, ...] = ()
+    """Stages that get this one's frames as they are made."""
+    accepts_early_stream: bool = False
+    """The stage may work on frames before its payload has arrived."""
+    takes_text: bool = False
+    """Text appended to a running request goes to this stage; the worker of a frame stage `TakesText`."""
+    embeds: bool = False
+    """The worker is an `Embedder`."""
+    on_device: bool = False
+    """A `call` or `generator` stage that runs on the deployment's device, in float32; without it, on the CPU.
+    Frame and stream stages always run on the deployment's device."""
+    workers: int = 1
+    batch: int = 1
+    """The most requests in one call of a `call` stage; above 1 the worker takes and returns lists."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a checkpoint is recognised: a file that it holds, and values that keys of this file have."""
+
+    config: str = "config.json"
+    """JSON or YAML; its content is `StageContext.config`."""
+    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Each key has one of these values, or is a list with one of them. Empty: it is enough that the file exists."""
+
+    def __str__(self) -> str:
+        wanted = ", ".join(f"{key}: {' or '.join(values)}" for key, values in self.where.items())
+        return f"{self.config} ({wanted})" if wanted else self.config
+
+
+@dataclass(frozen=True)
+class Companion:
+    """A second repository that a checkpoint needs, such as a codec of its own."""
+
+    name: str
+    default: str | None = None
+    """Its id on the Hugging Face hub."""
+    files: tuple[str, ...] = ()
+    """Files to download besides json, txt and safetensors, as shell patterns."""
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The options or settings of a family that declares none."""
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A family, described without importing anything heavy."""
+
+    name: str
+    summary: str
+    pipeline: tuple[StageSpec, ...]
+    sample_rate: int
+    channels: int = 1
+    frame_hz: float | None = None
+    layouts: tuple[Layout, ...] = ()
+    """The checkpoints this family runs; any one of the layouts is enough."""
+    companions: tuple[Companion, ...] = ()
+    can: Capabilities = field(default_factory=Capabilities)
+    voices: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    describe: str | None = None
+    """`package.module:function` that says what one checkpoint can do: `function(info, folder, config)` gets the
+    `ModelInfo` of this spec and returns that of the checkpoint."""
+    options: type = NoOptions
+    """What a request may set: a frozen dataclass."""
+    settings: type = NoOptions
+    """What a deployment may set under `options`: a frozen dataclass."""
+    requires: tuple[str, ...] = ()
+    """Modules that must be importable, beyond the project's own dependencies."""
+    files: tuple[str, ...] = ()
+    """Files of a hub checkpoint to download besides its config, json, txt and safetensors, as shell patterns."""
+    extra: str | None = None
+    """The extra of this package that installs what `requires` names."""
+    hidden: bool = False
+    """For tests and demonstrations: works by name, and is not listed."""
+
+    def info(self) -> ModelInfo:
+        """Returns what the family can do, as far as the spec knows."""
+        return ModelInfo(
+            family=self.name,
+            summary=self.summary,
+            sample_rate=self.sample_rate,
+            channels=self.channels,
+            frame_hz=self.frame_hz,
+            can=self.can,
+            voices=self.voices,
+            languages=self.languages,
+        )
+
+
+@dataclass(frozen=True)
+class StageContext:
+    """What a stage's factory is called with."""
+
+    spec: ModelSpec
+    checkpoint: Path | None
+    config: Mapping[str, Any]
+    """The content of the checkpoint's own configuration file; empty without a checkpoint."""
+    device: str
+    dtype: str
+    references: ReferenceCache = field(default_factory=lambda: ReferenceCache(0))
+    """Results of reference encoders, shared by all stages."""
+    weights: str = "auto"
+    """`fp8`: `models.parts.fill` quantises decoder layers to 8 bits."""
+    random_weights: bool = False
+    """Weights are random instead of read: for measurements without a checkpoint's weights."""
+    settings: Any = None
+    """What the deployment set under `options`: an instance of `ModelSpec.settings`; by default with its defaults."""
+    companions: Mapping[str, Path] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.settings is None:
+            object.__setattr__(self, "settings", self.spec.settings())
+
+    def companion(self, name: str) -> Path:
+        """Returns the folder of a companion that the spec declares."""
+        if name not in self.companions:
+            raise ConfigError(f"{self.spec.name} declares no companion '{name}': {did_you_mean(name, self.companions)}")
+        return self.companions[name]

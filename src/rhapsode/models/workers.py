@@ -1,0 +1,126 @@
+"""The faces of the workers that a family gives its stages. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+from rhapsode.models.prompt import Span
+from rhapsode.types import Clip, Samples, Sampling
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from rhapsode.device.kv import KVLayout
+    from rhapsode.device.reach import Reach, Window
+    from rhapsode.device.slots import Rows
+    from rhapsode.device.state import State
+
+# All that a worker keeps between calls is in slots. Its methods report a row they cannot serve by raising a
+# `RhapsodeError` before they change any slot: the engine then retries row by row. Any other exception fails every row
+# of the call.
+
+
+class Step(NamedTuple):
+    """What one step made, one entry per row."""
+
+    frames: Tensor  # [B, *frame_shape]
+    emitted: Tensor  # [B] bool: the frame is to be heard
+    stopped: Tensor  # [B] bool: this was the last step
+
+
+@runtime_checkable
+class PrefillsPrompt(Protocol):
+    """A worker with paged keys and values, which a prompt is run into before the first step."""
+
+    def kv(self) -> tuple[KVLayout, ...]:
+        """One layout per stack of layers that shares the slot's page table."""
+
+    def prefill(self, prompts: Sequence[Any], spans: Sequence[Span], rows: Rows, state: State) -> None:
+        """Runs a span of each prompt. `stop == length` comes exactly once, last, and must leave the slot ready."""
+
+
+class Talker(PrefillsPrompt, Protocol):
+    """The autoregressive model: emits one frame per step."""
+
+    frame_shape: tuple[int, ...]
+    frame_dtype: torch.dtype
+    defaults: Sampling
+    """Every field set: what holds where the user set nothing."""
+
+    def state(self, slots: int) -> State:
+        """Slot-indexed buffers beyond keys and values, allocated once."""
+
+    def step(self, rows: Rows, state: State) -> Step:
+        """Computes one frame for these rows, in place: this is what is captured. On a CPU it is traced: all that
+        changes is in `rows` and `state`, and what looks at values is marked with `device.trace.decides`."""
+
+
+@runtime_checkable
+class TakesText(Protocol):
+    """A talker whose text may be appended to while it speaks."""
+
+    def extend(self, tokens: Sequence[int], final: bool, rows: Rows, state: State) -> None:
+        """Appends text to the one running request of `rows`."""
+
+
+@runtime_checkable
+class CapturesPrefill(Protocol):
+    """A worker whose prefill launches can be captured, too."""
+
+    def capture(self, rows: Rows, most_positions: int) -> None:
+        """Called before the first request, on a GPU. The one slot of `rows` is scratch; the table and the memory are
+        those that every later call is given."""
+
+
+class StreamWorker(Protocol):
+    """Works on the frames of a stream, exactly: what comes out does not depend on how they are cut into windows."""
+
+    reach: Reach
+
+    def state(self, slots: int) -> State: ...
+
+    def decode(self, window: Window, rows: Rows, state: State) -> Tensor:
+        """Works on the window's frames that are due; the state moves on by those of them that are present."""
+
+
+@runtime_checkable
+class OpensStream(Protocol):
+    """A stream worker that prepares its slots with the payload the pipeline sends it."""
+
+    def open(self, payloads: Sequence[Any], rows: Rows, state: State) -> None:
+        """Called once for every request before its first window, for several requests at once."""
+
+
+class Codec(StreamWorker, Protocol):
+    """Frames to waveform: `decode` returns `[B, channels, due * hop]`."""
+
+    hop: int
+    channels: int
+
+
+class Converter(StreamWorker, Protocol):
+    """Frames to other frames: `decode` returns `[B, due * rate, *frame_shape]`.
+
+    It may have paged keys and values of its own (`PrefillsPrompt`): then `rate` positions of them belong to a frame.
+    """
+
+    rate: int
+    frame_shape: tuple[int, ...]
+    frame_dtype: torch.dtype
+
+
+class Generator(Protocol):
+    """An opaque model that yields audio itself."""
+
+    def speak(self, prompt: Any, seed: int) -> Iterator[Samples | None]:
+        """Chunks as they are ready; `None` means: nothing to say until more text arrives."""
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """A worker that computes speaker embeddings; its stage has `embeds` set."""
+
+    def embed(self, clip: Clip) -> tuple[float, ...]:
+        """Returns the speaker embedding of a recording. May be called from any thread."""

@@ -1,0 +1,62 @@
+"""Calls a talker as the frame stage does, without its thread."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from rhapsode.device.kv import PagedKV
+from rhapsode.device.slots import Rows, SlotRow, SlotTable
+from rhapsode.models.base import Prompt, Span, Step
+from rhapsode.types import Sampling
+
+CPU = torch.device("cpu")
+
+
+class TalkerHarness:
+    """One talker with memory for a few slots."""
+
+    def __init__(
+        self,
+        talker: Any,
+        slots: int = 4,
+        page_size: int = 16,
+        positions: int = 256,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        pages = -(-positions // page_size)
+        self.talker = talker
+        self.table = SlotTable(slots, pages, CPU)
+        self.kv = tuple(PagedKV(layout, slots * pages, page_size, dtype, CPU) for layout in talker.kv())
+        self.state = talker.state(slots)
+        self._pages = [list(range(1 + slot * pages, 1 + (slot + 1) * pages)) for slot in range(slots)]
+
+    def rows(self, *slots: int) -> Rows:
+        return Rows(torch.tensor(slots), self.table, self.kv)
+
+    def join(
+        self,
+        slots: Sequence[int],
+        prompts: Sequence[Prompt],
+        sampling: Sampling | None = None,
+        seeds: Sequence[int] | None = None,
+        piece: int = 1000,
+    ) -> None:
+        """Prefills these prompts together, `piece` positions of each at a time."""
+        chosen = (sampling or Sampling()).over(self.talker.defaults)
+        made = zip(slots, seeds or [0] * len(slots), strict=True)
+        self.table.join([SlotRow(slot, seed, self._pages[slot], **vars(chosen)) for slot, seed in made])
+        self.state.clear(torch.tensor(slots))
+        for start in range(0, max(prompt.length for prompt in prompts), piece):
+            going = [(s, p) for s, p in zip(slots, prompts, strict=True) if start < p.length]
+            spans = [Span(start, min(start + piece, p.length)) for _, p in going]
+            self.talker.prefill([p for _, p in going], spans, self.rows(*(s for s, _ in going)), self.state)
+        for slot, prompt in zip(slots, prompts, strict=True):
+            self.table.position[slot] = prompt.length
+
+    def step(self, *slots: int) -> Step:
+        """One frame of each of these slots."""
+        rows = self.rows(*slots)
+        step: Step = self.talker.step(rows, self.state)
+        self.table.advance(rows.slots)
+        return step

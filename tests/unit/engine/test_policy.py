@@ -1,0 +1,204 @@
+"""Chunk policies: who is served next, and with how much."""
+
+import numpy as np
+import pytest
+
+from rhapsode.config import ChunkConfig
+from rhapsode.engine import clock as clocks
+from rhapsode.engine.clock import ListenerClock
+from rhapsode.engine.policy import Choice, CpuPolicy, FixedPolicy, GpuPolicy, Ready, RelayPolicy
+from rhapsode.engine.schedule import ChunkSchedule
+
+LIVE = np.array([0, 1, 2])
+RUNNING = np.zeros(3, bool)
+BLOCK_S = 0.08
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(clocks, "clock_s", lambda: now[0])
+    return now
+
+
+class Stage:
+    """A policy with four listeners, as a stage asks it."""
+
+    def __init__(self, kind=GpuPolicy, **settings):
+        config = ChunkConfig(**settings)
+        self.listeners = ListenerClock(4)
+        self.policy = kind(4, ChunkSchedule(config, captured=True), config, BLOCK_S, self.listeners)
+        for slot in range(4):
+            self.policy.open(slot, None)
+
+    def choose(self, blocks, closing=RUNNING, crowded=RUNNING, most=8, slots=LIVE):
+        ready = Ready(slots, np.array(blocks), np.asarray(closing, bool), np.asarray(crowded, bool))
+        return self.policy.choose(ready, most)
+
+    def send(self, slot, blocks, audio_s):
+        self.launched(Choice(np.array([slot]), blocks), audio_s)
+
+    def launched(self, choice, audio_s):
+        self.listeners.send(choice.slots, audio_s)
+        self.policy.launched(choice)
+
+
+class TestSchedule:
+    def test_chunks_ramp_up_to_the_largest(self):
+        schedule = ChunkSchedule(ChunkConfig(first=1, growth=2, largest=8), captured=True)
+        sizes = [schedule.first]
+        while len(sizes) < 6:
+            sizes.append(schedule.after(sizes[-1]))
+        assert sizes == [1, 2, 4, 8, 8, 8]
+
+    def test_captured_sizes_cut_a_tail_into_pieces(self):
+        schedule = ChunkSchedule(ChunkConfig(largest=8), captured=True)
+        assert [schedule.fit(n) for n in (1, 3, 7, 8, 13)] == [1, 2, 4, 8, 8]
+        assert ChunkSchedule(ChunkConfig(largest=8), captured=False).fit(13) == 13
+
+    @pytest.mark.parametrize(("per_frame", "sizes"), [(1.0, (2, 8)), (2.0, (4, 16)), (0.2, (1, 1)), (0.5, (1, 4))])
+    def test_sizes_in_frames_of_the_talker_are_counted_in_blocks_of_the_stage(self, per_frame, sizes):
+        schedule = ChunkSchedule(ChunkConfig(first=2, largest=8), True, per_frame)
+        assert (schedule.first, schedule.largest) == sizes
+
+
+class TestGpuPolicy:
+    def test_nothing_ready_means_nothing_to_do(self, clock):
+        assert Stage().choose([0, 0, 0]) is None
+
+    def test_first_audio_goes_before_everything_else(self, clock):
+        stage = Stage()
+        stage.launched(stage.choose([1, 0, 0]), 0.5)
+        choice = stage.choose([2, 1, 0])
+        assert choice.slots[0] == 1
+        assert choice.blocks == 1
+
+    def test_the_listener_nearest_to_silence_goes_first(self, clock):
+        stage = Stage(comfort_s=0.0)
+        for slot, audio_s in ((0, 3.0), (1, 0.5), (2, 2.0)):
+            stage.send(slot, 1, audio_s)
+        assert stage.choose([2, 2, 2]).slots.tolist() == [1, 2, 0]
+
+    def test_a_listener_waits_for_a_whole_chunk_that_comes_in_time(self, clock):
+        stage = Stage(patience_s=0.05)
+        stage.send(0, 4, 1.0)
+        clock[0] += 0.3
+        assert stage.choose([3, 0, 0]) is None  # the other five come in 0.5 s, the last sample in 0.7
+
+    def test_a_listener_for_whom_it_would_come_too_late_gets_what_there_is(self, clock):
+        stage = Stage(patience_s=0.05)
+        stage.send(0, 4, 1.0)
+        clock[0] += 0.5
+        assert stage.choose([3, 0, 0]).blocks == 2
+
+    def test_even_in_silence_a_chunk_about_to_be_whole_is_waited_for(self, clock):
+        stage = Stage(patience_s=0.05)
+        stage.send(0, 1, 0.01)
+        clock[0] += 0.04
+        assert stage.choose([1, 0, 0]) is None
+        clock[0] += 0.02
+        assert stage.choose([1, 0, 0]).blocks == 1
+
+    def test_an_urgent_small_chunk_does_not_make_the_next_ones_small(self, clock):
+        stage = Stage(comfort_s=9.0)
+        stage.send(0, 8, 1.0)
+        stage.send(0, 1, 0.1)
+        assert stage.choose([15, 0, 0]) is None
+        assert stage.choose([16, 0, 0]).blocks == 16
+
+    def test_listeners_with_plenty_to_play_wait_for_company(self, clock):
+        stage = Stage(comfort_s=1.0)
+        for slot in range(3):
+            stage.send(slot, 1, 5.0)
+        assert stage.choose([2, 1, 1]) is None
+        assert stage.choose([2, 2, 2]).slots.tolist() == [0, 1, 2]
+
+    def test_nobody_waits_once_the_ring_is_full_or_the_talker_has_ended(self, clock):
+        stage = Stage(comfort_s=1.0)
+        for slot in range(3):
+            stage.send(slot, 1, 5.0)
+        assert stage.choose([2, 1, 1], crowded=[True, False, False]).slots.tolist() == [0]
+        assert stage.choose([1, 1, 1], closing=[True, False, False]).slots.tolist() == [0]
+
+    def test_a_batch_is_no_larger_than_allowed(self, clock):
+        assert len(Stage().choose([1, 1, 1], most=2).slots) == 2
+
+
+def slow(clock, cost_s, **settings):
+    """A codec whose blocks take so long, as a CPU's do; none of the listeners has heard anything."""
+    stage = Stage(CpuPolicy, **settings)
+    choice = stage.choose([1], closing=[True], crowded=[False], slots=np.array([3]))
+    clock[0] += cost_s
+    stage.launched(choice, BLOCK_S)
+    return stage
+
+
+class TestCpuPolicy:
+    def test_first_chunks_last_until_all_are_served_again(self, clock):
+        stage = slow(clock, 0.006)
+        assert stage.choose([1, 1, 1]) is None  # 80 ms, of which two blocks of each would take 36: too near
+        assert stage.choose([2, 2, 2]).blocks == 2
+        assert slow(clock, 0.001).choose([1, 1, 1]).blocks == 1
+
+    def test_a_first_chunk_does_not_wait_for_long_to_be_larger(self, clock):
+        stage = slow(clock, 0.006, patience_s=0.05)
+        assert stage.choose([1, 0, 0]) is None
+        clock[0] += 0.06
+        assert stage.choose([1, 0, 0]).blocks == 1  # the text may go on only once something is heard
+
+    def test_a_first_chunk_of_the_size_that_was_asked_for_is_sent_as_it_is(self, clock):
+        stage = slow(clock, 0.01)
+        stage.policy.open(0, 8)
+        assert stage.choose([7, 0, 0]) is None
+        assert stage.choose([8, 0, 0]).blocks == 8
+
+    def test_no_chunk_is_longer_than_listeners_can_wait(self, clock):
+        stage = slow(clock, 0.01)
+        for slot in range(3):
+            stage.send(slot, 4, 4 * BLOCK_S)
+        stage.policy._recent = np.array([0.01, 1.0])
+        assert stage.choose([8, 8, 8]).blocks == 4  # five of each would take half of what they have
+        clock[0] += 0.2
+        assert stage.choose([8, 8, 8]).blocks == 2
+
+
+class TestFixedPolicy:
+    def test_the_clock_has_no_say(self, clock):
+        stage = Stage(FixedPolicy)
+        stage.send(0, 4, 0.01)
+        clock[0] += 100.0
+        assert stage.choose([7, 0, 0]) is None
+        assert stage.choose([8, 0, 0]).blocks == 8
+
+    def test_only_rows_whose_own_chunk_has_this_size_go_together(self, clock):
+        stage = Stage(FixedPolicy, comfort_s=9.0)
+        stage.send(0, 2, 0.1)  # next: 4
+        stage.send(1, 1, 0.2)  # next: 2
+        choice = stage.choose([8, 8, 0])
+        assert (choice.slots.tolist(), choice.blocks) == ([0], 4)
+
+
+class TestRelayPolicy:
+    def relay(self, one_block=False):
+        listeners = ListenerClock(4)
+        return RelayPolicy(ChunkSchedule(ChunkConfig(largest=8), captured=True), listeners, one_block), listeners
+
+    def choose(self, policy, blocks, most=8):
+        return policy.choose(Ready(LIVE, np.array(blocks), RUNNING, RUNNING), most)
+
+    def test_whatever_is_complete_goes_on_at_once(self, clock):
+        policy, _ = self.relay()
+        assert self.choose(policy, [0, 0, 0]) is None
+        choice = self.choose(policy, [0, 3, 5])
+        assert (choice.slots.tolist(), choice.blocks) == ([1, 2], 2)
+
+    def test_the_most_urgent_listener_decides_the_size(self, clock):
+        policy, listeners = self.relay()
+        listeners.send(np.array([0, 1, 2]), np.array([3.0, 2.0, 1.0]))
+        choice = self.choose(policy, [1, 8, 9])
+        assert (choice.slots.tolist(), choice.blocks) == ([2, 1], 8)
+
+    def test_a_stage_that_works_block_by_block_takes_one_of_each(self, clock):
+        policy, _ = self.relay(one_block=True)
+        choice = self.choose(policy, [4, 1, 9], most=2)
+        assert (choice.slots.tolist(), choice.blocks) == ([0, 1], 1)

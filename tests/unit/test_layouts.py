@@ -1,0 +1,158 @@
+"""A checkpoint is recognised by the files it holds and by what they say; nothing in them is executed."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rhapsode.checkpoints import hub
+from rhapsode.checkpoints.tagged_yaml import TaggedList, TaggedMapping, TaggedText, read_tagged_yaml
+from rhapsode.errors import CheckpointError, UnknownModel
+from rhapsode.models import registry
+from rhapsode.models.base import Layout
+from rhapsode.models.dummy.spec import SPEC as DUMMY
+from rhapsode.models.registry import families, find
+
+PARAMS = replace(
+    DUMMY,
+    name="by-params",
+    layouts=(
+        Layout("params.json", {"model_type": ("made_up_tts",)}),
+        Layout("params.json", {"architectures": ("MadeUpForTTS",)}),
+    ),
+)
+YAML = replace(DUMMY, name="by-yaml", layouts=(Layout("madeup3.yaml"),), files=("llm.pt",))
+BOTH = replace(DUMMY, name="by-both", layouts=(Layout(where={"model_type": ("a", "b"), "size": ("7",)}),))
+
+
+@pytest.fixture(autouse=True)
+def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three families more than there are."""
+    found, broken = families()
+    more = {spec.name: spec for spec in (YAML, PARAMS, BOTH)}
+    monkeypatch.setattr(registry, "families", lambda: ({**more, **found}, broken))
+
+
+def checkpoint(folder: Path, **files: str) -> str:
+    for name, content in files.items():
+        (folder / name.replace("__", ".")).write_text(content, "utf-8")
+    return str(folder)
+
+
+@pytest.mark.parametrize("params", ['{"model_type": "made_up_tts", "dim": 4}', '{"architectures": ["MadeUpForTTS"]}'])
+def test_a_checkpoint_may_have_another_file_than_config_json(tmp_path: Path, params: str) -> None:
+    found = find(checkpoint(tmp_path, params__json=params))
+    assert (found.spec.name, found.checkpoint) == ("by-params", tmp_path)
+    assert found.config.get("dim") == (4 if "dim" in params else None)
+
+
+def test_a_file_that_exists_may_be_enough(tmp_path: Path) -> None:
+    found = find(checkpoint(tmp_path, config__json="{}", madeup3__yaml="sample_rate: 24000\n"))
+    assert (found.spec.name, found.config) == ("by-yaml", {"sample_rate": 24000})
+
+
+def test_what_a_file_says_counts_for_more_than_that_another_exists(tmp_path: Path) -> None:
+    known = '{"architectures": ["RhapsodeDummy"]}'
+    assert find(checkpoint(tmp_path, config__json=known, madeup3__yaml="a: 1\n")).spec is DUMMY
+
+
+@pytest.mark.parametrize(
+    ("config", "fits"),
+    [
+        ('{"model_type": "b", "size": 7}', True),
+        ('{"model_type": ["x", "a"], "size": "7"}', True),
+        ('{"model_type": "a"}', False),
+        ('{"model_type": "a", "size": 8}', False),
+    ],
+)
+def test_every_key_of_a_layout_must_fit(tmp_path: Path, config: str, fits: bool) -> None:
+    folder = checkpoint(tmp_path, config__json=config)
+    if fits:
+        assert find(folder).spec.name == "by-both"
+    else:
+        with pytest.raises(UnknownModel, match="model_type: a"):
+            find(folder)
+
+
+def test_a_checkpoint_that_nothing_runs_is_told_what_was_found_and_what_is_known(tmp_path: Path) -> None:
+    with pytest.raises(UnknownModel) as caught:
+        find(checkpoint(tmp_path, config__json='{"architectures": ["Nobody"]}', params__json='{"model_type": "no"}'))
+    message = caught.value.message
+    assert "config.json (architectures: Nobody)" in message
+    assert "params.json (model_type: no)" in message
+    for known in ("RhapsodeDummy", "params.json (model_type: made_up_tts)", "madeup3.yaml", "architecture: voxcpm2"):
+        assert known in message
+
+
+def test_a_folder_without_any_known_file_is_told_which_were_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        find(str(tmp_path))
+    for name in ("config.json", "params.json", "madeup3.yaml"):
+        assert name in caught.value.message
+
+
+def test_of_the_hub_only_configuration_files_are_fetched_before_the_family_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(hub, "fetch", lambda name, files: asked.append(files) or tmp_path)
+    checkpoint(tmp_path, config__json="{}", madeup3__yaml="a: 1\n")
+    assert find("owner/name").spec.name == "by-yaml"
+    assert set(asked[0]) == {"madeup3.yaml", "params.json", "config.json"}
+    assert set(asked[1]) == {*hub.FILES, "madeup3.yaml", "llm.pt"}
+
+
+# --- YAML with tags ---
+
+TAGGED = """
+seed: !apply:random.seed [1986]
+sample_rate: 24000
+llm: !new:cosyvoice.llm.Model
+    width: !ref <sample_rate>
+    hop: !ref <sample_rate> * 2
+    parts: [!name:torch.nn.ReLU {}, 1.5, yes]
+danger: !!python/object/apply:os.system ["touch {marker}"]
+"""
+
+
+def test_tags_are_kept_as_data(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(TAGGED)
+    found = read_tagged_yaml(tmp_path / "a.yaml")
+    assert (found["sample_rate"], found["seed"], found["llm"]["parts"]) == (24000, [1986], [{}, 1.5, True])
+    assert isinstance(found["seed"], TaggedList)
+    assert isinstance(found["llm"], TaggedMapping)
+    assert (found["seed"].tag, found["llm"].tag) == ("!apply:random.seed", "!new:cosyvoice.llm.Model")
+    width, hop = found["llm"]["width"], found["llm"]["hop"]
+    assert isinstance(width, TaggedText)
+    assert (width, width.tag, hop) == ("<sample_rate>", "!ref", "<sample_rate> * 2")
+
+
+def test_no_tag_is_executed(tmp_path: Path) -> None:
+    marker = tmp_path / "executed"
+    (tmp_path / "a.yaml").write_text(TAGGED.replace("{marker}", str(marker)))
+    found = read_tagged_yaml(tmp_path / "a.yaml")
+    assert found["danger"].tag == "tag:yaml.org,2002:python/object/apply:os.system"
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("text", ["a: [", "a: &x [*x", "- 1", "", "a: 2024-99-99", "[" * 5000, "? [a]\n: 1", "\x00"])
+def test_yaml_that_cannot_be_read_is_one_clear_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.yaml").write_text(text)
+    with pytest.raises(CheckpointError, match=r"a\.yaml"):
+        read_tagged_yaml(tmp_path / "a.yaml")
+
+
+def test_a_tagged_node_that_holds_itself_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("a: &x !new:b {c: *x}\n")
+    with pytest.raises(CheckpointError):
+        read_tagged_yaml(tmp_path / "a.yaml")
+
+
+def no_network(*_: Any) -> Any:
+    raise AssertionError("nothing is fetched for a folder")
+
+
+def test_a_folder_needs_no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "fetch", no_network)
+    assert find(checkpoint(tmp_path, params__json='{"model_type": "made_up_tts"}')).spec.name == "by-params"
