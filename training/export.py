@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from rhapsode.checkpoints.load import FUSED, targets
+from rhapsode.checkpoints.load import FUSED, stored_tensors
 from rhapsode.models.qwen3_tts.predictor import Tables
 
 EXACT = ("cluster_usage", "embedding_sum", "embed_sum")
@@ -28,7 +28,7 @@ def write_tensors(path: Path, modules: Mapping[str, nn.Module], dtype: torch.dty
 
 def named(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Yields tensors by name: fused linears split, stacked tables as lists, plus unused ones that upstream expects."""
-    for name, tensor in targets(module):
+    for name, tensor in stored_tensors(module):
         path, _, leaf = name.rpartition(".")
         owner = module.get_submodule(path)
         parent, _, last = path.rpartition(".")

@@ -1,4 +1,4 @@
-"""Rhapsode: neural text-to-speech, exact and fast, for many listeners at once."""
+"""Rhapsode: an engine and server for neural text-to-speech."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
     "__version__",
 ]
 
-_HOMES = {
+_MODULES = {
     "TTS": "tts",
     "Audio": "audio.clip",
     "RhapsodeError": "errors",
@@ -36,9 +36,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import public names when they are first used: `rhapsode --help` must not load an engine."""
-    if name not in _HOMES:
+    """Imports a public name when it is first used, so that `rhapsode --help` does not load the engine."""
+    if name not in _MODULES:
         raise AttributeError(f"module 'rhapsode' has no attribute '{name}'")
     from importlib import import_module
 
-    return getattr(import_module(f"rhapsode.{_HOMES[name]}"), name)
+    return getattr(import_module(f"rhapsode.{_MODULES[name]}"), name)

@@ -1,4 +1,4 @@
-"""One hierarchy of errors; each knows its HTTP status and its OpenAI error type and code."""
+"""All errors that users can see. Each class has its HTTP status, OpenAI error type and code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 
 
 class RhapsodeError(Exception):
-    """Something went wrong that a user can be told about in one sentence."""
+    """The base class: an error whose message, one sentence, is shown to the user."""
 
     status: ClassVar[int] = 500
     type: ClassVar[str] = "server_error"
@@ -20,7 +20,7 @@ class RhapsodeError(Exception):
         self.param = param
 
     def body(self) -> dict[str, dict[str, str | None]]:
-        """The OpenAI-shaped JSON body."""
+        """Returns the JSON body in OpenAI's form."""
         return {
             "error": {
                 "message": self.message,
@@ -32,37 +32,43 @@ class RhapsodeError(Exception):
 
 
 class InvalidRequest(RhapsodeError):
-    """What was asked for cannot be asked for."""
+    """The request is wrong: a value, a combination of fields or its size."""
 
     status, type, code = 400, "invalid_request_error", "invalid_value"
 
 
 class UnknownOption(InvalidRequest):
-    """An option, field or key that does not exist."""
+    """The request has an option, field or key that does not exist."""
 
     code = "unknown_parameter"
 
 
 class UnknownVoice(InvalidRequest):
+    """There is no voice of this name."""
+
     code = "unknown_voice"
 
 
 class UnknownModel(InvalidRequest):
+    """There is no model of this name, or no family here runs it."""
+
     status, code = 404, "model_not_found"
 
 
 class TextTooLong(InvalidRequest):
+    """The text is longer than the deployment or the model allows."""
+
     status, code = 413, "text_too_long"
 
 
 class BadAudio(InvalidRequest):
-    """User audio that cannot be decoded within the limits."""
+    """Audio from the user cannot be decoded within the limits."""
 
     code = "invalid_audio"
 
 
 class Busy(RhapsodeError):
-    """The queue is full; try again after `retry_after_s`."""
+    """The queue is full; the client may try again after `retry_after_s`."""
 
     status, type, code = 429, "rate_limit_error", "queue_full"
 
@@ -72,65 +78,67 @@ class Busy(RhapsodeError):
 
 
 class Unavailable(RhapsodeError):
-    """The engine is not running (yet, or any more)."""
+    """The engine is not running: it is starting or stopping."""
 
     status, code = 503, "unavailable"
 
 
 class TimedOut(RhapsodeError):
+    """The request took longer than the deployment allows."""
+
     status, code = 504, "timeout"
 
 
 class Aborted(RhapsodeError):
-    """The listener went away or cancelled."""
+    """The client disconnected or cancelled the request."""
 
     status, type, code = 499, "request_aborted", "aborted"
 
 
 class GenerationFailed(RhapsodeError):
-    """A stage raised while it worked on this request."""
+    """A stage failed while it worked on this request."""
 
     code = "generation_failed"
 
 
 class Runaway(GenerationFailed):
-    """No stop within the length the text can need; what was spoken was cut."""
+    """The model did not stop within the longest duration the text can need, so the speech was cut."""
 
     code = "runaway"
 
 
 class EmptyAudio(GenerationFailed):
-    """The model ended without having said anything."""
+    """The model stopped before it produced any audio."""
 
     code = "empty_audio"
 
 
 class ConfigError(RhapsodeError):
-    """A configuration file, variable or flag that makes no sense."""
+    """A configuration file, environment variable or flag is wrong."""
 
     status, type, code = 400, "invalid_request_error", "invalid_config"
 
 
 class CheckpointError(RhapsodeError):
-    """A checkpoint that is missing, incomplete or of another shape than its config says."""
+    """A checkpoint is missing or incomplete, or its tensors do not match its configuration."""
 
     code = "invalid_checkpoint"
 
 
 class MissingDependency(RhapsodeError):
-    """An optional package this family or feature needs is not installed."""
+    """An optional package that this family or feature needs is not installed."""
 
     status, code = 501, "missing_dependency"
 
 
 class OutputError(RhapsodeError):
-    """The result cannot be written where it was asked to go."""
+    """The result cannot be written to the given path."""
 
     status, type, code = 400, "invalid_request_error", "unwritable_output"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: the nearest known one, or all of them."""
+    """Returns the end of an error message about an unknown name: the most similar known name, or all of them."""
     names = sorted(known)
     near = get_close_matches(name, names, n=1, cutoff=0.6)
     if near:

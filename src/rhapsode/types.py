@@ -58,6 +58,8 @@ class Voice:
     references: tuple[Reference, ...] = ()
     embedding: tuple[float, ...] | None = None
     description: str | None = None
+    continued: Reference | None = None
+    """A recording that the utterance continues, with its transcript: alone, or beside a reference."""
 
     @classmethod
     def cloned(cls, audio: Clip, text: str | None = None) -> Self:
@@ -132,6 +134,7 @@ class Capabilities:
 
     presets: bool = False
     clone: bool = False
+    continuation: bool = False
     embedding: bool = False
     design: bool = False
     text_stream: bool = False

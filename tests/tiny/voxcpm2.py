@@ -18,6 +18,7 @@ ENCODER_RATES, DECODER_RATES = (2, 5, 8, 8), (8, 6, 5, 2, 2, 2)
 ENCODER_DIM, DECODER_DIM = 8, 128
 HEADS, KV_HEADS, HEAD_DIM = 4, 2, 16
 FSQ = 24
+RATE_BINS = (20_000, 30_000, 40_000)
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,10 @@ class Tiny:
     """Fewer and smaller ones make patches of fewer samples."""
     layers: tuple[int, int, int] = (3, 2, 2)
     """Of the base LM, the residual LM and the local transformers."""
+    patch: int = PATCH
+    feat: int = FEAT
+    rate_bins: tuple[int, ...] | None = RATE_BINS
+    """`sr_bin_boundaries`; with None the decoder is not conditioned on a sample rate."""
     seed: int = 0
 
 
@@ -64,8 +69,8 @@ def config(tiny: Tiny) -> dict:
             "dim_model_base": 256,
             "scale_depth": 1.4,
         },
-        "patch_size": PATCH,
-        "feat_dim": FEAT,
+        "patch_size": tiny.patch,
+        "feat_dim": tiny.feat,
         "scalar_quantization_latent_dim": FSQ,
         "scalar_quantization_scale": 9,
         "residual_lm_num_layers": residual,
@@ -79,10 +84,10 @@ def config(tiny: Tiny) -> dict:
         "audio_vae_config": {
             "encoder_dim": ENCODER_DIM,
             "encoder_rates": list(ENCODER_RATES),
-            "latent_dim": FEAT,
+            "latent_dim": tiny.feat,
             "decoder_dim": DECODER_DIM,
             "decoder_rates": list(tiny.decoder_rates),
-            "sr_bin_boundaries": [20000, 30000, 40000],
+            "sr_bin_boundaries": tiny.rate_bins and list(tiny.rate_bins),
             "sample_rate": SAMPLE_RATE,
             "out_sample_rate": OUT_RATE,
         },
@@ -140,14 +145,14 @@ def model_tensors(tiny: Tiny) -> Named:
     yield from _layers("base_lm", HIDDEN, 96, base, seed)
     yield from _layers("residual_lm", HIDDEN, 96, residual, seed)
     yield "feat_encoder.special_token", weights.spread("special", (1, 1, 1, LOCAL), 1.0, seed)
-    yield from _linear("feat_encoder.in_proj", LOCAL, FEAT, seed)
+    yield from _linear("feat_encoder.in_proj", LOCAL, tiny.feat, seed)
     yield from _layers("feat_encoder.encoder", LOCAL, 64, deep, seed)
     dit = "feat_decoder.estimator"
     # Calm enough that a rounding of one patch does not grow in those that follow it.
     for part, outputs, inputs, gain in (
-        ("in", LOCAL, FEAT, 0.7),
-        ("cond", LOCAL, FEAT, 0.5),
-        ("out", FEAT, LOCAL, 0.5),
+        ("in", LOCAL, tiny.feat, 0.7),
+        ("cond", LOCAL, tiny.feat, 0.5),
+        ("out", tiny.feat, LOCAL, 0.5),
     ):
         yield from _linear(f"{dit}.{part}_proj", outputs, inputs, seed, gain=gain)
     for part in ("time_mlp", "delta_time_mlp"):
@@ -188,7 +193,7 @@ def _units(name: str, first: int, dim: int, seed: int) -> Named:
 
 
 def vae_tensors(tiny: Tiny) -> Named:
-    seed, rates = tiny.seed, tiny.decoder_rates
+    seed, rates, feat = tiny.seed, tiny.decoder_rates, tiny.feat
     dim = ENCODER_DIM
     yield from _conv("encoder.block.0", (dim, 1, 7), 2.0, seed)
     for i, rate in enumerate(ENCODER_RATES, start=1):
@@ -197,16 +202,15 @@ def vae_tensors(tiny: Tiny) -> Named:
         yield from _snake(f"{block}.3", dim, seed)
         yield from _conv(f"{block}.4", (2 * dim, dim, 2 * rate), 1.0, seed)
         dim *= 2
-    yield from _conv("encoder.fc_mu", (FEAT, dim, 3), 1.0, seed)
-    yield from _conv("encoder.fc_logvar", (FEAT, dim, 3), 1.0, seed)
-    yield "decoder.sr_bin_boundaries", np.array([20000, 30000, 40000], np.int32)
-    yield from _conv("decoder.model.0", (FEAT, 1, 7), 1.0, seed)
-    yield from _conv("decoder.model.1", (DECODER_DIM, FEAT, 1), 1.0, seed)
+    yield from _conv("encoder.fc_mu", (feat, dim, 3), 1.0, seed)
+    yield from _conv("encoder.fc_logvar", (feat, dim, 3), 1.0, seed)
+    if tiny.rate_bins is not None:
+        yield "decoder.sr_bin_boundaries", np.array(tiny.rate_bins, np.int32)
+        yield from _rate_conditions(tiny.rate_bins, len(rates), seed)
+    yield from _conv("decoder.model.0", (feat, 1, 7), 1.0, seed)
+    yield from _conv("decoder.model.1", (DECODER_DIM, feat, 1), 1.0, seed)
     dim = DECODER_DIM
     for i, rate in enumerate(rates, start=2):
-        for part, low, high in (("scale", 0.6, 1.1), ("bias", -0.2, 0.2)):
-            embed = f"decoder.sr_cond_model.{i}.{part}_embed.weight"
-            yield embed, weights.uniform(embed, (4, dim), low, high, seed)
         block = f"decoder.model.{i}.block"
         yield from _snake(f"{block}.0", dim, seed)
         yield from _conv(f"{block}.1", (dim, dim // 2, 2 * rate), 0.8 * (rate / 2) ** 0.5, seed, outputs=dim // 2)
@@ -217,19 +221,28 @@ def vae_tensors(tiny: Tiny) -> Named:
     yield from _conv(f"decoder.model.{last + 1}", (1, dim, 7), 0.2, seed)
 
 
+def _rate_conditions(bins: tuple[int, ...], blocks: int, seed: int) -> Named:
+    for i in range(blocks):
+        for part, low, high in (("scale", 0.6, 1.1), ("bias", -0.2, 0.2)):
+            embed = f"decoder.sr_cond_model.{i + 2}.{part}_embed.weight"
+            yield embed, weights.uniform(embed, (len(bins) + 1, DECODER_DIM >> i), low, high, seed)
+
+
 # --- what upstream and the tests are given ---
 
 
 def reference_audio(samples: int, seed: int = 0) -> np.ndarray:
-    """16 kHz: a gliding tone with noise, by formula."""
+    """A gliding tone with noise, by formula; heard as written at 16 kHz, higher at higher rates."""
     t = np.arange(samples) / SAMPLE_RATE
     tone = 0.3 * np.sin(2 * np.pi * (180 + 60 * seed + 40 * t) * t)
     return (tone + weights.spread(f"reference{seed}", (samples,), 0.05, 0)).astype(np.float32)
 
 
-def noise(patches: int, seed: int) -> np.ndarray:
-    """What each patch begins as, [patches, feat, patch] as upstream draws it; about normal."""
-    total = sum(weights.uniform(f"noise{seed}.{i}", (patches, FEAT, PATCH), -0.5, 0.5, 0) for i in range(12))
+def noise(patches: int, seed: int, tiny: Tiny | None = None) -> np.ndarray:
+    """The noise each patch starts from, [patches, feat, patch] as upstream draws it; about normal."""
+    tiny = tiny or Tiny()
+    shape = (patches, tiny.feat, tiny.patch)
+    total = sum(weights.uniform(f"noise{seed}.{i}", shape, -0.5, 0.5, 0) for i in range(12))
     return total.astype(np.float32)
 
 

@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import save_file
 
 from rhapsode.checkpoints.lora import WithLora
-from rhapsode.checkpoints.weight_norm import plain
-from rhapsode.checkpoints.weights import Held
+from rhapsode.checkpoints.weight_norm import fold_weight_norm
+from rhapsode.checkpoints.weights import TensorsInMemory
 from rhapsode.errors import CheckpointError
 
 WEIGHTS = {"a.q.weight": torch.ones(4, 6), "b.weight": torch.ones(2, 2)}
@@ -18,7 +18,7 @@ ADAPTER = {"a.q.lora_A": torch.full((3, 6), 0.5), "a.q.lora_B": torch.full((4, 3
 
 def merged(folder: Path, parts: dict[str, torch.Tensor], alpha: float | None = None) -> WithLora:
     save_file(parts, folder / "lora_weights.safetensors")
-    return WithLora(Held(folder / "model.safetensors", WEIGHTS), folder, alpha)
+    return WithLora(TensorsInMemory(folder / "model.safetensors", WEIGHTS), folder, alpha)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_an_adapter_for_another_model_is_refused(tmp_path: Path, parts: dict[str
 
 def test_no_adapter_where_one_was_promised_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"lora_weights\.safetensors"):
-        WithLora(Held(tmp_path / "model.safetensors", WEIGHTS), tmp_path)
+        WithLora(TensorsInMemory(tmp_path / "model.safetensors", WEIGHTS), tmp_path)
 
 
 def test_weight_norm_is_made_plain() -> None:
@@ -58,6 +58,6 @@ def test_weight_norm_is_made_plain() -> None:
     conv.parametrizations.weight.original0.data.copy_(length)
     conv.parametrizations.weight.original1.data.copy_(direction)
     tensors = {"x.weight_g": length, "x.weight_v": direction, "x.bias": torch.ones(3), "y.alpha": torch.ones(1)}
-    found = plain(tensors, inside="conv.")
+    found = fold_weight_norm(tensors, inside="conv.")
     assert set(found) == {"x.conv.weight", "x.conv.bias", "y.alpha"}
     assert torch.allclose(found["x.conv.weight"].float(), conv.weight, atol=1e-6)

@@ -1,6 +1,7 @@
 """Checkpoints: one file or many, straight into place; whatever is wrong is one error that names it."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from huggingface_hub import errors
 from torch import nn
 
 from rhapsode.checkpoints import hub
+from rhapsode.checkpoints.folder import parse
 from rhapsode.checkpoints.load import load
 from rhapsode.checkpoints.random import randomize
 from rhapsode.checkpoints.weights import Weights
@@ -194,6 +196,36 @@ def test_a_file_that_is_no_safetensors_is_named(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"pickle, perhaps")
     with pytest.raises(CheckpointError, match=r"model\.safetensors is not a readable safetensors file"):
         Weights(tmp_path)
+
+
+# --- configurations ---
+
+
+@dataclass(frozen=True)
+class Sizes:
+    width: int
+    rate: float = 0.5
+    bins: tuple[int, ...] | None = (1, 2)
+    bias: int | None = None
+
+
+def test_null_is_the_default_unless_the_field_has_a_none_of_its_own() -> None:
+    assert parse(Sizes, {"width": 3, "rate": None, "other": 1}, "config.json") == Sizes(3)
+    assert parse(Sizes, {"width": 3, "rate": 2, "bins": None}, "config.json") == Sizes(3, 2.0, None)
+    assert parse(Sizes, {"width": 3, "bins": [], "bias": 4}, "config.json") == Sizes(3, bins=(), bias=4)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "'width' is missing"),
+        ({"width": None}, "'width' is missing"),
+        ({"width": 1, "bias": "x"}, "'bias' of config"),
+    ],
+)
+def test_a_missing_or_mistyped_key_is_named(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(CheckpointError, match=words):
+        parse(Sizes, values, "config.json")
 
 
 # --- random weights ---

@@ -96,3 +96,13 @@ def test_normal_numbers_are_normal_and_repeat() -> None:
     assert 3.5 < float(drawn.abs().max()) < 6.5
     assert torch.equal(normal(seeds[1:2], steps[1:2], 0, 20_000), drawn[1:2])
     assert not torch.equal(drawn[0], drawn[2])
+
+
+@given(seed=SEEDS, n=st.integers(1, 33))
+def test_any_count_of_normal_numbers_can_be_drawn(seed: int, n: int) -> None:
+    seeds, steps = torch.tensor([seed, seed]), torch.tensor([2, 5])
+    drawn = normal(seeds, steps, 1, n)
+    assert drawn.shape == (2, n)
+    assert bool(drawn.isfinite().all())
+    even = normal(seeds, steps, 1, n + n % 2)
+    assert torch.equal(drawn, even[:, :n])  # an odd count drops the last number of the even one

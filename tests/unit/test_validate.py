@@ -154,17 +154,18 @@ def test_a_sampling_parameter_of_another_type_is_refused(name: str, value: Any) 
 
 
 @pytest.mark.parametrize(
-    ("ability", "voice"),
+    ("ability", "what", "voice"),
     [
-        ("clone", Voice.cloned(CLIP)),
-        ("embedding", Voice(embedding=(0.1, 0.2))),
-        ("design", Voice(description="an old man")),
+        ("clone", "clone voices", Voice.cloned(CLIP)),
+        ("continuation", "continue recordings", Voice(continued=Reference(CLIP, "words"))),
+        ("embedding", "take a speaker embedding", Voice(embedding=(0.1, 0.2))),
+        ("design", "design a voice", Voice(description="an old man")),
     ],
 )
-def test_a_voice_needs_a_family_that_can_do_it(ability: str, voice: Voice) -> None:
+def test_a_voice_needs_a_family_that_can_do_it(ability: str, what: str, voice: Voice) -> None:
     error = complaint(SpeechRequest("Hello.", voice))
     assert error.param == "voice"
-    assert ability in error.message
+    assert f"cannot {what}" in error.message
     assert "presets" in error.message
     able = replace(DUMMY, can=Capabilities(**{ability: True}))
     assert check(SpeechRequest("Hello.", voice), able).voice == voice
@@ -247,6 +248,12 @@ def test_no_more_references_than_the_checkpoint_takes() -> None:
     error = complaint(SpeechRequest("Hello.", three), one)
     assert (error.param, "takes one reference, not 3" in error.message) == ("references", True)
     assert complaint(SpeechRequest("Hello.", Voice(references=(CLIP,))), many).param == "references"
+
+
+def test_a_recording_to_continue_is_a_reference() -> None:
+    able = replace(DUMMY, can=Capabilities(continuation=True))
+    error = complaint(SpeechRequest("Hello.", Voice(continued=CLIP)), able)
+    assert (error.param, "Reference" in error.message) == ("continued", True)
 
 
 @pytest.mark.parametrize("embedding", [(0.1,), (0.1, 0.2, 0.3), (0.1, NAN), (INFINITY, 0.1), (1e39, 0.1)])

@@ -81,18 +81,19 @@ class Upstream:
     def _record(self, name: str, value: torch.Tensor) -> None:
         getattr(self.trace, name).append(value.detach().clone())
 
-    def clip(self, samples: int) -> str:
-        path = self.folder / f"{samples}.wav"
-        soundfile.write(path, tiny_vox.reference_audio(samples), SAMPLE_RATE, subtype="FLOAT")
+    def clip(self, samples: int, rate: int, seed: int = 0) -> str:
+        path = self.folder / f"{samples}_{rate}_{seed}.wav"
+        soundfile.write(path, tiny_vox.reference_audio(samples, seed), rate, subtype="FLOAT")
         return str(path)
 
     def speak(self, case: Case, text: str, noise: np.ndarray) -> np.ndarray:
         self.trace = Trace()
         clips: dict[str, Any] = {}
         if case.reference:
-            clips["reference_wav_path"] = self.clip(case.reference)
+            clips["reference_wav_path"] = self.clip(case.reference, case.rate)
         if case.prompt:
-            clips |= {"prompt_wav_path": self.clip(case.prompt), "prompt_text": case.prompt_text}
+            clips["prompt_wav_path"] = self.clip(case.prompt, case.rate, case.prompt_seed)
+            clips["prompt_text"] = case.prompt_text
         with given_noise(noise):
             audio = self.model.generate(target_text=text, max_len=case.patches, **clips, **case.ask)
         return audio[0].numpy()
@@ -104,7 +105,7 @@ def given_noise(noise: np.ndarray) -> Iterator[None]:
     original, coming = torch.randn, iter(torch.from_numpy(noise))
 
     def randn(*size: Any, **rest: Any) -> torch.Tensor:
-        assert tuple(size[0]) == (1, FEAT, PATCH)
+        assert tuple(size[0]) == (1, *noise.shape[1:])
         return next(coming)[None].clone()
 
     torch.randn = randn
@@ -118,7 +119,7 @@ def first_clear(upstream: Upstream, case: Case) -> tuple[str, int, np.ndarray, d
     """The first text of the pool without a near-tie, and its waveform."""
     for text in case.pool:
         for seed in range(4):
-            audio = upstream.speak(case, case.before + text, tiny_vox.noise(case.patches, seed))
+            audio = upstream.speak(case, case.before + text, tiny_vox.noise(case.patches, seed, case.tiny))
             fsq, stop = upstream.trace.margins()
             ended = len(upstream.trace.patches) < case.patches
             if fsq > FSQ_MARGIN and stop > STOP_MARGIN and ended == case.ends:

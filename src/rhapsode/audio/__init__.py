@@ -1,1 +1,1 @@
-"""Audio at the edges: decode, encode, resample, change tempo, join. Needs no torch."""
+"""Audio in and out: decoding, encoding, resampling, tempo, joining. Needs no torch."""

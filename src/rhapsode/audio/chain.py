@@ -1,4 +1,4 @@
-"""What streaming steps have in common, and a line of them."""
+"""The interface of streaming transforms, and several of them in a row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Transform(Protocol):
-    """Samples in, samples out: `write` returns what is ready, `close` what was held back."""
+    """A streaming step from samples to samples: `write` returns what is ready, `close` returns the rest."""
 
     def write(self, samples: Samples) -> Samples: ...
 
@@ -19,7 +19,7 @@ class Transform(Protocol):
 
 
 class Chain:
-    """Transforms in a row, as one."""
+    """Transforms applied one after the other, as one transform."""
 
     def __init__(self, first: Transform, *rest: Transform) -> None:
         self._first, self._rest = first, rest

@@ -1,4 +1,4 @@
-"""Audio as users hold it: samples that can be saved, opened and heard."""
+"""The audio object of the Python API: it opens files, saves them and plays in notebooks."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from rhapsode.audio.formats import format_of
 from rhapsode.errors import InvalidRequest, OutputError
 from rhapsode.types import Clip
 
-# A file the user opens is the user's own: the limits only keep memory within reason.
+# The user opens a file of their own, so these limits only protect memory.
 _OPEN_MAX_BYTES = 2 * 2**30
 _OPEN_MAX_DURATION_S = 4 * 3600.0
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Audio(Clip):
-    """A clip of speech that can be saved, and heard in a notebook."""
+    """A clip that can be opened from a file, saved to one and played in a notebook."""
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, sample_rate: int | None = None) -> Audio:
-        """Reads an audio file, at its own sample rate unless another is asked for."""
+        """Reads an audio file, at its own sample rate unless `sample_rate` is given."""
         clip = decode(
             Path(path),
             max_bytes=_OPEN_MAX_BYTES,
@@ -39,20 +39,20 @@ class Audio(Clip):
         return cls(clip.samples, clip.sample_rate)
 
     def save(self, path: str | os.PathLike[str], format: str | None = None) -> Path:
-        """Writes one of the six formats, as the extension or `format` says: the whole file or none of it."""
-        target = Path(path)
+        """Writes a file in the format of its extension or of `format`. If this fails, an old file stays as it was."""
+        file = Path(path)
         try:
-            fmt = format_of(format) if format else format_of(target)
+            fmt = format_of(format) if format else format_of(file)
         except InvalidRequest as error:
             raise OutputError(error.message, param="format") from None
-        if target.is_dir():
-            raise OutputError(f"Cannot save to '{target}': it is a directory.")
-        if target.exists() and not target.is_file():
-            raise OutputError(f"Cannot save to '{target}': it is not a regular file.")
-        if not target.parent.is_dir():
-            raise OutputError(f"Cannot save to '{target}': the directory '{target.parent}' does not exist.")
-        _write_atomically(target, encode(self, fmt))
-        return target
+        if file.is_dir():
+            raise OutputError(f"Cannot save to '{file}': it is a directory.")
+        if file.exists() and not file.is_file():
+            raise OutputError(f"Cannot save to '{file}': it is not a regular file.")
+        if not file.parent.is_dir():
+            raise OutputError(f"Cannot save to '{file}': the directory '{file.parent}' does not exist.")
+        _write_atomically(file, encode(self, fmt))
+        return file
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Clip):
@@ -66,20 +66,20 @@ class Audio(Clip):
         return f"Audio({self.duration_s:.2f} s, {self.sample_rate} Hz, {channels})"
 
     def _repr_html_(self) -> str:
-        """A player, in notebooks."""
+        """Returns an audio player for notebooks."""
         data = base64.b64encode(encode(self, "wav")).decode("ascii")
         return f'<audio controls src="data:audio/wav;base64,{data}"></audio>'
 
 
-def _write_atomically(target: Path, data: bytes) -> None:
-    target = target.resolve()  # a link keeps pointing where it points
-    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+def _write_atomically(path: Path, data: bytes) -> None:
+    path = path.resolve()  # write the file that a link points to, and keep the link
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         with temporary.open("xb") as file:
             file.write(data)
-        os.replace(temporary, target)
+        os.replace(temporary, path)
     except OSError as error:
-        raise OutputError(f"Cannot save to '{target}': {error.strerror or error}.") from error
+        raise OutputError(f"Cannot save to '{path}': {error.strerror or error}.") from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Any audio a user brings, to samples: hostile until decoded within limits."""
+"""Decodes audio files from users. They may be hostile, so containers, codecs, size and duration are limited."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OPTIONS = {
     "max_streams": "16",
 }
 
-_MAX_FRAME_SAMPLES = str(2**20)  # a header may claim a frame of gigabytes
+_MAX_FRAME_SAMPLES = str(2**20)  # a hostile header can declare a frame of gigabytes
 _UNREADABLE = "The audio cannot be read: it is damaged or in an unknown format."
 
 av.logging.set_level(None)
@@ -53,7 +53,10 @@ def decode(
     sample_rate: int | None = None,
     mono: bool = True,
 ) -> Clip:
-    """The audio of a file or of its bytes, mixed to mono and resampled if asked; else `BadAudio`."""
+    """Decodes a file or its bytes, mixes it to mono unless told otherwise, and resamples it if `sample_rate` is given.
+
+    Whatever goes wrong is `BadAudio`.
+    """
     try:
         with _opened(source, max_bytes) as file:
             return _decoded(file, max_duration_s, sample_rate, mono)
@@ -63,7 +66,7 @@ def decode(
         raise BadAudio(_UNREADABLE) from error
     except OSError as error:
         raise BadAudio(f"The audio cannot be read: {error.strerror}.") from error
-    except Exception as error:  # whatever a hostile file provokes in the decoder
+    except Exception as error:  # a hostile file can make the decoder raise anything
         raise BadAudio(_UNREADABLE) from error
 
 
@@ -82,7 +85,7 @@ def _opened(source: bytes | Path, max_bytes: int) -> BinaryIO:
 
 
 def _decoded(file: BinaryIO, max_duration_s: float, sample_rate: int | None, mono: bool) -> Clip:
-    parts: list[Samples] = []
+    blocks: list[Samples] = []
     resampler: Resampler | None = None
     rate = length = 0
     with av.open(file, "r", options=dict(_OPTIONS), metadata_errors="ignore") as container:
@@ -95,19 +98,19 @@ def _decoded(file: BinaryIO, max_duration_s: float, sample_rate: int | None, mon
                 resampler = Resampler(rate, sample_rate or rate, samples.shape[0])
                 channels = samples.shape[0]
             if frame.sample_rate != rate or samples.shape[0] != channels:
-                raise BadAudio("The audio changes its sample rate or its channels midway.")
+                raise BadAudio("The audio changes its sample rate or its number of channels midway.")
             length += samples.shape[1]
             if length > max_duration_s * rate:
                 raise BadAudio(f"The audio is too long: at most {max_duration_s:g} seconds are allowed.")
-            parts.append(resampler.write(samples))
+            blocks.append(resampler.write(samples))
     if resampler is None or length == 0:
         raise BadAudio("The audio is empty: nothing in it can be decoded.")
-    parts.append(resampler.close())
-    return Clip(np.concatenate(parts, axis=1), sample_rate or rate)
+    blocks.append(resampler.close())
+    return Clip(np.concatenate(blocks, axis=1), sample_rate or rate)
 
 
 def _frames(container: InputContainer) -> Iterator[AudioFrame]:
-    """The frames of the first audio stream; a few damaged packets are skipped, as players do."""
+    """Yields the frames of the first audio stream. Damaged packets are skipped, as players do, unless most are."""
     if not container.streams.audio:
         raise BadAudio("The file has no audio stream.")
     stream = container.streams.audio[0]
@@ -128,7 +131,7 @@ def _frames(container: InputContainer) -> Iterator[AudioFrame]:
 
 
 def _samples(frame: AudioFrame) -> Samples:
-    """The frame as float32 `[channels, n]`, within full scale."""
+    """Returns the frame as float32 `[channels, n]`, clipped to full scale."""
     data = frame.to_ndarray()
     if frame.format.is_packed:
         data = data.reshape(-1, frame.layout.nb_channels).T

@@ -1,4 +1,4 @@
-"""Samples to bytes in any of the six formats, in a stream or at once."""
+"""Encodes samples in any of the six output formats, as a stream or at once."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["Encoder", "encode", "pcm16"]
 
 
 class Encoder:
-    """Samples in, bytes out as soon as the codec has them.
+    """A streaming encoder: `write` returns bytes as soon as the codec has produced them.
 
-    With `whole`, everything comes at `close`, and headers tell the true length.
+    With `whole`, all bytes come from `close`, so that the header has the true length.
     """
 
     def __init__(self, fmt: Format | str, sample_rate: int, channels: int = 1, *, whole: bool = False) -> None:
@@ -31,13 +31,13 @@ class Encoder:
         self._closed = False
 
     def write(self, samples: Samples) -> bytes:
-        """The bytes that these samples complete."""
+        """Encodes samples and returns the bytes that are ready."""
         if self._closed:
             raise ValueError("the encoder is closed")
         return self._mux.write(self._resampler.write(shaped(samples, self._channels)))
 
     def close(self) -> bytes:
-        """All bytes still owed; nothing the second time."""
+        """Ends the stream and returns the remaining bytes. A second call returns none."""
         if self._closed:
             return b""
         self._closed = True
@@ -45,6 +45,6 @@ class Encoder:
 
 
 def encode(clip: Clip, fmt: Format | str) -> bytes:
-    """The whole clip as a file of this format."""
+    """Returns the clip as a complete file of this format."""
     encoder = Encoder(fmt, clip.sample_rate, clip.channels, whole=True)
     return encoder.write(clip.samples) + encoder.close()

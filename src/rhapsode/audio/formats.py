@@ -1,4 +1,4 @@
-"""The six output formats as a table."""
+"""The table of the six output formats."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _OPUS_RATES = (8_000, 12_000, 16_000, 24_000, 48_000)
 
 @dataclass(frozen=True)
 class Format:
-    """What a listener can ask for, and what it is called elsewhere."""
+    """An output format: its name in requests, its media type and its file extensions."""
 
     name: str
     media_type: str
     extensions: tuple[str, ...]
     sample_rates: tuple[int, ...] = ()
-    """The rates the codec takes; empty means any."""
+    """The sample rates that the codec supports; empty means any."""
     lossless: bool = False
 
     def rate_for(self, sample_rate: int) -> int:
-        """The rate to encode at: the same where the codec takes it, else the next one up."""
+        """Returns the rate to encode at: the given one if the codec supports it, else the next higher one."""
         if not self.sample_rates or sample_rate in self.sample_rates:
             return sample_rate
         return min((r for r in self.sample_rates if r > sample_rate), default=max(self.sample_rates))
@@ -32,7 +32,7 @@ class Format:
 WAV = Format("wav", "audio/wav", (".wav", ".wave"), lossless=True)
 MP3 = Format("mp3", "audio/mpeg", (".mp3",), _MPEG_RATES)
 FLAC = Format("flac", "audio/flac", (".flac",), lossless=True)
-# OpenAI says audio/opus, but its SDKs never look; browsers do, and know Ogg Opus as audio/ogg (RFC 7845).
+# OpenAI sends audio/opus, but its SDKs ignore the type. Browsers use it, and play Ogg Opus as audio/ogg (RFC 7845).
 OPUS = Format("opus", "audio/ogg", (".opus", ".ogg", ".oga"), _OPUS_RATES)
 AAC = Format("aac", "audio/aac", (".aac",), _MPEG_RATES)
 PCM = Format("pcm", "audio/pcm", (".pcm", ".raw"), lossless=True)
@@ -42,7 +42,7 @@ _BY_EXTENSION = {extension: f for f in FORMATS.values() for extension in f.exten
 
 
 def format_of(path_or_name: str | Path) -> Format:
-    """The format of this name ('mp3') or of a path with this extension ('speech.mp3')."""
+    """Returns the format with this name ('mp3'), or the format of this path's extension ('speech.mp3')."""
     text = str(path_or_name).lower()
     suffix = PurePath(text).suffix
     found = _BY_EXTENSION.get(suffix)

@@ -1,4 +1,4 @@
-"""Joining sentences that were spoken separately, without clicks and with even pauses."""
+"""Joins sentences that were spoken separately, without clicks and with even pauses."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ SILENCE_DBFS = -50.0
 """A window whose loudest channel has an RMS below this is silence."""
 
 _WINDOW_S = 0.010
-_HEAD_S = 0.030  # kept before speech: soft onsets lie below the threshold
-_TAIL_S = 0.080  # kept after speech: so do endings
+_HEAD_S = 0.030  # kept before speech: soft onsets are below the threshold
+_TAIL_S = 0.080  # kept after speech: soft endings are below it, too
 _FADE_S = 0.005
 
 
 class Joiner:
-    """Trims the silence around each piece, fades its edges and puts `pause_s` between pieces.
+    """Trims the silence around each piece, fades its edges and puts `pause_s` of silence between pieces.
 
-    A piece may come in parts: speech is passed on at once, silence only once speech follows it.
-    A piece that is silent throughout vanishes.
+    A piece may arrive in several writes. Speech is returned at once; silence is held until speech follows it.
+    A piece without speech is dropped.
     """
 
     def __init__(self, sample_rate: int, channels: int = 1, *, pause_s: float = PAUSE_S) -> None:
         self._channels = channels
         self._window = max(1, round(_WINDOW_S * sample_rate))
         self._pause = round(pause_s * sample_rate)
-        # The pause is all there is between two pieces, so what is kept around them fits into it.
+        # What is kept around two pieces is part of the pause between them, so it must fit into it.
         self._head = min(round(_HEAD_S * sample_rate), self._pause // 3)
         self._tail = min(round(_TAIL_S * sample_rate), self._pause - self._head)
         self._fade_in = _raised_cosine(round(_FADE_S * sample_rate))
-        self._last_tail: int | None = None  # silence at the end of the piece before; None before the first
-        self._held = silence(channels)  # not yet passed on
-        self._scanned = 0  # how much of it has been found to be speech or silence
+        self._last_tail: int | None = None  # silence at the end of the previous piece; None before the first
+        self._held = silence(channels)  # samples that were not returned yet
+        self._scanned = 0  # how many of them were classified as speech or silence
         self._speech_end = 0
         self._speaking = False
 
     def write(self, samples: Samples) -> Samples:
-        """Adds a part of the current piece; returns what can be played."""
+        """Adds samples to the current piece and returns what can be played."""
         self._held = np.concatenate((self._held, shaped(samples, self._channels)), axis=1)
         lead = self._scan(self._window)
         if not self._speaking:
@@ -53,7 +53,7 @@ class Joiner:
         return np.concatenate((lead, self._release(max(0, sure))), axis=1)
 
     def end_piece(self) -> Samples:
-        """Ends the current piece; returns the rest of it."""
+        """Ends the current piece and returns the rest of it."""
         rest = self._held.shape[1] - self._scanned
         lead = self._scan(rest) if rest else silence(self._channels)
         if not self._speaking:
@@ -68,7 +68,7 @@ class Joiner:
         return last
 
     def add(self, piece: Samples) -> Samples:
-        """A whole piece at once."""
+        """Joins a whole piece at once."""
         return np.concatenate((self.write(piece), self.end_piece()), axis=1)
 
     def close(self) -> Samples:
@@ -80,12 +80,12 @@ class Joiner:
         self._speaking = False
 
     def _scan(self, window: int) -> Samples:
-        """Looks for speech in whole windows; returns the pause before a piece that starts to speak."""
+        """Looks for speech in whole windows. Returns the pause before the piece, if its speech starts here."""
         count = (self._held.shape[1] - self._scanned) // window
         stop = self._scanned + count * window
         windows = self._held[:, self._scanned : stop].reshape(self._channels, count, window)
         power = np.mean(np.square(windows, dtype=np.float64), axis=2).max(axis=0)  # [count]
-        loud = np.flatnonzero(~(power < 10 ** (SILENCE_DBFS / 10)))  # NaN is not silence: it must be found
+        loud = np.flatnonzero(~(power < 10 ** (SILENCE_DBFS / 10)))  # NaN counts as speech, so that it is reported
         start, self._scanned = self._scanned, stop
         if not loud.size:
             return silence(self._channels)
@@ -95,7 +95,7 @@ class Joiner:
         return self._begin(start + int(loud[0]) * window)
 
     def _begin(self, speech_start: int) -> Samples:
-        """Speech starts here: cuts what lies too far before it, fades in, returns the pause before."""
+        """Starts the piece at its speech: trims the silence before it, fades in, returns the pause before it."""
         self._speaking = True
         head = min(self._head, speech_start)
         self._drop(speech_start - head)
@@ -116,6 +116,6 @@ class Joiner:
 
 
 def _raised_cosine(length: int) -> Samples:
-    """A fade in, from just above 0 to just below 1."""
+    """Returns a fade-in curve, from just above 0 to just below 1."""
     ramp = 0.5 - 0.5 * np.cos(np.pi * (np.arange(length) + 0.5) / max(1, length))
     return ramp.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Samples to the bytes of a format: plain PCM by hand, the rest by PyAV."""
+"""Writes samples as the bytes of a format: WAV and PCM directly, the others with PyAV."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ UNKNOWN_SIZE = 0xFFFFFFFF
 
 
 class Mux(Protocol):
+    """Turns samples into the bytes of one format."""
+
     def write(self, samples: Samples) -> bytes: ...
 
     def close(self) -> bytes: ...
@@ -32,27 +34,29 @@ class Mux(Protocol):
 
 @dataclass(frozen=True)
 class _Codec:
+    """The PyAV names and options of a format."""
+
     container: str
     codec: str
     sample_format: str
     bit_rate: int | None = None
     codec_options: dict[str, str] = field(default_factory=dict)
     stream_options: dict[str, str] = field(default_factory=dict)
-    """Muxer options for a stream, whose beginning cannot be rewritten at its end."""
+    """Muxer options for a stream, whose header cannot be rewritten at the end."""
 
 
 _CODECS = {
-    # Without the bit reservoir each frame is complete when it is made, and leaves at once.
+    # Without the bit reservoir no frame depends on a later one, so each can be sent at once.
     "mp3": _Codec("mp3", "libmp3lame", "fltp", 128_000, {"reservoir": "0"}, {"write_xing": "0"}),
     "opus": _Codec("ogg", "libopus", "flt", 64_000, {}, {"page_duration": "20000"}),
-    # The default coder costs several times as much and rings on steady tones.
+    # The default coder is several times slower and has audible ringing on steady tones.
     "aac": _Codec("adts", "aac", "fltp", 128_000, {"aac_coder": "fast"}),
     "flac": _Codec("flac", "flac", "s16"),
 }
 
 
 def mux_for(fmt: Format, sample_rate: int, channels: int, whole: bool) -> Mux:
-    """What makes the bytes; `whole` holds them all until the end, so that headers tell the true length."""
+    """Returns the muxer of a format; with `whole` all bytes come at the end, and headers have the true length."""
     if fmt.name in _CODECS:
         return _AvMux(_CODECS[fmt.name], sample_rate, channels, whole)
     return _PcmMux(sample_rate, channels, header=fmt.name == "wav", whole=whole)
@@ -75,7 +79,7 @@ class _PcmMux:
         return self._head(len(self._held) if self._whole else UNKNOWN_SIZE) + bytes(self._held)
 
     def _head(self, data_size: int) -> bytes:
-        """The RIFF header, once."""
+        """Returns the RIFF header the first time, then nothing."""
         if not self._header:
             return b""
         self._header = False
@@ -89,7 +93,7 @@ class _PcmMux:
 
 
 class _Sink:
-    """A file that cannot seek, so that the muxer never goes back to what has already left."""
+    """A file without `seek`: the muxer cannot rewrite bytes that were already sent."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -111,7 +115,7 @@ class _AvMux:
         self._sink = None if whole else _Sink()
         self._file = io.BytesIO()
         options = {} if whole else {**codec.stream_options, "flush_packets": "1"}
-        # av.open wants IO[bytes]; anything with a `write` does.
+        # av.open is typed as taking IO[bytes], but an object with `write` is enough.
         file = cast("io.BytesIO", self._sink or self._file)
         self._container = av.open(file, "w", format=codec.container, options=options)
         self._stream = cast(
@@ -132,7 +136,7 @@ class _AvMux:
 
     def close(self) -> bytes:
         if not self._pts:
-            self._container.start_encoding()  # a muxer that was given no samples writes no header of its own
+            self._container.start_encoding()  # without samples the muxer would write no header
         self._container.mux(self._stream.encode(None))
         self._container.close()
         return self._take() if self._sink else self._file.getvalue()

@@ -1,4 +1,4 @@
-"""Changing the sample rate, in a stream or at once."""
+"""Changes the sample rate with soxr, as a stream or at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Resampler:
-    """Samples at one rate in, at another out; the chunking never changes the result."""
+    """A streaming resampler. The result does not depend on how the samples are cut into chunks."""
 
     def __init__(self, from_rate: int, to_rate: int, channels: int = 1) -> None:
         self._channels = channels
@@ -31,7 +31,7 @@ class Resampler:
         return samples if self._stream is None else self._push(samples)
 
     def close(self) -> Samples:
-        """What the filter still holds; nothing the second time."""
+        """Returns the samples that the filter still holds. A second call returns none."""
         nothing = silence(self._channels)
         if self._closed or self._stream is None:
             self._closed = True
@@ -46,12 +46,17 @@ class Resampler:
 
 
 def resample(samples: Samples, from_rate: int, to_rate: int) -> Samples:
-    """All of the samples at another rate."""
+    """Returns the samples at another rate."""
     resampler = Resampler(from_rate, to_rate, samples.shape[0])
     return np.concatenate((resampler.write(samples), resampler.close()), axis=1)
 
 
 def mono(clip: Clip, sample_rate: int) -> NDArray[np.float32]:
-    """One channel of a clip, the mean of all, at this rate: `[samples]`."""
+    """Returns the mean of all channels of a clip at this rate: `[samples]`.
+
+    A fraction of a sample at the end counts as one, as librosa counts it. soxr rounds to the nearest.
+    """
     mixed = clip.samples.mean(axis=0, dtype=np.float32, keepdims=True)
-    return np.ascontiguousarray(resample(mixed, clip.sample_rate, sample_rate)[0])
+    length = -(-mixed.shape[1] * sample_rate // clip.sample_rate)
+    resampled = resample(mixed, clip.sample_rate, sample_rate)[0, :length]
+    return np.pad(resampled, (0, length - len(resampled)))

@@ -1,4 +1,4 @@
-"""Arrays of samples: float32 `[channels, samples]`, full scale 1.0, and their 16-bit twin."""
+"""Arrays of samples: float32 `[channels, samples]` with full scale 1.0, and 16-bit integers."""
 
 from __future__ import annotations
 
@@ -20,44 +20,46 @@ LAYOUTS = {1: "mono", 2: "stereo"}
 
 
 def layout_of(channels: int) -> str:
-    """The name PyAV has for this many channels."""
+    """Returns PyAV's name for this number of channels."""
     if channels not in LAYOUTS:
         raise InvalidRequest(f"Audio must be mono or stereo, not {channels} channels.", param="channels")
     return LAYOUTS[channels]
 
 
 def silence(channels: int, length: int = 0) -> Samples:
+    """Returns `length` samples of silence."""
     return np.zeros((channels, length), dtype=np.float32)
 
 
 def shaped(samples: Samples, channels: int) -> Samples:
-    """The samples as float32, once their shape has been found to be `[channels, n]`."""
+    """Returns the samples as float32; raises if their shape is not `[channels, n]`."""
     if samples.ndim != 2 or samples.shape[0] != channels:
         raise ValueError(f"expected samples of shape [{channels}, n], got {list(samples.shape)}")
     return samples.astype(np.float32, copy=False)
 
 
 def finite(samples: Samples) -> Samples:
-    """The samples as they are; NaN or infinity is a failure upstream and never becomes sound."""
+    """Returns the samples unchanged; raises on NaN or infinity, which a failed model produces."""
     if not np.isfinite(samples).all():
         raise GenerationFailed("The generated audio contains samples that are not finite numbers.")
     return samples
 
 
 def clipped(samples: Samples) -> Samples:
-    """The samples within full scale."""
+    """Returns the samples clipped to full scale."""
     return np.clip(finite(samples), -1.0, 1.0)
 
 
 def scaled16(samples: Wave) -> Wave:
-    """What 16 bits keep of float32 samples, in this process or on a GPU: clipped, rounded to nearest. Still floats."""
+    """Returns samples clipped, scaled to 16 bits and rounded, but still as floats. Takes NumPy arrays and tensors."""
     return (samples.clip(-1.0, 1.0) * 32768.0).round().clip(max=32767.0)
 
 
 def pcm16(samples: Samples) -> NDArray[np.int16]:
-    """Float to 16 bits: the exact inverse of `from_pcm16`."""
+    """Converts samples to 16 bits: the exact inverse of `from_pcm16`."""
     return scaled16(finite(samples)).astype(np.int16)
 
 
 def from_pcm16(values: NDArray[np.int16]) -> Samples:
+    """Converts 16-bit values to samples."""
     return values.astype(np.float32) / np.float32(32768.0)

@@ -1,4 +1,4 @@
-"""Speaking faster or slower at the same pitch, in a stream."""
+"""Changes the speed of speech at the same pitch, as a stream."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 MIN_SPEED, MAX_SPEED = 0.25, 4.0
 
 _BLOCK_S = 0.02
-_MAX_LAG_S = 2.0  # far beyond what the longest chain of filters holds back
+_MAX_LAG_S = 2.0  # much more than the longest chain of filters holds back
 
 
 class Tempo:
-    """Plays samples `speed` times as fast; the length is exact and the chunking never changes the result."""
+    """Makes speech `speed` times as fast. The length is exact, and does not depend on how the samples are cut."""
 
     def __init__(self, speed: float, sample_rate: int, channels: int = 1) -> None:
         if not MIN_SPEED <= speed <= MAX_SPEED:
@@ -50,23 +50,23 @@ class Tempo:
         return self._send()
 
     def close(self) -> Samples:
-        """The rest, to exactly the length that the speed asks for; nothing the second time."""
+        """Returns the rest, so that the total length is exact. A second call returns nothing."""
         if self._closed or self._stretch is None:
             self._closed = True
             return silence(self._channels)
         self._closed = True
-        # Flushing atempo drops up to a window of speech; silence pushes the last of it out instead.
+        # Flushing atempo would drop up to one window of speech, so silence is pushed through instead.
         for _ in range(self._max_lag_blocks):
-            if self._unsent.shape[1] >= self._target() - self._sent:
+            if self._unsent.shape[1] >= self._due_samples() - self._sent:
                 break
             self._push(silence(self._channels, self._block))
         return self._send()
 
-    def _target(self) -> int:
+    def _due_samples(self) -> int:
         return round(self._received / self._speed)
 
     def _push(self, samples: Samples) -> None:
-        """atempo's output depends on the size of its input frames, so it gets whole blocks only."""
+        """Filters whole blocks only, because atempo's output depends on the size of its input frames."""
         assert self._stretch is not None
         ready = np.concatenate((self._unpushed, samples), axis=1)
         whole = ready.shape[1] - ready.shape[1] % self._block
@@ -75,14 +75,14 @@ class Tempo:
         self._unsent = np.concatenate((self._unsent, *blocks), axis=1)
 
     def _send(self) -> Samples:
-        ready = self._unsent[:, : max(0, self._target() - self._sent)]
+        ready = self._unsent[:, : max(0, self._due_samples() - self._sent)]
         self._unsent = self._unsent[:, ready.shape[1] :]
         self._sent += ready.shape[1]
         return ready
 
 
 class _Stretch:
-    """A graph of atempo filters: a block in, what is ready out."""
+    """A chain of FFmpeg atempo filters: takes a block, returns the samples that are ready."""
 
     def __init__(self, factors: list[float], sample_rate: int, channels: int) -> None:
         self._rate, self._channels, self._layout = sample_rate, channels, layout_of(channels)
@@ -112,7 +112,7 @@ class _Stretch:
 
 
 def _factors(speed: float) -> list[float]:
-    """Factors within 0.5 to 2, where atempo blends samples rather than skipping them."""
+    """Splits the speed into factors from 0.5 to 2: beyond these, atempo skips samples instead of blending them."""
     factors = []
     while not 0.5 <= speed <= 2.0:
         step = 2.0 if speed > 2.0 else 0.5

@@ -1,1 +1,1 @@
-"""Checkpoints: find one, read its configuration, stream its tensors into modules. Nothing in one is ever executed."""
+"""Finds a checkpoint, reads its configuration and loads its tensors. No code from a checkpoint is ever executed."""

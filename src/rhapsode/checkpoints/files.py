@@ -1,4 +1,4 @@
-"""Weight files by themselves: safetensors, or a pickle of nothing but tensors; what is in it is never executed."""
+"""Reads single weight files: safetensors, or a pickle that may contain tensors only, so that no code is executed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rhapsode.errors import CheckpointError
 
 
 def read_file(path: Path) -> dict[str, Tensor]:
-    """All tensors of one file, in memory."""
+    """Returns all tensors of a file, in memory."""
     return _safetensors(path) if path.suffix == ".safetensors" else _pickled(path)
 
 
 def first_of(folder: Path, *names: str) -> Path:
-    """The first of these files that is there."""
+    """Returns the first of these files that exists."""
     for name in names:
         if (folder / name).is_file():
             return folder / name

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, TypeVar, get_origin, get_type_hints
+from types import NoneType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from rhapsode.errors import CheckpointError
 
@@ -51,12 +52,12 @@ def parse(into: type[T], values: Mapping[str, Any], where: str) -> T:
     types = get_type_hints(into)
     found: dict[str, Any] = {}
     for field in fields(into):  # type: ignore[arg-type]
-        value = values.get(field.name)
-        if value is None:  # upstream writes null for "as by default"
-            if field.default is MISSING and field.default_factory is MISSING:
-                raise CheckpointError(f"'{field.name}' is missing from {where}.")
-            continue
-        found[field.name] = _typed(value, types[field.name], f"'{field.name}' of {where}")
+        wanted, value = types[field.name], values.get(field.name)
+        # Upstream writes null for "as by default", unless None is a value of its own.
+        if value is not None or (field.name in values and NoneType in get_args(wanted)):
+            found[field.name] = _typed(value, wanted, f"'{field.name}' of {where}")
+        elif field.default is MISSING and field.default_factory is MISSING:
+            raise CheckpointError(f"'{field.name}' is missing from {where}.")
     return into(**found)
 
 
@@ -69,6 +70,10 @@ def section(values: Mapping[str, Any], name: str, where: str) -> Mapping[str, An
 
 
 def _typed(value: Any, wanted: Any, what: str) -> Any:
+    if NoneType in get_args(wanted):
+        if value is None:
+            return None
+        wanted = next(kind for kind in get_args(wanted) if kind is not NoneType)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     kind = get_origin(wanted) or wanted

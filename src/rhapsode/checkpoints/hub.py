@@ -1,4 +1,4 @@
-"""Checkpoints on the Hugging Face hub, kept in its local cache."""
+"""Downloads checkpoints from the Hugging Face hub into its local cache."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from pathlib import Path
 
 from rhapsode.errors import CheckpointError, MissingDependency
 
-# Weights and what describes them; never code, and never the pickled copies of the same weights.
+# Weights and their configuration; no code, and no pickled copies of the same weights.
 FILES = ("*.json", "*.txt", "*.safetensors")
 
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w./-]+)?")
 
 
 def is_id(name: str) -> bool:
-    """Whether this can be `owner/name` or `owner/name@revision`, rather than a path."""
+    """Returns whether a name has the form `owner/name` or `owner/name@revision`, and is not a path."""
     return _ID.fullmatch(name) is not None
 
 
 def fetch(name: str, files: tuple[str, ...] = FILES) -> Path:
-    """The local folder of a checkpoint on the hub, downloaded if it is not in the cache and `HF_HUB_OFFLINE` allows."""
+    """Returns the local folder of a checkpoint on the hub, after the download of what the local cache does not have."""
     try:
         from huggingface_hub import constants, errors, snapshot_download
     except ImportError:

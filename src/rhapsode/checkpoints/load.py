@@ -1,4 +1,4 @@
-"""Tensors from a folder into a module, each straight to its place."""
+"""Loads the tensors of a checkpoint into a module, one at a time."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from rhapsode.checkpoints.weights import Tensors, Weights
 from rhapsode.errors import CheckpointError
 
-# A fused linear of a module (it says the `sizes` of its parts), and the checkpoint's parts, one below the other.
+# The name of a fused linear layer and the layers of the checkpoint it consists of; its `sizes` are their rows.
 FUSED = {"qkv": ("q_proj", "k_proj", "v_proj"), "gate_up": ("gate_proj", "up_proj")}
 
 
 @dataclass(frozen=True)
-class Part:
-    """A tensor of the checkpoint, and which rows of its target it fills."""
+class TensorSource:
+    """A tensor of the checkpoint, and the rows of the module's tensor that it fills."""
 
     name: str
     start: int
@@ -37,28 +37,28 @@ def load(
     dtype: torch.dtype = torch.float32,
     ignore: Sequence[str] = (),
 ) -> None:
-    """Fill a module built on the meta device from the tensors of a folder whose names begin with `prefix`.
+    """Fills a module that was built on the meta device with the checkpoint's tensors whose names begin with `prefix`.
 
-    Floating-point tensors become `dtype`; buffers that are not in the checkpoint keep their values. `ignore` names
-    tensors of the checkpoint (shell patterns, after the prefix) that nobody here uses.
+    Floating-point tensors are converted to `dtype`. Buffers that are not in the checkpoint keep their values. `ignore`
+    has shell patterns, without the prefix, of checkpoint tensors that are not needed.
     """
     weights = Weights(source) if isinstance(source, Path) else source
-    wanted = dict(targets(module))
+    wanted = dict(stored_tensors(module))
     plan = {}
     for name, tensor in wanted.items():
         sizes = getattr(module.get_submodule(name.rpartition(".")[0]), "sizes", ())
-        plan[name] = _parts(f"{prefix}{name}", tuple(tensor.shape), sizes, weights)
+        plan[name] = _sources(f"{prefix}{name}", tuple(tensor.shape), sizes, weights)
     _check(plan, weights, prefix, ignore)
     placed: dict[int, Tensor] = {}
     for name, tensor in wanted.items():
         if id(tensor) not in placed:  # tied parameters are read once
             placed[id(tensor)] = _read(tensor, plan[name], weights, torch.device(device), dtype)
-        put(module, name, placed[id(tensor)])
-    move_rest(module, torch.device(device))
+        set_tensor(module, name, placed[id(tensor)])
+    move_buffers(module, torch.device(device))
 
 
-def put(module: nn.Module, name: str, value: Tensor) -> None:
-    """Set a parameter or buffer by its dotted name."""
+def set_tensor(module: nn.Module, name: str, value: Tensor) -> None:
+    """Sets a parameter or buffer by its dotted name."""
     path, _, leaf = name.rpartition(".")
     owner = module.get_submodule(path)
     if leaf in owner._parameters:
@@ -67,16 +67,16 @@ def put(module: nn.Module, name: str, value: Tensor) -> None:
         owner._buffers[leaf] = value
 
 
-def move_rest(module: nn.Module, device: torch.device) -> None:
-    """Bring the buffers no checkpoint holds to the device, as they are."""
+def move_buffers(module: nn.Module, device: torch.device) -> None:
+    """Moves the buffers to the device: those that no checkpoint has are still where they were made."""
     for name, buffer in list(module.named_buffers(remove_duplicate=False)):
         if buffer.is_meta:
             raise ValueError(f"buffer '{name}' has no values: make it with an explicit device, or in `derive`")
-        put(module, name, buffer.to(device))
+        set_tensor(module, name, buffer.to(device))
 
 
-def targets(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """What a checkpoint must hold: parameters and persistent buffers."""
+def stored_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Yields the tensors that a checkpoint must contain: parameters and persistent buffers."""
     for path, owner in module.named_modules():
         dot = f"{path}." if path else ""
         for leaf, tensor in (*owner._parameters.items(), *owner._buffers.items()):
@@ -84,31 +84,31 @@ def targets(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
                 yield f"{dot}{leaf}", tensor
 
 
-def _parts(name: str, shape: tuple[int, ...], sizes: Sequence[int], weights: Tensors) -> list[Part]:
-    """Where a target's values come from: a tensor of its name, the parts of a fused one, or a list to be stacked."""
+def _sources(name: str, shape: tuple[int, ...], sizes: Sequence[int], weights: Tensors) -> list[TensorSource]:
+    """Returns what fills a tensor: the one of its name, the parts of a fused layer, or a list to be stacked."""
     path, _, leaf = name.rpartition(".")
     owner, _, last = path.rpartition(".")
     if last in FUSED and sizes:
         names = [f"{owner}.{part}.{leaf}" if owner else f"{part}.{leaf}" for part in FUSED[last]]
         starts = [sum(sizes[:i]) for i in range(len(sizes))]
         rows = zip(names, starts, sizes, strict=True)
-        return [Part(part, start, start + size, (size, *shape[1:])) for part, start, size in rows]
+        return [TensorSource(part, start, start + size, (size, *shape[1:])) for part, start, size in rows]
     if name not in weights and f"{path}.0.{leaf}" in weights:
-        return [Part(f"{path}.{i}.{leaf}", i, i + 1, shape[1:], stacked=True) for i in range(shape[0])]
-    return [Part(name, 0, shape[0] if shape else 1, shape)]
+        return [TensorSource(f"{path}.{i}.{leaf}", i, i + 1, shape[1:], stacked=True) for i in range(shape[0])]
+    return [TensorSource(name, 0, shape[0] if shape else 1, shape)]
 
 
-def _check(plan: Mapping[str, Sequence[Part]], weights: Tensors, prefix: str, ignore: Sequence[str]) -> None:
-    """One error for everything that does not fit, naming the first of it."""
+def _check(plan: Mapping[str, Sequence[TensorSource]], weights: Tensors, prefix: str, ignore: Sequence[str]) -> None:
+    """Raises one error for all tensors that are missing, unused or of another shape; it names the first."""
     problems: list[str] = []
     used: set[str] = set()
-    for part in (part for parts in plan.values() for part in parts):
-        used.add(part.name)
-        if part.name not in weights:
-            problems.append(f"{weights.folder} lacks the tensor '{part.name}' {list(part.shape)}")
-        elif (found := weights.shape(part.name)) != part.shape:
-            shapes = f"is {list(found)}, the config asks for {list(part.shape)}"
-            problems.append(f"{weights.file_of(part.name)}: '{part.name}' {shapes}")
+    for source in (source for sources in plan.values() for source in sources):
+        used.add(source.name)
+        if source.name not in weights:
+            problems.append(f"{weights.folder} lacks the tensor '{source.name}' {list(source.shape)}")
+        elif (found := weights.shape(source.name)) != source.shape:
+            shapes = f"is {list(found)}, the config asks for {list(source.shape)}"
+            problems.append(f"{weights.file_of(source.name)}: '{source.name}' {shapes}")
     for name in weights:
         rest = name.removeprefix(prefix)
         if name.startswith(prefix) and name not in used and not any(fnmatchcase(rest, p) for p in ignore):
@@ -118,10 +118,12 @@ def _check(plan: Mapping[str, Sequence[Part]], weights: Tensors, prefix: str, ig
         raise CheckpointError(f"{problems[0]}{more}.")
 
 
-def _read(target: Tensor, parts: Sequence[Part], weights: Tensors, device: torch.device, dtype: torch.dtype) -> Tensor:
-    kind = dtype if target.is_floating_point() else target.dtype
-    placed = torch.empty(target.shape, dtype=kind, device=device)
-    for part in parts:
-        rows = placed if not placed.ndim else placed[part.start : part.stop]
-        rows.copy_(weights.read(part.name)[None] if part.stacked else weights.read(part.name))
+def _read(
+    empty: Tensor, sources: Sequence[TensorSource], weights: Tensors, device: torch.device, dtype: torch.dtype
+) -> Tensor:
+    kind = dtype if empty.is_floating_point() else empty.dtype
+    placed = torch.empty(empty.shape, dtype=kind, device=device)
+    for source in sources:
+        rows = placed if not placed.ndim else placed[source.start : source.stop]
+        rows.copy_(weights.read(source.name)[None] if source.stacked else weights.read(source.name))
     return placed

@@ -1,4 +1,4 @@
-"""Low-rank adapters, merged into the weights they were trained on while these are read."""
+"""Merges a low-rank adapter (LoRA) into the weights of a checkpoint while they are read."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rhapsode.errors import CheckpointError
 
 WEIGHTS, SETTINGS = ("lora_weights.safetensors", "lora_weights.ckpt"), "lora_config.json"
 USUAL_ALPHA = 16.0
-INTO, OUT = "lora_A", "lora_B"
+DOWN, UP = "lora_A", "lora_B"
 
 
 class WithLora:
-    """Tensors to which an adapter's products are added: `weight + alpha / rank * lora_B @ lora_A`."""
+    """The tensors of a checkpoint with an adapter added: `weight + alpha / rank * lora_B @ lora_A`."""
 
     def __init__(self, tensors: Tensors, path: Path, alpha: float | None = None) -> None:
         file = path if path.is_file() else first_of(path, *WEIGHTS)
         self.folder = tensors.folder
         self._tensors = tensors
-        self._parts = read_file(file)
+        self._adapter = read_file(file)
         self._alpha = _alpha(file.parent / SETTINGS) if alpha is None else alpha
         self._check(file)
 
@@ -43,28 +43,28 @@ class WithLora:
     def read(self, name: str) -> Tensor:
         weight = self._tensors.read(name)
         owner = name.removesuffix("weight")
-        if f"{owner}{INTO}" not in self._parts:
+        if f"{owner}{DOWN}" not in self._adapter:
             return weight
-        into, out = self._parts[f"{owner}{INTO}"].float(), self._parts[f"{owner}{OUT}"].float()
-        return weight.float() + self._alpha / into.shape[0] * (out @ into)
+        down, up = self._adapter[f"{owner}{DOWN}"].float(), self._adapter[f"{owner}{UP}"].float()
+        return weight.float() + self._alpha / down.shape[0] * (up @ down)
 
     def _check(self, file: Path) -> None:
-        """An adapter that fits nothing, or only in part, is for another model."""
-        for name, part in self._parts.items():
+        """Raises if a tensor of the adapter does not fit: then it was trained for another model."""
+        for name, factor in self._adapter.items():
             owner, _, leaf = name.rpartition(".")
-            target = f"{owner}.weight"
-            if leaf not in (INTO, OUT) or target not in self._tensors:
+            weight = f"{owner}.weight"
+            if leaf not in (DOWN, UP) or weight not in self._tensors:
                 raise CheckpointError(f"{file}: '{name}' belongs to no weight of this checkpoint.")
-            axis = 1 if leaf == INTO else 0
-            if f"{owner}.{OUT if leaf == INTO else INTO}" not in self._parts:
-                raise CheckpointError(f"{file} has only half of the adapter of '{target}'.")
-            if part.ndim != 2 or part.shape[axis] != self._tensors.shape(target)[axis]:
-                shapes = f"{list(part.shape)}, and '{target}' is {list(self._tensors.shape(target))}"
+            axis = 1 if leaf == DOWN else 0
+            if f"{owner}.{UP if leaf == DOWN else DOWN}" not in self._adapter:
+                raise CheckpointError(f"{file} has only half of the adapter of '{weight}'.")
+            if factor.ndim != 2 or factor.shape[axis] != self._tensors.shape(weight)[axis]:
+                shapes = f"{list(factor.shape)}, and '{weight}' is {list(self._tensors.shape(weight))}"
                 raise CheckpointError(f"{file}: '{name}' is {shapes}.")
 
 
 def _alpha(settings: Path) -> float:
-    """As the training wrote it down; upstream's default where it did not."""
+    """Returns the alpha from the adapter's settings, or upstream's default if they do not exist."""
     if not settings.is_file():
         return USUAL_ALPHA
     content = read_json(settings)

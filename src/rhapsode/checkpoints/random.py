@@ -1,4 +1,4 @@
-"""Random weights in the shape of a model, made where they are used: for work on speed, where no file is needed."""
+"""Fills a model with random weights on its device, for work on speed without a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from rhapsode.checkpoints.load import move_rest, put, targets
+from rhapsode.checkpoints.load import move_buffers, set_tensor, stored_tensors
 
-HEAD_STD = 3.0  # of logits: varied enough that sampling has something to choose from
+HEAD_STD = 3.0  # of logits: enough for sampling to give varied results
 
 
 def randomize(
@@ -19,17 +19,17 @@ def randomize(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
 ) -> None:
-    """Fill a module built on the meta device with values that keep activations finite and outputs varied."""
+    """Fills a module that was built on the meta device with values that keep activations finite and outputs varied."""
     device = torch.device(device)
     generator = torch.Generator(device).manual_seed(seed)
     placed: dict[int, Tensor] = {}
-    for name, tensor in list(targets(module)):
+    for name, tensor in list(stored_tensors(module)):
         if id(tensor) not in placed:
             kind = dtype if tensor.is_floating_point() else tensor.dtype
             value = torch.empty(tensor.shape, dtype=kind, device=device)
             placed[id(tensor)] = _fill(name, value, generator)
-        put(module, name, placed[id(tensor)])
-    move_rest(module, device)
+        set_tensor(module, name, placed[id(tensor)])
+    move_buffers(module, device)
 
 
 def _fill(name: str, value: Tensor, generator: torch.Generator) -> Tensor:
@@ -38,7 +38,7 @@ def _fill(name: str, value: Tensor, generator: torch.Generator) -> Tensor:
     path, _, leaf = name.rpartition(".")
     if leaf in ("cluster_usage", "initialized") or (value.ndim < 2 and "norm" in path and leaf == "weight"):
         return value.fill_(1.0)
-    if leaf == "alpha" and value.ndim > 1:  # a Snake's frequency as it is: near 0 its inverse would be huge
+    if leaf == "alpha" and value.ndim > 1:  # the frequency of a Snake activation: near 0 its inverse would be huge
         return value.fill_(1.0)
     if leaf in ("scale", "gamma"):
         return value.fill_(0.1)

@@ -1,4 +1,4 @@
-"""The tensors of a folder: one safetensors file, or shards with their index. Read one by one, never all at once."""
+"""Reads the tensors of a folder one at a time: from one safetensors file, or from shards with an index."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
 class Tensors(Protocol):
-    """Tensors by name, wherever they come from."""
+    """Tensors by name, from any kind of file."""
 
     folder: Path
 
@@ -30,8 +30,8 @@ class Tensors(Protocol):
     def read(self, name: str) -> Tensor: ...
 
 
-class Held:
-    """Tensors in memory that came from one file: what has to be read whole, or worked on first."""
+class TensorsInMemory:
+    """Tensors of one file, held in memory: for a format that is read whole, or for tensors that were changed."""
 
     def __init__(self, file: Path, tensors: Mapping[str, Tensor]) -> None:
         self.folder = file.parent
@@ -55,7 +55,7 @@ class Held:
 
 
 class Weights:
-    """Names, shapes and values of a folder's tensors."""
+    """The tensors of a folder's safetensors files."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -75,7 +75,7 @@ class Weights:
         return tuple(self._handle(self._file_of[name]).get_slice(name).get_shape())
 
     def read(self, name: str) -> Tensor:
-        """The values, from the mapped file: they take memory only while they are used."""
+        """Returns a tensor over the memory-mapped file: it takes memory only while it is used."""
         tensor: Tensor = self._handle(self._file_of[name]).get_tensor(name)
         return tensor
 

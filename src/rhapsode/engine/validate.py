@@ -90,6 +90,7 @@ def _check_abilities(voice: Voice, info: ModelInfo) -> None:
     can = info.can
     wanted = (
         ("clone voices", bool(voice.references), can.clone),
+        ("continue recordings", voice.continued is not None, can.continuation),
         ("take a speaker embedding", voice.embedding is not None, can.embedding),
         ("design a voice from a description", voice.description is not None, can.design),
     )
@@ -99,6 +100,8 @@ def _check_abilities(voice: Voice, info: ModelInfo) -> None:
             raise InvalidRequest(f"{info.title} cannot {what}; it can do: {abilities}.", param="voice")
     if not all(isinstance(reference, Reference) for reference in voice.references):
         raise InvalidRequest("a voice's references must be of the type Reference.", param="references")
+    if voice.continued is not None and not isinstance(voice.continued, Reference):
+        raise InvalidRequest("a voice's continued recording must be of the type Reference.", param="continued")
     if len(voice.references) > can.references:
         most = "one reference" if can.references == 1 else f"{can.references} references"
         raise InvalidRequest(f"{info.title} takes {most}, not {len(voice.references)}.", param="references")

@@ -1,6 +1,7 @@
-"""A counter RNG: the same (seed, frame, codebook, index) gives the same number on every device and in every batch.
+"""A counter-based random number generator: Philox 4x32 with ten rounds.
 
-It is Philox 4x32 with ten rounds, in int64 arithmetic, so that it runs on any torch device and inside a graph.
+A number depends on (seed, frame, codebook, index) alone, not on the device or the batch. All arithmetic is in int64, so
+it runs on any torch device and inside a CUDA graph.
 """
 
 from __future__ import annotations
@@ -32,24 +33,24 @@ def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[Tensor, Te
 
 
 def _round_keys(key: Tensor, weyl: int) -> tuple[Tensor, ...]:
-    rounds = torch.arange(0, _ROUNDS * weyl, weyl, device=key.device)
-    return ((key[..., None] + rounds) & MASK).unbind(-1)
+    offsets = torch.arange(0, _ROUNDS * weyl, weyl, device=key.device)
+    return ((key[..., None] + offsets) & MASK).unbind(-1)
 
 
 def uniform(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> Tensor:
-    """Returns `[B, n]` numbers in the open interval (0, 1), one stream per seed, frame and codebook."""
+    """Returns `[B, n]` numbers in the open interval (0, 1), an independent stream per seed, frame and codebook."""
     return unit_interval(_words(seeds, steps, codebook, n)[0])
 
 
 def normal(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> Tensor:
-    """Returns `[B, n]` standard normal numbers, by the Box-Muller transform; n is even."""
+    """Returns `[B, n]` numbers of the standard normal distribution, by the Box-Muller transform."""
     if kernels.on(seeds):
         from rhapsode.nn.kernels.gpu import noise
 
         return noise.normal(seeds, steps, codebook, n)
-    first, second = map(unit_interval, _words(seeds, steps, codebook, n // 2)[:2])
+    first, second = map(unit_interval, _words(seeds, steps, codebook, (n + 1) // 2)[:2])
     radius, angle = (-2.0 * first.log()).sqrt_(), second * (2.0 * math.pi)
-    return torch.cat((radius * angle.cos(), radius * angle.sin()), dim=1)
+    return torch.cat((radius * angle.cos(), radius * angle.sin()), dim=1)[:, :n]
 
 
 def _words(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> tuple[Tensor, ...]:

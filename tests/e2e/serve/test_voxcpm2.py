@@ -12,8 +12,8 @@ from tiny.voxcpm2 import OUT_RATE, SAMPLE_RATE, Tiny, reference_audio, write
 
 FORMATS = ("mp3", "opus", "aac", "flac", "wav", "pcm")
 PATCH_S, PATCHES = 0.16, 6
-SAMPLE = encode(Clip(reference_audio(6_000)[None], SAMPLE_RATE), "wav")
-DATA_URL = f"data:audio/wav;base64,{base64.b64encode(SAMPLE).decode()}"
+SAMPLE, OTHER = (encode(Clip(reference_audio(6_000, seed)[None], SAMPLE_RATE), "wav") for seed in (0, 1))
+DATA_URL, OTHER_URL = (f"data:audio/wav;base64,{base64.b64encode(data).decode()}" for data in (SAMPLE, OTHER))
 SAY = {"seed": 1, "max_len": PATCHES, "inference_timesteps": 2}
 
 
@@ -61,8 +61,13 @@ def test_an_uploaded_voice_speaks_in_every_mode(server: Running) -> None:
     }
     assert len(set(modes.values())) == len(modes)
     assert modes["continuation"] == say(server, ref_audio=DATA_URL, ref_text="the ref")
+    assert modes["continuation"] == say(server, prompt_audio=DATA_URL, prompt_text="the ref")
+    assert modes["continuation"] == say(server, prompt_audio="Ada")  # with the text it was uploaded with
+    assert modes["both"] == say(server, voice="Ada", prompt_audio=DATA_URL, prompt_text="the ref")
     assert modes["reference"] == say(server, ref_audio=DATA_URL)
     assert modes["design"] == say(server, input="(An old man)Hello there.")
+    two_clips = say(server, ref_audio=DATA_URL, prompt_audio=OTHER_URL, prompt_text="the ref")
+    assert two_clips not in modes.values()
     assert server.http.delete("/v1/audio/voices/Ada").status_code == 200
 
 
@@ -83,6 +88,11 @@ def test_its_options_are_fields_of_the_api(server: Running) -> None:
         ({"cloning": "both"}, "reference audio"),
         ({"cloning": "never"}, "cloning"),
         ({"voice": "nobody"}, "nobody"),
+        ({"prompt_text": "the ref"}, "prompt_audio"),
+        ({"prompt_audio": DATA_URL}, "transcript"),
+        ({"prompt_audio": "/etc/passwd", "prompt_text": "the ref"}, "prompt_audio"),
+        ({"prompt_audio": DATA_URL, "prompt_text": "the ref", "instructions": "sadly"}, "instructions"),
+        ({"prompt_audio": DATA_URL, "prompt_text": "the ref", "cloning": "both"}, "cloning"),
         ({"speaker_embedding": [0.1] * 8}, "embedding"),
     ],
 )

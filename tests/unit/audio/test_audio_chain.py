@@ -12,7 +12,7 @@ from rhapsode.audio.resample import Resampler
 from rhapsode.audio.tempo import Tempo
 
 
-def test_tempo_then_resampler_is_the_two_in_a_row(streamed, noise):
+def test_a_chain_of_tempo_and_resampler_equals_one_after_the_other(streamed, noise):
     samples = noise(20_000)
     apart = streamed(Resampler(24_000, 48_000), streamed(Tempo(1.3, 24_000), samples, []), [])
     chain = Chain(Tempo(1.3, 24_000), Resampler(24_000, 48_000))

@@ -51,7 +51,7 @@ def test_an_explicit_format_wins_over_the_extension(tmp_path, audio):
 
 
 @pytest.mark.parametrize("name", ["speech.midi", "speech"])
-def test_an_unknown_extension_is_told_the_formats(tmp_path, audio, name):
+def test_the_error_for_an_unknown_extension_lists_the_formats(tmp_path, audio, name):
     with pytest.raises(OutputError, match="mp3, opus, aac, flac, wav, pcm"):
         audio.save(tmp_path / name)
     with pytest.raises(OutputError, match="mp3, opus, aac, flac, wav, pcm"):

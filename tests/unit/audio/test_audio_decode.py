@@ -29,7 +29,7 @@ def float_wav(values: np.ndarray, sample_rate: int = 16_000, bits: int = 32) -> 
 
 
 def muxed(container: str, codec: str, sample_format: str, samples: np.ndarray, video: bool = False) -> bytes:
-    """A file of the kinds that users bring and we never write."""
+    """Encodes a file in a format that users upload and the project does not write."""
     file = io.BytesIO()
     with av.open(file, "w", format=container) as out:
         picture = None

@@ -19,7 +19,7 @@ LOSSLESS = ["wav", "flac", "pcm"]
 
 
 def heard(data: bytes, fmt: str, channels: int = 1) -> tuple[np.ndarray, int]:
-    """Decodes without any code of ours; pcm and wav by hand."""
+    """Decodes with PyAV alone, without the project's decoder; pcm and wav by hand."""
     if fmt == "pcm":
         return np.frombuffer(data, dtype="<i2").reshape(-1, channels).T / 32768, 24_000
     if fmt == "wav":
@@ -52,7 +52,7 @@ def test_lossless_formats_give_back_every_sample_streamed_or_whole(noise, fmt, c
 
 @settings(max_examples=25, deadline=None)
 @given(fmt=st.sampled_from(sorted(FORMATS)), chunk=st.integers(1, 5_000), length=st.integers(1, 9_000))
-def test_the_chunking_never_changes_the_sound(noise, fmt, chunk, length):
+def test_the_sound_does_not_depend_on_the_chunks(noise, fmt, chunk, length):
     samples = noise(length)
     chunk = max(chunk, length // 50)
     at_once, _ = heard(b"".join(in_chunks(fmt, samples, length)), fmt)
@@ -78,7 +78,7 @@ def test_a_burst_in_the_last_30_ms_is_heard_in_full(tone, peak_hz, fmt, whole, s
 def test_lossy_formats_keep_length_pitch_and_level_at_any_rate(tone, peak_hz, fmt, sample_rate, channels):
     samples = tone(440, 0.6, sample_rate, channels)
     out, rate = heard(b"".join(in_chunks(fmt, samples, 1_000, sample_rate)), fmt, channels)
-    # Without a place for the encoder's delay in a stream, mp3 and aac keep it: up to three frames.
+    # A stream of mp3 or aac cannot declare the encoder's delay, so up to three frames of it remain.
     longest_delay_s = {
         "opus": 0.0,
         "aac": 2 * 1_024 / rate,
@@ -92,19 +92,19 @@ def test_lossy_formats_keep_length_pitch_and_level_at_any_rate(tone, peak_hz, fm
 
 
 @pytest.mark.parametrize("fmt", ["opus", "mp3"])
-def test_a_whole_file_tells_players_its_exact_length(noise, fmt):
+def test_a_whole_file_has_its_exact_length_in_the_header(noise, fmt):
     out, rate = heard(encode(Clip(noise(24_311), 24_000), fmt), fmt)
     assert out.shape[1] == round(24_311 * rate / 24_000)
 
 
 @pytest.mark.parametrize("fmt", sorted(FORMATS))
-def test_most_bytes_leave_before_the_end(noise, fmt):
+def test_most_bytes_are_returned_before_the_end(noise, fmt):
     encoder = Encoder(fmt, 24_000)
     samples = noise(48_000)
     sent = [len(encoder.write(samples[:, i : i + 480])) for i in range(0, 48_000, 480)]
     early, all_sent = sum(sent[:25]), sum(sent)  # half a second of two
     held = len(encoder.close())
-    # mp3 looks two frames ahead, aac and flac one; none may be waiting for a full buffer.
+    # The look-ahead is two frames for mp3, one for aac and flac; no encoder may wait for a full buffer.
     assert early >= 0.17 * (all_sent + held)
     assert held < 0.1 * (all_sent + held)
     first_ms = 20 * (1 + next(i for i, size in enumerate(sent) if size))
@@ -118,7 +118,7 @@ def test_a_streamed_wav_starts_with_a_header_of_unknown_length(noise):
     assert len(first) == 44 + 200
 
 
-def test_a_whole_wav_and_flac_tell_their_length(noise):
+def test_a_whole_wav_and_flac_have_their_length_in_the_header(noise):
     samples = noise(12_345)
     with wave.open(io.BytesIO(encode(Clip(samples, 24_000), "wav"))) as file:
         assert file.getnframes() == 12_345

@@ -28,7 +28,7 @@ def test_a_format_is_found_by_name_or_extension(name: str | Path, expected: str)
     assert format_of(name).name == expected
 
 
-def test_an_unknown_name_is_told_the_six_formats() -> None:
+def test_the_error_for_an_unknown_name_lists_the_six_formats() -> None:
     with pytest.raises(InvalidRequest) as caught:
         format_of("midi")
     assert all(name in caught.value.message for name in FORMATS)
@@ -36,7 +36,7 @@ def test_an_unknown_name_is_told_the_six_formats() -> None:
 
 
 @pytest.mark.parametrize("path", [Path("speech.midi"), Path("speech"), Path("mp3"), "speech.txt", "speech."])
-def test_a_path_without_a_known_extension_is_told_the_six_formats(path: Path | str) -> None:
+def test_the_error_for_a_path_without_a_known_extension_lists_the_six_formats(path: Path | str) -> None:
     with pytest.raises((OutputError, InvalidRequest)) as caught:
         format_of(path)
     assert all(name in caught.value.message for name in FORMATS)

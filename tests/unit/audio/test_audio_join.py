@@ -31,7 +31,7 @@ def test_the_pause_is_the_same_however_much_silence_the_pieces_bring(tone, tail_
     assert gaps_s(out) == [pytest.approx(pause_s, abs=0.025)]
 
 
-def test_the_first_piece_starts_at_once_and_the_last_does_not_trail(tone):
+def test_there_is_no_pause_before_the_first_piece_or_after_the_last(tone):
     joiner = Joiner(RATE)
     out = np.concatenate((joiner.add(piece(tone, 2.0, 2.0)), joiner.close()), axis=1)
     loud = np.flatnonzero(np.abs(out[0]) > 0.1)
@@ -59,14 +59,14 @@ def test_the_middle_of_a_piece_is_not_touched(tone):
     assert np.array_equal(out[:, 200:-200], spoken[:, 200:-200])
 
 
-def test_speech_is_passed_on_while_its_piece_is_still_being_spoken(tone):
+def test_speech_is_returned_before_its_piece_has_ended(tone):
     joiner = Joiner(RATE)
     spoken = tone(300, 0.5)
     assert joiner.write(spoken[:, :1_920]).shape[1] >= 1_920 - 0.005 * RATE
     assert joiner.write(spoken[:, 1_920:3_840]).shape[1] == 1_920
 
 
-def test_a_silent_piece_vanishes_and_leaves_one_pause(tone):
+def test_a_silent_piece_is_dropped_and_leaves_one_pause(tone):
     joiner = Joiner(RATE)
     out = [joiner.add(piece(tone, 0, 0.1)), joiner.add(silence(1, RATE)), joiner.add(piece(tone, 0.1, 0))]
     assert out[1].shape == (1, 0)
@@ -90,7 +90,7 @@ def test_a_click_far_below_the_threshold_counts_as_silence_and_quiet_speech_does
     chunk=st.integers(90, 3_000),
     channels=st.integers(1, 2),
 )
-def test_the_chunking_never_changes_the_result(tone, shapes, chunk, channels):
+def test_the_result_does_not_depend_on_the_chunks(tone, shapes, chunk, channels):
     pieces = [piece(tone, head, tail, 300, speech, channels) for head, speech, tail in shapes]
     whole, parts = Joiner(RATE, channels), Joiner(RATE, channels)
     expected = np.concatenate([whole.add(p) for p in pieces], axis=1)

@@ -22,7 +22,7 @@ def test_pcm16_clips_and_is_never_more_than_half_a_step_off(value: float) -> Non
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_samples_that_are_not_finite_never_become_sound(bad: float) -> None:
+def test_samples_that_are_not_finite_are_refused(bad: float) -> None:
     samples = np.zeros((1, 10), dtype=np.float32)
     samples[0, 3] = bad
     with pytest.raises(GenerationFailed, match="not finite"):

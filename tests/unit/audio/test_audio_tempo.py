@@ -18,7 +18,7 @@ SPEEDS = [0.25, 0.4, 0.7, 0.9, 1.1, 1.5, 2.0, 3.0, 4.0]
     length=st.integers(0, 20_000),
     lengths=st.lists(st.integers(0, 4_000), max_size=12),
 )
-def test_the_chunking_never_changes_the_result_and_the_length_is_exact(
+def test_the_result_does_not_depend_on_the_chunks_and_its_length_is_exact(
     streamed, noise, speed, channels, length, lengths
 ):
     samples = noise(length, channels)
@@ -53,7 +53,7 @@ def test_a_burst_in_the_last_30_ms_is_still_there_at_the_end(streamed, tone, pea
     assert peak_hz(out[loud[0] : loud[-1]]) == pytest.approx(2_000, rel=0.2)
 
 
-def test_speed_one_passes_the_very_same_samples_through(streamed, noise):
+def test_speed_one_returns_the_same_samples(streamed, noise):
     samples = noise(3_000)
     assert streamed(Tempo(1.0, 24_000), samples, [7, 100]).tobytes() == samples.tobytes()
 
@@ -64,7 +64,7 @@ def test_samples_come_out_before_the_end(noise, speed):
 
 
 @pytest.mark.parametrize("speed", [0.0, 0.249, 4.001, -1.0, float("nan"), float("inf")])
-def test_a_speed_out_of_range_is_told_the_range(speed):
+def test_the_error_for_a_speed_out_of_range_names_the_range(speed):
     with pytest.raises(InvalidRequest, match=r"0\.25 and 4") as caught:
         Tempo(speed, 24_000)
     assert caught.value.param == "speed"

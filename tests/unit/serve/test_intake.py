@@ -220,6 +220,15 @@ def test_several_references_reach_a_family_that_takes_them(read, store: VoiceSto
         read(ref_audio=["http://127.0.0.1:1/a.wav", "http://127.0.0.1:1/b.wav"])
 
 
+def test_a_recording_to_continue_needs_a_family_that_can(read) -> None:
+    with pytest.raises(InvalidRequest, match="cannot continue recordings") as caught:
+        read(prompt_audio="data:,", prompt_text="words")
+    assert caught.value.param == "prompt_audio"
+    with pytest.raises(InvalidRequest, match="needs 'prompt_audio'") as caught:
+        read(prompt_text="words")
+    assert caught.value.param == "prompt_text"
+
+
 # --- models ---
 
 

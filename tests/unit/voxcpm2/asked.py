@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,9 @@ from rhapsode.models.voxcpm2.prepare import Prepare
 from rhapsode.models.voxcpm2.prompt import VoxPrompt
 from rhapsode.models.voxcpm2.spec import SPEC
 from rhapsode.models.voxcpm2.talker import VoxTalker
-from rhapsode.types import Clip, ModelInfo, SpeechRequest, Voice
+from rhapsode.types import Clip, ModelInfo, Reference, SpeechRequest, Voice
 from tiny.talking import TalkerHarness
-from tiny.voxcpm2 import SAMPLE_RATE, noise, reference_audio
+from tiny.voxcpm2 import SAMPLE_RATE, Tiny, noise, reference_audio
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "voxcpm2"
 INDEX: dict[str, Any] = json.loads((GOLDEN / "index.json").read_text("utf-8"))
@@ -36,17 +36,26 @@ def golden(name: str) -> dict[str, np.ndarray]:
     return dict(np.load(GOLDEN / f"{name}.npz"))
 
 
-def clip(samples: int) -> Clip:
-    return Clip(reference_audio(samples)[None], SAMPLE_RATE)
+def clip(samples: int, rate: int = SAMPLE_RATE, seed: int = 0) -> Clip:
+    return Clip(reference_audio(samples, seed)[None], rate)
+
+
+def voice_of(case: dict[str, Any]) -> tuple[Voice, str | None]:
+    """The voice of a golden case, and `cloning`: one clip is used in one or two ways, two clips have a place each."""
+    rate = case["rate"]
+    voice = Voice.cloned(clip(case["reference"], rate)) if case["reference"] else Voice()
+    if not case["prompt"]:
+        return voice, None
+    prompt = Reference(clip(case["prompt"], rate, case["prompt_seed"]), case["prompt_text"])
+    if voice.references and (case["reference"], 0) != (case["prompt"], case["prompt_seed"]):
+        return replace(voice, continued=prompt), None
+    return Voice(references=(prompt,)), "both" if voice.references else "continuation"
 
 
 def request(case: dict[str, Any], **wishes: Any) -> SpeechRequest:
     """The request of a golden case; what `wishes` has comes on top."""
-    samples, options = case["prompt"] or case["reference"], dict(case["ask"])
-    if samples:
-        continued = ("both" if case["reference"] else "continuation") if case["prompt"] else "reference"
-        options["cloning"] = continued
-    voice = Voice.cloned(clip(samples), case["prompt_text"] or None) if samples else Voice()
+    voice, cloning = voice_of(case)
+    options = case["ask"] | ({"cloning": cloning} if cloning else {})
     text, instructions = case["text"].removeprefix(case["before"]), case["before"].strip("()") or None
     return SpeechRequest(text, voice, instructions=instructions, options=options, **wishes)
 
@@ -119,4 +128,4 @@ def inject(stage: Stage, noise_of: dict[int, np.ndarray]) -> None:
 
 
 def case_noise(case: dict[str, Any]) -> np.ndarray:
-    return noise(case["patches"], case["noise_seed"])
+    return noise(case["patches"], case["noise_seed"], Tiny(**case["recipe"]))

@@ -9,7 +9,7 @@ import pytest
 
 from contract.subject import Subject, assert_all_free, hear, speak
 from rhapsode.engine import Engine
-from rhapsode.types import Clip, FinishReason, Sampling, SpeechRequest, Voice
+from rhapsode.types import Clip, FinishReason, Reference, Sampling, SpeechRequest, Voice
 from tiny.voxcpm2 import HOP, OUT_RATE, SAMPLE_RATE, Tiny, reference_audio, write
 
 LONG, SHORT = (Clip(reference_audio(n)[None], SAMPLE_RATE) for n in (9_000, 2_000))
@@ -21,6 +21,7 @@ MODES: dict[str, SpeechRequest] = {
     "continuation": SpeechRequest("Hello.", Voice.cloned(LONG, "the ref")),
     "short continuation": SpeechRequest("Hello again.", Voice.cloned(SHORT, "ref")),
     "both": SpeechRequest("Oh.", Voice.cloned(LONG, "ref"), options={"cloning": "both"}),
+    "two clips": SpeechRequest("Where?", Voice(references=(Reference(SHORT),), continued=Reference(LONG, "the ref"))),
     "guided": SpeechRequest("你好世界", options={"cfg_value": 3.0}),
 }
 
@@ -41,7 +42,7 @@ def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:
 
 @pytest.fixture(scope="module")
 def engine(subject: Subject) -> Iterator[Engine]:
-    engine = subject.engine(limits={"max_concurrency": 8})
+    engine = subject.engine(limits={"max_concurrency": len(MODES)})
     yield engine
     engine.stop()
 
@@ -70,7 +71,7 @@ def test_streamed_is_whole(subject: Subject, engine: Engine, alone: dict[str, np
     assert speech.outcome.finish_reason == FinishReason.LENGTH  # as many as were asked for, and no runaway
 
 
-def test_eight_ragged_requests_sound_as_each_alone(
+def test_ragged_requests_of_all_modes_together_sound_as_each_alone(
     subject: Subject, engine: Engine, alone: dict[str, np.ndarray]
 ) -> None:
     speeches = {name: engine.submit(asked(name)) for name in MODES}
@@ -88,6 +89,15 @@ def test_an_abort_in_any_mode_frees_both_caches(subject: Subject, engine: Engine
         speech.abort()
     assert_all_free(engine)
     assert subject.same(speak(engine, asked("both")), alone["both"])
+
+
+def test_a_patch_of_an_odd_number_of_values_speaks(tmp_path: Path) -> None:
+    write(tmp_path, Tiny(stop_shift=10.0, layers=(1, 1, 1), patch=3, feat=5, decoder_rates=(3, 2)))
+    engine = Subject("voxcpm2", (), model=lambda: str(tmp_path)).engine()
+    said = speak(engine, SpeechRequest("Hi.", seed=1, options={"max_len": 4, "inference_timesteps": 2}))
+    engine.stop()
+    assert said.shape == (1, 4 * 3 * 6)
+    assert said.std() > 1e-3
 
 
 def test_temperature_scales_the_noise(engine: Engine) -> None:

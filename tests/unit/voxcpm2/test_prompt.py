@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from rhapsode.models.registry import find
 from rhapsode.models.voxcpm2 import tokenizer
 from rhapsode.models.voxcpm2.config import AUDIO_START, REFERENCE_END, REFERENCE_START, read
 from rhapsode.models.voxcpm2.prompt import ID, PATCH, VoxPrompt
-from rhapsode.types import SpeechRequest, Voice
+from rhapsode.types import Reference, SpeechRequest, Voice
 from tiny.llama_tokenizer import vocabulary
-from tiny.voxcpm2 import Tiny, config, write
+from tiny.voxcpm2 import SAMPLE_RATE, Tiny, config, write
 from unit.voxcpm2.asked import CASES, Family, clip, request
 
 Families = Callable[[str], Family]
@@ -38,15 +39,17 @@ def ask(text: str = "Hello there.", voice: Voice | None = None, **wishes: Any) -
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_tokens_are_upstreams(parts: Family, name: str) -> None:
+def test_tokens_are_upstreams(family: Families, name: str) -> None:
     case = CASES[name]
-    patches = -(-(case["reference"] or case["prompt"]) // 2560)
-    wanted = [*case["tokens"], AUDIO_START]
+    patch_samples = 640 * case["recipe"]["patch"]
+
+    def patches(samples: int) -> list[int]:
+        return [PATCH] * ceil(ceil(samples * SAMPLE_RATE / case["rate"]) / patch_samples)
+
+    wanted = [*case["tokens"], AUDIO_START, *patches(case["prompt"])]
     if case["reference"]:
-        wanted = [REFERENCE_START, *[PATCH] * patches, REFERENCE_END, *wanted]
-    if case["prompt"]:
-        wanted += [PATCH] * patches
-    assert ids(parts.prompt(request(case))) == wanted
+        wanted = [REFERENCE_START, *patches(case["reference"]), REFERENCE_END, *wanted]
+    assert ids(family(name).prompt(request(case))) == wanted
 
 
 def test_silence_fills_up_the_end_of_a_voice_and_the_beginning_of_what_is_continued(parts: Family) -> None:
@@ -88,6 +91,22 @@ def test_line_breaks_are_spaces(parts: Family) -> None:
     assert ids(parts.prompt(ask("Hi\n\nyou"))) == ids(parts.prompt(ask("Hi you")))
 
 
+def test_a_space_before_the_text_parts_it_from_the_transcript(parts: Family) -> None:
+    voice = Voice.cloned(clip(3_000), "the ref.")
+    assert ids(parts.prompt(ask(" Hi.", voice))) == ids(parts.prompt(ask("\n\tHi.", voice)))
+    assert ids(parts.prompt(ask(" Hi.", voice))) != ids(parts.prompt(ask("Hi.", voice)))
+
+
+def test_a_second_recording_is_continued_and_the_first_is_the_sound_of_the_voice(parts: Family) -> None:
+    continued = Reference(clip(5_000, seed=1), "ref")
+    alone = parts.prompt(ask(voice=Voice(continued=continued)))
+    assert np.array_equal(alone.last, parts.prompt(ask(voice=Voice(references=(continued,)))).last)
+    sound = Reference(clip(9_000), "not used")
+    beside = parts.prompt(ask(voice=Voice(references=(sound,), continued=continued)))
+    assert ids(beside) == [REFERENCE_START, *[PATCH] * 4, REFERENCE_END, *ids(alone)]
+    assert np.array_equal(beside.last, alone.last)
+
+
 def test_the_length_is_upstreams_limit(parts: Family) -> None:
     tokens = len(ids(parts.prompt(ask("Hello")))) - 1
     assert parts.prompt(ask("Hello")).max_frames == 6 * tokens + 10
@@ -108,6 +127,9 @@ def test_the_length_is_upstreams_limit(parts: Family) -> None:
         ({"cloning": "both"}, "reference audio"),
         ({"cloning": "sometimes"}, "cloning"),
         ({"voice": Voice.cloned(clip(3_000)), "cloning": "continuation"}, "transcript"),
+        ({"voice": Voice(continued=Reference(clip(3_000)))}, "transcript"),
+        ({"voice": Voice(continued=Reference(clip(3_000), "a")), "instructions": "b"}, "instructions"),
+        ({"voice": Voice(continued=Reference(clip(3_000), "a")), "cloning": "both"}, "one reference alone"),
         (
             {"voice": Voice.cloned(clip(3_000), "a"), "cloning": "both", "instructions": "b"},
             "instructions",

@@ -107,5 +107,13 @@ def test_random_weights_sound(tmp_path: Path) -> None:
 
 
 def test_an_unknown_kind_of_vae_is_refused() -> None:
-    with pytest.raises(CheckpointError, match="noise blocks"):
-        VaeConfig.from_dict({"use_noise_block": True})
+    for settings in ({"use_noise_block": True}, {"cond_type": "add"}, {"cond_out_layer": True}):
+        with pytest.raises(CheckpointError, match="noise blocks"):
+            VaeConfig.from_dict(settings)
+
+
+def test_without_boundaries_the_kind_of_condition_does_not_matter() -> None:
+    config = VaeConfig.from_dict({"decoder_dim": 64, "sr_bin_boundaries": None, "cond_type": "add"})
+    assert not any("condition" in name for name, _ in VaeDecoder(config).named_parameters())
+    usual = VaeDecoder(VaeConfig.from_dict({"decoder_dim": 64}))
+    assert any("condition" in name for name, _ in usual.named_parameters())

@@ -127,12 +127,14 @@ class VaeConfig:
     sample_rate: int = 16_000
     out_sample_rate: int = 48_000
     use_noise_block: bool = False
-    sr_bin_boundaries: tuple[int, ...] = (20_000, 30_000, 40_000)
+    sr_bin_boundaries: tuple[int, ...] | None = (20_000, 30_000, 40_000)
+    """With None the decoder is not conditioned on the sample rate."""
     cond_type: str = "scale_bias"
     cond_out_layer: bool = False
 
     def __post_init__(self) -> None:
-        if self.use_noise_block or self.cond_out_layer or not self.cond_type.startswith("scale_bias"):
+        other_condition = self.cond_out_layer or not self.cond_type.startswith("scale_bias")
+        if self.use_noise_block or (self.sr_bin_boundaries is not None and other_condition):
             raise CheckpointError(
                 "VoxCPM2's VAE has no noise blocks and a condition of scale and bias; config.json differs."
             )
@@ -150,16 +152,6 @@ class VaeConfig:
     def hop(self) -> int:
         """Samples per latent, on the way out."""
         return math.prod(self.decoder_rates)
-
-    @property
-    def rates(self) -> int:
-        """How many kinds of sample rate the decoder knows."""
-        return len(self.sr_bin_boundaries) + 1
-
-    @property
-    def rate(self) -> int:
-        """Which of them it is asked for."""
-        return sum(self.out_sample_rate > boundary for boundary in self.sr_bin_boundaries)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from rhapsode.checkpoints.files import first_of, read_file
 from rhapsode.checkpoints.lora import WithLora
-from rhapsode.checkpoints.weight_norm import plain
-from rhapsode.checkpoints.weights import Held, Tensors, Weights
+from rhapsode.checkpoints.weight_norm import fold_weight_norm
+from rhapsode.checkpoints.weights import Tensors, TensorsInMemory, Weights
 from rhapsode.models.base import StageContext
 from rhapsode.models.parts import checkpoint_of, fill
 from rhapsode.models.voxcpm2.config import VaeConfig, VoxConfig
@@ -67,8 +67,8 @@ def _vae_weights(context: StageContext) -> Tensors:
     """Weight norm made plain, and each condition beside the block it belongs to."""
     file = first_of(checkpoint_of(context), *VAE_FILES)
     tensors: dict[str, Tensor] = {}
-    for name, tensor in plain(read_file(file), inside="conv.").items():
+    for name, tensor in fold_weight_norm(read_file(file), inside="conv.").items():
         owner, found, rest = name.partition("sr_cond_model.")
         number, _, leaf = rest.partition(".")
         tensors[f"{owner}model.{number}.condition.{leaf}" if found else name] = tensor
-    return Held(file, tensors)
+    return TensorsInMemory(file, tensors)

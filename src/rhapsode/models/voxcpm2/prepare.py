@@ -11,7 +11,7 @@ from rhapsode.models.parts import checkpoint_of
 from rhapsode.models.voxcpm2 import tokenizer
 from rhapsode.models.voxcpm2.config import read
 from rhapsode.models.voxcpm2.spec import VoxOptions, VoxSettings
-from rhapsode.types import Clip, Reference, SpeechRequest
+from rhapsode.types import Clip, Reference, SpeechRequest, Voice
 
 PATCHES_PER_TOKEN, SPARE_PATCHES, MOST_PATCHES = 6, 10, 2000
 """Upstream's limits; speech that goes on past them has missed its end."""
@@ -45,21 +45,18 @@ class Prepare:
         options: VoxOptions = request.options
         self._check_timesteps(options)
         control = control_text(request)
-        spoken = _SPACES.sub(" ", request.text).strip()
+        spoken = _SPACES.sub(" ", request.text)  # spaces at both ends stay: upstream's tokenizer gets them, too
         spoken = f"({control}){spoken}" if control else spoken
-        reference = request.voice.references[0] if request.voice.references else None
-        clip, transcript = (reference.audio, reference.text or "") if reference else (None, "")
-        mode = cloning_mode(reference, options, control)
-        continued = mode in ("continuation", "both")
+        reference, continued = recordings(request.voice, options, control)
         own = self._encode(spoken)
-        text = self._encode(transcript + spoken) if continued else own
+        text = self._encode((continued.text or "") + spoken) if continued else own
         self._check_length(len(text))
         return Draft(
             text,
             min(MOST_PATCHES, PATCHES_PER_TOKEN * len(own) + SPARE_PATCHES),
             options,
-            reference=clip if mode in ("reference", "both") else None,
-            continued=clip if continued else None,
+            reference=reference,
+            continued=continued.audio if continued else None,
         )
 
     def _check_timesteps(self, options: VoxOptions) -> None:
@@ -84,20 +81,34 @@ def control_text(request: SpeechRequest) -> str:
     )
 
 
-def cloning_mode(reference: Reference | None, options: VoxOptions, control: str) -> str | None:
-    """Returns how the reference is used, as `VoxOptions.cloning` names it; None without a reference."""
-    if reference is None:
+def recordings(voice: Voice, options: VoxOptions, control: str) -> tuple[Clip | None, Reference | None]:
+    """Returns the recording that gives the sound of the voice, and the one that is continued."""
+    given = voice.references[0] if voice.references else None
+    if voice.continued is not None:
+        if options.cloning is not None:
+            raise InvalidRequest(
+                "'cloning' is for one reference alone; with prompt audio leave it out.", param="cloning"
+            )
+        _check_continued(voice.continued, control, "prompt_text")
+        return given.audio if given else None, voice.continued
+    if given is None:
         if options.cloning is not None:
             raise InvalidRequest("'cloning' needs reference audio.", param="cloning")
-        return None
-    if options.cloning in ("continuation", "both"):
-        if not reference.text:
-            raise InvalidRequest("to continue a reference, its transcript is needed.", param="ref_text")
-        if control:
-            raise InvalidRequest(
-                "speech that continues a reference takes no instructions; with 'cloning' = 'reference' it does.",
-                param="instructions",
-            )
-        return options.cloning
+        return None, None
     # Instructions have an effect only where the reference is not continued.
-    return "continuation" if options.cloning is None and reference.text and not control else "reference"
+    use = options.cloning or ("continuation" if given.text and not control else "reference")
+    if use == "reference":
+        return given.audio, None
+    _check_continued(given, control, "ref_text")
+    return given.audio if use == "both" else None, given
+
+
+def _check_continued(recording: Reference, control: str, text_param: str) -> None:
+    if not recording.text:
+        raise InvalidRequest("to continue a recording, its transcript is needed.", param=text_param)
+    if control:
+        raise InvalidRequest(
+            "speech that continues a recording takes no instructions; with a reference alone, "
+            "and 'cloning' = 'reference', it does.",
+            param="instructions",
+        )

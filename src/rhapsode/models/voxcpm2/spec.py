@@ -20,8 +20,8 @@ class VoxOptions:
     max_len: int | None = None
     """The most patches; speech that is cut there ends with the reason `length`."""
     cloning: Literal["reference", "continuation", "both"] | None = None
-    """How a reference is used: for the sound of the voice, as speech to continue (this needs its transcript), or for
-    both. By default it is continued if there is a transcript and there are no instructions."""
+    """How a single reference is used: for the sound of the voice, as speech to continue (this needs its transcript), or
+    for both. By default it is continued if there is a transcript and there are no instructions."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.cfg_value <= 10:
@@ -63,7 +63,7 @@ SPEC = ModelSpec(
     layouts=(Layout(where={"architecture": ("voxcpm2",)}),),
     sample_rate=48_000,
     frame_hz=6.25,
-    can=Capabilities(clone=True, design=True),
+    can=Capabilities(clone=True, continuation=True, design=True),
     languages=LANGUAGES,
     describe="rhapsode.models.voxcpm2.info:describe",
     options=VoxOptions,

@@ -15,6 +15,9 @@ from rhapsode.errors import CheckpointError
 Encode = Callable[[str], list[int]]
 
 _SPACE = "\u2581"
+_SPACES_AS_MARKS = {"type": "Metaspace", "replacement": _SPACE, "prepend_scheme": "first", "split": False}
+"""Puts a space before a text that does not begin with one. Upstream's class (LlamaTokenizerFast of transformers 5) does
+this whatever the file says."""
 
 
 def read(folder: Path) -> Encode:
@@ -23,7 +26,8 @@ def read(folder: Path) -> Encode:
     description = read_json(path)
     model = section(description, "model", str(path))
     try:
-        tokenizer = Tokenizer.from_str(json.dumps({**description, "added_tokens": []}))
+        changed: dict[str, Any] = {"added_tokens": [], "normalizer": None, "pre_tokenizer": _SPACES_AS_MARKS}
+        tokenizer = Tokenizer.from_str(json.dumps(description | changed))
         characters = _characters(section(model, "vocab", str(path)), model.get("unk_token"))
     except CheckpointError:
         raise

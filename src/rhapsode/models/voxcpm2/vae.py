@@ -107,11 +107,11 @@ class RateCondition(Derived):
     scale: Tensor  # [C, 1]
     bias: Tensor  # [C, 1]
 
-    def __init__(self, dim: int, config: VaeConfig) -> None:
+    def __init__(self, dim: int, sample_rate: int, boundaries: tuple[int, ...]) -> None:
         super().__init__()
-        self._rate = config.rate
-        self.scale_embed = nn.Embedding(config.rates, dim)
-        self.bias_embed = nn.Embedding(config.rates, dim)
+        self._rate = sum(sample_rate > boundary for boundary in boundaries)
+        self.scale_embed = nn.Embedding(len(boundaries) + 1, dim)
+        self.bias_embed = nn.Embedding(len(boundaries) + 1, dim)
         self.register_buffer("scale", None, persistent=False)
         self.register_buffer("bias", None, persistent=False)
 
@@ -126,7 +126,8 @@ class RateCondition(Derived):
 class VaeUpsampleBlock(StreamingBlock):
     def __init__(self, inputs: int, outputs: int, rate: int, config: VaeConfig) -> None:
         super().__init__()
-        self.condition = RateCondition(inputs, config) if config.sr_bin_boundaries else nn.Identity()
+        bins = config.sr_bin_boundaries
+        self.condition = nn.Identity() if bins is None else RateCondition(inputs, config.out_sample_rate, bins)
         up = CausalConvTranspose1d(inputs, outputs, 2 * rate, rate)
         self.block = StreamingChain(Snake(inputs), up, *units(outputs, config.depthwise))
 

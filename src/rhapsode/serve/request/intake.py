@@ -14,7 +14,7 @@ from rhapsode.serve.request.references import References
 from rhapsode.serve.request.schemas import Schemas, SpeechBody, VoiceFields, VoiceRef
 from rhapsode.serve.response.delivery import Delivery
 from rhapsode.text.clean import clean
-from rhapsode.types import ModelInfo, Sampling, SpeechRequest, Voice
+from rhapsode.types import ModelInfo, Reference, Sampling, SpeechRequest, Voice
 from rhapsode.voices.store import VoiceStore
 
 # What clients call it, and what it is called here.
@@ -74,6 +74,27 @@ class Intake:
     # --- the voice ---
 
     async def _voice(self, body: VoiceFields) -> Voice:
+        continued = await self._continued(body)
+        return replace(await self._sound(body), continued=continued)
+
+    async def _continued(self, body: VoiceFields) -> Reference | None:
+        """Returns the recording that the utterance continues, with its transcript."""
+        if body.prompt_audio is None:
+            if body.prompt_text:
+                raise InvalidRequest("'prompt_text' needs 'prompt_audio'.", param="prompt_text")
+            return None
+        if not self._info.can.continuation:  # before anything is fetched
+            raise self._unable("continue recordings", "prompt_audio")
+        try:
+            voice = await self._references.voice([(body.prompt_audio, body.prompt_text)])
+        except InvalidRequest as error:
+            raise type(error)(error.message, param="prompt_audio") from None
+        if not voice.references:
+            raise InvalidRequest("this voice has no recording that could be continued.", param="prompt_audio")
+        return voice.references[0]
+
+    async def _sound(self, body: VoiceFields) -> Voice:
+        """Returns what the utterance should sound like: a named voice, references or an embedding."""
         name = name_of(body)
         references = references_of(body)
         if not references and body.speaker_embedding is None:
@@ -90,13 +111,16 @@ class Intake:
 
     def _check_references(self, count: int) -> None:
         """Raises if the model cannot clone from so many references, before any of them is fetched."""
-        can, title = self._info.can, self._info.title
+        can = self._info.can
         if not can.clone:
-            abilities = ", ".join(can.names()) or "nothing of the kind"
-            raise InvalidRequest(f"{title} cannot clone voices; it can do: {abilities}.", param="ref_audio")
+            raise self._unable("clone voices", "ref_audio")
         if count > can.references:
             most = "one reference" if can.references == 1 else f"{can.references} references"
-            raise InvalidRequest(f"{title} takes {most}, not {count}.", param="ref_audio")
+            raise InvalidRequest(f"{self._info.title} takes {most}, not {count}.", param="ref_audio")
+
+    def _unable(self, what: str, param: str) -> InvalidRequest:
+        abilities = ", ".join(self._info.can.names()) or "nothing of the kind"
+        return InvalidRequest(f"{self._info.title} cannot {what}; it can do: {abilities}.", param=param)
 
     async def _named(self, name: str) -> Voice:
         """Returns a preset, else an uploaded voice, else the voice an OpenAI name stands for."""

@@ -73,7 +73,7 @@ class References:
         voice = await asyncio.to_thread(self._store.load, name)
         if voice is None:
             raise InvalidRequest(
-                "ref_audio must be a data: or http(s): URL or an uploaded voice; the server's files are not read.",
+                "a recording must be a data: or http(s): URL or an uploaded voice; the server's files are not read.",
                 param="ref_audio",
             )
         if voice.embedding is not None or not text:

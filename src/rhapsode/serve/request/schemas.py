@@ -72,6 +72,8 @@ class VoiceFields(Strict):
     ref_audio: str | list[str] | None = Field(None, description="A data: or https: URL, or an uploaded voice.")
     ref_text: str | list[str] | None = Field(None, description="What is said in `ref_audio`.")
     references: list[ReferenceBody] | None = Field(None, max_length=8)
+    prompt_audio: str | None = Field(None, description="A recording to continue, given as `ref_audio` is.")
+    prompt_text: str | None = Field(None, max_length=10_000, description="What is said in `prompt_audio`.")
     speaker_embedding: list[Number] | None = Field(None, min_length=1, max_length=65_536)
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = Field(None, description="Says it the same way again.")
     temperature: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] | None = Field(

@@ -9,7 +9,7 @@ from rhapsode.nn.kernels.snake import snake_beta, snake_beta_reference
 from rhapsode.nn.philox import normal
 
 
-@pytest.mark.parametrize("n", [32, 256, 40])
+@pytest.mark.parametrize("n", [32, 256, 40, 15, 1])
 def test_the_same_noise(device, n: int) -> None:
     seeds = torch.tensor([0, 5, 2**62 + 12345, 2**33], device=device)
     steps = torch.tensor([0, 1, 99, 2**31], device=device)

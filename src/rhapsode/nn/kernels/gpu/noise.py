@@ -18,7 +18,7 @@ def unit_interval(word):
 
 
 @triton.jit(do_not_specialize=["book"])
-def _normal(seeds, steps, out, book, half, BLOCK: tl.constexpr, OVERLAP: tl.constexpr):
+def _normal(seeds, steps, out, book, n, BLOCK: tl.constexpr, OVERLAP: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     index = tl.arange(0, BLOCK)
     zero = tl.zeros_like(index)
@@ -26,14 +26,14 @@ def _normal(seeds, steps, out, book, half, BLOCK: tl.constexpr, OVERLAP: tl.cons
     step = (tl.load(steps + row) & 0xFFFFFFFF).to(tl.uint32).to(tl.int32, bitcast=True)
     first, second, _, _ = tl.philox(tl.load(seeds + row), index, zero + step, zero + book, zero)
     radius, angle = tl.sqrt(-2.0 * tl.log(unit_interval(first))), unit_interval(second) * 6.283185307179586
-    out += row * 2 * half + index
-    inside = index < half
-    tl.store(out, radius * tl.cos(angle), mask=inside)
-    tl.store(out + half, radius * tl.sin(angle), mask=inside)
+    out += row * n + index
+    pairs = (n + 1) // 2
+    tl.store(out, radius * tl.cos(angle), mask=index < pairs)
+    tl.store(out + pairs, radius * tl.sin(angle), mask=index < n - pairs)
 
 
 def normal(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> Tensor:
     out = torch.empty(len(seeds), n, device=seeds.device)
-    block = power_of_two(n // 2, 16)
-    _normal[(len(seeds),)](seeds, steps, out, codebook, n // 2, BLOCK=block, num_warps=4, **options())
+    block = power_of_two((n + 1) // 2, 16)
+    _normal[(len(seeds),)](seeds, steps, out, codebook, n, BLOCK=block, num_warps=4, **options())
     return out
