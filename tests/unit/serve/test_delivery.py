@@ -27,7 +27,7 @@ class Controls:
 
 
 def spoken(chunk: int, error: Exception | None = None) -> Speech:
-    speech = Speech("a", RATE, 1, Controls())
+    speech = Speech("a", RATE, 1, Controls(), max_unread_s=60.0)
     for i, start in enumerate(range(0, RATE, chunk)):
         speech.push(AudioChunk(TONE[:, start : start + chunk], RATE, i))
     reason = FinishReason.FAILED if error else FinishReason.STOP
