@@ -49,10 +49,9 @@ class DecoderConfig:
     qk_norm: bool = False
     norm: Literal["rms", "layer"] = "rms"
     eps: float = 1e-6
-    mlp: Literal["swiglu", "gelu", "gelu_tanh"] = "swiglu"
+    mlp: Literal["swiglu", "gelu"] = "swiglu"
     attention_bias: bool = False
     output_bias: bool = False
-    mlp_bias: bool = False
 
     @classmethod
     def of(cls, sizes: LayerSizes, head_dim: int, rope: RopeConfig | None, **options: Any) -> DecoderConfig:
@@ -118,15 +117,15 @@ class GatedMLP(nn.Module):
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
-        self.gate_up = FusedLinear(config.hidden, (config.ffn, config.ffn), config.mlp_bias)
-        self.down_proj = nn.Linear(config.ffn, config.hidden, bias=config.mlp_bias)
+        self.gate_up = FusedLinear(config.hidden, (config.ffn, config.ffn))
+        self.down_proj = nn.Linear(config.ffn, config.hidden, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         return linear(linear(x, self.gate_up, gated=True), self.down_proj)
 
     def add_to(self, x: Tensor, norm: nn.Module) -> Tensor:
         """Returns `x + mlp(norm(x))`; `x` may be overwritten."""
-        inner = normed_linear(x, norm, weight_of(self.gate_up), self.gate_up.bias, gated=True)
+        inner = normed_linear(x, norm, weight_of(self.gate_up), gated=True)
         return linear(inner, self.down_proj, residual=x)
 
 
@@ -135,12 +134,11 @@ class PlainMLP(nn.Module):
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
-        self.fc1 = nn.Linear(config.hidden, config.ffn, bias=config.mlp_bias)
-        self.fc2 = nn.Linear(config.ffn, config.hidden, bias=config.mlp_bias)
-        self.approximate = "tanh" if config.mlp == "gelu_tanh" else "none"
+        self.fc1 = nn.Linear(config.hidden, config.ffn, bias=False)
+        self.fc2 = nn.Linear(config.ffn, config.hidden, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return linear(F.gelu(linear(x, self.fc1), approximate=self.approximate), self.fc2)
+        return linear(F.gelu(linear(x, self.fc1)), self.fc2)
 
     def add_to(self, x: Tensor, norm: nn.Module) -> Tensor:
         """Returns `x + mlp(norm(x))`."""

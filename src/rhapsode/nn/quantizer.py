@@ -20,9 +20,9 @@ class Codebook(nn.Module):
         self.register_buffer("cluster_usage", torch.ones(codes))
         self.register_buffer(sums, torch.zeros(codes, dim))
 
-    def vectors(self, least_usage: float = 1e-5) -> Tensor:
+    def vectors(self) -> Tensor:
         sums: Tensor = getattr(self, self._sums)
-        return sums / self.cluster_usage.clamp(min=least_usage)[:, None]  # [K, D]
+        return sums / self.cluster_usage.clamp(min=1e-5)[:, None]  # [K, D]
 
 
 def stack(codebooks: Iterable[Codebook]) -> Tensor:

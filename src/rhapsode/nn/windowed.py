@@ -20,7 +20,7 @@ class WindowState(State):
     def __init__(self, slots: int, config: DecoderConfig, window: int, like: Tensor) -> None:
         shape = (window, config.layers, 2, config.kv_heads, config.head_dim)
         self.ring = buffer(slots, *shape, dtype=like.dtype, device=like.device)  # position p is at p % window
-        self.position = buffer(slots, dtype=torch.int64, device=like.device)  # positions seen so far
+        self.position = buffer(slots, dtype=torch.int64, device=like.device)  # positions stored so far
 
 
 class WindowAttention:

@@ -20,8 +20,8 @@ PLAIN = DecoderConfig(
 VARIANTS = {
     "qwen": PLAIN,
     "no positions": replace(PLAIN, rope=None, qk_norm=False),
-    "layer norm and gelu": replace(PLAIN, norm="layer", mlp="gelu_tanh", attention_bias=True, mlp_bias=True),
-    "one kv head": replace(PLAIN, kv_heads=1, mlp="gelu"),
+    "layer norm and gelu": replace(PLAIN, norm="layer", mlp="gelu", attention_bias=True),
+    "one kv head": replace(PLAIN, kv_heads=1),
 }
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 

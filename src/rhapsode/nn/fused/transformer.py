@@ -22,7 +22,7 @@ def supports(net: WindowedTransformer) -> bool:
         and c.heads == c.kv_heads
         and c.head_dim >= 16
         and c.head_dim & (c.head_dim - 1) == 0
-        and not (c.qk_norm or c.mlp_bias)
+        and not c.qk_norm
     )
 
 

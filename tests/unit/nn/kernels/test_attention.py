@@ -92,9 +92,7 @@ CONFIG = DecoderConfig(
 VARIANTS = {
     "qwen": CONFIG,
     "no positions": replace(CONFIG, rope=None, qk_norm=False),
-    "layer norm, gelu, biases": replace(
-        CONFIG, norm="layer", mlp="gelu", attention_bias=True, output_bias=True, mlp_bias=True
-    ),
+    "layer norm, gelu, biases": replace(CONFIG, norm="layer", mlp="gelu", attention_bias=True, output_bias=True),
 }
 
 

@@ -38,8 +38,8 @@ def codes(device: torch.device, batch: int, frames: int) -> torch.Tensor:
     return torch.randint(0, 8, (batch, frames, 4), device=device)
 
 
-def snr_db(heard: torch.Tensor, meant: torch.Tensor) -> float:
-    return float(10 * torch.log10(meant.square().sum() / (heard - meant).square().sum()))
+def snr_db(found: torch.Tensor, expected: torch.Tensor) -> float:
+    return float(10 * torch.log10(expected.square().sum() / (found - expected).square().sum()))
 
 
 @pytest.mark.parametrize(("kind", "least_db"), [(torch.float32, 90), (torch.float16, 40)])
@@ -53,13 +53,13 @@ def test_kernels_say_what_modules_say(device, kind, least_db):
             samples = net.waveform(latents, slots, plain)
         with kernels.use("always"):
             torch.testing.assert_close(net.latents(piece, slots, by_kernels), latents, rtol=0.02, atol=NEAR[kind])
-            heard = net.waveform(latents, slots, by_kernels)
-        assert heard.shape == samples.shape
-        assert heard.dtype == torch.float32
-        assert snr_db(heard, samples) > least_db
-    for kept, meant in zip(by_kernels.tensors(), plain.tensors(), strict=True):
-        scale = float(meant.abs().max())
-        torch.testing.assert_close(kept, meant, rtol=0.05, atol=NEAR[kind] * max(1.0, scale))
+            found = net.waveform(latents, slots, by_kernels)
+        assert found.shape == samples.shape
+        assert found.dtype == torch.float32
+        assert snr_db(found, samples) > least_db
+    for kept, expected in zip(by_kernels.tensors(), plain.tensors(), strict=True):
+        scale = float(expected.abs().max())
+        torch.testing.assert_close(kept, expected, rtol=0.05, atol=NEAR[kind] * max(1.0, scale))
 
 
 @pytest.mark.parametrize("lengths", [[1] * 9, [9], [2, 6, 1]])
@@ -99,10 +99,10 @@ def test_switched_off_it_is_the_modules(device):
     net, frames = make(device), codes(device, 1, 3)
     slots = torch.tensor([2], device=device)
     with kernels.use("off"):
-        heard = net(frames, slots, net.state(SLOTS))
+        found = net(frames, slots, net.state(SLOTS))
     net.fused = None
     with kernels.use("off"):
-        assert torch.equal(heard, net(frames, slots, net.state(SLOTS)))
+        assert torch.equal(found, net(frames, slots, net.state(SLOTS)))
 
 
 def test_float64_has_no_kernels(device):

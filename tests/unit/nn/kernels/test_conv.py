@@ -45,9 +45,9 @@ def cast(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     return module
 
 
-def close(heard: Tensor, meant: Tensor) -> None:
-    near = NEAR[heard.dtype]
-    torch.testing.assert_close(heard.double(), meant.double(), rtol=near, atol=near * float(meant.abs().max()))
+def close(found: Tensor, expected: Tensor) -> None:
+    near = NEAR[found.dtype]
+    torch.testing.assert_close(found.double(), expected.double(), rtol=near, atol=near * float(expected.abs().max()))
 
 
 def activation(module: nn.Module, x: Tensor) -> Tensor:
@@ -91,12 +91,12 @@ def test_residual_and_activation_of_the_sum(device, kind):
     x = torch.randn(3, module.tail + 11, 32, device=device, dtype=kind)
     stream = torch.randn(3, 11, 48, device=device, dtype=kind)
     held = torch.full((3, 6 + 11, 48), 7.0, device=device, dtype=kind)
-    meant = stream.double() + reference(module, x)
+    expected = stream.double() + reference(module, x)
     gpu.conv(
         x, pack.conv_weights(module), residual=stream, out=stream, act=held[:, 6:], snake=pack.snake_weights(after)
     )
-    close(stream, meant)
-    close(held[:, 6:], activation(after, meant))
+    close(stream, expected)
+    close(held[:, 6:], activation(after, expected))
     assert bool((held[:, :6] == 7.0).all())
 
 
@@ -119,13 +119,13 @@ def test_gelu(device):
 def test_the_norm_before_it(device, function):
     linear, weight = made(nn.Linear(48, 40, bias=False), device), torch.rand(48, device=device)
     x = torch.randn(2, 5, 48, device=device)
-    meant = linear(rms_norm(x, weight, 1e-5))
+    expected = linear(rms_norm(x, weight, 1e-5))
     if function:
-        gate, up = meant.chunk(2, dim=-1)
-        meant = F.silu(gate) * up
-    out = torch.empty_like(meant)
+        gate, up = expected.chunk(2, dim=-1)
+        expected = F.silu(gate) * up
+    out = torch.empty_like(expected)
     gpu.conv(x, pack.linear_weights(linear, weight), norm_eps=1e-5, function=function, out=out)
-    close(out, meant)
+    close(out, expected)
 
 
 def test_a_wide_stream_through_narrow_weights(device):
@@ -133,8 +133,8 @@ def test_a_wide_stream_through_narrow_weights(device):
     x, residual = torch.randn(2, 5, 32, device=device), torch.randn(2, 5, 24, device=device)
     out = torch.empty_like(residual)
     gpu.conv(x, pack.linear_weights(linear), residual=residual, out=out)
-    meant = residual + linear(x.half()).float()
-    torch.testing.assert_close(out, meant, rtol=1e-3, atol=2e-3)
+    expected = residual + linear(x.half()).float()
+    torch.testing.assert_close(out, expected, rtol=1e-3, atol=2e-3)
 
 
 def test_float16_is_limited_and_never_infinite(device):
@@ -153,9 +153,9 @@ def test_a_transposed_convolution(device, kernel, stride):
     held = F.pad(x, (0, 0, module.taps - 1, 0))
     out, act = x.new_empty(3, 7 * stride, 12), x.new_empty(3, 7 * stride, 12)
     gpu.conv(held, pack.phase_weights(module), out=out, act=act, snake=pack.snake_weights(after))
-    meant = module(x.transpose(1, 2))
-    close(out, meant.transpose(1, 2))
-    close(act, after(meant).transpose(1, 2))
+    expected = module(x.transpose(1, 2))
+    close(out, expected.transpose(1, 2))
+    close(act, after(expected).transpose(1, 2))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -168,13 +168,13 @@ def test_a_residual_unit(device, kind, channels, dilation, length):
     stream = torch.randn(2, length, channels, device=device, dtype=kind)
     act = torch.empty_like(stream)
     between = activation(middle, reference(first, x))
-    meant = stream.double() + reference(second, between)
+    expected = stream.double() + reference(second, between)
     residual_unit(
         x, pack.conv_weights(first), pack.snake_weights(middle), pack.conv_weights(second),
         residual=stream, out=stream, act=act, snake=pack.snake_weights(after),
     )  # fmt: skip
-    close(stream, meant)
-    close(act, activation(after, meant))
+    close(stream, expected)
+    close(act, activation(after, expected))
 
 
 @pytest.mark.parametrize(("channels", "length"), [(24, 5), (64, 1)])
@@ -197,9 +197,9 @@ def test_the_last_convolution_gives_samples_within_full_scale(device, channels, 
     x = torch.randn(3, 6 + length, channels, device=device)
     out = x.new_empty(3, length)
     to_samples(x, module.conv.weight[0].T.contiguous(), module.conv.bias, out)
-    meant = module.conv(x.transpose(1, 2))[:, 0].clamp(-1, 1)
-    assert bool((meant.abs() == 1).any())
-    close(out, meant)
+    expected = module.conv(x.transpose(1, 2))[:, 0].clamp(-1, 1)
+    assert bool((expected.abs() == 1).any())
+    close(out, expected)
 
 
 @pytest.mark.parametrize("channels", [16, 5])  # in whole vectors, and not

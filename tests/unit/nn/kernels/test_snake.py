@@ -21,6 +21,6 @@ def test_it_is_exact_to_float32_however_far_the_sine_has_to_reach(device, reach)
     gpu.conv(x, identity, act=out, snake=pack.snake_weights(module))
     module.double()
     derive(module)
-    meant = module(x.double().transpose(1, 2)).transpose(1, 2)
+    expected = module(x.double().transpose(1, 2)).transpose(1, 2)
     # An argument of float32 is itself known to one part in 2 ** 24.
-    torch.testing.assert_close(out.double(), meant, rtol=0, atol=4e-6 + reach * 1e-6)
+    torch.testing.assert_close(out.double(), expected, rtol=0, atol=4e-6 + reach * 1e-6)

@@ -22,8 +22,8 @@ def _depthwise_norm(
     wait_for_previous(OVERLAP)
     v = tl.load(bias + c, mask=ok, other=0.0)
     for tap in tl.static_range(TAPS):
-        seen = tl.load(x + tap * CHANNELS + c, mask=ok, other=0.0).to(tl.float32)
-        v += seen * tl.load(weight + tap * CHANNELS + c, mask=ok, other=0.0)
+        inputs = tl.load(x + tap * CHANNELS + c, mask=ok, other=0.0).to(tl.float32)
+        v += inputs * tl.load(weight + tap * CHANNELS + c, mask=ok, other=0.0)
     v -= tl.sum(v, 0) / CHANNELS
     v = tl.where(ok, v, 0.0)
     v *= tl.rsqrt(tl.sum(v * v, 0) / CHANNELS + eps)

@@ -59,13 +59,12 @@ def residual_unit(
     out: Tensor | None,
     act: Tensor,
     snake: SnakeWeights,
-    tile: Tile | None = None,
 ) -> None:
     """Writes `residual + second(middle(first(x)))` to `out`, and `snake` of it to `act`; `x [B, tail + T, C]`."""
     channels = x.shape[2]
     length = x.shape[1] - (first.taps - 1) * first.dilation
     rows = x.shape[0] * length
-    tile = tile or pick(rows, channels)
+    tile = pick(rows, channels)
     _residual_unit[(triton.cdiv(rows, tile.rows),)](
         x, first.matrix, first.bias, middle.frequency, middle.size, second.matrix, second.bias,
         residual, out, act, snake.frequency, snake.size,

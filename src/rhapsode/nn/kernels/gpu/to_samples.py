@@ -23,8 +23,8 @@ def _to_samples(
     acc = tl.zeros((BLOCK_T, BLOCK_C), tl.float32)
     row = tl.minimum(t, length - 1) * CHANNELS
     for tap in range(TAPS):
-        seen = tl.load(x + tap * CHANNELS + (row[:, None] + c[None, :]), mask=ok[None, :], other=0.0)
-        acc += seen.to(tl.float32) * tl.load(weight + tap * CHANNELS + c, mask=ok, other=0.0)[None, :]
+        inputs = tl.load(x + tap * CHANNELS + (row[:, None] + c[None, :]), mask=ok[None, :], other=0.0)
+        acc += inputs.to(tl.float32) * tl.load(weight + tap * CHANNELS + c, mask=ok, other=0.0)[None, :]
     v = tl.sum(acc, 1) + tl.load(bias)
     v = tl.minimum(tl.maximum(v, -1.0), 1.0)
     tl.store(out + batch * length + t, v, mask=t < length)
