@@ -77,8 +77,9 @@ class TestExactStreaming:
 
     def test_a_request_may_ask_for_a_larger_first_chunk(self, subject):
         engine = subject.engine(chunks={"patience_s": 0.0})
-        request = subject.request(" ".join(subject.texts), first_chunk_frames=10)
-        assert engine.submit(request).get().samples.shape[1] == 10 * frame_samples(engine)
+        frames = 8 if is_plain(engine) else 10  # whole blocks
+        request = subject.request(" ".join(subject.texts), first_chunk_frames=frames)
+        assert engine.submit(request).get().samples.shape[1] == frames * frame_samples(engine)
         request = subject.request(" ".join(subject.texts), first_chunk_frames=10_000)
         assert hear(engine.submit(request)).shape[1] > 0
         engine.stop()

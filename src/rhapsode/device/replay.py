@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from rhapsode.device import sections
+from rhapsode.device import compilations, sections
 from rhapsode.device.trace import Trace
 
 Shapes = tuple[torch.Size, ...]
@@ -88,6 +88,7 @@ class Replay:
 
     def _record(self, inputs: Sequence[Tensor]) -> CudaGraph:
         self._pool = self._pool or torch.cuda.graph_pool_handle()
+        compilations.captured("x".join(str(size) for size in inputs[0].shape))
         graph = torch.cuda.CUDAGraph()
         with _uncollected(), torch.cuda.graph(graph, pool=self._pool, stream=_own_stream()):
             output = self._function(*inputs)

@@ -149,6 +149,10 @@ class _Live(Collector):
         }
         for name, (what, value) in counters.items():
             yield CounterMetricFamily(f"rhapsode_{name}", what, value=value)
+        slow = CounterMetricFamily("rhapsode_slow_turns", "Turns of the device loop over 50 ms", labels=["stage"])
+        for stage, count in load.slow_turns.items():
+            slow.add_metric([stage], count)
+        yield slow
 
 
 def _device_bytes() -> int | None:
