@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from rhapsode.models.dummy.codec import DummyCodec
-from rhapsode.models.dummy.prompt import Prepare
+from rhapsode.models.dummy.prompt import DummyPrepare
 from rhapsode.models.dummy.spec import SPEC
 from rhapsode.models.registry import Model
 
 
-class BreakingPrepare(Prepare):
+class BreakingPrepare(DummyPrepare):
     def __call__(self, request):
         if "prepare" in request.text:
             raise RuntimeError("a bug in prepare")

@@ -13,7 +13,7 @@ from rhapsode.config import resolve
 from rhapsode.engine import Engine
 from rhapsode.errors import GenerationFailed, InvalidRequest, TimedOut
 from rhapsode.models.base import Part
-from rhapsode.models.dummy.prompt import Prepare
+from rhapsode.models.dummy.prompt import DummyPrepare
 from rhapsode.models.dummy.spec import SPEC
 from rhapsode.types import SpeechRequest
 
@@ -22,7 +22,7 @@ TEXTS = ("First.", "And the second one.", "Last.")
 SEED = 3
 
 
-class PrepareParts(Prepare):
+class PrepareParts(DummyPrepare):
     """Speaks every line as a prompt of its own; the instructions say how they follow each other."""
 
     threads: set[str] = set()  # noqa: RUF012

@@ -30,7 +30,7 @@ class VoiceRef(Strict):
     id: str = Field(max_length=256)
 
 
-class Part(Strict):
+class ContentPart(Strict):
     type: Literal["text", "input_text"] = "text"
     text: str
 
@@ -39,7 +39,7 @@ class Message(Strict):
     """One turn of a chat: what the user says is spoken, what the system says is how."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[Part]
+    content: str | list[ContentPart]
 
     def text(self) -> str:
         return self.content if isinstance(self.content, str) else "\n".join(part.text for part in self.content)
