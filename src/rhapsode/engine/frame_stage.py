@@ -128,7 +128,7 @@ class FrameStage(DeviceStage[FrameRow]):
         self._prefill.add(row)
 
     def _joined(self, rows: Sequence[FrameRow]) -> None:
-        """Starts to step these rows, all at once: on the device it costs a few launches, however many they are."""
+        """Starts to decode these rows, together: it costs a few launches, however many rows there are."""
         slots = np.array([row.slot for row in rows])
         positions = np.array([row.base + row.prompt.length for row in rows])
         self._memory.table.place(slots, positions, np.array([row.first_step for row in rows]))

@@ -172,7 +172,7 @@ class QwenPrepare:
         return voice.name or next(iter(known))
 
     def _language(self, language: str | None, preset: str | None) -> int | None:
-        """Returns the language's id. A preset that speaks a dialect speaks it also where Chinese is asked for."""
+        """Returns the language's id. For a preset with a dialect, the dialect replaces automatic and Chinese."""
         dialect = self._config.tokens.spk_is_dialect.get(preset or "")
         if dialect and language in (None, CHINESE):
             return self._config.tokens.codec_language_id[dialect]
