@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from rhapsode.device import compilations, sections
+from rhapsode.device import compilations, compile_only, sections
 from rhapsode.device.trace import Trace
 
 Shapes = tuple[torch.Size, ...]
@@ -40,6 +40,16 @@ class CudaGraph:
         self.graph.replay()
         sections.replayed(self.events)
         return self.output
+
+
+@dataclass(frozen=True)
+class NotCaptured:
+    """Stands for a launch whose kernels were only compiled."""
+
+    inputs: Sequence[Tensor]
+
+    def replay(self) -> Tensor | None:
+        raise RuntimeError("a launch that was only compiled cannot be replayed")
 
 
 def _own_stream() -> torch.cuda.Stream | None:
@@ -82,6 +92,8 @@ class Replay:
         """Captures a launch of these shapes; `inputs` become its static buffers. The largest first saves memory."""
         self._function(*inputs)  # warm-up: everything lazy happens now
         recording: Recording
+        if compile_only.active():
+            return NotCaptured(inputs)
         recording = self._record(inputs) if inputs[0].is_cuda else Trace(self._function, inputs, self._buffers)
         self._captured[tuple(x.shape for x in inputs)] = recording
         return recording
