@@ -145,6 +145,8 @@ class ServerConfig(Section):
     """The model is let go of after this long without a request, and loaded again for the next one."""
     reference_cache_bytes: Annotated[int, Field(ge=0)] = 256 * 2**20
     log_format: Literal["text", "json"] = "text"
+    debug: bool = False
+    """Measure every callback of the event loop, and report those that keep it busy for more than 20 ms of CPU time."""
     fetch: FetchConfig = FetchConfig()
     socket: SocketConfig = SocketConfig()
 

@@ -16,6 +16,7 @@ Port = Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes any fr
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")]
 Concurrency = Annotated[str | None, typer.Option(help="Requests spoken at once: a number, or auto.")]
 Unload = Annotated[float | None, typer.Option("--idle-unload", help="Let go of the model after this many seconds.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Report what keeps the event loop busy for 20 ms or more.")]
 LogFormat = Annotated[str | None, typer.Option("--log-format", help="text or json.")]
 
 
@@ -28,6 +29,7 @@ def serve(
     max_concurrency: Concurrency = None,
     idle_unload: Unload = None,
     log_format: LogFormat = None,
+    debug: Debug = False,
 ) -> None:
     """Serve a model: HTTP, SSE and WebSocket, for clients of OpenAI's speech API."""
     try:
@@ -37,6 +39,7 @@ def serve(
     from rhapsode.config import resolve
 
     server = {"host": host, "port": port, "idle_unload_s": idle_unload, "log_format": log_format}
+    server["debug"] = True if debug else None
     flags: dict[str, Any] = {"model": model, "device": device, "limits": {"max_concurrency": max_concurrency}}
     run(resolve(config, flags=_given({**flags, "server": server})))
 

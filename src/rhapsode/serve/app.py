@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
@@ -16,6 +16,7 @@ from rhapsode.errors import RhapsodeError
 from rhapsode.models.registry import Model
 from rhapsode.serve.middleware.auth import ApiKeys
 from rhapsode.serve.middleware.limits import BodyLimit
+from rhapsode.serve.observe.callbacks import measured
 from rhapsode.serve.observe.logs import RequestLog
 from rhapsode.serve.response import errors
 from rhapsode.serve.routes import batch, health, models, outcomes, page, socket, speech, voices
@@ -56,6 +57,14 @@ def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
 
 @asynccontextmanager
 async def _life(service: Service) -> AsyncIterator[None]:
+    debug = measured(asyncio.get_running_loop(), service.metrics) if service.config.debug else nullcontext()
+    with debug:
+        async with _served(service):
+            yield
+
+
+@asynccontextmanager
+async def _served(service: Service) -> AsyncIterator[None]:
     loading = asyncio.create_task(_load(service), name="start")
     try:
         yield

@@ -11,6 +11,7 @@ import time
 from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 
 from rhapsode.config import Deployment
 from rhapsode.errors import OutputError, RhapsodeError
@@ -24,11 +25,25 @@ LAST_BYTES_S = 5.0
 
 
 class Server(uvicorn.Server):
-    """uvicorn, which on the first signal goes on serving until nobody is being spoken for; the second one ends it."""
+    """uvicorn with our settings. On the first signal it drains: it serves what is running, then ends; a second signal
+    ends it at once."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
-        super().__init__(config)
-        self._service = service
+    def __init__(self, app: FastAPI) -> None:
+        self._service: Service = app.state.service
+        config = self._service.config
+        super().__init__(
+            uvicorn.Config(
+                app,
+                loop="asyncio" if config.debug else "auto",  # only asyncio's own loop can be measured
+                access_log=False,
+                log_config=None,
+                server_header=False,
+                lifespan="on",
+                ws_max_size=config.max_body_bytes,
+                ws_per_message_deflate=False,
+                timeout_graceful_shutdown=round(LAST_BYTES_S),
+            )
+        )
         self._drain_by_s: float | None = None
 
     @property
@@ -63,19 +78,7 @@ def serve(deployment: Deployment) -> None:
     sockets = [_listen(config.host, config.port)]
     port = sockets[0].getsockname()[1]
     _print_resolved(deployment, app.state.service, port)
-    server = Server(
-        uvicorn.Config(
-            app,
-            access_log=False,
-            log_config=None,
-            server_header=False,
-            lifespan="on",
-            ws_max_size=config.max_body_bytes,
-            ws_per_message_deflate=False,
-            timeout_graceful_shutdown=round(LAST_BYTES_S),
-        ),
-        app.state.service,
-    )
+    server = Server(app)
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets)
     if server.failed:

@@ -67,6 +67,12 @@ class Metrics:
         self.audio = Counter("rhapsode_audio_seconds", "Speech made", registry=registry)
         self.loads = Counter("rhapsode_model_loads", "Times the model was loaded", registry=registry)
         self.sockets = Gauge("rhapsode_open_websockets", "WebSockets open now", registry=registry)
+        self._slow_callbacks = Counter(
+            "rhapsode_slow_callbacks", "Callbacks that kept the event loop busy (debug)", ["origin"], registry=registry
+        )
+        self._longest_callbacks = Gauge(
+            "rhapsode_longest_callback_cpu_seconds", "The longest of them (debug)", ["origin"], registry=registry
+        )
         for outcome in ("stop", "length", "aborted", "failed", "timeout", "refused"):
             self.requests.labels(outcome)  # a series that is there from the start can be compared with zero
 
@@ -87,6 +93,12 @@ class Metrics:
             self.first_audio.observe(outcome.first_audio_s)
         if outcome.audio_s and outcome.error is None:
             self.factor.observe((outcome.total_s - outcome.queued_s) / outcome.audio_s)
+
+    def slow_callback(self, origin: str, cpu_s: float) -> None:
+        """A callback kept the event loop busy for this long; the origins are as many as the code has coroutines."""
+        self._slow_callbacks.labels(origin).inc()
+        longest = self._longest_callbacks.labels(origin)
+        longest.set(max(longest._value.get(), cpu_s))
 
     def refused(self) -> None:
         self.requests.labels("refused").inc()
