@@ -21,7 +21,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-
 from rhapsode.config import resolve
 from rhapsode.engine import Engine
 from rhapsode.serve.app import create_app

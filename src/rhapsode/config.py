@@ -134,6 +134,9 @@ class ServerConfig(Section):
     """Where uploaded voices are kept; replicas may share it."""
     max_voices: Count = 1000
     max_body_bytes: Count = 40 * 2**20
+    """Of requests that may carry audio: uploads, and speech where the model clones voices."""
+    max_json_bytes: Count = 4 * 2**20
+    """Of speech requests that cannot carry audio."""
     max_upload_bytes: Count = 25 * 2**20
     max_reference_s: Annotated[float, Field(gt=0)] = 60.0
     max_batch: Count = 32

@@ -39,7 +39,7 @@ class Server(uvicorn.Server):
                 log_config=None,
                 server_header=False,
                 lifespan="on",
-                ws_max_size=config.max_body_bytes,
+                ws_max_size=config.max_body_bytes if self._service.spec.can.clone else config.max_json_bytes,
                 ws_per_message_deflate=False,
                 timeout_graceful_shutdown=round(LAST_BYTES_S),
             )

@@ -17,13 +17,12 @@ from rhapsode.serve.observe.metrics import Metrics
 from rhapsode.serve.observe.outcomes import Outcomes
 from rhapsode.serve.request.intake import Intake, Order
 from rhapsode.serve.request.references import References
-from rhapsode.serve.request.schemas import Schemas, parse
+from rhapsode.serve.request.schemas import Schemas, read
 from rhapsode.serve.response.delivery import Playback
 from rhapsode.types import Outcome, SpeechRequest
 from rhapsode.voices.store import VoiceStore
 
 CODEC_THREADS = 4
-LARGE_BYTES = 2**18  # takes longer to read than the others would like to wait
 
 
 class Service:
@@ -48,10 +47,7 @@ class Service:
     async def read(self, data: bytes) -> Order:
         """The body of a speech request, understood."""
         with self._counting_refusals():
-            if len(data) > LARGE_BYTES:
-                body = await asyncio.to_thread(parse, self.schemas.speech, data)
-            else:
-                body = parse(self.schemas.speech, data)
+            body = await read(self.schemas.speech, data)
             return await self.intake.read(body, await self.host.voices())
 
     @asynccontextmanager

@@ -9,15 +9,17 @@ from typing import Any, Literal
 
 from rhapsode.audio.formats import FORMATS
 from rhapsode.config import Deployment
+from rhapsode.engine.validate import check_length
 from rhapsode.errors import InvalidRequest, UnknownVoice
 from rhapsode.models.base import ModelSpec
 from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, check_model, preset_for
 from rhapsode.serve.request.references import References
 from rhapsode.serve.request.schemas import Schemas, SpeechBody, VoiceFields, VoiceRef
 from rhapsode.serve.response.delivery import Delivery
-from rhapsode.text.clean import clean
 from rhapsode.types import Sampling, SpeechRequest, Voice
 from rhapsode.voices.store import VoiceStore
+
+MAX_INSTRUCTIONS_CHARS = 10_000
 
 # What clients call it, and what it is called here.
 _REQUEST_FIELDS = {
@@ -51,7 +53,10 @@ class Intake:
 
     async def read(self, body: SpeechBody, presets: Sequence[str]) -> Order:
         text, system = text_of(body)
-        if not clean(text):
+        check_length(len(text), self._deployment.limits)
+        if system and len(system) > MAX_INSTRUCTIONS_CHARS:
+            raise InvalidRequest(f"system messages have at most {MAX_INSTRUCTIONS_CHARS} characters.", param="messages")
+        if not text.strip():
             raise InvalidRequest("the text is empty: there is nothing to say.", param="input")
         order = await self.read_voice(body, presets, "mp3", mode_of(body))
         instructions = order.request.instructions or system

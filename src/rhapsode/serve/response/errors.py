@@ -13,6 +13,9 @@ from starlette.exceptions import HTTPException
 
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable, UnknownOption, did_you_mean
 
+MAX_SHOWN_CHARS = 64
+"""Of what a client sent, no more is ever sent back."""
+
 
 class NotAuthenticated(InvalidRequest):
     """The API key is missing or wrong."""
@@ -64,7 +67,7 @@ def explain(error: ValidationError, model: type[BaseModel]) -> InvalidRequest:
     first = max((e for e in found if e["loc"][:1] == found[0]["loc"][:1]), key=lambda e: len(e["loc"]))
     where = _path(first["loc"])
     if first["type"] == "extra_forbidden":
-        name = str(first["loc"][-1])
+        name = str(first["loc"][-1])[:MAX_SHOWN_CHARS]
         known = model.model_fields if len(first["loc"]) == 1 else ()
         hint = f": {did_you_mean(name, known)}" if known else "."
         return UnknownOption(f"there is no field '{where}'{hint}", param=where)
@@ -78,7 +81,7 @@ def explain(error: ValidationError, model: type[BaseModel]) -> InvalidRequest:
 def _path(loc: tuple[int | str, ...]) -> str:
     """The names a user wrote; pydantic adds those of the types it tried."""
     kept = [str(part) for part in loc if isinstance(part, int) or part.isidentifier()]
-    return ".".join(part for part in kept if part not in ("str", "list", "body", "VoiceRef"))
+    return ".".join(part for part in kept if part not in ("str", "list", "body", "VoiceRef"))[:MAX_SHOWN_CHARS]
 
 
 def install(app: FastAPI) -> None:
@@ -96,7 +99,10 @@ def install(app: FastAPI) -> None:
     async def on_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         kind = _BY_STATUS.get(error.status_code, InvalidRequest if error.status_code < 500 else InternalError)
-        words = {404: f"there is nothing at {request.url.path}.", 405: f"{request.method} is not for this path."}
+        words = {
+            404: f"there is nothing at {request.url.path[:MAX_SHOWN_CHARS]}.",
+            405: f"{request.method} is not for this path.",
+        }
         response = error_response(kind(words.get(error.status_code, str(error.detail))))
         response.headers.update(error.headers or {})
         return response

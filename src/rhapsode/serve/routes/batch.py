@@ -16,7 +16,7 @@ from rhapsode.errors import InvalidRequest, RhapsodeError
 from rhapsode.serve.request.body import json_body
 from rhapsode.serve.request.intake import Order, chosen
 from rhapsode.serve.request.openapi import request_body, responses
-from rhapsode.serve.request.schemas import BatchBody, parse
+from rhapsode.serve.request.schemas import BatchBody, read
 from rhapsode.serve.response.audio import Listened
 from rhapsode.serve.service import Service
 
@@ -29,6 +29,7 @@ class BatchSpoken(Listened):
         self._service = service
         self._body = body
         self._id = request_id
+        self._reading = asyncio.Lock()
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with asyncio.TaskGroup() as group:
@@ -68,8 +69,14 @@ class BatchSpoken(Listened):
 
     async def _read(self, item: dict[str, Any]) -> Order:
         common = {name: value for name, value in chosen(self._body).items() if name != "items"}
-        order = await self._service.read(json.dumps({**common, **item}, default=dict).encode())
+        async with self._reading:  # one at a time: what is common to all may be large
+            data = await asyncio.to_thread(_as_json, {**common, **item})
+            order = await self._service.read(data)
         return Order(order.request, replace(order.delivery, mode="whole"))
+
+
+def _as_json(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, default=lambda body: body.model_dump(exclude_unset=True)).encode()
 
 
 def router(service: Service) -> APIRouter:
@@ -87,7 +94,7 @@ def router(service: Service) -> APIRouter:
     )
     async def batch(request: Request) -> Response:
         """Up to 32 items, each like a body of `/v1/audio/speech`; fields beside `items` hold for all of them."""
-        body = parse(service.schemas.batch, await json_body(request))
+        body = await read(service.schemas.batch, await json_body(request))
         if len(body.items) > service.config.max_batch:
             most = service.config.max_batch
             raise InvalidRequest(f"a batch has at most {most} items, not {len(body.items)}.", param="items")

@@ -16,7 +16,8 @@ from rhapsode.errors import Aborted, BadAudio, InvalidRequest
 from rhapsode.serve.request.body import json_body, media_type
 from rhapsode.serve.request.names import OPENAI_VOICES, preset_for
 from rhapsode.serve.request.openapi import responses
-from rhapsode.serve.request.schemas import Number, Strict, parse
+from rhapsode.serve.request.schemas import Embedding, Name, Sentence, Source, Strict, read
+from rhapsode.serve.request.shape import check_shape
 from rhapsode.serve.response.errors import NotFound, UnsupportedMediaType
 from rhapsode.serve.service import Service
 from rhapsode.voices.fetch import parse_data_url
@@ -61,12 +62,12 @@ _UPLOAD = {
 class VoiceBody(Strict):
     """A voice to keep: a sample or an embedding, and the word that its owner agrees."""
 
-    name: str
-    consent: Annotated[str, Field(min_length=1)]
-    audio_sample: str | None = None
-    text: str | None = None
-    ref_text: str | None = None
-    speaker_embedding: list[Number] | None = None
+    name: Name
+    consent: Annotated[Sentence, Field(min_length=1)]
+    audio_sample: Source | None = None
+    text: Sentence | None = None
+    ref_text: Sentence | None = None
+    speaker_embedding: Embedding | None = None
 
 
 def router(service: Service) -> APIRouter:
@@ -140,7 +141,7 @@ async def _read(request: Request) -> tuple[VoiceBody, bytes | None]:
     if media_type(request) != "multipart/form-data":
         if media_type(request) != "application/json":
             raise UnsupportedMediaType("send a form ('multipart/form-data') or JSON.")
-        return parse(VoiceBody, await json_body(request)), None
+        return await read(VoiceBody, await json_body(request)), None
     try:
         async with request.form(max_files=1, max_fields=8, max_part_size=2**20) as form:
             return await _read_form(form.multi_items())
@@ -159,13 +160,14 @@ async def _read_form(items: list[tuple[str, Any]]) -> tuple[VoiceBody, bytes | N
                 raise InvalidRequest("the file belongs into 'audio_sample'.", param=name)
             sample = await value.read()
         elif name == "speaker_embedding":
-            fields[name] = _numbers(value)
+            fields[name] = await asyncio.to_thread(_numbers, value)
         else:
             fields[name] = value
-    return parse(VoiceBody, json.dumps(fields)), sample
+    return await read(VoiceBody, json.dumps(fields).encode()), sample
 
 
 def _numbers(text: str) -> Any:
+    check_shape(text.encode())
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass
 from typing import Any
 
 from rhapsode.errors import InvalidRequest, did_you_mean
+from rhapsode.serve.request.schemas import SMALL_BYTES
+from rhapsode.serve.request.shape import check_shape
+from rhapsode.serve.response.errors import MAX_SHOWN_CHARS
 
 # What clients call it, and what it is called here.
 KINDS = {
@@ -30,7 +34,14 @@ class Said:
     fields: dict[str, Any]
 
 
+async def read_message(raw: str) -> Said:
+    """Parses a message without keeping the event loop busy."""
+    return understand(raw) if len(raw) <= SMALL_BYTES else await asyncio.to_thread(understand, raw)
+
+
 def understand(raw: str) -> Said:
+    """Parses a message, or raises one sentence about what is wrong with it."""
+    check_shape(raw.encode("utf-8", "surrogatepass"))
     try:
         message = json.loads(raw)
     except (ValueError, RecursionError):
@@ -39,12 +50,13 @@ def understand(raw: str) -> Said:
         raise InvalidRequest("a message is a JSON object with a 'type'.")
     name = message.pop("type", None)
     if not isinstance(name, str) or name not in KINDS:
-        hint = did_you_mean(name, KINDS) if isinstance(name, str) else f"known: {', '.join(KINDS)}."
+        hint = did_you_mean(name[:MAX_SHOWN_CHARS], KINDS) if isinstance(name, str) else f"known: {', '.join(KINDS)}."
         raise InvalidRequest(f"there is no message of this type: {hint}", param="type")
     said = Said(KINDS[name], name, message)
     allowed = {"text": {"text"}, "config": message.keys()}.get(said.kind, set())
     if unknown := message.keys() - allowed:
-        raise InvalidRequest(f"'{name}' has no field '{sorted(unknown)[0]}'.", param=sorted(unknown)[0])
+        first = min(unknown)[:MAX_SHOWN_CHARS]
+        raise InvalidRequest(f"'{name}' has no field '{first}'.", param=first)
     if said.kind == "text" and not isinstance(message.get("text"), str):
         raise InvalidRequest("'input.text' needs a 'text'.", param="text")
     return said

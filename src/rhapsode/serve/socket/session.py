@@ -15,11 +15,11 @@ from fastapi import WebSocket, WebSocketDisconnect
 from rhapsode.engine.validate import check_length
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, TimedOut, Unavailable
 from rhapsode.serve.request.intake import Order
-from rhapsode.serve.request.schemas import SessionBody, parse
+from rhapsode.serve.request.schemas import SessionBody, read
 from rhapsode.serve.response.delivery import Playback
 from rhapsode.serve.response.errors import InternalError
 from rhapsode.serve.service import Service
-from rhapsode.serve.socket.messages import Said, understand
+from rhapsode.serve.socket.messages import Said, read_message
 from rhapsode.serve.socket.utterance import Piece, Utterance
 from rhapsode.serve.socket.wire import Wire
 
@@ -85,7 +85,7 @@ class Session:
             while True:
                 await asyncio.wait((receiving, mouth), timeout=min(TICK_S, limit_s), return_when="FIRST_COMPLETED")
                 if receiving.done():
-                    return self._read(receiving.result())
+                    return await self._read(receiving.result())
                 if mouth.done():
                     mouth.result()
                 if self._speaking is None and self._service.host.draining:
@@ -100,12 +100,12 @@ class Session:
                     await receiving
 
     @staticmethod
-    def _read(message: Any) -> Said:
+    async def _read(message: Any) -> Said:
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", NORMAL))
         if message.get("text") is None:
             raise InvalidRequest("messages are JSON text; audio only goes the other way.")
-        return understand(message["text"])
+        return await read_message(message["text"])
 
     async def _take(self, said: Said) -> None:
         match said.kind:
@@ -139,7 +139,7 @@ class Session:
     async def _configure(self, said: Said) -> None:
         if self._open is not None:
             raise InvalidRequest("the session is configured between utterances: send input.done first.")
-        body = parse(self._service.schemas.session, json.dumps(said.fields))
+        body = await read(self._service.schemas.session, await asyncio.to_thread(_as_json, said.fields))
         self._order = await self._understand(body)
         self._config = body
         if said.name == "session.update":
@@ -243,3 +243,7 @@ class Session:
             self._speaking.cancel()
             await asyncio.wait((self._speaking,))
         await self._wire.tell("session.cancelled", utterance_index=self._count - 1)
+
+
+def _as_json(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields).encode()
