@@ -140,8 +140,15 @@ class ServerConfig(Section):
     max_upload_bytes: Count = 25 * 2**20
     max_reference_s: Annotated[float, Field(gt=0)] = 60.0
     max_batch: Count = 32
+    max_whole_bytes: Count = 128 * 2**20
+    """Of audio that is sent in one piece without compression; longer speech must be streamed."""
     max_request_s: Annotated[float, Field(gt=0)] = 300.0
-    """From submission to the last sample; who reads slowly may take longer."""
+    """From submission to the last sample, without the time it waits for the client; then a client that has not read
+    everything may take as long again as the speech lasts."""
+    receive_timeout_s: Annotated[float, Field(gt=0)] = 20.0
+    """How long a client may take to send a request, plus a second for every 8 KiB of it."""
+    max_connections: Count | None = None
+    """Connections at once; by default as many as file descriptors allow, with a reserve."""
     drain_timeout_s: Seconds = 30.0
     """How long running streams may go on once the server has been told to stop."""
     idle_unload_s: Seconds | None = None

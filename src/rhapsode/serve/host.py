@@ -174,6 +174,8 @@ class Host:
             self.presets = self.spec.voices or _first(workers, "voices") or ()
             self.embedding_size = _first(workers, "embedding_size")
             self._warm_up(engine)
+            gc.collect()
+            gc.freeze()  # to search all modules for garbage again and again would stop the event loop each time
         except BaseException:
             engine.stop()
             raise
@@ -220,6 +222,7 @@ def _first(workers: Any, name: str) -> Any:
 
 
 def _free_memory() -> None:
+    gc.unfreeze()
     gc.collect()
     if (torch := sys.modules.get("torch")) is not None and torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -16,12 +16,14 @@ from fastapi import FastAPI
 from rhapsode.config import Deployment
 from rhapsode.errors import OutputError, RhapsodeError
 from rhapsode.serve.app import create_app
+from rhapsode.serve.connection import ConnectionConfig
 from rhapsode.serve.observe.logs import configure
 from rhapsode.serve.service import Service
 
 log = logging.getLogger("rhapsode.serve")
 
 LAST_BYTES_S = 5.0
+SEND_BUFFER_BYTES = 2**17  # the kernel would keep megabytes for a client that does not read
 
 
 class Server(uvicorn.Server):
@@ -32,8 +34,9 @@ class Server(uvicorn.Server):
         self._service: Service = app.state.service
         config = self._service.config
         super().__init__(
-            uvicorn.Config(
+            ConnectionConfig(
                 app,
+                config,
                 loop="asyncio" if config.debug else "auto",  # only asyncio's own loop can be measured
                 access_log=False,
                 log_config=None,
@@ -75,7 +78,7 @@ def serve(deployment: Deployment) -> None:
     config = deployment.server
     app = create_app(deployment)
     configure(config.log_format)
-    sockets = [_listen(config.host, config.port)]
+    sockets = [listen(config.host, config.port)]
     port = sockets[0].getsockname()[1]
     _print_resolved(deployment, app.state.service, port)
     server = Server(app)
@@ -85,11 +88,13 @@ def serve(deployment: Deployment) -> None:
         raise server.failed
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol named, asyncio sends small packets at once, too, instead of waiting for the client's reply.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         listener.bind((host, port))
         listener.listen(2048)
     except OSError as error:

@@ -12,17 +12,20 @@ from rhapsode.config import Deployment
 from rhapsode.engine import Engine, Speech
 from rhapsode.errors import EmptyAudio, InvalidRequest, RhapsodeError, TimedOut
 from rhapsode.models.registry import Model, find
+from rhapsode.serve.budget import Budget
 from rhapsode.serve.host import Host
+from rhapsode.serve.memory import Tidier
 from rhapsode.serve.observe.metrics import Metrics
 from rhapsode.serve.observe.outcomes import Outcomes
 from rhapsode.serve.request.intake import Intake, Order
 from rhapsode.serve.request.references import References
 from rhapsode.serve.request.schemas import Schemas, read
-from rhapsode.serve.response.delivery import Playback
+from rhapsode.serve.response.delivery import DeliveryLimits, Playback
 from rhapsode.types import Outcome, SpeechRequest
 from rhapsode.voices.store import VoiceStore
 
 CODEC_THREADS = 4
+WHOLE_FILES = 4  # of the largest size, in memory at once
 
 
 class Service:
@@ -41,6 +44,10 @@ class Service:
         self.schemas = Schemas(self.spec)
         self.intake = Intake(self.spec, deployment, self.schemas, self.store, self.references)
         self.sockets = 0
+        whole_bytes = self.config.max_whole_bytes
+        self.whole_files = Budget(WHOLE_FILES * whole_bytes, "whole files")
+        self._limits = DeliveryLimits(self.config.max_request_s, whole_bytes, self.whole_files)
+        self._tidier = Tidier(lambda: self.host.busy > 0)
         self._codecs = ThreadPoolExecutor(CODEC_THREADS, "rhapsode-codec")
         self.metrics.watch(self.host.readings, self.references.stats)
 
@@ -54,14 +61,15 @@ class Service:
     async def speaking(self, order: Order, request_id: str) -> AsyncIterator[Playback]:
         """A request under way; whatever ends the block ends the request, and frees all it holds."""
         async with AsyncExitStack() as stack:
+            stack.callback(self._tidier.request_ended)
             with self._counting_refusals():
                 engine = await self._engine(stack)
                 speech = stack.enter_context(self._submit(engine, order.request, request_id))
-            speed, limit_s = order.request.speed, self.config.max_request_s
-            playback = Playback(speech, speed, order.delivery, self._codecs, self.metrics.gaps.observe)
-            late = TimedOut(f"the request took longer than {limit_s:g} s.")
-            timer = asyncio.get_running_loop().call_later(limit_s, self._give_up, playback, late)
-            stack.callback(timer.cancel)
+            playback = Playback(
+                speech, order.request.speed, order.delivery, self._codecs, self.metrics.gaps.observe, self._limits
+            )
+            stack.callback(playback.close)
+            stack.callback(asyncio.create_task(self._limit_time(playback), name="time-limit").cancel)
             try:
                 yield playback
             except EmptyAudio:
@@ -93,12 +101,18 @@ class Service:
             self.metrics.refused()
             raise
 
-    def _give_up(self, playback: Playback, why: RhapsodeError) -> None:
+    async def _limit_time(self, playback: Playback) -> None:
+        """Ends a request that takes too long to be spoken; the time it waits for its client does not count."""
+        limit_s = self.config.max_request_s
+        while (left_s := limit_s - playback.busy_s) > 0:
+            await asyncio.sleep(left_s)
         if playback.speech.outcome is None:
-            self.outcomes.blame(playback.speech.id, why)
-            playback.blame(why)
+            late = TimedOut(f"the request took longer than {limit_s:g} s.")
+            self.outcomes.blame(playback.speech.id, late)
+            playback.blame(late)
 
     def close(self) -> None:
+        self._tidier.close()
         self._codecs.shutdown(wait=True, cancel_futures=True)
 
     def usage(self, request: SpeechRequest, outcome: Outcome) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -23,7 +22,7 @@ from rhapsode.audio.decode import decode
 from rhapsode.config import resolve
 from rhapsode.models.registry import Model
 from rhapsode.serve.app import create_app
-from rhapsode.serve.server import Server
+from rhapsode.serve.server import Server, listen
 from rhapsode.types import Clip
 from unit.command import environment
 
@@ -138,7 +137,7 @@ def in_thread(model: str | Model, folder: Path, **settings) -> Iterator[Running]
     name = model if isinstance(model, str) else model.spec.name
     deployment = resolve(env={}, flags={"model": name, "device": "cpu", **settings, "server": server})
     app = create_app(deployment, None if isinstance(model, str) else model)
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = listen("127.0.0.1", 0)
     uvicorn_server = Server(app)
     thread = threading.Thread(target=uvicorn_server.run, args=([listener],))
     thread.start()

@@ -2,11 +2,14 @@
 
 import socket
 import struct
+import time
+from collections.abc import Iterator
+from contextlib import suppress
 
 import openai
 import pytest
 
-from e2e.serve.running import Running
+from e2e.serve.running import Running, in_thread
 
 JSON = {"Content-Type": "application/json"}
 
@@ -184,6 +187,67 @@ def test_a_client_that_leaves_in_the_middle_of_its_body_harms_nobody(dummy: Runn
         raw.sendall(f'{head}Content-Length: 1000\r\n\r\n{{"input": '.encode())
     dummy.settle()
     assert dummy.speak().status_code == 200
+
+
+@pytest.fixture
+def impatient(tmp_path) -> Iterator[Running]:
+    limits = {"max_concurrency": 2, "max_positions": 512}
+    server = {"receive_timeout_s": 0.5, "max_connections": 8}
+    with in_thread("dummy", tmp_path, limits=limits, server=server) as started:
+        yield started
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"POST /v1/aud",
+        b"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+        b"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 99\r\n\r\n{",
+    ],
+)
+def test_a_request_that_is_never_completed_is_closed(impatient: Running, sent: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", impatient.port), timeout=10) as raw:
+        raw.sendall(sent)
+        with suppress(ConnectionResetError):
+            assert raw.recv(100) == b""
+    impatient.settle()
+
+
+def test_a_request_that_comes_a_byte_at_a_time_is_closed(impatient: Running) -> None:
+    def drip(raw: socket.socket) -> None:
+        for _ in range(100):
+            raw.sendall(b"P")
+            time.sleep(0.05)
+
+    address = ("127.0.0.1", impatient.port)
+    with (
+        socket.create_connection(address, timeout=10) as raw,
+        pytest.raises((ConnectionResetError, BrokenPipeError)),
+    ):
+        drip(raw)
+
+
+def test_connections_that_do_nothing_leave_descriptors_for_the_others(impatient: Running) -> None:
+    idle = [socket.socket() for _ in range(20)]
+    for raw in idle:
+        with suppress(ConnectionResetError):
+            raw.connect(("127.0.0.1", impatient.port))
+    time.sleep(0.2)
+    ended = 0
+    for raw in idle:
+        raw.setblocking(False)
+        try:
+            ended += raw.recv(1) == b""
+        except (ConnectionResetError, BrokenPipeError):
+            ended += 1
+        except BlockingIOError:
+            pass
+        raw.close()
+    assert ended >= 20 - 8
+    time.sleep(0.2)
+    assert impatient.speak().status_code == 200
 
 
 def test_what_is_not_http_is_told_so(dummy: Running) -> None:

@@ -1,5 +1,7 @@
 """What is remembered of requests, and for how many of them."""
 
+import weakref
+
 import pytest
 
 from rhapsode.errors import Aborted, InvalidRequest, TimedOut
@@ -51,7 +53,7 @@ def test_blame_said_before_the_end_explains_it(outcomes: Outcomes, ends: list) -
     outcomes.ended(outcome("a", FinishReason.ABORTED, error=Aborted("gone.")))
     body = outcomes.get("a").body()
     assert (body["status"], body["finish_reason"], body["error"]["code"]) == ("failed", "failed", "timeout")
-    assert ends == [("a", late)]
+    assert [(name, type(error), error.message) for name, error in ends] == [("a", TimedOut, late.message)]
 
 
 def test_an_abort_says_so(outcomes: Outcomes) -> None:
@@ -59,6 +61,25 @@ def test_an_abort_says_so(outcomes: Outcomes) -> None:
     outcomes.ended(outcome("a", FinishReason.ABORTED, error=Aborted("gone.")))
     assert outcomes.get("a").body()["error"]["code"] == "aborted"
     assert outcomes.get("a").status == "aborted"
+
+
+def test_what_is_kept_of_an_error_holds_nothing_of_the_request(outcomes: Outcomes) -> None:
+    class Samples: ...
+
+    def fail(samples: Samples) -> None:
+        raise Aborted("gone.")
+
+    samples = Samples()
+    still_there = weakref.ref(samples)
+    try:
+        fail(samples)
+    except Aborted as error:
+        outcomes.began("a")
+        outcomes.blame("a", error)
+        outcomes.ended(outcome("a", FinishReason.ABORTED, error=error))
+    del samples
+    assert still_there() is None
+    assert outcomes.get("a").body()["error"]["message"] == "gone."
 
 
 def test_only_the_last_ones_are_kept(outcomes: Outcomes) -> None:

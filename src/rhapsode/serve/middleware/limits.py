@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rhapsode.config import ServerConfig
 from rhapsode.errors import Busy, RhapsodeError
+from rhapsode.serve.budget import Budget
 from rhapsode.serve.response.errors import BodyTooLarge, error_response
 
 UPLOADS, SPEECH = "/v1/audio/voices", ("/v1/audio/speech", "/v1/audio/speech/batch")
@@ -26,8 +27,7 @@ class BodyLimit:
         json_bytes = min(config.max_json_bytes, config.max_body_bytes)
         speech_bytes = config.max_body_bytes if takes_references else json_bytes
         self._limits = {UPLOADS: config.max_body_bytes, **dict.fromkeys(SPEECH, speech_bytes)}
-        self._total_limit = LARGE_BODIES * config.max_body_bytes
-        self._total = 0
+        self._budget = Budget(LARGE_BODIES * config.max_body_bytes, "requests")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -35,21 +35,23 @@ class BodyLimit:
             return
         limit = self._limits.get(scope["path"], SMALL_BYTES)
         too_large = BodyTooLarge(f"the body is too large: at most {limit} bytes are read here.")
-        read = 0
+        read = held = 0
         refused: RhapsodeError | None = None
 
         async def count() -> Message:
-            nonlocal read, refused
+            nonlocal read, held, refused
             message = await receive()
             size = len(message.get("body", b""))
             read += size
-            self._total += size
             if read > limit:
                 refused = too_large
-            elif self._total > self._total_limit:
-                refused = Busy("too many large requests are being read.")
-            if refused is not None:
                 raise refused
+            try:
+                self._budget.take(size)
+                held += size
+            except Busy as error:
+                refused = error
+                raise
             return message
 
         async def linger(message: Message) -> None:
@@ -68,7 +70,7 @@ class BodyLimit:
                 return
             await self._app(scope, count, linger)
         finally:
-            self._total -= read
+            self._budget.give_back(held)
 
 
 async def _discard(receive: Receive, limit: int) -> None:

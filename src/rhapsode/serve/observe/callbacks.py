@@ -28,7 +28,7 @@ _recorded: dict[asyncio.AbstractEventLoop, Metrics] = {}
 def measured(loop: asyncio.AbstractEventLoop, metrics: Metrics) -> Iterator[None]:
     """Records callbacks of this loop that take longer than `SLOW_S`; it must be asyncio's own kind of loop."""
     _recorded[loop] = metrics
-    Handle._run = _measured_run  # type: ignore[method-assign]
+    Handle._run = _measured_run  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:

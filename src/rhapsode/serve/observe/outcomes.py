@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -49,7 +50,10 @@ class Record:
 
 
 class Outcomes:
-    """Told by the engine, from any of its threads, and by whoever delivers."""
+    """The outcomes of the last requests, reported by the engine, from any of its threads, and by who delivers.
+
+    Of an error a copy is kept: the original holds its traceback, and with it the frames and samples of the request.
+    """
 
     def __init__(self, on_end: Callable[[Outcome, RhapsodeError | None], None], most: int = MOST) -> None:
         self._on_end = on_end
@@ -77,12 +81,13 @@ class Outcomes:
             self._records.pop(request_id, None)
 
     def ended(self, outcome: Outcome) -> None:
-        record = self._change(outcome.request_id, outcome=outcome)
+        kept = outcome if outcome.error is None else replace(outcome, error=copy(outcome.error))
+        record = self._change(outcome.request_id, outcome=kept)
         self._on_end(outcome, record.error)
 
     def blame(self, request_id: str, error: RhapsodeError) -> None:
         """Why it ends, where the engine cannot know: said before it is aborted, or after it has ended."""
-        self._change(request_id, error=error)
+        self._change(request_id, error=copy(error))
 
     def delivered(self, request_id: str) -> None:
         self._change(request_id, delivered=True)

@@ -7,7 +7,7 @@ import base64
 import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
 
 from fastapi.responses import Response
@@ -15,9 +15,11 @@ from starlette.types import Receive, Scope, Send
 
 from rhapsode.errors import EmptyAudio, RhapsodeError
 from rhapsode.serve.request.intake import Order
-from rhapsode.serve.response.delivery import Playback
+from rhapsode.serve.response.delivery import Playback, Stalled
 from rhapsode.serve.response.errors import InternalError
 from rhapsode.serve.service import Service
+
+SLICE_BYTES = 2**18
 
 log = logging.getLogger("rhapsode.serve")
 
@@ -26,7 +28,10 @@ class Listened(Response):
     """A response whose listener may leave at any moment: then the work for it ends, too."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await unless_gone(receive, self.answer(scope, receive, send))
+        try:
+            await unless_gone(receive, self.answer(scope, receive, send))
+        except Stalled:
+            scope["state"]["reset"]()  # to close it in order would wait for the client
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         raise NotImplementedError
@@ -51,14 +56,18 @@ class Spoken(Listened):
         body = await playback.whole()
         headers = {**self._described(playback), "X-Finish-Reason": str(playback.outcome.finish_reason)}
         await _start(send, {**headers, "Content-Length": str(len(body))})
-        await send({"type": "http.response.body", "body": body})
+        try:
+            await send_whole(body, playback.sending, send)
+        except Stalled as error:
+            self._service.outcomes.blame(self._id, error)
+            raise
         self._service.outcomes.delivered(self._id)
 
     async def _raw(self, order: Order, playback: Playback, send: Send) -> None:
         async def broken(error: RhapsodeError) -> None:
             """No last chunk is sent: the listener learns that something is missing."""
 
-        await self._stream(playback.get, self._described(playback), send, broken)
+        await self._stream(playback.get, playback, self._described(playback), send, broken)
 
     async def _events(self, order: Order, playback: Playback, send: Send) -> None:
         done = False
@@ -78,11 +87,12 @@ class Spoken(Listened):
             await send({"type": "http.response.body", "body": event("error", **error.body())})
 
         headers = self._described(playback) | {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
-        await self._stream(next_event, headers, send, tell)
+        await self._stream(next_event, playback, headers, send, tell)
 
     async def _stream(
         self,
         get: Callable[[], Awaitable[bytes | None]],
+        playback: Playback,
         headers: dict[str, str],
         send: Send,
         break_off: Callable[[RhapsodeError], Awaitable[None]],
@@ -93,17 +103,27 @@ class Spoken(Listened):
         await _start(send, headers)
         try:
             while piece is not None:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                async with playback.sending():
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
                 piece = await get()
+        except RhapsodeError as error:
+            self._report(error)
+            if isinstance(error, Stalled):
+                raise
+            await break_off(error)
+            return
         except Exception as error:
-            known = error if isinstance(error, RhapsodeError) else InternalError("something went wrong midway.")
-            fields = {"request_id": self._id, "code": known.code}
-            log.warning("a stream broke off", extra={"fields": fields}, exc_info=None if known is error else error)
-            self._service.outcomes.blame(self._id, known)
-            await break_off(known)
+            bug = InternalError("something went wrong midway.")
+            self._report(bug, error)
+            await break_off(bug)
             return
         await send({"type": "http.response.body", "body": b""})
         self._service.outcomes.delivered(self._id)
+
+    def _report(self, error: RhapsodeError, cause: Exception | None = None) -> None:
+        fields = {"request_id": self._id, "code": error.code}
+        log.warning("a stream broke off", extra={"fields": fields}, exc_info=cause)
+        self._service.outcomes.blame(self._id, error)
 
     def _described(self, playback: Playback) -> dict[str, str]:
         return {
@@ -116,6 +136,15 @@ class Spoken(Listened):
 def event(kind: str, **fields: Any) -> bytes:
     """One server-sent event, whose data name its type as OpenAI's do."""
     return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
+
+
+async def send_whole(body: bytes, sending: Callable[[], AbstractAsyncContextManager[None]], send: Send) -> None:
+    """Sends a body in slices, so that only one of them is copied into the connection at a time."""
+    for start in range(0, len(body), SLICE_BYTES):
+        async with sending():
+            piece = body[start : start + SLICE_BYTES]
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def _start(send: Send, headers: dict[str, str]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +19,8 @@ from rhapsode.serve.request.body import json_body
 from rhapsode.serve.request.intake import Order, chosen
 from rhapsode.serve.request.openapi import request_body, responses
 from rhapsode.serve.request.schemas import BatchBody, read
-from rhapsode.serve.response.audio import Listened
+from rhapsode.serve.response.audio import Listened, send_whole
+from rhapsode.serve.response.delivery import Stalled
 from rhapsode.serve.service import Service
 
 
@@ -30,11 +33,17 @@ class BatchSpoken(Listened):
         self._body = body
         self._id = request_id
         self._reading = asyncio.Lock()
+        self._held = 0
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._item(i, item)) for i, item in enumerate(self._body.items)]
-        results = [task.result() for task in tasks]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._item(i, item)) for i, item in enumerate(self._body.items)]
+            await self._send([task.result() for task in tasks], send)
+        finally:
+            self._service.whole_files.give_back(self._held)
+
+    async def _send(self, results: list[dict[str, Any]], send: Send) -> None:
         failed = sum(result["status"] == "error" for result in results)
         body = {
             "id": self._id,
@@ -45,7 +54,16 @@ class BatchSpoken(Listened):
             "failed": failed,
         }
         response = await asyncio.to_thread(JSONResponse, body)
-        await response(scope, receive, send)
+        await send({"type": "http.response.start", "status": 200, "headers": response.raw_headers})
+        await send_whole(bytes(response.body), self._sending, send)
+
+    @asynccontextmanager
+    async def _sending(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._service.config.max_request_s):
+                yield
+        except TimeoutError:
+            raise Stalled("the client did not read its answer in time.") from None
 
     async def _item(self, index: int, item: dict[str, Any]) -> dict[str, Any]:
         request_id = f"{self._id}-{index}"
@@ -54,12 +72,14 @@ class BatchSpoken(Listened):
             order = await self._read(item)
             async with self._service.speaking(order, request_id) as playback:
                 data = await playback.whole()
+            self._service.whole_files.take(len(data))
+            self._held += len(data)
             self._service.outcomes.delivered(request_id)
         except RhapsodeError as error:
             return told | {"status": "error"} | error.body()
         return told | {
             "status": "success",
-            "audio_data": base64.b64encode(data).decode("ascii"),
+            "audio_data": await asyncio.to_thread(_as_base64, data),
             "media_type": order.delivery.format.media_type,
             "sample_rate": playback.sample_rate,
             "channels": playback.channels,
@@ -73,6 +93,10 @@ class BatchSpoken(Listened):
             data = await asyncio.to_thread(_as_json, {**common, **item})
             order = await self._service.read(data)
         return Order(order.request, replace(order.delivery, mode="whole"))
+
+
+def _as_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
 
 
 def _as_json(fields: dict[str, Any]) -> bytes:

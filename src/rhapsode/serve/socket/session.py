@@ -16,7 +16,7 @@ from rhapsode.engine.validate import check_length
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, TimedOut, Unavailable
 from rhapsode.serve.request.intake import Order
 from rhapsode.serve.request.schemas import SessionBody, read
-from rhapsode.serve.response.delivery import Playback
+from rhapsode.serve.response.delivery import Playback, Stalled
 from rhapsode.serve.response.errors import InternalError
 from rhapsode.serve.service import Service
 from rhapsode.serve.socket.messages import Said, read_message
@@ -43,7 +43,7 @@ class Session:
         self._count = self._requests = 0
         self._news = asyncio.Event()
         self._speaking: asyncio.Task[None] | None = None
-        self._wire = Wire(socket)
+        self._wire = Wire(socket, service.config.max_request_s)
 
     async def run(self) -> None:
         """Until the client closes, is silent for too long, or the server stops."""
@@ -52,9 +52,11 @@ class Session:
             await self._listen(mouth)
         except WebSocketDisconnect:
             pass
+        except Stalled:
+            self._wire.reset()
         finally:
             mouth.cancel()
-            with suppress(asyncio.CancelledError, WebSocketDisconnect):
+            with suppress(asyncio.CancelledError, WebSocketDisconnect, Stalled):
                 await mouth
 
     # --- listening ---
@@ -67,6 +69,8 @@ class Session:
                     await self._wire.close(NORMAL, "")
                     return
                 await self._take(said)
+            except Stalled:
+                raise
             except (TimedOut, Unavailable) as error:
                 await self._wire.tell_error(error)
                 await self._wire.close(GOING_AWAY if isinstance(error, Unavailable) else POLICY, error.message)
@@ -185,7 +189,7 @@ class Session:
             await asyncio.wait((self._speaking,))
             if not self._speaking.cancelled():
                 self._speaking.result()
-        except WebSocketDisconnect:
+        except (WebSocketDisconnect, Stalled):
             raise
         except RhapsodeError as error:
             await self._wire.tell_error(error, utterance_index=utterance.index)
@@ -233,7 +237,8 @@ class Session:
                 told = {"format": playback.delivery.format.name, "sample_rate": playback.sample_rate}
                 told |= {"channels": playback.channels, "sentence_text": piece.text, "request_id": request_id}
                 await self._wire.tell("audio.start", **where, **told)
-            await self._wire.send_audio(data, self._config.audio_transport, chunk_id, where)
+            async with playback.sending():
+                await self._wire.send_audio(data, self._config.audio_transport, chunk_id, where)
             chunk_id += 1
 
     async def _cancel(self) -> None:

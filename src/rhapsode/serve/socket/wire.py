@@ -11,13 +11,15 @@ from typing import Any, Literal
 from fastapi import WebSocket, WebSocketDisconnect
 
 from rhapsode.errors import Aborted, RhapsodeError
+from rhapsode.serve.response.delivery import Stalled
 
 
 class Wire:
     """JSON and audio to one client; knows when something last went out."""
 
-    def __init__(self, socket: WebSocket) -> None:
+    def __init__(self, socket: WebSocket, patience_s: float) -> None:
         self._socket = socket
+        self._patience_s = patience_s
         self._sending = asyncio.Lock()
         self.active_s = 0.0
         """When something last went over the wire, by the event loop's clock."""
@@ -26,9 +28,14 @@ class Wire:
         self.active_s = asyncio.get_running_loop().time()
 
     async def tell(self, kind: str, **fields: Any) -> None:
-        async with self._sending:
-            await self._socket.send_text(json.dumps({"type": kind, **fields}))
-            self.touch()
+        """Sends a message; a client that reads nothing for too long is `Stalled`."""
+        text = json.dumps({"type": kind, **fields})
+        try:
+            async with asyncio.timeout(self._patience_s), self._sending:
+                await self._socket.send_text(text)
+        except TimeoutError:
+            raise Stalled("the client does not read.") from None
+        self.touch()
 
     async def tell_error(self, error: RhapsodeError, **where: int) -> None:
         if not isinstance(error, Aborted):  # who cancelled knows
@@ -37,12 +44,17 @@ class Wire:
     async def send_audio(
         self, data: bytes, transport: Literal["binary", "base64"], chunk_id: int, where: dict[str, int]
     ) -> None:
+        """Sends audio; how long that may take is the playback's to say."""
         if transport == "base64":
             await self.tell("audio.chunk", **where, chunk_id=chunk_id, audio_b64=base64.b64encode(data).decode("ascii"))
             return
         async with self._sending:
             await self._socket.send_bytes(data)
             self.touch()
+
+    def reset(self) -> None:
+        """Ends the connection without a closing handshake, for a client that does not read."""
+        self._socket.scope["state"]["reset"]()
 
     async def close(self, code: int, reason: str) -> None:
         with suppress(WebSocketDisconnect, RuntimeError):  # the client may have been first
