@@ -130,6 +130,9 @@ class ServerConfig(Section):
     """When there are any, every request to `/v1` must bring one of them."""
     cors_origins: tuple[str, ...] = ()
     """Web pages from these origins may call; `*` is everybody."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names, beside loopback ones and plain addresses, under which a server without keys answers: exact names,
+    `*.suffix`, or `*` for all of them. Needed behind a proxy, and for other machines that use a name."""
     voices: Path = Path("~/.local/share/rhapsode/voices")
     """Where uploaded voices are kept; replicas may share it."""
     max_voices: Count = 1000
@@ -160,7 +163,7 @@ class ServerConfig(Section):
     fetch: FetchConfig = FetchConfig()
     socket: SocketConfig = SocketConfig()
 
-    @field_validator("api_keys", "cors_origins", mode="before")
+    @field_validator("api_keys", "cors_origins", "allowed_hosts", mode="before")
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
         """A variable holds several of them with commas between."""

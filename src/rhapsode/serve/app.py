@@ -16,6 +16,7 @@ from rhapsode.errors import RhapsodeError
 from rhapsode.models.registry import Model
 from rhapsode.serve.middleware.auth import ApiKeys
 from rhapsode.serve.middleware.limits import BodyLimit
+from rhapsode.serve.middleware.origins import Origins
 from rhapsode.serve.observe.callbacks import measured
 from rhapsode.serve.observe.logs import RequestLog
 from rhapsode.serve.response import errors
@@ -51,6 +52,7 @@ def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
             allow_headers=["*"],
             expose_headers=["X-Request-Id", "X-Sample-Rate", "X-Channels", "X-Finish-Reason", "Retry-After"],
         )
+    app.add_middleware(Origins, config=config)
     app.add_middleware(RequestLog, metrics=service.metrics)
     return app
 

@@ -120,6 +120,7 @@ def _print_resolved(deployment: Deployment, service: Service, port: int) -> None
         f"{limits.max_queue} waiting, {limits.max_text_chars} characters",
         "chunks": f"{chunks.first} frame first, then x{chunks.growth} up to {chunks.largest}",
         "voices": f"{', '.join(spec.voices) or 'of the checkpoint'}; uploads in {config.voices}",
+        "names": ", ".join(["localhost", "IP addresses", *config.allowed_hosts]) if not config.api_keys else "any",
         "api keys": f"{len(config.api_keys)}" if config.api_keys else "none: whoever can connect can speak",
         "unload": f"after {config.idle_unload_s:g} s idle" if config.idle_unload_s is not None else "never",
     }

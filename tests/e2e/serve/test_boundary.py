@@ -167,7 +167,7 @@ def test_nothing_else_is_here(dummy: Running, method: str, path: str, status: in
 
 def test_a_body_that_says_it_is_too_large_is_413_before_it_is_read(dummy: Running) -> None:
     with socket.create_connection(("127.0.0.1", dummy.port), timeout=10) as raw:
-        head = "POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head = "POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         raw.sendall(f"{head}Content-Length: 99999999999\r\n\r\n".encode())
         assert raw.recv(4096).startswith(b"HTTP/1.1 413")
 
@@ -183,7 +183,7 @@ def test_a_chunked_body_is_counted_while_it_comes(dummy: Running) -> None:
 
 def test_a_client_that_leaves_in_the_middle_of_its_body_harms_nobody(dummy: Running) -> None:
     with socket.create_connection(("127.0.0.1", dummy.port), timeout=10) as raw:
-        head = "POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head = "POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         raw.sendall(f'{head}Content-Length: 1000\r\n\r\n{{"input": '.encode())
     dummy.settle()
     assert dummy.speak().status_code == 200

@@ -90,8 +90,9 @@ class _Json(logging.Formatter):
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """A stream broken off on purpose has a line of its own."""
-    return "without completing response" not in record.getMessage()
+    """Tells whether a line says something new: a stream or socket that is refused on purpose has its own line."""
+    message = record.getMessage()
+    return "without completing response" not in message and "without completing handshake" not in message
 
 
 def configure(log_format: str) -> None:
