@@ -24,6 +24,7 @@ from rhapsode.errors import ConfigError, did_you_mean
 
 ENV_PREFIX = "RHAPSODE_"
 DEFAULT_MODEL = "rhapsode-nano"
+SECRETS = (("server", "api_keys"),)
 
 Count = Annotated[int, Field(ge=1)]
 DEFAULT_SLOTS = 32
@@ -131,8 +132,7 @@ class ServerConfig(Section):
     cors_origins: tuple[str, ...] = ()
     """Web pages from these origins may call; `*` is everybody."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names, beside loopback ones and plain addresses, under which a server without keys answers: exact names,
-    `*.suffix`, or `*` for all of them. Needed behind a proxy, and for other machines that use a name."""
+    """Names a server without keys answers under, beside loopback ones and addresses: exact, `*.suffix`, or `*`."""
     voices: Path = Path("~/.local/share/rhapsode/voices")
     """Where uploaded voices are kept; replicas may share it."""
     max_voices: Count = 1000
@@ -146,8 +146,7 @@ class ServerConfig(Section):
     max_whole_bytes: Count = 128 * 2**20
     """Of audio that is sent in one piece without compression; longer speech must be streamed."""
     max_request_s: Annotated[float, Field(gt=0)] = 300.0
-    """From submission to the last sample, without the time it waits for the client; then a client that has not read
-    everything may take as long again as the speech lasts."""
+    """From submission to the last sample; a client that reads may take as much longer as the speech lasts."""
     receive_timeout_s: Annotated[float, Field(gt=0)] = 20.0
     """How long a client may take to send a request, plus a second for every 8 KiB of it."""
     max_connections: Count | None = None
@@ -159,22 +158,30 @@ class ServerConfig(Section):
     reference_cache_bytes: Annotated[int, Field(ge=0)] = 256 * 2**20
     log_format: Literal["text", "json"] = "text"
     debug: bool = False
-    """Measure every callback of the event loop, and report those that keep it busy for more than 20 ms of CPU time."""
+    """Report callbacks that keep the event loop busy for more than 20 ms of CPU time."""
     fetch: FetchConfig = FetchConfig()
     socket: SocketConfig = SocketConfig()
 
-    @field_validator("api_keys", "cors_origins", "allowed_hosts", mode="before")
+    @field_validator("cors_origins", "allowed_hosts", mode="before")
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
         """A variable holds several of them with commas between."""
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
-    @field_validator("api_keys")
+    @field_validator("api_keys", mode="before")
     @classmethod
-    def _not_empty(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
-        if not all(key.get_secret_value().strip() for key in keys):
-            raise ValueError("an API key is empty")
+    def _whole_keys(cls, value: Any) -> Any:
+        """Refuses a key that is empty or looks cut off: it would guard less than its owner believes."""
+        keys = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+        if isinstance(keys, list | tuple) and not all(_is_whole_key(key) for key in keys):
+            raise ValueError("an API key is empty, begins or ends with a quote or bracket, or is no ASCII text")
         return keys
+
+
+def _is_whole_key(key: object) -> bool:
+    if not isinstance(key, str):
+        return True  # another check says what it should be
+    return bool(key) and key.isascii() and key.isprintable() and key == key.strip(" '\"[]")
 
 
 class Deployment(Section):
@@ -247,7 +254,8 @@ def _from_env(env: Mapping[str, str]) -> dict[str, Any]:
                 target = target.setdefault(parent, {})
                 if not isinstance(target, dict):
                     raise ConfigError(f"{name} contradicts another variable: '{parent}' has a value of its own.")
-            target[leaf] = parse_yaml(text, name)
+            # A secret is taken literally: YAML would cut it at ' #', and read some keys as numbers.
+            target[leaf] = text if (*parents, leaf) in SECRETS else parse_yaml(text, name)
     return layer
 
 
