@@ -142,6 +142,8 @@ class ServerConfig(Section):
     """Of speech requests that cannot carry audio."""
     max_upload_bytes: Count = 25 * 2**20
     max_reference_s: Annotated[float, Field(gt=0)] = 60.0
+    max_decode_s: Annotated[float, Field(gt=0)] = 5.0
+    """CPU time to decode a reference."""
     max_batch: Count = 32
     max_whole_bytes: Count = 128 * 2**20
     """Of audio that is sent in one piece without compression; longer speech must be streamed."""

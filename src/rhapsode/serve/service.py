@@ -113,6 +113,7 @@ class Service:
 
     def close(self) -> None:
         self._tidier.close()
+        self.references.close()
         self._codecs.shutdown(wait=True, cancel_futures=True)
 
     def usage(self, request: SpeechRequest, outcome: Outcome) -> dict[str, Any]:

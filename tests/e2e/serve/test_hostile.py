@@ -1,13 +1,16 @@
 """Bodies that are made to stop the server: each is answered at once, with little memory, and nobody else waits."""
 
 import json
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from websockets.sync.client import connect
 
-from e2e.serve.running import Running, running
+from e2e.serve.running import Running, in_thread, running
 from tiny.qwen3_tts import Tiny, write
+from unit.audio.matroska import endless
 
 MIB = 2**20
 CPU_S, GROWTH_BYTES = 1.0, 100 * MIB
@@ -144,3 +147,23 @@ def test_text_with_many_marks_is_spoken_with_few_of_them(server: Running) -> Non
     assert answer.status_code == 200
     assert len(answer.content) == 2560 * 30
     cost.check()
+
+
+def test_audio_that_takes_minutes_to_decode_is_stopped_and_holds_up_nobody(tmp_path) -> None:
+    slow = endless(6_000_000, "A_PCM/INT/LIT", b"\x00" * 2)
+
+    def upload(number: int) -> int:
+        form = {"name": f"Voice {number}", "consent": "yes"}
+        return server.http.post(VOICES, data=form, files={"audio_sample": ("a.mkv", slow + bytes(number))}).status_code
+
+    with (
+        in_thread("dummy", tmp_path, server={"max_decode_s": 0.5}) as server,
+        ThreadPoolExecutor(7) as clients,
+    ):
+        uploads = [clients.submit(upload, number) for number in range(7)]
+        started_s = time.monotonic()
+        while not all(upload.done() for upload in uploads):
+            assert server.http.get(VOICES).status_code == 200  # which reads files, in a thread
+            assert server.speak("Hi.").status_code == 200
+        assert {upload.result() for upload in uploads} == {400}
+        assert time.monotonic() - started_s < 60
