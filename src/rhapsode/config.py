@@ -149,6 +149,8 @@ class ServerConfig(Section):
     """Of audio that is sent in one piece without compression; longer speech must be streamed."""
     max_request_s: Annotated[float, Field(gt=0)] = 300.0
     """From submission to the last sample; a client that reads may take as much longer as the speech lasts."""
+    unspeakable: Literal["refuse", "silence"] = "refuse"
+    """What becomes of text without a letter or digit, such as emoji."""
     receive_timeout_s: Annotated[float, Field(gt=0)] = 20.0
     """How long a client may take to send a request, plus a second for every 8 KiB of it."""
     max_connections: Count | None = None

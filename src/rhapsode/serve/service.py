@@ -10,7 +10,7 @@ from typing import Any
 
 from rhapsode.config import Deployment
 from rhapsode.engine import Engine, Speech
-from rhapsode.errors import EmptyAudio, InvalidRequest, RhapsodeError, TimedOut
+from rhapsode.errors import RhapsodeError, TimedOut
 from rhapsode.models.registry import Model, find
 from rhapsode.serve.budget import Budget
 from rhapsode.serve.host import Host
@@ -21,6 +21,8 @@ from rhapsode.serve.request.intake import Intake, Order
 from rhapsode.serve.request.references import References
 from rhapsode.serve.request.schemas import Schemas, read
 from rhapsode.serve.response.delivery import DeliveryLimits, Playback
+from rhapsode.serve.response.silence import silent_speech
+from rhapsode.text.clean import is_speakable
 from rhapsode.types import Outcome, SpeechRequest
 from rhapsode.voices.store import VoiceStore
 
@@ -70,12 +72,7 @@ class Service:
             )
             stack.callback(playback.close)
             stack.callback(asyncio.create_task(self._limit_time(playback), name="time-limit").cancel)
-            try:
-                yield playback
-            except EmptyAudio:
-                if any(char.isalnum() for char in order.request.text):
-                    raise
-                raise InvalidRequest("nothing in this text can be spoken.", param="input") from None
+            yield playback
 
     async def _engine(self, stack: AsyncExitStack) -> Engine:
         limit_s = self.config.max_request_s
@@ -87,6 +84,11 @@ class Service:
 
     def _submit(self, engine: Engine, request: SpeechRequest, request_id: str) -> Speech:
         self.outcomes.began(request_id)
+        if not is_speakable(request.text) and not request.text_open:
+            speech = silent_speech(request_id, self.spec)
+            assert speech.outcome is not None
+            self.outcomes.ended(speech.outcome)
+            return speech
         try:
             return engine.submit(request, request_id)
         except BaseException:

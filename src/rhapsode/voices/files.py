@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -18,12 +20,13 @@ from safetensors import safe_open
 from safetensors.numpy import load, save
 
 from rhapsode.types import Clip, Voice
-from rhapsode.voices.name import checked_name
+from rhapsode.voices.name import VOICE_ID, checked_name
 
 if sys.platform != "win32":
     import fcntl
 
 SAMPLES, EMBEDDING = "samples", "embedding"
+_TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,9 @@ def write_voice(folder: Path, voice: StoredVoice, tensors: Mapping[str, NDArray[
 def read_record(folder: Path, voice_id: str) -> StoredVoice:
     """What the JSON file says, if its tensors are there and are what it says; else `BrokenVoice`."""
     try:
+        for file in (_record_of(folder, voice_id), _tensors_of(folder, voice_id)):
+            if not stat.S_ISREG(file.stat().st_mode):  # to open a FIFO would wait for ever
+                raise BrokenVoice("its files are not regular files")
         voice = _STORED.validate_json(_record_of(folder, voice_id).read_bytes(), strict=True)
         with safe_open(_tensors_of(folder, voice_id), framework="numpy") as tensors:
             slices = {name: tensors.get_slice(name) for name in tensors.keys()}  # noqa: SIM118
@@ -98,6 +104,17 @@ def delete_voice(folder: Path, voice_id: str) -> bool:
     with contextlib.suppress(OSError):
         _tensors_of(folder, voice_id).unlink()
     return True
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Removes what a crash left behind: files half written, and tensors without a record. Call it `locked`."""
+    names = {path.name for path in folder.iterdir()}
+    for name in names:
+        stem, _, suffix = name.rpartition(".")
+        orphan = suffix == "safetensors" and VOICE_ID.fullmatch(stem) and f"{stem}.json" not in names
+        if _TEMPORARY.fullmatch(name) or orphan:
+            with contextlib.suppress(OSError):
+                (folder / name).unlink()
 
 
 @contextlib.contextmanager

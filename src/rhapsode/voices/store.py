@@ -8,7 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 
@@ -26,6 +26,7 @@ from rhapsode.voices.files import (
     locked,
     read_record,
     read_voice,
+    remove_leftovers,
     write_voice,
 )
 from rhapsode.voices.name import VOICE_ID, checked_name, name_key
@@ -63,6 +64,7 @@ class VoiceStore:
         self._seen_at_ns: int | None = None
         self._voices: dict[str, StoredVoice] = {}
         self._skipped: set[str] = set()
+        self._remove_leftovers()
         self._refresh()
 
     def list(self) -> list[StoredVoice]:
@@ -134,6 +136,13 @@ class VoiceStore:
         with self._writing():
             self._voices.pop(stored.id, None)
             return delete_voice(self._folder, stored.id)
+
+    def _remove_leftovers(self) -> None:
+        """Whoever writes holds the lock meanwhile, so that nothing of another replica is taken for left behind."""
+        with suppress(OSError):  # a folder that is not there, or only to be read
+            if self._folder.is_dir():
+                with locked(self._folder):
+                    remove_leftovers(self._folder)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -338,3 +338,64 @@ def test_an_upload_that_is_too_large_is_refused(dummy: Running) -> None:
 
 def test_no_refusal_leaves_a_voice_behind(dummy: Running) -> None:
     assert [v for v in dummy.http.get("/v1/audio/voices").json()["voices"] if v["kind"] == "uploaded"] == []
+
+
+@pytest.mark.parametrize("charset", ["punycode", "idna", "utf-7", "unicode_escape", "zip", "nonsense", "x" * 1000])
+def test_a_form_in_an_odd_character_set_is_400(dummy: Running, charset: str) -> None:
+    form = b'--x\r\nContent-Disposition: form-data; name="name"\r\n\r\n\xff-Ada\r\n--x--\r\n'
+    kind = {"Content-Type": f"multipart/form-data; boundary=x; charset={charset}"}
+    assert "UTF-8" in refused(dummy.http.post("/v1/audio/voices", content=form, headers=kind))["message"]
+
+
+def test_a_form_may_say_that_it_is_utf_8(dummy: Running) -> None:
+    form = b'--x\r\nContent-Disposition: form-data; name="name"\r\n\r\nAda\r\n--x--\r\n'
+    kind = {"Content-Type": 'multipart/form-data; boundary=x; charset="UTF-8"'}
+    assert refused(dummy.http.post("/v1/audio/voices", content=form, headers=kind))["param"] == "consent"
+
+
+@pytest.mark.parametrize("name", ["default", "Default", "LOW", "low", "ｌｏｗ", "High "])
+def test_a_voice_cannot_be_named_like_a_preset_or_the_default(dummy: Running, name: str) -> None:
+    error = refused(send_form(dummy, {"name": name, "consent": "yes", "speaker_embedding": "[1, 2]"}))
+    assert error["param"] == "name"
+    assert "choose another name" in error["message"]
+
+
+def test_of_a_long_name_of_a_field_little_is_sent_back(dummy: Running) -> None:
+    long = "x" * 1_000_000
+    for path, body in (
+        ("/v1/audio/speech", {"input": "x", long: 1}),
+        ("/v1/audio/speech", {"input": "x", "references": [{long: 1}]}),
+        ("/v1/audio/voices", {"name": "x", "consent": "y", long: 1}),
+    ):
+        answer = dummy.http.post(path, json=body)
+        assert refused(answer)["code"] == "unknown_parameter"
+        assert len(answer.content) < 2000
+
+
+# --- nothing to say ---
+
+NOTHING = ["🎉", "👩\u200d🚀🎉", "\u200b\u200d\u2060", "...", "?!", "\u00ad", "❤\ufe0f", "\u202e"]
+
+
+@pytest.mark.parametrize("text", NOTHING)
+def test_text_without_a_letter_or_digit_is_400(dummy: Running, text: str) -> None:
+    error = refused(dummy.speak(text))
+    assert error["param"] == "input"
+    assert "no letter and no digit" in error["message"]
+
+
+def test_text_without_a_letter_or_digit_may_be_silence(tmp_path) -> None:
+    limits = {"max_concurrency": 2, "max_positions": 512}
+    with in_thread("dummy", tmp_path, limits=limits, server={"unspeakable": "silence"}) as server:
+        for text in NOTHING:
+            answer = server.speak(text, response_format="pcm", sample_rate=16_000)
+            assert answer.status_code == 200
+            assert len(answer.content) > 1000
+            assert not any(answer.content)
+        whole = server.speak("🎉", response_format="wav", stream=False)
+        assert whole.headers["x-finish-reason"] == "stop"
+        assert whole.content.startswith(b"RIFF")
+        ended = server.http.get(f"/v1/audio/speech/{whole.headers['x-request-id']}").json()
+        assert (ended["status"], ended["delivered"]) == ("finished", True)
+        refused(server.speak(""))
+        server.settle()

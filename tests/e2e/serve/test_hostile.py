@@ -158,9 +158,9 @@ def test_audio_that_takes_minutes_to_decode_is_stopped_and_holds_up_nobody(tmp_p
 
     with (
         in_thread("dummy", tmp_path, server={"max_decode_s": 0.5}) as server,
-        ThreadPoolExecutor(7) as clients,
+        ThreadPoolExecutor(4) as clients,
     ):
-        uploads = [clients.submit(upload, number) for number in range(7)]
+        uploads = [clients.submit(upload, number) for number in range(4)]
         started_s = time.monotonic()
         while not all(upload.done() for upload in uploads):
             assert server.http.get(VOICES).status_code == 200  # which reads files, in a thread

@@ -16,6 +16,7 @@ from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, check_mod
 from rhapsode.serve.request.references import References
 from rhapsode.serve.request.schemas import Schemas, SpeechBody, VoiceFields, VoiceRef
 from rhapsode.serve.response.delivery import Delivery
+from rhapsode.text.clean import is_speakable
 from rhapsode.types import Sampling, SpeechRequest, Voice
 from rhapsode.voices.store import VoiceStore
 
@@ -58,6 +59,8 @@ class Intake:
             raise InvalidRequest(f"system messages have at most {MAX_INSTRUCTIONS_CHARS} characters.", param="messages")
         if not text.strip():
             raise InvalidRequest("the text is empty: there is nothing to say.", param="input")
+        if not is_speakable(text) and self._deployment.server.unspeakable == "refuse":
+            raise InvalidRequest("the text has no letter and no digit: there is nothing to say.", param="input")
         order = await self.read_voice(body, presets, "mp3", mode_of(body))
         instructions = order.request.instructions or system
         return Order(replace(order.request, text=text, instructions=instructions), order.delivery)

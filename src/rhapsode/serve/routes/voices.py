@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import asdict
+from email.message import Message
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -14,13 +15,14 @@ from starlette.requests import ClientDisconnect
 
 from rhapsode.errors import Aborted, BadAudio, InvalidRequest
 from rhapsode.serve.request.body import json_body, media_type
-from rhapsode.serve.request.names import OPENAI_VOICES, preset_for
+from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, preset_for
 from rhapsode.serve.request.openapi import responses
 from rhapsode.serve.request.schemas import Embedding, Name, Sentence, Source, Strict, read
 from rhapsode.serve.request.shape import check_shape
 from rhapsode.serve.response.errors import NotFound, UnsupportedMediaType
 from rhapsode.serve.service import Service
 from rhapsode.voices.fetch import parse_data_url
+from rhapsode.voices.name import name_key
 from rhapsode.voices.store import StoredVoice
 
 _UPLOAD = {
@@ -94,8 +96,9 @@ def router(service: Service) -> APIRouter:
     async def upload(request: Request) -> dict[str, Any]:
         """Keep a voice under a name, made of a sample (`audio_sample`) or of an embedding (`speaker_embedding`)."""
         body, sample = await _read(request)
-        if body.name in service.host.presets:
-            raise InvalidRequest(f"'{body.name}' is a preset of this model: choose another name.", param="name")
+        taken = {name_key(name) for name in (DEFAULT_VOICE, *await service.host.voices())}
+        if name_key(body.name) in taken:
+            raise InvalidRequest(f"'{body.name}' is a voice of this model: choose another name.", param="name")
         if sample is None and body.audio_sample is not None:
             sample = parse_data_url(body.audio_sample, service.config.max_upload_bytes)
         if sample is not None and len(sample) > service.config.max_upload_bytes:
@@ -142,6 +145,10 @@ async def _read(request: Request) -> tuple[VoiceBody, bytes | None]:
         if media_type(request) != "application/json":
             raise UnsupportedMediaType("send a form ('multipart/form-data') or JSON.")
         return await read(VoiceBody, await json_body(request)), None
+    charset = Message()
+    charset["content-type"] = request.headers["content-type"]
+    if str(charset.get_param("charset", "utf-8")).lower() not in ("utf-8", "utf8", "us-ascii"):
+        raise InvalidRequest("a form must be in UTF-8: send no other charset.")
     try:
         async with request.form(max_files=1, max_fields=8, max_part_size=2**20) as form:
             return await _read_form(form.multi_items())

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from rhapsode.engine import Speech
+from rhapsode.text.clean import is_speakable, well_formed
 from rhapsode.text.stream import SentenceStream
 
 
@@ -45,21 +46,30 @@ class Utterance:
     chars: int = 0
     pieces: deque[Piece] = field(default_factory=deque)
     _sentences: SentenceStream | None = None
+    _half: str = ""
+    _unspoken: str = ""
 
     def append(self, text: str) -> None:
+        """Adds text; a character may be cut in two between this text and the next."""
+        text = self._half + text
+        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        text = well_formed(text.removesuffix(self._half))
         if self.by_sentence:
             self._sentences = self._sentences or SentenceStream(self.language)
             self._sentences.push(text)
             self._take_sentences()
             return
         if not self.pieces or self.pieces[-1].closed:
-            if not text.strip():
+            text = self._unspoken = self._unspoken + text
+            if not is_speakable(text):
                 return  # nothing to say yet
+            self._unspoken = ""
             self.pieces.append(Piece())
         self.pieces[-1].append(text)
 
     def flush(self) -> None:
-        """Say what there is, without waiting for how it goes on."""
+        """Closes what there is, so that it is spoken without waiting for how it goes on."""
+        self._half = self._unspoken = ""
         if self._sentences is not None:
             self._sentences.close()
             self._take_sentences()
@@ -70,4 +80,5 @@ class Utterance:
     def _take_sentences(self) -> None:
         assert self._sentences is not None
         while (sentence := self._sentences.pop()) is not None:
-            self.pieces.append(Piece(sentence, closed=True))
+            if is_speakable(sentence):
+                self.pieces.append(Piece(sentence, closed=True))

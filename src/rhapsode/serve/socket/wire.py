@@ -9,9 +9,12 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from fastapi import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocketState
 
 from rhapsode.errors import Aborted, RhapsodeError
 from rhapsode.serve.response.delivery import Stalled
+
+GONE = 1006
 
 
 class Wire:
@@ -32,6 +35,7 @@ class Wire:
         text = json.dumps({"type": kind, **fields})
         try:
             async with asyncio.timeout(self._patience_s), self._sending:
+                self._check_open()
                 await self._socket.send_text(text)
         except TimeoutError:
             raise Stalled("the client does not read.") from None
@@ -49,8 +53,14 @@ class Wire:
             await self.tell("audio.chunk", **where, chunk_id=chunk_id, audio_b64=base64.b64encode(data).decode("ascii"))
             return
         async with self._sending:
+            self._check_open()
             await self._socket.send_bytes(data)
             self.touch()
+
+    def _check_open(self) -> None:
+        """Raises `WebSocketDisconnect` if another sender has already found that the client is gone."""
+        if self._socket.application_state is WebSocketState.DISCONNECTED:
+            raise WebSocketDisconnect(GONE)
 
     def reset(self) -> None:
         """Ends the connection without a closing handshake, for a client that does not read."""
