@@ -142,8 +142,7 @@ class ServerConfig(Section):
     """Of speech requests that cannot carry audio."""
     max_upload_bytes: Count = 25 * 2**20
     max_reference_s: Annotated[float, Field(gt=0)] = 60.0
-    max_decode_s: Annotated[float, Field(gt=0)] = 5.0
-    """CPU time to decode a reference."""
+    max_decode_cpu_s: Annotated[float, Field(gt=0)] = 5.0
     max_batch: Count = 32
     max_whole_bytes: Count = 128 * 2**20
     """Of audio that is sent in one piece without compression; longer speech must be streamed."""
@@ -158,7 +157,7 @@ class ServerConfig(Section):
     drain_timeout_s: Seconds = 30.0
     """How long running streams may go on once the server has been told to stop."""
     idle_unload_s: Seconds | None = None
-    """The model is let go of after this long without a request, and loaded again for the next one."""
+    """The model is unloaded after this long without a request, and loaded again for the next one."""
     reference_cache_bytes: Annotated[int, Field(ge=0)] = 256 * 2**20
     log_format: Literal["text", "json"] = "text"
     debug: bool = False
@@ -177,15 +176,10 @@ class ServerConfig(Section):
     def _whole_keys(cls, value: Any) -> Any:
         """Refuses a key that is empty or looks cut off: it would guard less than its owner believes."""
         keys = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-        if isinstance(keys, list | tuple) and not all(_is_whole_key(key) for key in keys):
+        texts = [key for key in keys if isinstance(key, str)] if isinstance(keys, list | tuple) else []
+        if not all(key and key.isascii() and key.isprintable() and key == key.strip(" '\"[]") for key in texts):
             raise ValueError("an API key is empty, begins or ends with a quote or bracket, or is no ASCII text")
         return keys
-
-
-def _is_whole_key(key: object) -> bool:
-    if not isinstance(key, str):
-        return True  # another check says what it should be
-    return bool(key) and key.isascii() and key.isprintable() and key == key.strip(" '\"[]")
 
 
 class Deployment(Section):

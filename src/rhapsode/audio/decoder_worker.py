@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from typing import BinaryIO
 
 from rhapsode.audio.decode import decode
@@ -37,7 +38,7 @@ def main() -> None:
             _write(results, shape, clip.samples.tobytes())
 
 
-def _write(file: BinaryIO, header: dict[str, object], data: bytes = b"") -> None:
+def _write(file: BinaryIO, header: Mapping[str, object], data: bytes = b"") -> None:
     file.write(json.dumps(header).encode() + b"\n")
     file.write(data)
     file.flush()

@@ -157,7 +157,7 @@ def test_audio_that_takes_minutes_to_decode_is_stopped_and_holds_up_nobody(tmp_p
         return server.http.post(VOICES, data=form, files={"audio_sample": ("a.mkv", slow + bytes(number))}).status_code
 
     with (
-        in_thread("dummy", tmp_path, server={"max_decode_s": 0.5}) as server,
+        in_thread("dummy", tmp_path, server={"max_decode_cpu_s": 0.5}) as server,
         ThreadPoolExecutor(4) as clients,
     ):
         uploads = [clients.submit(upload, number) for number in range(4)]

@@ -26,7 +26,7 @@ class References:
         self._cache = ReferenceCache(config.reference_cache_bytes)
         fetch = config.fetch
         most_bytes = max(config.max_upload_bytes, fetch.max_bytes)
-        limits = DecodeLimits(most_bytes, config.max_reference_s, config.max_decode_s)
+        limits = DecodeLimits(most_bytes, config.max_reference_s, config.max_decode_cpu_s)
         self._decoders = DecoderPool(DECODERS, limits, WAITING)
         # Threads of their own: whoever waits for a decoder keeps nobody else waiting.
         self._threads = ThreadPoolExecutor(DECODERS + WAITING, "rhapsode-references")
