@@ -235,11 +235,9 @@ def _from_file(file: Path) -> dict[str, Any]:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ConfigError(f"cannot read the configuration file {file}: {reason}.") from None
     content = parse_yaml(text, str(file))
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
+    if not isinstance(content, dict | None):
         raise ConfigError(f"{file} must hold keys and values at its top level.")
-    return content
+    return content or {}
 
 
 def _from_env(env: Mapping[str, str]) -> dict[str, Any]:
@@ -283,9 +281,8 @@ def _explain(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         *parents, name = first["loc"]
         return f"unknown key '{where}': {did_you_mean(str(name), _keys_at(parents))}"
-    problem = first["msg"].lower()
-    if first["type"] in ("model_type", "dict_type"):
-        problem = "input should be keys and values"
+    is_section = first["type"] in ("model_type", "dict_type")
+    problem = "input should be keys and values" if is_section else first["msg"].lower()
     if "api_keys" in first["loc"]:
         return f"'{where}': {problem}."  # a key is never shown, not even a wrong one
     got = reprlib.repr(first["input"])

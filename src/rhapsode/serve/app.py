@@ -1,4 +1,4 @@
-"""The application: what is served, put together."""
+"""The ASGI application: routes, middleware, and the model's lifetime."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ log = logging.getLogger("rhapsode.serve")
 
 
 def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
-    """The server for one deployment, as an ASGI application; the model loads while it already answers `/health`."""
+    """Returns the application for one deployment; it answers `/health` while the model is still loading."""
     service = Service(deployment, model)
     app = FastAPI(
         title="Rhapsode",
         version=__version__,
         summary="Neural text-to-speech with the OpenAI speech API",
-        lifespan=lambda app: _life(service),
+        lifespan=lambda app: _lifespan(service),
         redoc_url=None,
     )
     app.state.service = service
@@ -58,7 +58,7 @@ def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
 
 
 @asynccontextmanager
-async def _life(service: Service) -> AsyncIterator[None]:
+async def _lifespan(service: Service) -> AsyncIterator[None]:
     debug = measured(asyncio.get_running_loop(), service.metrics) if service.config.debug else nullcontext()
     with debug:
         async with _served(service):

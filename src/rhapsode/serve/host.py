@@ -175,7 +175,7 @@ class Host:
             self.embedding_size = _first(workers, "embedding_size")
             self._warm_up(engine)
             gc.collect()
-            gc.freeze()  # to search all modules for garbage again and again would stop the event loop each time
+            gc.freeze()  # else each full collection scans the whole model and blocks the event loop
         except BaseException:
             engine.stop()
             raise

@@ -1,4 +1,4 @@
-"""The process: listens, prints what was resolved, and drains before it ends."""
+"""The server process: listens, prints its configuration, serves, and drains before it exits."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Server(uvicorn.Server):
 
     @property
     def failed(self) -> RhapsodeError | None:
-        """Why there was never anything to serve."""
+        """Returns why the model could not be loaded at all."""
         host = self._service.host
         return None if host.warm else host.error
 
@@ -66,7 +66,7 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if self._drain_by_s is not None and not self.should_exit:
             if time.monotonic() > self._drain_by_s:
-                await self._service.host.stop()  # whoever is still spoken for learns that it ends here
+                await self._service.host.stop()  # running streams are ended visibly
                 self.should_exit = True
             self.should_exit |= not self._service.host.busy and not self._service.sockets
         self.should_exit |= self.failed is not None
@@ -74,7 +74,7 @@ class Server(uvicorn.Server):
 
 
 def serve(deployment: Deployment) -> None:
-    """Serve until told to stop."""
+    """Serves until a signal stops it."""
     config = deployment.server
     app = create_app(deployment)
     configure(config.log_format)
@@ -105,7 +105,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _print_resolved(deployment: Deployment, service: Service, port: int) -> None:
-    """What this server is, for who started it."""
+    """Prints the resolved configuration for the operator."""
     config, limits, chunks, spec = deployment.server, deployment.limits, deployment.chunks, service.spec
     host = f"[{config.host}]" if ":" in config.host else config.host
     lines = {

@@ -1,4 +1,4 @@
-"""What the routes share: one object that takes requests in, and sees each of them to its end."""
+"""The state that all routes share, and the life of one request within the server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WHOLE_FILES = 4  # of the largest size, in memory at once
 
 
 class Service:
-    """One model, served."""
+    """One served model with its voices, references, metrics and outcomes."""
 
     def __init__(self, deployment: Deployment, model: Model | None = None) -> None:
         model = model or find(deployment.model)
@@ -54,14 +54,14 @@ class Service:
         self.metrics.watch(self.host.readings, self.references.stats)
 
     async def read(self, data: bytes) -> Order:
-        """The body of a speech request, understood."""
+        """Reads the body of a speech request."""
         with self._counting_refusals():
             body = await read(self.schemas.speech, data)
             return await self.intake.read(body, await self.host.voices())
 
     @asynccontextmanager
     async def speaking(self, order: Order, request_id: str) -> AsyncIterator[Playback]:
-        """A request under way; whatever ends the block ends the request, and frees all it holds."""
+        """Runs a request; leaving the block ends the request and frees everything it holds."""
         async with AsyncExitStack() as stack:
             stack.callback(self._tidier.request_ended)
             with self._counting_refusals():
@@ -110,8 +110,8 @@ class Service:
             await asyncio.sleep(left_s)
         if playback.speech.outcome is None:
             late = TimedOut(f"the request took longer than {limit_s:g} s.")
-            self.outcomes.blame(playback.speech.id, late)
-            playback.blame(late)
+            self.outcomes.record_error(playback.speech.id, late)
+            playback.abort(late)
 
     def close(self) -> None:
         self._tidier.close()
@@ -119,11 +119,11 @@ class Service:
         self._codecs.shutdown(wait=True, cancel_futures=True)
 
     def usage(self, request: SpeechRequest, outcome: Outcome) -> dict[str, Any]:
-        """Characters in, frames out: what there is to count here where others count tokens."""
-        said = len(request.text)
+        """Returns the usage of a request: characters in and frames out, in place of tokens."""
+        characters = len(request.text)
         return {
-            "input_tokens": said,
+            "input_tokens": characters,
             "output_tokens": outcome.frames,
-            "total_tokens": said + outcome.frames,
+            "total_tokens": characters + outcome.frames,
             "audio_seconds": round(outcome.audio_s, 3),
         }

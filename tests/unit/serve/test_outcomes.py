@@ -22,7 +22,7 @@ def ends() -> list:
 
 @pytest.fixture
 def outcomes(ends: list) -> Outcomes:
-    return Outcomes(lambda outcome, blamed: ends.append((outcome.request_id, blamed)), most=3)
+    return Outcomes(lambda outcome, reason: ends.append((outcome.request_id, reason)), most=3)
 
 
 def test_a_request_runs_ends_and_is_delivered(outcomes: Outcomes, ends: list) -> None:
@@ -46,10 +46,10 @@ def test_a_request_runs_ends_and_is_delivered(outcomes: Outcomes, ends: list) ->
     assert ends == [("a", None)]
 
 
-def test_blame_said_before_the_end_explains_it(outcomes: Outcomes, ends: list) -> None:
+def test_an_error_recorded_before_the_end_explains_it(outcomes: Outcomes, ends: list) -> None:
     late = TimedOut("too late.")
     outcomes.began("a")
-    outcomes.blame("a", late)
+    outcomes.record_error("a", late)
     outcomes.ended(outcome("a", FinishReason.ABORTED, error=Aborted("gone.")))
     body = outcomes.get("a").body()
     assert (body["status"], body["finish_reason"], body["error"]["code"]) == ("failed", "failed", "timeout")
@@ -75,7 +75,7 @@ def test_what_is_kept_of_an_error_holds_nothing_of_the_request(outcomes: Outcome
         fail(samples)
     except Aborted as error:
         outcomes.began("a")
-        outcomes.blame("a", error)
+        outcomes.record_error("a", error)
         outcomes.ended(outcome("a", FinishReason.ABORTED, error=error))
     del samples
     assert still_there() is None

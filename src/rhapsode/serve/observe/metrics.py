@@ -1,4 +1,4 @@
-"""What Prometheus is told. A registry of its own: two servers in one process do not mix."""
+"""Prometheus metrics, in a registry of their own, so that two servers in one process do not mix."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOTHING = CacheStats(0, 0, 0, 0)
 
 @dataclass(frozen=True)
 class Readings:
-    """What is true now, read when somebody asks."""
+    """The state of the engine at the time of a scrape."""
 
     loaded: bool
     slots: int
@@ -41,7 +41,7 @@ class Readings:
 
 
 class Metrics:
-    """Counters the server adds to, and readings taken from the engine at each scrape."""
+    """Counters that the server increments, and readings taken from the engine at each scrape."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
@@ -74,16 +74,16 @@ class Metrics:
             "rhapsode_longest_callback_cpu_seconds", "The longest of them (debug)", ["origin"], registry=registry
         )
         for outcome in ("stop", "length", "aborted", "failed", "timeout", "refused"):
-            self.requests.labels(outcome)  # a series that is there from the start can be compared with zero
+            self.requests.labels(outcome)  # a series that exists from the start can be compared with zero
 
     def watch(self, readings: Callable[[], Readings], cache: Callable[[], CacheStats]) -> None:
         self.registry.register(_Live(readings, cache))
 
-    def ended(self, outcome: Outcome, blamed: RhapsodeError | None) -> None:
-        """A request is over; called by the engine, from any of its threads."""
+    def ended(self, outcome: Outcome, reason: RhapsodeError | None) -> None:
+        """Counts a request that has ended; called from any thread."""
         how = str(outcome.finish_reason)
-        if blamed is not None:
-            how = "timeout" if isinstance(blamed, TimedOut) else "failed"
+        if reason is not None:
+            how = "timeout" if isinstance(reason, TimedOut) else "failed"
         self.requests.labels(how).inc()
         self.queued.observe(outcome.queued_s)
         self.underruns.inc(outcome.underruns)
@@ -153,7 +153,7 @@ class _Live(Collector):
 
 
 def _device_bytes() -> int | None:
-    torch = sys.modules.get("torch")  # whoever has a GPU has loaded it
+    torch = sys.modules.get("torch")  # a process that uses a GPU has imported it
     if torch is None or not torch.cuda.is_initialized():
         return None
     return sum(int(torch.cuda.memory_allocated(device)) for device in range(torch.cuda.device_count()))

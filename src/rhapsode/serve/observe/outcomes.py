@@ -1,4 +1,4 @@
-"""How requests ended: the last ones, by their id."""
+"""The outcomes of the last requests, by their id."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ MOST = 1024
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of a request that was taken in."""
+    """What is known of a request that was accepted."""
 
     id: str
     outcome: Outcome | None = None
     error: RhapsodeError | None = None
     delivered: bool = False
-    """The last byte was handed to the listener's connection."""
+    """The last byte was handed to the client's connection."""
 
     @property
     def status(self) -> str:
@@ -76,7 +76,7 @@ class Outcomes:
                 self._records.popitem(last=False)
 
     def refused(self, request_id: str) -> None:
-        """It never began: there is nothing to tell."""
+        """Forgets a request that was refused before it began."""
         with self._lock:
             self._records.pop(request_id, None)
 
@@ -85,8 +85,8 @@ class Outcomes:
         record = self._change(outcome.request_id, outcome=kept)
         self._on_end(outcome, record.error)
 
-    def blame(self, request_id: str, error: RhapsodeError) -> None:
-        """Why it ends, where the engine cannot know: said before it is aborted, or after it has ended."""
+    def record_error(self, request_id: str, error: RhapsodeError) -> None:
+        """Records why a request ends where the engine cannot know: before it is aborted, or after it has ended."""
         self._change(request_id, error=copy(error))
 
     def delivered(self, request_id: str) -> None:

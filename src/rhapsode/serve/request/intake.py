@@ -1,4 +1,4 @@
-"""From what a client sent to what the engine speaks: many spellings in, one typed request out."""
+"""Turns the body of a client, which may be spelt in several ways, into one typed request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rhapsode.voices.store import VoiceStore
 
 MAX_INSTRUCTIONS_CHARS = 10_000
 
-# What clients call it, and what it is called here.
+# Names of fields: the client's, and ours.
 _REQUEST_FIELDS = {
     "language": "language",
     "instructions": "instructions",
@@ -34,14 +34,14 @@ _REQUEST_FIELDS = {
 
 @dataclass(frozen=True)
 class Order:
-    """A request, and how it is to be delivered."""
+    """A request, and how its audio is delivered."""
 
     request: SpeechRequest
     delivery: Delivery
 
 
 class Intake:
-    """Understands bodies for one served model."""
+    """Reads bodies for one served model."""
 
     def __init__(
         self, spec: ModelSpec, deployment: Deployment, schemas: Schemas, store: VoiceStore, references: References
@@ -72,7 +72,7 @@ class Intake:
         default_format: str,
         mode: Literal["whole", "audio", "sse"],
     ) -> Order:
-        """Everything but the text."""
+        """Reads everything but the text."""
         check_model(body.model, self._deployment, self._spec)
         delivery = Delivery(FORMATS[body.response_format or default_format], mode, body.sample_rate)
         delivery.check()
@@ -87,7 +87,7 @@ class Intake:
         )
         return Order(request, delivery)
 
-    # --- the voice ---
+    # --- voices ---
 
     async def _voice(self, body: VoiceFields, presets: Sequence[str]) -> Voice:
         name = name_of(body)
@@ -96,19 +96,19 @@ class Intake:
             return Voice() if name is None else await self._named(name, presets)
         if audio is not None and body.speaker_embedding is not None:
             raise InvalidRequest("give reference audio or a speaker embedding, not both.", param="speaker_embedding")
-        # OpenAI's SDK cannot leave `voice` out, so a name of OpenAI's beside a reference means nothing.
+        # OpenAI's SDK always sends `voice`, so one of OpenAI's names beside a reference is ignored.
         if name is not None and name.lower() not in OPENAI_VOICES:
             raise InvalidRequest(f"give a reference or the voice '{name}', not both.", param="voice")
         if body.speaker_embedding is not None:
             return Voice(embedding=tuple(map(float, body.speaker_embedding)))
         assert audio is not None
-        if not self._spec.can.clone:  # before anything is fetched
+        if not self._spec.can.clone:  # checked before anything is fetched
             can = ", ".join(self._spec.can.names()) or "nothing of the kind"
             raise InvalidRequest(f"{self._spec.name} does not clone voices; it can do: {can}.", param="ref_audio")
         return await self._references.voice(audio, text)
 
     async def _named(self, name: str, presets: Sequence[str]) -> Voice:
-        """A preset, then an uploaded voice, then a name of OpenAI's; else a list of what there is."""
+        """Finds a voice by name: a preset, an uploaded voice, or one of OpenAI's names, in this order."""
         if name in presets:
             return Voice(name=name)
         stored = await asyncio.to_thread(self._store.load, name)
@@ -118,21 +118,21 @@ class Intake:
         if found := by_case.get(name.lower()) or preset_for(name, presets):
             return Voice(name=found)
         if name.lower() in OPENAI_VOICES:
-            return Voice()  # a model without presets speaks as it does when nobody chooses
+            return Voice()  # a model without presets uses its default voice
         if self._spec.can.presets and not presets:
-            return Voice(name=name)  # only the model knows its voices
+            return Voice(name=name)  # only the loaded model knows its voices
         uploaded = [voice.name for voice in await asyncio.to_thread(self._store.list)]
         known = ", ".join([*presets, *uploaded[:32]]) or "none"
         raise UnknownVoice(f"there is no voice '{name[:64]}' here; there are: {known}.", param="voice")
 
 
 def chosen(body: VoiceFields) -> dict[str, Any]:
-    """What the user set, and nothing that was filled in: a null is as good as nothing."""
+    """Returns the fields that the client set; null counts as not set."""
     return {name: value for name in body.model_fields_set if (value := getattr(body, name)) is not None}
 
 
 def text_of(body: SpeechBody) -> tuple[str, str | None]:
-    """What to say, and what a chat's system message says about how."""
+    """Returns the text to speak, and the instructions in a chat's system messages."""
     given = [name for name in ("input", "text", "messages") if getattr(body, name) is not None]
     if len(given) != 1:
         problem = f"give one of them, not {' and '.join(given)}" if given else "the text is missing: give 'input'"
@@ -147,7 +147,7 @@ def text_of(body: SpeechBody) -> tuple[str, str | None]:
 
 
 def mode_of(body: SpeechBody) -> Literal["whole", "audio", "sse"]:
-    """As OpenAI does: streamed unless the client says it is not to be."""
+    """Returns how the audio is sent: streamed, as OpenAI does, unless `stream` is false."""
     if body.stream is False:
         if body.stream_format is not None:
             raise InvalidRequest(f"'stream_format' is {body.stream_format}, but 'stream' is false.", param="stream")
@@ -164,7 +164,7 @@ def name_of(body: VoiceFields) -> str | None:
 
 
 def reference_of(body: VoiceFields) -> tuple[str | None, str | None]:
-    """The one reference a request may bring, whichever way it is written, and its text."""
+    """Returns the one reference of a request, in whichever spelling it comes, and its text."""
     audios = [body.ref_audio] if isinstance(body.ref_audio, str) else list(body.ref_audio or ())
     texts = [body.ref_text] if isinstance(body.ref_text, str) else list(body.ref_text or ())
     for reference in body.references or ():

@@ -18,7 +18,7 @@ DECODERS, WAITING = 2, 30
 
 
 class References:
-    """From what a user calls a reference to a clip."""
+    """Turns references of clients into clips: fetched, decoded within limits, and cached by content."""
 
     def __init__(self, config: ServerConfig, store: VoiceStore) -> None:
         self._config = config
@@ -28,7 +28,7 @@ class References:
         most_bytes = max(config.max_upload_bytes, fetch.max_bytes)
         limits = DecodeLimits(most_bytes, config.max_reference_s, config.max_decode_cpu_s)
         self._decoders = DecoderPool(DECODERS, limits, WAITING)
-        # Threads of their own: whoever waits for a decoder keeps nobody else waiting.
+        # Separate threads, so that requests that wait for a decoder delay nothing else.
         self._threads = ThreadPoolExecutor(DECODERS + WAITING, "rhapsode-references")
         self._fetcher = ReferenceFetcher(
             FetchLimits(
@@ -44,7 +44,7 @@ class References:
         return self._cache.stats()
 
     async def voice(self, audio: str, text: str | None) -> Voice:
-        """The voice of a data: or http(s): URL, or of an uploaded voice by its id or name."""
+        """Returns the voice behind a data: or http(s): URL, or an uploaded voice by its id or name."""
         if is_data_url(audio):
             data = await asyncio.to_thread(parse_data_url, audio, self._config.max_upload_bytes)
         elif is_remote(audio):
@@ -57,7 +57,7 @@ class References:
         return Voice(reference=clip, reference_text=text or None)
 
     async def clip(self, data: bytes, param: str) -> Clip:
-        """Audio that was sent to us, decoded within limits."""
+        """Decodes audio of a client within limits; equal audio is decoded once."""
         find = partial(self._cache.get_or_make, content_key(data), lambda: self._decode(data))
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, find)

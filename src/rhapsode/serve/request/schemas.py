@@ -1,4 +1,4 @@
-"""What a client may send: strict, with every spelling real clients use, and the served family's own options."""
+"""The bodies a client may send: strict, in every spelling that real clients use, with the family's own options."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Part(Strict):
 
 
 class Message(Strict):
-    """One turn of a chat: what the user says is spoken, what the system says is how."""
+    """One message of a chat: the user's text is spoken, the system's text is the instructions."""
 
     role: Literal["system", "developer", "user", "assistant"]
     content: Text | Annotated[list[Part], Field(max_length=256, fail_fast=True)]
@@ -60,7 +60,7 @@ class Message(Strict):
 
 
 class Reference(Strict):
-    """Audio to sound like, and what is said in it. One of `audio`, `audio_path` and `url`: they mean the same."""
+    """Reference audio and its transcript. One of `audio`, `audio_path` and `url`: they mean the same."""
 
     audio: Source | None = None
     audio_path: Source | None = None
@@ -69,7 +69,7 @@ class Reference(Strict):
 
 
 class VoiceFields(Strict):
-    """Everything about an utterance but its text."""
+    """All fields of an utterance but its text."""
 
     model: str | None = Field(None, max_length=512, description="The served model, or any of OpenAI's names.")
     voice: Name | VoiceRef | None = Field(None, description="A preset, an uploaded voice, or one of OpenAI's names.")
@@ -122,7 +122,7 @@ class SpeechBody(VoiceFields):
 
 
 class BatchBody(VoiceFields):
-    """Several utterances; what is set beside `items` holds for all of them, what an item sets for that one."""
+    """Several utterances; fields beside `items` apply to all items, fields of an item to that one."""
 
     items: Annotated[list[dict[str, Any]], Field(min_length=1, fail_fast=True)]
 
@@ -134,7 +134,7 @@ class BatchBody(VoiceFields):
 
 
 class SessionBody(VoiceFields):
-    """What holds for a WebSocket session until it is changed."""
+    """The settings of a WebSocket session, until it changes them."""
 
     stream_audio: bool = Field(True, description="`false`: one message with the whole file of each piece of text.")
     audio_transport: Literal["binary", "base64"] = Field("binary", description="Binary messages, or JSON.")
@@ -145,7 +145,7 @@ class SessionBody(VoiceFields):
 
 
 class Schemas:
-    """The bodies for one family: its options are fields like any other."""
+    """The bodies for one family, with its options as further fields."""
 
     def __init__(self, spec: ModelSpec) -> None:
         self.option_names = tuple(get_type_hints(spec.options))
@@ -170,7 +170,7 @@ class Schemas:
 
 
 def options_schema(spec: ModelSpec) -> dict[str, Any]:
-    """A family's options as JSON schema: names, types, defaults, and what their docstrings say."""
+    """Returns a family's options as JSON schema, with their docstrings as descriptions."""
     schema: dict[str, Any] = {"properties": {}} | TypeAdapter(spec.options).json_schema()
     for name, words in _attribute_docstrings(spec.options).items():
         schema["properties"].get(name, {})["description"] = words
@@ -178,7 +178,7 @@ def options_schema(spec: ModelSpec) -> dict[str, Any]:
 
 
 def _attribute_docstrings(kind: type) -> dict[str, str]:
-    """The strings below the fields of a class, which Python itself throws away."""
+    """Returns the docstrings below the fields of a class, which Python does not keep."""
     try:
         body = cast(ast.ClassDef, ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]).body
     except (OSError, TypeError, SyntaxError):  # no source at hand

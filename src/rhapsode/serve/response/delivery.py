@@ -87,7 +87,7 @@ class Playback:
         self.delivery = delivery
         self.sample_rate = delivery.rate_from(speech.sample_rate)
         self.channels = speech.channels
-        self.blamed: RhapsodeError | None = None
+        self.reason: RhapsodeError | None = None
         """Why it was aborted, where the engine cannot know."""
         self._limits = limits or DeliveryLimits()
         self._transform = Chain(
@@ -118,9 +118,9 @@ class Playback:
         """Seconds since the start without those in which it waited for the client."""
         return time.monotonic() - self._started_s - self._waited_s
 
-    def blame(self, error: RhapsodeError) -> None:
-        """Ends it, for this reason."""
-        self.blamed = self.blamed or error
+    def abort(self, error: RhapsodeError) -> None:
+        """Ends the request for this reason, which the client is told."""
+        self.reason = self.reason or error
         self.speech.abort()
 
     async def get(self) -> bytes | None:
@@ -132,7 +132,7 @@ class Playback:
                     return data
             return None
         except RhapsodeError as error:
-            raise self.blamed or error from None
+            raise self.reason or error from None
 
     async def whole(self) -> bytes:
         """Returns all of it."""

@@ -1,4 +1,4 @@
-"""`POST /v1/audio/speech/batch`: several utterances, results or errors per item."""
+"""`POST /v1/audio/speech/batch`: several utterances, with a result or an error for each."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from rhapsode.serve.request.body import json_body
 from rhapsode.serve.request.intake import Order, chosen
 from rhapsode.serve.request.openapi import request_body, responses
 from rhapsode.serve.request.schemas import BatchBody, read
-from rhapsode.serve.response.audio import Listened, send_whole
+from rhapsode.serve.response.audio import CancellableResponse, send_whole
 from rhapsode.serve.response.delivery import Stalled
 from rhapsode.serve.service import Service
 
 
-class BatchSpoken(Listened):
-    """All items at once, as far as there are slots; one that fails fails alone."""
+class BatchResponse(CancellableResponse):
+    """Runs all items at once, as far as there are slots; the failure of one does not affect the others."""
 
     def __init__(self, service: Service, body: BatchBody, request_id: str) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class BatchSpoken(Listened):
 
     async def _item(self, index: int, item: dict[str, Any]) -> dict[str, Any]:
         request_id = f"{self._id}-{index}"
-        told: dict[str, Any] = {"index": index, "request_id": request_id}
+        result: dict[str, Any] = {"index": index, "request_id": request_id}
         try:
             order = await self._read(item)
             async with self._service.speaking(order, request_id) as playback:
@@ -76,8 +76,8 @@ class BatchSpoken(Listened):
             self._held += len(data)
             self._service.outcomes.delivered(request_id)
         except RhapsodeError as error:
-            return told | {"status": "error"} | error.body()
-        return told | {
+            return result | {"status": "error"} | error.body()
+        return result | {
             "status": "success",
             "audio_data": await asyncio.to_thread(_as_base64, data),
             "media_type": order.delivery.format.media_type,
@@ -117,11 +117,11 @@ def router(service: Service) -> APIRouter:
         openapi_extra=extra,
     )
     async def batch(request: Request) -> Response:
-        """Up to 32 items, each like a body of `/v1/audio/speech`; fields beside `items` hold for all of them."""
+        """Up to 32 items, each like a body of `/v1/audio/speech`; fields beside `items` apply to all of them."""
         body = await read(service.schemas.batch, await json_body(request))
         if len(body.items) > service.config.max_batch:
             most = service.config.max_batch
             raise InvalidRequest(f"a batch has at most {most} items, not {len(body.items)}.", param="items")
-        return BatchSpoken(service, body, request.state.request_id)
+        return BatchResponse(service, body, request.state.request_id)
 
     return routes

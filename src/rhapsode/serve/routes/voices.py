@@ -1,4 +1,4 @@
-"""`/v1/audio/voices`: list what there is, upload one, delete one."""
+"""`/v1/audio/voices`: list, upload and delete voices."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _UPLOAD = {
 
 
 class VoiceBody(Strict):
-    """A voice to keep: a sample or an embedding, and the word that its owner agrees."""
+    """A voice to store: a sample or an embedding, and the consent of its owner."""
 
     name: Name
     consent: Annotated[Sentence, Field(min_length=1)]
@@ -94,7 +94,7 @@ def router(service: Service) -> APIRouter:
         openapi_extra=_UPLOAD,
     )
     async def upload(request: Request) -> dict[str, Any]:
-        """Keep a voice under a name, made of a sample (`audio_sample`) or of an embedding (`speaker_embedding`)."""
+        """Store a voice under a name, from a sample (`audio_sample`) or an embedding (`speaker_embedding`)."""
         body, sample = await _read(request)
         taken = {name_key(name) for name in (DEFAULT_VOICE, *await service.host.voices())}
         if name_key(body.name) in taken:
@@ -140,7 +140,7 @@ def _public(voice: StoredVoice) -> dict[str, Any]:
 
 
 async def _read(request: Request) -> tuple[VoiceBody, bytes | None]:
-    """A form, or JSON where there is no file to send."""
+    """Reads the upload from a form, or from JSON."""
     if media_type(request) != "multipart/form-data":
         if media_type(request) != "application/json":
             raise UnsupportedMediaType("send a form ('multipart/form-data') or JSON.")
@@ -153,7 +153,7 @@ async def _read(request: Request) -> tuple[VoiceBody, bytes | None]:
         async with request.form(max_files=1, max_fields=8, max_part_size=2**20) as form:
             return await _read_form(form.multi_items())
     except ClientDisconnect:
-        raise Aborted("the client went away before its request was complete.") from None
+        raise Aborted("the client disconnected before its request was complete.") from None
 
 
 async def _read_form(items: list[tuple[str, Any]]) -> tuple[VoiceBody, bytes | None]:
@@ -161,7 +161,7 @@ async def _read_form(items: list[tuple[str, Any]]) -> tuple[VoiceBody, bytes | N
     sample: bytes | None = None
     for name, value in items:
         if name in fields or (name == "audio_sample" and sample is not None):
-            raise InvalidRequest(f"the field '{name}' is there twice.", param=name)
+            raise InvalidRequest(f"the field '{name}' is given twice.", param=name)
         if isinstance(value, UploadFile):
             if name != "audio_sample":
                 raise InvalidRequest("the file belongs into 'audio_sample'.", param=name)

@@ -1,4 +1,4 @@
-"""Text that arrives in pieces, as the requests it is spoken by."""
+"""Splits text that arrives over time into the requests that speak it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rhapsode.text.stream import SentenceStream
 
 @dataclass
 class Piece:
-    """One request: text that may still grow, before and while it is spoken."""
+    """The text of one request, which may grow before and while it is spoken."""
 
     text: str = ""
     closed: bool = False
     speech: Speech | None = None
-    """There once it is being spoken."""
+    """Set once the request has been submitted."""
 
     def append(self, text: str) -> None:
         if self.speech is not None:
@@ -33,9 +33,9 @@ class Piece:
 
 @dataclass
 class Utterance:
-    """All that is said from one `input.done` to the next.
+    """The text between one `input.done` and the next.
 
-    Where text can be taken while it is spoken, a piece grows until it is flushed; elsewhere, each sentence is a piece.
+    If the family accepts text while it speaks, a piece grows until it is flushed; otherwise each sentence is a piece.
     """
 
     index: int

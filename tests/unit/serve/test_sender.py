@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from fastapi import WebSocket, WebSocketDisconnect
 
-from rhapsode.serve.socket.wire import Wire
+from rhapsode.serve.socket.sender import SocketSender
 
 
 def test_a_second_sender_learns_that_the_client_has_left_as_the_first_one_did() -> None:
@@ -19,13 +19,13 @@ def test_a_second_sender_learns_that_the_client_has_left_as_the_first_one_did() 
     async def run() -> None:
         socket = WebSocket({"type": "websocket", "path": "/", "headers": [], "state": {}}, receive, send)
         await socket.accept()
-        wire = Wire(socket, patience_s=1)
+        sender = SocketSender(socket, patience_s=1)
         with pytest.raises(WebSocketDisconnect):
-            await wire.send_audio(b"audio", "binary", 0, {})
+            await sender.send_audio(b"audio", "binary", 0, {})
         with pytest.raises(WebSocketDisconnect):
-            await wire.tell("session.cancelled")
+            await sender.send("session.cancelled")
         with pytest.raises(WebSocketDisconnect):
-            await wire.send_audio(b"audio", "binary", 1, {})
-        await wire.close(1000, "")
+            await sender.send_audio(b"audio", "binary", 1, {})
+        await sender.close(1000, "")
 
     asyncio.run(run())
