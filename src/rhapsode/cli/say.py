@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rhapsode.errors import EmptyAudio, InvalidRequest, OutputError
+from rhapsode.text.clean import is_speakable
 
 if TYPE_CHECKING:
     from rhapsode.audio.clip import Audio
@@ -62,6 +63,8 @@ def say(
 ) -> None:
     """Say something: writes speech.wav, and plays it."""
     words = read_text(text, file)
+    if words.strip() and not is_speakable(words):
+        raise InvalidRequest("the text has no letter and no digit: there is nothing to say.")
     check_output(output, format)
     if server is not None:
         wishes = {"model": model, "voice": voice, "speed": speed, "seed": seed, "language": language}

@@ -148,6 +148,8 @@ class Host:
         engine = open_engine(self.model, self.deployment, self._tell)
         try:
             self._warm_up(engine)
+            gc.collect()
+            gc.freeze()  # else each full collection scans the whole model and blocks the event loop
         except BaseException:
             engine.stop()
             raise
@@ -186,6 +188,7 @@ class Host:
 
 
 def _free_memory() -> None:
+    gc.unfreeze()
     gc.collect()
     if (torch := sys.modules.get("torch")) is not None and torch.cuda.is_available():
         torch.cuda.empty_cache()
