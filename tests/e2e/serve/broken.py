@@ -20,13 +20,13 @@ class BreakingCodec(DummyCodec):
 
     chunks_left: int | None = None
 
-    def decode(self, frames, ahead, rows, state):
+    def decode(self, window, rows, state):
         cls = type(self)
         if cls.chunks_left is not None:
             cls.chunks_left -= 1
             if cls.chunks_left < 0:
                 raise RuntimeError("a bug in the codec")
-        return super().decode(frames, ahead, rows, state)
+        return super().decode(window, rows, state)
 
 
 def _stage(stage):

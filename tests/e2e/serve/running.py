@@ -152,9 +152,16 @@ def in_thread(model: str | Model, folder: Path, **settings) -> Iterator[Running]
         thread.join(30)
 
 
+def is_healthy(server: Running) -> bool:
+    try:
+        return server.http.get("/health").status_code == 200
+    except httpx2.ConnectError:  # the port is bound, and nobody listens yet
+        return False
+
+
 def await_health(server: Running) -> None:
     deadline_s = time.monotonic() + 60
-    while server.http.get("/health").status_code != 200:
+    while not is_healthy(server):
         assert server.process is None or server.process.poll() is None, "".join(server.log)
         assert time.monotonic() < deadline_s, "".join(server.log)
         time.sleep(0.05)
