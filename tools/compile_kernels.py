@@ -137,7 +137,7 @@ def launch_diffusion(some, ints) -> None:
     rotary = RotaryAngles(some(1, 11, 1, 128), some(1, 11, 1, 128))
     local.local(ProjectedHeads(some(2, 11, 2560), 16, 2, 128, None, rotary))
     wide = torch.zeros(1, 4, 64)
-    flow.euler(wide, some(2, 4, 64), torch.zeros(1), torch.zeros(1))
+    flow.euler(wide, some(2, 4, 64), torch.zeros(1), torch.zeros(1), fit=True)
     noise.normal(ints(1), ints(1), 0, 256)
     wave = SnakeWeights(torch.zeros(1024, 1), torch.zeros(1024, 1))
     tails, weight = torch.zeros(9, 54, 1024), torch.zeros(1024, 1, 7)
