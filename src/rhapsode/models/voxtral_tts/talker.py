@@ -106,7 +106,7 @@ class VoxtralTalker:
     def step(self, rows: Rows, state: VoxtralState) -> Step:
         slots = rows.slots
         hidden = self.hidden(state.next[slots][:, None], rows, rows.positions[:, None])[:, 0]
-        semantic = self.net.semantic_logits(hidden).masked_fill(self._banned, float("-inf")).argmax(-1)
+        semantic = self.semantic(hidden)
         stopped = semantic == END
         semantic = semantic.clamp(min=OFFSET)  # the end is no sound: nobody may look it up as one
         acoustic = self.net.acoustic_transformer.codes(self.noise(rows), hidden, state.cfg_alpha[slots].to(self._wide))
@@ -118,6 +118,10 @@ class VoxtralTalker:
         """The backbone over `x [B, T, dim]` at `positions [B, T]`."""
         backend = PagedAttention(rows.kv[0], rows, positions, valid)
         return self.net(x, self.net.rotary(positions, x.dtype), backend)
+
+    def semantic(self, hidden: Tensor) -> Tensor:
+        """The best semantic code, [B]; nothing is sampled."""
+        return self.net.semantic_logits(hidden).masked_fill(self._banned, float("-inf")).argmax(-1)
 
     def noise(self, rows: Rows) -> Tensor:
         """What the acoustic numbers of each row start from, [B, acoustic books]."""
