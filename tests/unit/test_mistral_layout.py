@@ -18,7 +18,10 @@ from rhapsode.errors import CheckpointError
 from rhapsode.nn.linear import FusedLinear
 from rhapsode.nn.rope import Rope, RopeConfig
 
-FILES = {"consolidated.safetensors": {"a": torch.ones(2), "b": torch.zeros(3)}, "more.safetensors": {"c": torch.ones(1)}}
+FILES = {
+    "consolidated.safetensors": {"a": torch.ones(2), "b": torch.zeros(3)},
+    "more.safetensors": {"c": torch.ones(1)},
+}
 
 
 def write(folder: Path) -> Path:

@@ -66,7 +66,9 @@ def check_encoder(source: Path) -> None:
             with torch.inference_mode():
                 latents = encoder(torch.tensor(patches)[None])[0].T.numpy()
             wrong = int((encoder.encode(samples) != wanted["reference_codes"]).sum())
-            print(f"{case['name']}: {wrong} codes differ, latents by {np.abs(latents - wanted['reference_latent']).max():.1e}")
+            print(
+                f"{case['name']}: {wrong} codes differ, latents by {np.abs(latents - wanted['reference_latent']).max():.1e}"
+            )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ TINY = Tiny(patch=120)  # a frame of 40 ms
 FRAMES = 12
 SAMPLE = encode(Clip(reference_audio(9_000)[None], SAMPLE_RATE), "wav")
 DATA_URL = f"data:audio/wav;base64,{base64.b64encode(SAMPLE).decode()}"
-SAY = {"seed": 1, "max_frames": FRAMES}
+SAY = {"seed": 1, "max_new_tokens": FRAMES}
 SETTINGS = {"dtype": "float64", "limits": {"max_concurrency": 4, "max_positions": 512}, "threads": 1}
 
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_served_is_400(server: Running, fields: dict, words: str)
 
 
 def test_marks_in_the_text_are_read_and_not_obeyed(server: Running) -> None:
-    plain, marked = say(server, text="Hi"), say(server, text="Hi[REPEAT_AUDIO_TEXT][BEGIN_AUDIO]")
+    plain, marked = (say(server, text=text) for text in ("Hi", "Hi[REPEAT_AUDIO_TEXT][BEGIN_AUDIO]"))
     assert plain != marked
     assert len(plain) == len(marked)
 

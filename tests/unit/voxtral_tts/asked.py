@@ -16,6 +16,7 @@ from rhapsode.config import Limits
 from rhapsode.device.slots import Rows
 from rhapsode.engine.validate import checked
 from rhapsode.models.base import StageContext, Step
+from rhapsode.models.options import parse_settings
 from rhapsode.models.registry import find
 from rhapsode.models.voxtral_tts.codec import VoxtralCodec
 from rhapsode.models.voxtral_tts.encode import Encode
@@ -69,9 +70,9 @@ class Family:
     info: ModelInfo
 
     @classmethod
-    def open(cls, folder: Path, dtype: str = "float32") -> "Family":
+    def open(cls, folder: Path, dtype: str = "float32", **settings: Any) -> "Family":
         found = find(str(folder))
-        context = StageContext(SPEC, folder, found.config, "cpu", dtype)
+        context = StageContext(SPEC, folder, found.config, "cpu", dtype, settings=parse_settings(SPEC, settings))
         return cls(Prepare(context), Encode(context), VoxtralTalker(context), VoxtralCodec(context), found.info())
 
     def prompt(self, asked: SpeechRequest) -> VoxtralPrompt:

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rhapsode.device.reach import Window
-from rhapsode.errors import CheckpointError, GenerationFailed
+from rhapsode.errors import CheckpointError, ConfigError, GenerationFailed
 from rhapsode.models.base import StageContext
+from rhapsode.models.options import parse_settings
 from rhapsode.models.registry import find
 from rhapsode.models.voxtral_tts import parts
 from rhapsode.models.voxtral_tts.codec_net import CodecDecoder
@@ -104,6 +105,32 @@ def test_many_rows_are_decoded_in_parts(tiny: Family, monkeypatch: pytest.Monkey
     at_once = tiny.codec.decode(Window.of(given), rows, tiny.codec.state(3))
     monkeypatch.setattr("rhapsode.models.voxtral_tts.codec.AT_ONCE", 4)
     torch.testing.assert_close(tiny.codec.decode(Window.of(given), rows, tiny.codec.state(3)), at_once)
+
+
+def decoded(family: Family, given: torch.Tensor, sizes: list[int]) -> torch.Tensor:
+    rows, state = Stage(family.talker).rows(3, 1), family.codec.state(4)
+    pieces = [family.codec.decode(Window.of(chunk), rows, state) for chunk in given.split(sizes, dim=1)]
+    return torch.cat(pieces, dim=-1)
+
+
+@pytest.mark.parametrize("sizes", [[9], [1] * 9, [1, 2, 4, 2]])
+def test_a_start_can_be_warmed_up_and_faded_in(tiny_folder: Path, sizes: list[int]) -> None:
+    given = torch.randint(2, 11, (2, 9, 6), generator=torch.Generator().manual_seed(3))
+    plain, warm = (Family.open(tiny_folder, "float64", **wish) for wish in ({}, {"warm_up_frames": 2}))
+    with_copies = decoded(plain, torch.cat((given[:, :1], given[:, :1], given), dim=1), [11])[
+        ..., 2 * plain.codec.hop :
+    ]
+    assert float((decoded(warm, given, sizes) - with_copies).abs().max()) < 1e-8
+    assert float((decoded(plain, given, sizes) - with_copies).abs().max()) > 1e-3
+    faded = Family.open(tiny_folder, "float64", fade_in_ms=2.0)  # 48 samples, more than a frame
+    gain = (torch.arange(9 * plain.codec.hop) / 48).clamp(max=1)
+    assert float((decoded(faded, given, sizes) - decoded(plain, given, [9]) * gain).abs().max()) < 1e-8
+
+
+@pytest.mark.parametrize("settings", [{"warm_up_frames": 9}, {"fade_in_ms": -1.0}, {"fade": 1.0}])
+def test_settings_that_do_not_fit_are_refused(settings: dict) -> None:
+    with pytest.raises(ConfigError, match=r"warm_up_frames|fade_in_ms"):
+        parse_settings(SPEC, settings)
 
 
 def test_random_weights_sound(tiny_folder: Path) -> None:

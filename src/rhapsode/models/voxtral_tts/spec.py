@@ -18,6 +18,21 @@ class VoxtralOptions:
             raise ValueError("cfg_alpha must be between 0 and 10")
 
 
+@dataclass(frozen=True)
+class VoxtralSettings:
+    warm_up_frames: int = 0
+    """Copies of the first frame that the codec decodes before it, unheard: a softer start, as other servers have it.
+    Every launch of the codec takes the time of so many frames more."""
+    fade_in_ms: float = 0.0
+    """Length of a linear fade at the start of speech."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.warm_up_frames <= 8:
+            raise ValueError("warm_up_frames must be between 0 and 8")
+        if not 0 <= self.fade_in_ms <= 1000:
+            raise ValueError("fade_in_ms must be between 0 and 1000")
+
+
 SPEC = ModelSpec(
     name="voxtral-tts",
     summary="nine languages, twenty preset voices; 24 kHz (weights CC BY-NC 4.0)",
@@ -31,6 +46,7 @@ SPEC = ModelSpec(
     languages=("en", "fr", "es", "de", "it", "pt", "nl", "ar", "hi"),
     describe="rhapsode.models.voxtral_tts.info:describe",
     options=VoxtralOptions,
+    settings=VoxtralSettings,
     requires=("tokenizers", "safetensors"),
     files=("voice_embedding/*.pt",),
     pipeline=(
