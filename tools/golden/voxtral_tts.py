@@ -66,9 +66,8 @@ def check_encoder(source: Path) -> None:
             with torch.inference_mode():
                 latents = encoder(torch.tensor(patches)[None])[0].T.numpy()
             wrong = int((encoder.encode(samples) != wanted["reference_codes"]).sum())
-            print(
-                f"{case['name']}: {wrong} codes differ, latents by {np.abs(latents - wanted['reference_latent']).max():.1e}"
-            )
+            apart = np.abs(latents - wanted["reference_latent"]).max()
+            print(f"{case['name']}: {wrong} codes differ, latents by {apart:.1e}")
 
 
 if __name__ == "__main__":
