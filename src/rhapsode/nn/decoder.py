@@ -102,11 +102,20 @@ class Attention(Derived):
         return linear(self._attend(linear(x, self.qkv), layer, rotary, backend), self.o_proj)
 
     def add_to(
-        self, x: Tensor, norm: nn.Module, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend
+        self,
+        x: Tensor,
+        norm: nn.Module,
+        layer: int,
+        rotary: RotaryAngles | None,
+        backend: AttentionBackend,
+        last: int | None = None,
     ) -> Tensor:
-        """Returns `x + attention(norm(x))`; `x` may be overwritten."""
+        """Returns `x + attention(norm(x))`, of the `last` tokens alone if given; `x` may be overwritten."""
         qkv = normed_linear(x, norm, weight_of(self.qkv), self.qkv.bias)
-        return linear(self._attend(qkv, layer, rotary, backend), self.o_proj, residual=x)
+        attended = self._attend(qkv, layer, rotary, backend)
+        if last is not None:
+            x, attended = x[:, -last:].contiguous(), attended[:, -last:].contiguous()
+        return linear(attended, self.o_proj, residual=x)
 
     def _attend(self, qkv: Tensor, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
         """Returns `[B, T, heads * head_dim]`."""
@@ -170,6 +179,13 @@ class DecoderLayer(nn.Module):
 
     def forward(self, x: Tensor, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
         x = self.self_attn.add_to(x, self.input_layernorm, layer, rotary, backend)
+        return self.mlp.add_to(x, self.post_attention_layernorm)
+
+    def last_tokens(
+        self, x: Tensor, last: int, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend
+    ) -> Tensor:
+        """The output of the last tokens alone, [B, last, hidden]: the others are attended to, and not computed."""
+        x = self.self_attn.add_to(x, self.input_layernorm, layer, rotary, backend, last)
         return self.mlp.add_to(x, self.post_attention_layernorm)
 
 

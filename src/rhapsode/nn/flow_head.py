@@ -19,10 +19,13 @@ class KnownTokens(NamedTuple):
     context: Tensor | None = None  # [B, k, hidden], for both halves
 
 
-def token_velocity(stack: LocalStack, into: nn.Linear, out: nn.Linear, known: KnownTokens) -> Velocity:
+def token_velocity(
+    stack: LocalStack, into: nn.Linear, out: nn.Linear, known: KnownTokens, *, trim: bool = False
+) -> Velocity:
     """Returns the velocity of `x [B, n, feat]`, whose tokens follow the known ones.
 
-    Each step has a copy of the known tokens, made once, which its layers overwrite.
+    Each step has a copy of the known tokens, made once, which its layers overwrite. `trim`: the last layer computes the
+    tokens of `x` alone. That is the same up to rounding, and less work where there are many rows.
     """
     condition, times, context = known
     batch, steps, dtype = len(condition), times.shape[1], into.weight.dtype
@@ -36,7 +39,8 @@ def token_velocity(stack: LocalStack, into: nn.Linear, out: nn.Linear, known: Kn
     def velocity(x: Tensor, step: int) -> Tensor:
         n = x.shape[1]
         tokens[step, :, :, -n:] = linear(x.to(dtype), into)
-        hidden = stack.hidden_states(tokens[step].flatten(0, 1))[:, -n:].contiguous()
+        every = tokens[step].flatten(0, 1)
+        hidden = stack.last_hidden_states(every, n) if trim else stack.hidden_states(every)[:, -n:].contiguous()
         return normed_linear(hidden, stack.norm, weight_of(out), out.bias)
 
     return velocity

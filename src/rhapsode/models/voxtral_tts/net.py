@@ -77,7 +77,7 @@ class FlowHead(LocalStack):
         """Returns the acoustic numbers `[B, books]` that `noise [B, books]` leads to, given `hidden [B, dim]`."""
         batch = len(noise)
         known = KnownTokens(linear(hidden, self.llm_projection)[:, None], self.time_tokens.expand(batch, -1, -1))
-        velocity = token_velocity(self, self.input_projection, self.acoustic_codebook_output, known)
+        velocity = token_velocity(self, self.input_projection, self.acoustic_codebook_output, known, trim=True)
         return solve(noise[:, None], self.changes.expand(batch, -1), scale, velocity, "plain")[:, 0]
 
     @section("depth")
