@@ -1,4 +1,4 @@
-"""Compile the decoder's kernels for Hopper on a machine without a GPU, at the shapes of Qwen3-TTS-1.7B and VoxCPM2.
+"""Compile the decoder's kernels for Hopper on a machine without a GPU, at the published shapes of three families.
 
     python tools/compile_kernels.py
 
@@ -120,6 +120,7 @@ def launch_all(dtype: torch.dtype) -> None:
     sampling.draw(some(4, 3072), settings, counters, rules)
     embedding.frame_sum(ints(4, 16), some(3072, 2048), some(15, 2048, 2048))
     launch_diffusion(some, ints)
+    launch_voxtral(some, ints)
 
 
 def launch_diffusion(some, ints) -> None:
@@ -137,12 +138,29 @@ def launch_diffusion(some, ints) -> None:
     rotary = RotaryAngles(some(1, 11, 1, 128), some(1, 11, 1, 128))
     local.local(ProjectedHeads(some(2, 11, 2560), 16, 2, 128, None, rotary))
     wide = torch.zeros(1, 4, 64)
-    flow.euler(wide, some(2, 4, 64), torch.zeros(1), torch.zeros(1))
+    flow.euler(wide, some(2, 4, 64), torch.zeros(1), torch.zeros(1), fit=True)
     noise.normal(ints(1), ints(1), 0, 256)
     wave = SnakeWeights(torch.zeros(1024, 1), torch.zeros(1024, 1))
     tails, weight = torch.zeros(9, 54, 1024), torch.zeros(1024, 1, 7)
     depthwise.snaked_depthwise(torch.zeros(1, 1024, 32), tails, ints(1), wave, weight, torch.zeros(1024), 9, wave)
     snake.snake_beta(torch.zeros(1, 32, 7680), torch.zeros(32, 1), torch.zeros(32, 1))
+
+
+def launch_voxtral(some, ints) -> None:
+    """Voxtral-TTS's flow head: three tokens of each half, a plain step, and the embedding of a frame."""
+    for n, k, normed, gated, added in (
+        (6144, 3072, True, False, False),
+        (3072, 4096, False, False, True),
+        (18432, 3072, True, True, False),
+        (3072, 9216, False, False, True),
+    ):
+        norm_of = (some(k), 1e-5) if normed else None
+        linear.small_batch_linear(
+            some(6, k), some(n, k), norm=norm_of, gated=gated, residual=some(6, n) if added else None
+        )
+    local.local(ProjectedHeads(some(2, 3, 6144), 32, 8, 128))
+    flow.euler(torch.zeros(1, 1, 36), some(2, 1, 36), torch.zeros(1), torch.zeros(1), fit=False)
+    embedding.frame_sum(ints(4, 37), some(8194, 3072), some(36, 23, 3072))
 
 
 def report() -> None:

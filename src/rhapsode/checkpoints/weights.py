@@ -1,4 +1,4 @@
-"""Reads the tensors of a folder one at a time: from one safetensors file, or from shards with an index."""
+"""Reads the tensors of a folder one at a time: one safetensors file, shards with an index, or all files."""
 
 from __future__ import annotations
 
@@ -55,12 +55,18 @@ class TensorsInMemory:
 
 
 class Weights:
-    """The tensors of a folder's safetensors files."""
+    """The tensors of a folder's safetensors files.
 
-    def __init__(self, folder: Path) -> None:
+    `every`: of all such files in the folder, as Mistral's layout has them, whatever their names are.
+    """
+
+    def __init__(self, folder: Path, *, every: bool = False) -> None:
         self.folder = folder
         self._open: dict[str, Any] = {}
-        self._file_of = self._single() if (folder / SINGLE).is_file() else self._sharded()
+        if every:
+            self._file_of = self._every()
+        else:
+            self._file_of = self._single() if (folder / SINGLE).is_file() else self._sharded()
 
     def __contains__(self, name: str) -> bool:
         return name in self._file_of
@@ -81,6 +87,18 @@ class Weights:
 
     def _single(self) -> dict[str, str]:
         return dict.fromkeys(self._handle(SINGLE).keys(), SINGLE)
+
+    def _every(self) -> dict[str, str]:
+        files = sorted(path.name for path in self.folder.glob("*.safetensors"))
+        if not files:
+            raise CheckpointError(f"{self.folder} holds no .safetensors file: its weights are missing.")
+        file_of: dict[str, str] = {}
+        for file in files:
+            for name in self._handle(file).keys():  # noqa: SIM118 (a safetensors file is no mapping)
+                if name in file_of:
+                    raise CheckpointError(f"the tensor '{name}' is in {file_of[name]} and in {file} of {self.folder}.")
+                file_of[name] = file
+        return file_of
 
     def _sharded(self) -> dict[str, str]:
         if not (self.folder / INDEX).is_file():

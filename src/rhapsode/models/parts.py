@@ -30,9 +30,10 @@ def fill(
     prefix: str = "",
     ignore: Sequence[str] = (),
     dtype: torch.dtype = torch.float32,
+    rename: Callable[[str], str] | None = None,
 ) -> Net:
     """Returns a network on its device, filled with the tensors of `source`, or with random ones if the deployment
-    says so.
+    says so. `prefix`, `ignore` and `rename` are those of `load`.
 
     If the deployment asks for 8-bit weights, decoder layers are quantised. Heads and embeddings are not: they are a
     small part of the bytes that a frame reads, and an error there changes what is sampled.
@@ -42,7 +43,7 @@ def fill(
     if context.random_weights:
         randomize(net, device=context.device, dtype=dtype)
     else:
-        load(net, source(), prefix=prefix, device=context.device, dtype=dtype, ignore=ignore)
+        load(net, source(), prefix=prefix, device=context.device, dtype=dtype, ignore=ignore, rename=rename)
     derive(net)
     if context.weights == "fp8":
         for layer in net.modules():

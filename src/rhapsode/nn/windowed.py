@@ -9,9 +9,25 @@ from torch import Tensor, nn
 from rhapsode.device.state import State, buffer
 from rhapsode.nn.attention import AttentionBackend
 from rhapsode.nn.decoder import DecoderConfig, DecoderLayer
+from rhapsode.nn.derived import Derived
 from rhapsode.nn.kernels.rotary import RotaryAngles
 from rhapsode.nn.rope import Rope
 from rhapsode.nn.streaming import Streaming
+
+
+def alibi_slopes(heads: int) -> Tensor:
+    """Returns a geometric series of ALiBi slopes that starts at 1, `[heads]`.
+
+    The series for `n` heads falls by `2 ** (-8 / n)`. A number of heads that is no power of two takes the series of the
+    power below it, and then every second slope of the power above.
+    """
+    power = 1 << (heads.bit_length() - 1)
+    between = _series(2 * power)[::2]
+    return torch.tensor(_series(power) + between[: heads - power], device="cpu")
+
+
+def _series(heads: int) -> list[float]:
+    return [2.0 ** (-8 * i / heads) for i in range(heads)]
 
 
 class WindowState(State):
@@ -30,13 +46,13 @@ class WindowAttention:
     entries; `store` puts them into the ring.
     """
 
-    def __init__(self, state: WindowState, slots: Tensor, length: int) -> None:
+    def __init__(self, state: WindowState, slots: Tensor, length: int, slopes: Tensor | None = None) -> None:
         window = state.ring.shape[1]
         position = state.position.index_select(0, slots)[:, None]  # [B, 1]
         last, place = position - 1, torch.arange(window, device=slots.device)
         held = last - (last - place) % window  # [B, window], the position in each place; negative: none yet
         self.positions = position + torch.arange(length, device=slots.device)  # [B, T]
-        self._visible = _visible(self.positions, torch.cat([held, self.positions], dim=1), window)
+        self._mask = _mask(self.positions, torch.cat([held, self.positions], dim=1), window, slopes)
         self._past = state.ring.index_select(0, slots)  # [B, window, layers, 2, kv_heads, D]
         self._new: list[Tensor] = []  # per layer, [B, T, 2, kv_heads, D]
         self._state, self._slots = state, slots
@@ -45,7 +61,7 @@ class WindowAttention:
         new = torch.stack([key, value], dim=2)
         self._new.append(new)
         keys, values = torch.cat([self._past[:, :, layer], new], dim=1).unbind(2)
-        return _attend(query, keys, values, self._visible)
+        return _attend(query, keys, values, self._mask)
 
     def store(self) -> None:
         """Writes the new keys and values of all layers to the ring, and advances the positions."""
@@ -59,25 +75,32 @@ class WindowAttention:
 class OnePassAttention:
     """Causal attention of one pass over a whole sequence, without state; `window` may be `None`."""
 
-    def __init__(self, length: int, window: int | None, device: torch.device) -> None:
+    def __init__(self, length: int, window: int | None, device: torch.device, slopes: Tensor | None = None) -> None:
         self.positions = torch.arange(length, device=device)[None]
-        self._visible = _visible(self.positions, self.positions, window or length)
+        self._mask = _mask(self.positions, self.positions, window or length, slopes)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return _attend(query, key, value, self._visible)
+        return _attend(query, key, value, self._mask)
 
 
-def _visible(queries: Tensor, keys: Tensor, window: int) -> Tensor:
-    """Which keys each query attends to, [B, 1, T, S]: its own and `window - 1` before it, from position 0 on."""
+def _mask(queries: Tensor, keys: Tensor, window: int, slopes: Tensor | None) -> Tensor:
+    """Which keys each query attends to: its own and `window - 1` before it, from position 0 on; [B, 1, T, S].
+
+    With `slopes [heads]` the mask is added to the scores, and falls with the distance: [B, heads, T, S].
+    """
     age = queries[:, :, None] - keys[:, None]
-    return ((age >= 0) & (age < window) & (keys >= 0)[:, None])[:, None]
+    visible = ((age >= 0) & (age < window) & (keys >= 0)[:, None])[:, None]
+    if slopes is None:
+        return visible
+    bias = slopes[:, None, None] * -age[:, None].to(slopes.dtype)
+    return bias.masked_fill(~visible, float("-inf"))
 
 
-def _attend(query: Tensor, keys: Tensor, values: Tensor, visible: Tensor) -> Tensor:
+def _attend(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
     """Attention of `[B, T, heads, D]` over `[B, S, kv_heads, D]`, in the model's own dtype, as upstream's codecs do."""
     query, keys, values = query.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2)
     grouped = query.shape[1] != keys.shape[1]
-    return F.scaled_dot_product_attention(query, keys, values, visible, enable_gqa=grouped).transpose(1, 2)
+    return F.scaled_dot_product_attention(query, keys, values, mask, enable_gqa=grouped).transpose(1, 2)
 
 
 class LayerScale(nn.Module):
@@ -100,15 +123,26 @@ class WindowedLayer(DecoderLayer):
         return torch.addcmul(x, self.mlp(self.post_attention_layernorm(x)), self.mlp_layer_scale.scale)
 
 
-class WindowedTransformer(Streaming):
-    """`[B, T, hidden]` to the same; positions count from the start of the request. It streams if it has a window."""
+class WindowedTransformer(Streaming, Derived):
+    """`[B, T, hidden]` to the same; positions count from the start of the request. It streams if it has a window.
 
-    def __init__(self, config: DecoderConfig, window: int | None) -> None:
+    `slopes` is ALiBi's bias per position of distance, one per head, as `alibi_slopes` returns it.
+    """
+
+    slopes: Tensor | None
+
+    def __init__(self, config: DecoderConfig, window: int | None, slopes: Tensor | None = None) -> None:
         super().__init__()
+        self.register_buffer("slopes", slopes, persistent=False)
         self.config = config
         self.window = window
         self.layers = nn.ModuleList(WindowedLayer(config) for _ in range(config.layers))
         self.rope = Rope(config.rope) if config.rope else None
+
+    def derive(self) -> None:
+        """Converts the slopes to the weights' dtype: scores and what is added to them must agree."""
+        if self.slopes is not None:
+            self.slopes = self.slopes.to(next(self.parameters()).dtype)
 
     def state(self, slots: int) -> WindowState:
         if self.window is None:
@@ -117,8 +151,8 @@ class WindowedTransformer(Streaming):
 
     def forward(self, x: Tensor, slots: Tensor | None = None, state: WindowState | None = None) -> Tensor:
         if slots is None or state is None:
-            return self._run(x, OnePassAttention(x.shape[1], self.window, x.device))
-        attention = WindowAttention(state, slots, x.shape[1])
+            return self._run(x, OnePassAttention(x.shape[1], self.window, x.device, self.slopes))
+        attention = WindowAttention(state, slots, x.shape[1], self.slopes)
         x = self._run(x, attention)
         attention.store()
         return x

@@ -21,7 +21,7 @@ from rhapsode.models.base import StageContext, Step
 from rhapsode.models.voxcpm2 import parts
 from rhapsode.models.voxcpm2.config import VoxConfig, read
 from rhapsode.models.voxcpm2.prompt import ID, VoxPrompt
-from rhapsode.nn.philox import normal
+from rhapsode.nn.flow import initial_noise
 from rhapsode.types import Sampling
 
 MOST_PATCHES = 64
@@ -152,9 +152,7 @@ class VoxTalker:
 
     def noise(self, rows: Rows) -> Tensor:
         """What the next patch of each row begins as: a function of its seed and its step alone."""
-        values = normal(rows.seeds, rows.steps, 0, int(np.prod(self.frame_shape)))
-        values = values * rows.table.temperature[rows.slots][:, None]
-        return values.view(-1, *self.frame_shape).to(self.frame_dtype)
+        return initial_noise(rows, self.frame_shape, self.frame_dtype)
 
     def _moves(self, schedule: Tensor) -> int:
         """How many moves the rows need. A GPU is never asked: there it is as many as any row may want."""

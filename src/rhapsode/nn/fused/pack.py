@@ -20,8 +20,8 @@ def phase_weights(module: CausalConvTranspose1d) -> ConvWeights:
     """Packs a transposed convolution: its phases are columns, the channels of one phase together."""
     phases = module.phases.unflatten(0, (-1, module.stride))  # [N, stride, C, taps]
     matrix = phases.permute(1, 0, 3, 2).reshape(-1, module.taps * phases.shape[2]).contiguous()
-    bias = module.phase_bias.view(-1, module.stride).T.flatten()
-    return ConvWeights(matrix, float32(bias), module.taps)
+    bias = None if module.phase_bias is None else float32(module.phase_bias.view(-1, module.stride).T.flatten())
+    return ConvWeights(matrix, bias, module.taps)
 
 
 def linear_weights(linear: nn.Linear, norm: Tensor | None = None) -> ConvWeights:
