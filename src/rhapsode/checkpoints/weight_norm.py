@@ -1,4 +1,4 @@
-"""Folds weight norm: replaces `weight_g` (magnitude) and `weight_v` (direction) of a convolution by its weight."""
+"""Folds weight norm: replaces the magnitude and the direction of a convolution's weight by the weight itself."""
 
 from __future__ import annotations
 
@@ -7,24 +7,29 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-MAGNITUDE = ".weight_g"
+SPELLINGS = (
+    (".weight_g", ".weight_v"),
+    (".parametrizations.weight.original0", ".parametrizations.weight.original1"),
+)
+"""What the two functions of PyTorch call magnitude and direction."""
 
 
 def fold_weight_norm(tensors: Mapping[str, Tensor], inside: str = "") -> dict[str, Tensor]:
-    """Returns the tensors with `weight` in place of `weight_g` and `weight_v`.
+    """Returns the tensors with one `weight` in place of magnitude and direction.
 
     `inside` is put before the names of these modules' tensors: "conv." gives `layer.conv.weight`.
     """
-    normed = {name.removesuffix(MAGNITUDE) for name in tensors if name.endswith(MAGNITUDE)}
-    found: dict[str, Tensor] = {}
-    for name, tensor in tensors.items():
-        owner, _, leaf = name.rpartition(".")
-        if owner not in normed:
-            found[name] = tensor
-        elif leaf == "weight_v":
-            found[f"{owner}.{inside}weight"] = _weight(tensors[owner + MAGNITUDE], tensor)
-        elif leaf != "weight_g":
-            found[f"{owner}.{inside}{leaf}"] = tensor
+    magnitudes = {
+        name.removesuffix(magnitude): (name, direction)
+        for name in tensors
+        for magnitude, direction in SPELLINGS
+        if name.endswith(magnitude) and name.removesuffix(magnitude) + direction in tensors
+    }
+    found = dict(tensors)
+    for owner, (magnitude, direction) in magnitudes.items():
+        found[f"{owner}.{inside}weight"] = _weight(found.pop(magnitude), found.pop(owner + direction))
+        if inside and f"{owner}.bias" in found:
+            found[f"{owner}.{inside}bias"] = found.pop(f"{owner}.bias")
     return found
 
 

@@ -77,7 +77,7 @@ def test_a_batch_is_cut_where_its_buffers_would_be_too_large(device, monkeypatch
     slots = torch.tensor([0, 3, 1], device=device)
     with kernels.use("always"):
         together = net(frames, slots, net.state(SLOTS))
-        monkeypatch.setattr(fused, "_MAX_FRAMES", 4)
+        monkeypatch.setattr("rhapsode.nn.fused.vocoder.MAX_FRAMES", 4)
         assert torch.equal(net(frames, slots, net.state(SLOTS)), together)
 
 
