@@ -6,9 +6,8 @@ from contract.subject import Subject
 from rhapsode.types import Clip, Reference, Voice
 from tiny.fish_s2_pro import SAMPLE_RATE, Tiny, reference_audio, write
 
-TEXTS = ("Hello there.", "One two three four.", "Good morning to you all.", "Yes, it is.")
-DIALOGUE = (
-    "<|speaker:0|>Hello.",
+TEXTS = (
+    "Hello there.",
     "<|speaker:0|>One two. <|speaker:1|>Three four.",
     "<|speaker:1|>Good morning to you. <|speaker:0|>And to you. <|speaker:1|>Indeed.",
     "<|speaker:0|>Yes, it is.",
@@ -28,11 +27,6 @@ def checkpoint() -> str:
     return str(folder)
 
 
-def subject(variant: str, texts: tuple[str, ...], **wishes):
-    return Subject("fish-s2-pro", texts, variant, "float64", 1e-5, checkpoint, wishes, max_positions=4096)
-
-
-SUBJECTS = (
-    subject("plain", TEXTS),
-    subject("dialogue", DIALOGUE, voice=VOICE, options={"chunk_length": 30}),  # several batches of turns
-)
+# Every turn is a batch of its own, so that text which is appended sentence by sentence can be compared with the whole.
+WISHES = {"voice": VOICE, "options": {"chunk_length": 30}}
+SUBJECTS = (Subject("fish-s2-pro", TEXTS, "dialogue", "float64", 1e-5, checkpoint, WISHES, 4096, segments=True),)

@@ -17,6 +17,14 @@ def _rotated(x, at, partner, cos, sin, ok):
     return own * cos + other * sin
 
 
+@triton.jit
+def _to_bfloat16(x):
+    """Rounds float32 to the nearest bfloat16, ties to even. A cast would truncate in Triton's interpreter."""
+    bits = x.to(tl.int32, bitcast=True)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & -65536
+    return rounded.to(tl.float32, bitcast=True)
+
+
 @triton.jit(do_not_specialize=["length", "layer"])
 def _ring_attention(
     qkv, out, ring, position, slots, inv_freq, length, layer, scale,
@@ -33,7 +41,7 @@ def _ring_attention(
     angle = (first + t).to(tl.float32)[:, None] * tl.load(inv_freq + d % (DIM // 2))[None, :]
     cos, sin = tl.cos(angle), tl.sin(angle)
     if ROUNDED:
-        cos, sin = cos.to(tl.bfloat16).to(tl.float32), sin.to(tl.bfloat16).to(tl.float32)
+        cos, sin = _to_bfloat16(cos), _to_bfloat16(sin)
     sin = tl.where((d < DIM // 2)[None, :], -sin, sin)
     row = (b * length + t) * (3 * HEADS * DIM) + head * DIM
     at, partner = row[:, None] + d[None, :], row[:, None] + (d ^ (DIM // 2))[None, :]
