@@ -31,7 +31,7 @@ def change_codec(folder: Path, change: Callable[[dict], None]) -> None:
 def test_a_checkpoint_is_recognised_without_torch(tiny: Path, tmp_path: Path) -> None:
     code = f"import sys; from rhapsode.models.registry import find; i = find({str(tiny)!r}).info()"
     said = python(f"{code}; print(i.family, i.can.references, 'torch' in sys.modules)", tmp_path)
-    assert said.split() == ["fish-s2-pro", "16", "False"]
+    assert said.split() == ["fish-s2-pro", "8", "False"]
     assert "licence" in find(str(tiny)).info().summary
 
 

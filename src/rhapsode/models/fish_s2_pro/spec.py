@@ -28,7 +28,7 @@ SPEC = ModelSpec(
     layouts=(Layout(where={"architectures": ("FishQwen3OmniForCausalLM",)}),),
     sample_rate=SAMPLE_RATE,
     frame_hz=SAMPLE_RATE / HOP,
-    can=Capabilities(clone=True, text_stream=True, references=16),
+    can=Capabilities(clone=True, text_stream=True, references=8),
     options=FishOptions,
     requires=("tokenizers", "safetensors"),
     files=("codec.pth",),
