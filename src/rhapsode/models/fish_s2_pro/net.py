@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rhapsode.device.sections import section
@@ -14,6 +13,7 @@ from rhapsode.nn.decoder import DecoderConfig, DecoderStack
 from rhapsode.nn.depth import DepthStack
 from rhapsode.nn.derived import Derived
 from rhapsode.nn.kernels.embedding import frame_sum
+from rhapsode.nn.kernels.linear import fused_linear
 from rhapsode.nn.linear import linear, normed_linear
 from rhapsode.nn.rope import RopeConfig
 
@@ -125,4 +125,4 @@ class FishNet(Derived):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Returns the logits of the semantic tokens and the end, [B, codes + 1]."""
-        return F.linear(hidden, self.head)
+        return fused_linear(hidden, self.head)

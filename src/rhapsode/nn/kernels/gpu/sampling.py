@@ -196,7 +196,7 @@ def draw(
         SECOND_TOP_P=int(second.rule),
         RAW=repetition is not None and repetition.raw,
         OTHER=repetition is not None and repetition.other,
-        num_warps=min(8, max(1, block // 512)),
+        num_warps=min(16, max(1, block // 512)),
         **options(batch),
     )  # fmt: skip
     return out
