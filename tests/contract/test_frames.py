@@ -21,7 +21,7 @@ def one_shot(subject):
     whole = []
     for text in subject.texts:
         chunks = [chunk.samples for chunk in engine.submit(subject.request(text))]
-        assert len(chunks) == 1 or DEVICE != "cpu"  # on a GPU only captured sizes are used
+        assert len(chunks) == 1 or subject.segments or DEVICE != "cpu"  # on a GPU only captured sizes are used
         whole.append(np.concatenate(chunks, axis=1))
     engine.stop()
     return whole
@@ -67,9 +67,9 @@ class TestExactStreaming:
     def test_the_first_chunk_is_one_frame_and_the_next_ones_grow(self, subject, monkeypatch):
         monkeypatch.setattr(clock, "clock_s", lambda: 1.0)  # however slow this machine is, nobody runs dry
         engine = subject.engine(chunks={"patience_s": 0.0})
-        if not is_plain(engine):
+        if subject.segments or not is_plain(engine):
             engine.stop()
-            pytest.skip("this codec works in blocks")
+            pytest.skip("this codec works in blocks, or from segment to segment")
         sizes = [chunk.samples.shape[1] for chunk in engine.submit(subject.request(" ".join(subject.texts)))]
         hop = frame_samples(engine)
         assert sizes[:4] == [hop, 2 * hop, 4 * hop, 8 * hop]

@@ -10,8 +10,8 @@ from torch import nn
 
 from rhapsode.checkpoints.files import read_tensor
 from rhapsode.checkpoints.header import tensor_names
-from rhapsode.checkpoints.interleaved import HalfSplitRotary
 from rhapsode.checkpoints.load import load
+from rhapsode.checkpoints.rotary_halves import RotaryHalves, RotaryRows
 from rhapsode.checkpoints.weight_norm import fold_weight_norm
 from rhapsode.checkpoints.weights import TensorsInMemory, Weights
 from rhapsode.errors import CheckpointError
@@ -66,28 +66,25 @@ class Small(nn.Module):
 def test_errors_name_tensors_as_the_file_does(tmp_path: Path) -> None:
     names = {"q_proj": "wq", "k_proj": "wk", "v_proj": "wv"}
 
-    def rename(name: str) -> str:
-        for ours, theirs in names.items():
-            name = name.replace(ours, theirs)
-        return name
-
     stored = {f"net.attn.w{part}.weight": torch.full((4 if part == "q" else 2, 2), i) for i, part in enumerate("qkv")}
     with torch.device("meta"):
         module = Small()
-    load(module, TensorsInMemory(tmp_path / "x", stored), prefix="net.", rename=rename)
+    load(module, TensorsInMemory(tmp_path / "x", stored), prefix="net.", names=names)
     assert module.attn.qkv.weight[:, 0].tolist() == [0, 0, 0, 0, 1, 1, 2, 2]
     del stored["net.attn.wk.weight"]
     with torch.device("meta"):
         module = Small()
     with pytest.raises(CheckpointError, match=r"lacks the tensor 'net\.attn\.wk\.weight'"):
-        load(module, TensorsInMemory(tmp_path / "x", stored), prefix="net.", rename=rename)
+        load(module, TensorsInMemory(tmp_path / "x", stored), prefix="net.", names=names)
 
 
 def test_adjacent_channels_rotate_as_halves_once_reordered(tmp_path: Path) -> None:
     """Scores of queries and keys must be those of the adjacent rotation."""
     heads, dim, width, positions = 2, 6, 5, torch.tensor([[3, 11]])
     weights = {"layers.0.wq.weight": torch.randn(heads * dim, width), "layers.0.wv.weight": torch.randn(4, width)}
-    tensors = HalfSplitRotary(TensorsInMemory(tmp_path / "x", weights), ("layers.*.wq.weight",), dim)
+    tensors = RotaryHalves(
+        TensorsInMemory(tmp_path / "x", weights), {"layers.*.wq.weight": RotaryRows(heads * dim, dim)}
+    )
     assert tensors.read("layers.0.wv.weight") is weights["layers.0.wv.weight"]
     x, rope = torch.randn(2, width), Rope(RopeConfig(dim))
 

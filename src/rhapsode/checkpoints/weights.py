@@ -54,6 +54,29 @@ class TensorsInMemory:
         return self._tensors[name]
 
 
+class ChangedTensors:
+    """The tensors of another source, some of them changed while they are read."""
+
+    def __init__(self, tensors: Tensors) -> None:
+        self.folder = tensors.folder
+        self._tensors = tensors
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def file_of(self, name: str) -> Path:
+        return self._tensors.file_of(name)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self._tensors.shape(name)
+
+    def read(self, name: str) -> Tensor:
+        return self._tensors.read(name)
+
+
 class Weights:
     """The tensors of a folder's safetensors files.
 

@@ -20,6 +20,8 @@ class RopeConfig:
     """LongRoPE: divides the frequency of each pair of channels."""
     scale: float = 1.0
     """LongRoPE: multiplies cosines and sines."""
+    rounded: bool = False
+    """Cosines and sines have the precision of bfloat16, whatever the model's: so the checkpoint was trained."""
 
 
 def inv_freq(config: RopeConfig) -> Tensor:
@@ -39,6 +41,7 @@ class Rope(nn.Module):
         super().__init__()
         self.register_buffer("inv_freq", inv_freq(config), persistent=False)
         self._scale = config.scale
+        self.rounded = config.rounded
 
     def forward(self, positions: Tensor, dtype: torch.dtype) -> RotaryAngles:
         """For `positions [B, T]`."""
@@ -46,4 +49,6 @@ class Rope(nn.Module):
         cos, sin = angle.cos(), angle.sin()
         if self._scale != 1.0:
             cos, sin = cos * self._scale, sin * self._scale
+        if self.rounded:
+            cos, sin = cos.bfloat16(), sin.bfloat16()
         return RotaryAngles(torch.cat((cos, cos), dim=-1).to(dtype), torch.cat((-sin, sin), dim=-1).to(dtype))

@@ -111,3 +111,11 @@ def test_rms_norm_computes_wide_and_answers_narrow() -> None:
     expected = x.float() / x.float().square().mean(-1, keepdim=True).sqrt()
     assert norm(x).dtype == torch.bfloat16
     torch.testing.assert_close(norm(x).float(), expected, rtol=1e-2, atol=1e-2)
+
+
+def test_rotary_tables_may_have_the_precision_of_bfloat16_in_every_dtype() -> None:
+    positions = torch.arange(300)[None]
+    exact, rounded = (Rope(RopeConfig(8, rounded=r))(positions, torch.float64) for r in (False, True))
+    for fine, coarse in zip(exact, rounded, strict=True):
+        assert torch.equal(coarse, fine.float().bfloat16().double())
+        assert not torch.equal(coarse, fine)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rhapsode.checkpoints.interleaved import HalfSplitRotary
+from rhapsode.checkpoints.rotary_halves import RotaryHalves, RotaryRows
 from rhapsode.checkpoints.weight_norm import fold_weight_norm
 from rhapsode.checkpoints.weights import Tensors, TensorsInMemory, Weights
 from rhapsode.errors import CheckpointError
@@ -38,22 +38,19 @@ MISTRAL_NAMES = {
 """Our names and the checkpoint's, for the parts of a layer."""
 
 
-def mistral_name(name: str) -> str:
-    """Returns the checkpoint's name of a tensor of ours."""
-    for ours, theirs in MISTRAL_NAMES.items():
-        name = name.replace(ours, theirs)
-    return name
-
-
 def talker(config: VoxtralConfig, context: StageContext) -> TalkerNet:
     others = (f"{CODEC}*", "acoustic_transformer.time_embedding.inv_freq")
-    rotated = ("layers.*.attention.wq.weight", "layers.*.attention.wk.weight")
+    backbone = config.backbone
+    rotated = {
+        "layers.*.attention.wq.weight": RotaryRows(backbone.n_heads * backbone.head_dim, backbone.head_dim),
+        "layers.*.attention.wk.weight": RotaryRows(backbone.n_kv_heads * backbone.head_dim, backbone.head_dim),
+    }
 
     def weights() -> Tensors:
-        return HalfSplitRotary(Weights(checkpoint_of(context), every=True), rotated, config.backbone.head_dim)
+        return RotaryHalves(Weights(checkpoint_of(context), every=True), rotated)
 
     dtype: torch.dtype = getattr(torch, context.dtype)
-    return fill(lambda: TalkerNet(config), context, weights, ignore=others, dtype=dtype, rename=mistral_name)
+    return fill(lambda: TalkerNet(config), context, weights, ignore=others, dtype=dtype, names=MISTRAL_NAMES)
 
 
 def decoder(context: StageContext) -> CodecDecoder:
@@ -66,7 +63,7 @@ def decoder(context: StageContext) -> CodecDecoder:
         prefix=CODEC,
         ignore=(f"{CODEBOOK}*", *ENCODER),
         dtype=dtype,
-        rename=mistral_name,
+        names=MISTRAL_NAMES,
     )
     net.codebooks = Codebooks(config, _vectors(config, context, dtype))
     return net
@@ -81,7 +78,7 @@ def encoder(context: StageContext) -> CodecEncoder:
         lambda: _codec_weights(context),
         prefix=CODEC,
         ignore=(f"{CODEBOOK}*", *DECODER),
-        rename=mistral_name,
+        names=MISTRAL_NAMES,
     )
     net.codebooks = Codebooks(config, _vectors(config, context, torch.float32))
     return net

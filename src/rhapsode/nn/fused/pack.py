@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from rhapsode.nn.kernels.gpu.conv import ConvWeights
 from rhapsode.nn.kernels.snake import SnakeWeights
-from rhapsode.nn.snake import SnakeBeta
+from rhapsode.nn.snake import Snake, SnakeBeta
 from rhapsode.nn.streaming import CausalConv1d, CausalConvTranspose1d
 
 
@@ -32,7 +32,10 @@ def linear_weights(linear: nn.Linear, norm: Tensor | None = None) -> ConvWeights
     return ConvWeights(matrix.contiguous(), None if linear.bias is None else float32(linear.bias))
 
 
-def snake_weights(module: SnakeBeta) -> SnakeWeights:
+def snake_weights(module: SnakeBeta | Snake) -> SnakeWeights:
+    if isinstance(module, Snake):
+        frequency = module.alpha.detach().float().flatten()
+        return SnakeWeights(frequency, (frequency + 1e-9).reciprocal())
     frequency = module.alpha.detach().float().exp()
     return SnakeWeights(frequency, (module.beta.detach().float().exp() + 1e-9).reciprocal())
 
