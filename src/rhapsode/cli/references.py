@@ -24,8 +24,11 @@ def paired(files: Sequence[Path], texts: Sequence[str]) -> list[tuple[Path, str 
 
 def voice_of(name: str | None, references: Sequence[tuple[Path, str | None]]) -> Voice:
     """Returns the voice of these recordings, decoded; without any, the preset."""
-    from rhapsode.audio.decode import decode
     from rhapsode.types import Reference, Voice
+
+    if not references:
+        return Voice(name=name)
+    from rhapsode.audio.decode import decode  # which a bare GPU machine cannot import
 
     return Voice(name=name, references=tuple(Reference(decode(file), text) for file, text in references))
 
