@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rhapsode.cli import references
 from rhapsode.errors import EmptyAudio, InvalidRequest, OutputError
 from rhapsode.text.clean import is_speakable
 
@@ -28,6 +29,10 @@ Output = Annotated[
 ]
 Model = Annotated[str | None, typer.Option("-m", "--model", help="A family's name or a checkpoint's folder.")]
 VoiceName = Annotated[str | None, typer.Option("-v", "--voice", help="A preset voice.")]
+ReferenceFiles = Annotated[
+    list[Path] | None, typer.Option("--reference", help="A recording of a voice to clone; give several for several.")
+]
+ReferenceTexts = Annotated[list[str] | None, typer.Option("--reference-text", help="The words of each recording.")]
 Format = Annotated[str | None, typer.Option("--format", help="The format, where the file's name does not say it.")]
 Speed = Annotated[float, typer.Option(help="0.25 to 4, at the same pitch.")]
 Seed = Annotated[int | None, typer.Option(help="The same seed says it the same way again.")]
@@ -49,6 +54,8 @@ def say(
     output: Output = "speech.wav",
     model: Model = None,
     voice: VoiceName = None,
+    reference: ReferenceFiles = None,
+    reference_text: ReferenceTexts = None,
     format: Format = None,
     speed: Speed = 1.0,
     seed: Seed = None,
@@ -66,17 +73,19 @@ def say(
     if words.strip() and not is_speakable(words):
         raise InvalidRequest("the text has no letter and no digit: there is nothing to say.")
     check_output(output, format)
+    cloned = references.paired(reference or [], reference_text or [])
     if server is not None:
         wishes = {"model": model, "voice": voice, "speed": speed, "seed": seed, "language": language}
-        body = {**wishes, "instructions": instructions, **parse_options(option or [])}
+        body = {**wishes, "instructions": instructions, "references": references.as_fields(cloned)}
+        body |= parse_options(option or [])
         say_from(server, {"input": words, **body}, api_key, output, format, play)
         return
     from rhapsode.tts import TTS
-    from rhapsode.types import SpeechRequest, Voice
+    from rhapsode.types import SpeechRequest
 
     request = SpeechRequest(
         words,
-        Voice(name=voice),
+        references.voice_of(voice, cloned),
         language=language,
         instructions=instructions,
         speed=speed,

@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from websockets.sync.client import connect
@@ -12,6 +13,7 @@ from e2e.serve.test_examples import run
 from rhapsode.audio.encode import encode
 from rhapsode.types import Clip
 from tiny.fish_s2_pro import HOP, SAMPLE_RATE, Tiny, reference_audio, write
+from unit.command import rhapsode
 
 FORMATS = ("mp3", "opus", "aac", "flac", "wav", "pcm")
 WAVS = [encode(Clip(reference_audio(400 + 200 * i, i)[None], SAMPLE_RATE), "wav") for i in range(2)]
@@ -22,12 +24,17 @@ SAY = {"seed": 1, "sample_rate": SAMPLE_RATE}
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory) -> Iterator[Running]:
+def checkpoint(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("fish")
-    write(folder / "tiny", Tiny(end_gain=1.3, seed=1))
+    write(folder, Tiny(end_gain=1.3, seed=1))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(checkpoint: Path, tmp_path_factory) -> Iterator[Running]:
     # In float64, so that what is said twice is the same to the bit, however it was cut into chunks.
     settings = {"dtype": "float64", "limits": {"max_concurrency": 8, "max_positions": 4096}, "threads": 1}
-    with in_thread(str(folder / "tiny"), folder, **settings) as started:
+    with in_thread(str(checkpoint), tmp_path_factory.mktemp("served"), **settings) as started:
         yield started
 
 
@@ -96,6 +103,23 @@ def test_text_sent_over_a_socket_is_spoken_turn_by_turn(server: Running) -> None
             elif json.loads(message)["type"] == "session.done":
                 break
     assert audio == whole
+
+
+def test_the_command_clones_several_voices_here_and_from_a_server(server: Running, checkpoint: Path, tmp_path) -> None:
+    given = []
+    for i, wav in enumerate(WAVS):
+        (tmp_path / f"{i}.wav").write_bytes(wav)
+        given += ["--reference", f"{i}.wav", "--reference-text", TWO[i]["text"]]
+    usual = ["say", DIALOGUE, "--no-play", "--seed", "1", "-o"]
+    done = rhapsode(*usual, "remote.wav", *given, "--server", server.url, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr.decode()
+    remote = heard((tmp_path / "remote.wav").read_bytes(), "wav")
+    assert remote.samples.shape[1] == len(say(server, references=TWO)) // 2
+    local = rhapsode(*usual, "local.wav", *given, "-m", str(checkpoint), cwd=tmp_path)
+    assert local.returncode == 0, local.stderr.decode()
+    assert heard((tmp_path / "local.wav").read_bytes(), "wav").sample_rate == SAMPLE_RATE
+    odd = rhapsode(*usual, "odd.wav", *given[:-2], "-m", str(checkpoint), cwd=tmp_path)
+    assert "give one each" in odd.stderr.decode()
 
 
 def test_the_example_makes_a_dialogue(server: Running, tmp_path) -> None:

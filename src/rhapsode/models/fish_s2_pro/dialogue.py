@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from rhapsode.text.stream import SentenceStream
+if TYPE_CHECKING:
+    from rhapsode.text.stream import SentenceStream
 
 MOST_TURNS = 5
 """Turns that are generated together."""
@@ -67,7 +69,7 @@ class DialogueStream:
         self._most_chars = most_chars
         self._rest = ""  # the beginning of a tag, perhaps
         self._speaker = ""
-        self._sentences = SentenceStream(most_chars=most_chars)
+        self._sentences = self._new_sentences()
         self._turns: deque[str] = deque()
         self.closed = False
 
@@ -102,7 +104,12 @@ class DialogueStream:
     def _end_sentences(self) -> None:
         self._sentences.close()
         self._turns.extend(self._spoken())
-        self._sentences = SentenceStream(most_chars=self._most_chars)
+        self._sentences = self._new_sentences()
+
+    def _new_sentences(self) -> SentenceStream:
+        from rhapsode.text.stream import SentenceStream  # whole texts need no sentences
+
+        return SentenceStream(most_chars=self._most_chars)
 
     def _spoken(self) -> Iterator[str]:
         while (sentence := self._sentences.pop()) is not None:
