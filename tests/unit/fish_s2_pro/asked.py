@@ -17,8 +17,8 @@ from rhapsode.config import Limits
 from rhapsode.engine.validate import checked
 from rhapsode.models.base import StageContext
 from rhapsode.models.fish_s2_pro.codec import FishCodec
-from rhapsode.models.fish_s2_pro.encode import Encode
-from rhapsode.models.fish_s2_pro.prepare import NextTurns, Prepare
+from rhapsode.models.fish_s2_pro.encode import FishEncode
+from rhapsode.models.fish_s2_pro.prepare import FishPrepare, NextTurns
 from rhapsode.models.fish_s2_pro.prompt import FishPrompt
 from rhapsode.models.fish_s2_pro.spec import SPEC
 from rhapsode.models.fish_s2_pro.talker import FishTalker
@@ -88,15 +88,15 @@ def request(name: str, **wishes: Any) -> SpeechRequest:
 class Family:
     """One checkpoint's stages."""
 
-    prepare: Prepare
-    encode: Encode
+    prepare: FishPrepare
+    encode: FishEncode
     talker: FishTalker
     codec: FishCodec
 
     @classmethod
     def open(cls, folder: Path, dtype: str = "float32") -> "Family":
         context = StageContext(SPEC, folder, read_config(folder), "cpu", dtype)
-        return cls(Prepare(context), Encode(context), FishTalker(context), FishCodec(context))
+        return cls(FishPrepare(context), FishEncode(context), FishTalker(context), FishCodec(context))
 
     def know(self, name: str) -> None:
         """Lets references of a case have upstream's codes, where the encoder is not upstream's."""

@@ -55,12 +55,12 @@ def test_channels_are_averaged_and_other_rates_resampled(stages: Family) -> None
 def test_equal_recordings_are_encoded_once(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from rhapsode.checkpoints.folder import read_config
     from rhapsode.models.base import StageContext
-    from rhapsode.models.fish_s2_pro.encode import Encode
+    from rhapsode.models.fish_s2_pro.encode import FishEncode
     from rhapsode.models.fish_s2_pro.spec import SPEC
     from rhapsode.voices.cache import ReferenceCache
 
     cache = ReferenceCache(1 << 20)
-    stage = Encode(StageContext(SPEC, tiny, read_config(tiny), "cpu", "float32", references=cache))
+    stage = FishEncode(StageContext(SPEC, tiny, read_config(tiny), "cpu", "float32", references=cache))
     clip = Clip(reference_audio(500)[None], SAMPLE_RATE)
     first = stage._codes(clip)
     assert stage._codes(Clip(clip.samples.copy(), SAMPLE_RATE)) is first

@@ -19,8 +19,8 @@ from rhapsode.models.base import StageContext, Step
 from rhapsode.models.options import parse_settings
 from rhapsode.models.registry import find
 from rhapsode.models.voxtral_tts.codec import VoxtralCodec
-from rhapsode.models.voxtral_tts.encode import Encode
-from rhapsode.models.voxtral_tts.prepare import Prepare
+from rhapsode.models.voxtral_tts.encode import VoxtralEncode
+from rhapsode.models.voxtral_tts.prepare import VoxtralPrepare
 from rhapsode.models.voxtral_tts.prompt import VoxtralPrompt
 from rhapsode.models.voxtral_tts.spec import SPEC
 from rhapsode.models.voxtral_tts.talker import VoxtralTalker
@@ -63,8 +63,8 @@ def request(case: dict[str, Any], **wishes: Any) -> SpeechRequest:
 class Family:
     """One checkpoint's stages."""
 
-    prepare: Prepare
-    encode: Encode
+    prepare: VoxtralPrepare
+    encode: VoxtralEncode
     talker: VoxtralTalker
     codec: VoxtralCodec
     info: ModelInfo
@@ -73,7 +73,9 @@ class Family:
     def open(cls, folder: Path, dtype: str = "float32", **settings: Any) -> "Family":
         found = find(str(folder))
         context = StageContext(SPEC, folder, found.config, "cpu", dtype, settings=parse_settings(SPEC, settings))
-        return cls(Prepare(context), Encode(context), VoxtralTalker(context), VoxtralCodec(context), found.info())
+        return cls(
+            VoxtralPrepare(context), VoxtralEncode(context), VoxtralTalker(context), VoxtralCodec(context), found.info()
+        )
 
     def prompt(self, asked: SpeechRequest) -> VoxtralPrompt:
         return self.encode([self.prepare(checked(asked, SPEC, self.info, Limits()))])[0]

@@ -14,7 +14,7 @@ from rhapsode.models.base import StageContext
 from rhapsode.models.options import parse_settings
 from rhapsode.models.registry import find
 from rhapsode.models.voxtral_tts import parts
-from rhapsode.models.voxtral_tts.codec_net import CodecDecoder
+from rhapsode.models.voxtral_tts.codec_net import VoxtralCodecDecoder
 from rhapsode.models.voxtral_tts.config import read_codec
 from rhapsode.models.voxtral_tts.spec import SPEC
 from tiny.voxtral_tts import Tiny, params
@@ -32,12 +32,12 @@ def frames(name: str = "codec") -> torch.Tensor:
 
 
 @pytest.fixture(scope="module")
-def wide(golden_folder: Path) -> CodecDecoder:
+def wide(golden_folder: Path) -> VoxtralCodecDecoder:
     return parts.decoder(context(golden_folder, "float64"))
 
 
 @pytest.fixture(scope="module")
-def whole(wide: CodecDecoder) -> torch.Tensor:
+def whole(wide: VoxtralCodecDecoder) -> torch.Tensor:
     with torch.inference_mode():
         return wide(frames())
 
@@ -52,7 +52,9 @@ def test_one_pass_is_upstreams(golden_folder: Path, name: str) -> None:
 
 
 @given(sizes=st.lists(st.integers(1, 20), min_size=46))
-def test_a_stream_is_the_whole_for_every_chunk_schedule(wide: CodecDecoder, whole: torch.Tensor, sizes: list[int]):
+def test_a_stream_is_the_whole_for_every_chunk_schedule(
+    wide: VoxtralCodecDecoder, whole: torch.Tensor, sizes: list[int]
+):
     state, slots, pieces, at = wide.state(3), torch.tensor([1]), [], 0
     for size in sizes:
         if at < 46:
@@ -61,7 +63,7 @@ def test_a_stream_is_the_whole_for_every_chunk_schedule(wide: CodecDecoder, whol
     assert float((torch.cat(pieces, dim=-1) - whole).abs().max()) < 1e-8
 
 
-def test_slots_keep_to_themselves(wide: CodecDecoder, whole: torch.Tensor) -> None:
+def test_slots_keep_to_themselves(wide: VoxtralCodecDecoder, whole: torch.Tensor) -> None:
     one, other = frames()[:, :9], frames()[:, 20:29]
     state = wide.state(3)
     wide(one[:, :4], torch.tensor([2]), state)
@@ -74,7 +76,7 @@ def test_slots_keep_to_themselves(wide: CodecDecoder, whole: torch.Tensor) -> No
 
 
 def test_a_code_is_heard_from_its_own_frame_on_and_no_longer_than_upstreams(
-    wide: CodecDecoder, whole: torch.Tensor
+    wide: VoxtralCodecDecoder, whole: torch.Tensor
 ) -> None:
     wanted, at = golden("codec"), int(golden("codec")["perturbed_frame"])
     changed = frames()

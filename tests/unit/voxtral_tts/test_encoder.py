@@ -13,7 +13,7 @@ from rhapsode.checkpoints.weight_norm import fold_weight_norm
 from rhapsode.models.base import StageContext
 from rhapsode.models.registry import find
 from rhapsode.models.voxtral_tts import parts
-from rhapsode.models.voxtral_tts.codec_net import CodecEncoder
+from rhapsode.models.voxtral_tts.codec_net import VoxtralCodecEncoder
 from rhapsode.models.voxtral_tts.spec import SPEC
 from tiny.voxtral_tts import Tiny, encoder_tensors, model_tensors, params, reference_audio, write
 
@@ -22,7 +22,7 @@ HEADS, HEAD_DIM = CODEC["n_heads"], CODEC["head_dim"]
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> CodecEncoder:
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> VoxtralCodecEncoder:
     folder: Path = tmp_path_factory.mktemp("voxtral") / "full"
     write(folder, Tiny(encoder=True))
     return parts.encoder(StageContext(SPEC, folder, find(str(folder)).config, "cpu", "float32"))
@@ -74,7 +74,7 @@ def plain(samples: np.ndarray) -> Tensor:
 
 
 @pytest.mark.parametrize("samples", [1000, 777, 41])
-def test_codes_are_those_of_the_plain_network(encoder: CodecEncoder, samples: int) -> None:
+def test_codes_are_those_of_the_plain_network(encoder: VoxtralCodecEncoder, samples: int) -> None:
     audio, given = reference_audio(samples), tensors()
     latents, found = plain(audio), encoder.encode(audio)
     assert len(found) == -(-samples // 40) + 1
@@ -87,17 +87,17 @@ def test_codes_are_those_of_the_plain_network(encoder: CodecEncoder, samples: in
     assert found[-1].tolist() == [1, 0, 0, 0, 0, 0]
 
 
-def test_codes_vary_with_the_sound(encoder: CodecEncoder) -> None:
+def test_codes_vary_with_the_sound(encoder: VoxtralCodecEncoder) -> None:
     codes = encoder.encode(reference_audio(4000))
     assert len(np.unique(codes[:-1], axis=0)) > 50
 
 
 @pytest.mark.parametrize("samples", [1, 12])
-def test_a_recording_too_short_to_reflect_is_encoded(encoder: CodecEncoder, samples: int) -> None:
+def test_a_recording_too_short_to_reflect_is_encoded(encoder: VoxtralCodecEncoder, samples: int) -> None:
     assert encoder.encode(reference_audio(samples)).shape == (2, 6)
 
 
-def test_what_is_decoded_from_codes_is_their_latents(encoder: CodecEncoder) -> None:
+def test_what_is_decoded_from_codes_is_their_latents(encoder: VoxtralCodecEncoder) -> None:
     codes = torch.randint(2, 11, (20, 6))
     latents = encoder.codebooks.decode(codes)
     semantic, acoustic = latents.split((6, 5), dim=-1)

@@ -8,11 +8,11 @@ from rhapsode.device.reach import Reach, Window
 from rhapsode.device.slots import Rows
 from rhapsode.models.base import StageContext
 from rhapsode.models.fish_s2_pro import parts
-from rhapsode.models.fish_s2_pro.decoder import DecoderState
+from rhapsode.models.fish_s2_pro.decoder import FishDecoderState
 
 
 class FishCodec:
-    """Streams a `CodecDecoder`; what it needs of the past is in the slot, so no frame is decoded twice."""
+    """Streams a `FishCodecDecoder`; what it needs of the past is in the slot, so no frame is decoded twice."""
 
     channels = 1
     reach = Reach()
@@ -21,8 +21,8 @@ class FishCodec:
         self._decoder = parts.decoder(context)
         self.hop = self._decoder.config.hop
 
-    def state(self, slots: int) -> DecoderState:
+    def state(self, slots: int) -> FishDecoderState:
         return self._decoder.state(slots)
 
-    def decode(self, window: Window, rows: Rows, state: DecoderState) -> Tensor:
+    def decode(self, window: Window, rows: Rows, state: FishDecoderState) -> Tensor:
         return self._decoder(window.frames, rows.slots, state)  # [B, 1, n * hop]

@@ -20,7 +20,7 @@ _KERNEL_STRIDES = 2  # kernels of the convolutions that change the rate, in stri
 
 
 @dataclass(frozen=True)
-class CodecConfig:
+class FishCodecConfig:
     """The defaults are those of the published codec."""
 
     latent: int = 1024
@@ -57,7 +57,7 @@ class CodecConfig:
         return DecoderConfig(dim, ffn, layers, heads, heads, HEAD_DIM, rope, eps=EPS)
 
 
-def from_tensors(tensors: Tensors) -> CodecConfig:
+def from_tensors(tensors: Tensors) -> FishCodecConfig:
     """Returns the sizes of a codec whose weight norm is folded."""
 
     def shape(name: str) -> tuple[int, ...]:
@@ -76,7 +76,7 @@ def from_tensors(tensors: Tensors) -> CodecConfig:
     inside = f"encoder.block.{len(encoder_rates)}.block.5"
     ups = _count(lambda i: f"quantizer.upsample.{i}.0.conv.weight" in tensors)
     semantic = shape("quantizer.semantic_quantizer.quantizers.0.codebook.weight")
-    config = CodecConfig(
+    config = FishCodecConfig(
         latent=shape("quantizer.semantic_quantizer.quantizers.0.out_proj.weight")[0],
         code_dim=semantic[1],
         semantic_codes=semantic[0],

@@ -11,7 +11,7 @@ from rhapsode.errors import CheckpointError
 
 
 @dataclass(frozen=True)
-class LayersConfig:
+class FishLayersConfig:
     """Sizes of the layers of the slow or of the fast model."""
 
     dim: int
@@ -37,7 +37,7 @@ class LayersConfig:
 
 
 @dataclass(frozen=True)
-class SlowConfig(LayersConfig):
+class SlowConfig(FishLayersConfig):
     """The slow model: one token per frame."""
 
     max_seq_len: int = 32_768
@@ -49,7 +49,7 @@ class SlowConfig(LayersConfig):
 
 
 @dataclass(frozen=True)
-class FastConfig(LayersConfig):
+class FastConfig(FishLayersConfig):
     """The fast model: the codes of one frame."""
 
     num_codebooks: int = 10
@@ -57,7 +57,7 @@ class FastConfig(LayersConfig):
 
 
 @dataclass(frozen=True)
-class TokensConfig:
+class FishTokensConfig:
     """Ids that the tokenizer's files may lack."""
 
     eos_token_id: int
@@ -71,7 +71,7 @@ class FishConfig:
 
     slow: SlowConfig
     fast: FastConfig
-    tokens: TokensConfig
+    tokens: FishTokensConfig
 
     @property
     def books(self) -> int:
@@ -90,7 +90,7 @@ def read(config: Mapping[str, Any]) -> FishConfig:
     audio = section(config, "audio_decoder_config", "config.json")
     # Upstream takes these two from the slow model's section.
     shared = {key: text[key] for key in ("rope_base", "norm_eps") if key in text}
-    tokens = parse(TokensConfig, config, "config.json")
+    tokens = parse(FishTokensConfig, config, "config.json")
     fast = parse(FastConfig, {**audio, **shared}, "audio_decoder_config in config.json")
     semantic = tokens.semantic_end_token_id - tokens.semantic_start_token_id + 1
     if semantic != fast.vocab_size:

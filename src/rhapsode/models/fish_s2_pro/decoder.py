@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rhapsode.device.state import State
-from rhapsode.models.fish_s2_pro.codec_config import FRAME_WINDOW, CodecConfig
+from rhapsode.models.fish_s2_pro.codec_config import FRAME_WINDOW, FishCodecConfig
 from rhapsode.models.fish_s2_pro.transformer import CodecTransformer
 from rhapsode.nn import kernels
 from rhapsode.nn.derived import Derived
@@ -22,7 +22,7 @@ from rhapsode.nn.vocoder import upsampler, vocoder
 class DecoderBook(nn.Module):
     """A codebook and the projection of its vectors."""
 
-    def __init__(self, codes: int, config: CodecConfig) -> None:
+    def __init__(self, codes: int, config: FishCodecConfig) -> None:
         super().__init__()
         self.codebook = nn.Embedding(codes, config.code_dim)
         self.out_proj = nn.Conv1d(config.code_dim, config.latent, 1)
@@ -33,7 +33,7 @@ class DecoderBook(nn.Module):
 
 
 class DecoderBooks(nn.Module):
-    def __init__(self, books: int, codes: int, config: CodecConfig) -> None:
+    def __init__(self, books: int, codes: int, config: FishCodecConfig) -> None:
         super().__init__()
         self.quantizers = nn.ModuleList(DecoderBook(codes, config) for _ in range(books))
 
@@ -45,7 +45,7 @@ class Dequantizer(Derived):
     first_rows: Tensor  # [books]
     last_codes: Tensor  # [books]
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: FishCodecConfig) -> None:
         super().__init__()
         sizes = torch.tensor([config.semantic_codes] + [config.residual_codes] * config.residual_books, device="cpu")
         self.semantic_quantizer = DecoderBooks(1, config.semantic_codes, config)
@@ -73,15 +73,15 @@ class Dequantizer(Derived):
 class Vocoder(nn.Module):
     """Holds the chain; the extra module is upstream's."""
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: FishCodecConfig) -> None:
         super().__init__()
         self.model = vocoder(config.latent, config.decoder_dim, config.decoder_rates, Snake)
 
 
-class DecoderState(State):
+class FishDecoderState(State):
     """The state of all convolutions is one buffer, which kernels copy in one launch; modules have views of it."""
 
-    def __init__(self, decoder: CodecDecoder, slots: int) -> None:
+    def __init__(self, decoder: FishCodecDecoder, slots: int) -> None:
         self.transformer = decoder.quantizer.post_module.state(slots)
         self.upsample = decoder.quantizer.upsample.state(slots)
         self.vocoder = decoder.decoder.model.state(slots)
@@ -92,29 +92,29 @@ class DecoderState(State):
         yield from self.transformer.tensors()
 
 
-class SlotDecoder(Protocol):
+class FishSlotDecoder(Protocol):
     """Decodes slots by fused kernels."""
 
-    def __call__(self, codes: Tensor, slots: Tensor, state: DecoderState) -> Tensor: ...
+    def __call__(self, codes: Tensor, slots: Tensor, state: FishDecoderState) -> Tensor: ...
 
 
-class CodecDecoder(nn.Module):
+class FishCodecDecoder(nn.Module):
     """Decodes codes to samples. Without slots it is one pass.
 
     With slots it uses `fused` where kernels run (see `fused.py`); the modules are the reference.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: FishCodecConfig) -> None:
         super().__init__()
         self.config = config
-        self.fused: SlotDecoder | None = None
+        self.fused: FishSlotDecoder | None = None
         self.quantizer = Dequantizer(config)
         self.decoder = Vocoder(config)
 
-    def state(self, slots: int) -> DecoderState:
-        return DecoderState(self, slots)
+    def state(self, slots: int) -> FishDecoderState:
+        return FishDecoderState(self, slots)
 
-    def forward(self, codes: Tensor, slots: Tensor | None = None, state: DecoderState | None = None) -> Tensor:
+    def forward(self, codes: Tensor, slots: Tensor | None = None, state: FishDecoderState | None = None) -> Tensor:
         """Decodes `codes [B, n, books]` to `[B, 1, n * hop]` within [-1, 1], in float32 or float64."""
         if self.fused is not None and slots is not None and state is not None and kernels.on(state.tails):
             return self.fused(codes, slots, state)

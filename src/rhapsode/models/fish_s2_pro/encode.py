@@ -11,7 +11,7 @@ from rhapsode.errors import InvalidRequest, TextTooLong
 from rhapsode.models.base import StageContext
 from rhapsode.models.fish_s2_pro import parts, tokenizer
 from rhapsode.models.fish_s2_pro.config import read
-from rhapsode.models.fish_s2_pro.prepare import Draft
+from rhapsode.models.fish_s2_pro.prepare import FishDraft
 from rhapsode.models.fish_s2_pro.prompt import Codes, FishPrompt, Segments
 from rhapsode.models.parts import checkpoint_of
 from rhapsode.types import Clip
@@ -21,7 +21,7 @@ ROOM = 2048
 """Positions that upstream keeps free after a prompt."""
 
 
-class Encode:
+class FishEncode:
     """Turns drafts into prompts, in the order they come."""
 
     def __init__(self, context: StageContext) -> None:
@@ -34,10 +34,10 @@ class Encode:
         self._sample_rate = context.spec.sample_rate
         self._cache = context.references
 
-    def __call__(self, drafts: Sequence[Draft]) -> list[FishPrompt]:
+    def __call__(self, drafts: Sequence[FishDraft]) -> list[FishPrompt]:
         return [self._finish(draft) for draft in drafts]
 
-    def _finish(self, draft: Draft) -> FishPrompt:
+    def _finish(self, draft: FishDraft) -> FishPrompt:
         frames = [self._segments.frames(self._codes(clip)) for clip in draft.references]
         ids = self._segments.columns
         columns = np.concatenate([ids(draft.before), *frames, ids(draft.after)])

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rhapsode.models.fish_s2_pro.codec_config import ENCODER_WINDOW, FRAME_WINDOW, CodecConfig
+from rhapsode.models.fish_s2_pro.codec_config import ENCODER_WINDOW, FRAME_WINDOW, FishCodecConfig
 from rhapsode.models.fish_s2_pro.transformer import ChannelTransformer
 from rhapsode.nn.snake import Snake
 from rhapsode.nn.streaming import CausalConv1d
@@ -26,10 +26,10 @@ class DownsampleBlock(nn.Module):
         return self.block(x)
 
 
-class ConvEncoder(nn.Module):
+class FishConvEncoder(nn.Module):
     """Encodes a waveform `[B, 1, N]` as `[B, latent, T]`, several positions per frame."""
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: FishCodecConfig) -> None:
         super().__init__()
         dim = config.encoder_dim
         dims = [dim << i for i in range(len(config.encoder_rates) + 1)]
@@ -47,7 +47,7 @@ class ConvEncoder(nn.Module):
 class EncoderBook(nn.Module):
     """A codebook that is searched by the angle between vectors."""
 
-    def __init__(self, codes: int, config: CodecConfig) -> None:
+    def __init__(self, codes: int, config: FishCodecConfig) -> None:
         super().__init__()
         self.in_proj = nn.Conv1d(config.latent, config.code_dim, 1)
         self.codebook = nn.Embedding(codes, config.code_dim)
@@ -63,15 +63,15 @@ class EncoderBook(nn.Module):
 
 
 class EncoderBooks(nn.Module):
-    def __init__(self, books: int, codes: int, config: CodecConfig) -> None:
+    def __init__(self, books: int, codes: int, config: FishCodecConfig) -> None:
         super().__init__()
         self.quantizers = nn.ModuleList(EncoderBook(codes, config) for _ in range(books))
 
 
-class Quantizer(nn.Module):
+class FishQuantizer(nn.Module):
     """Downsamples to the frame rate, and quantizes frames: the semantic codebook first, then the residual ones."""
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: FishCodecConfig) -> None:
         super().__init__()
         latent = config.latent
         self.downsample = nn.Sequential(
@@ -93,14 +93,14 @@ class Quantizer(nn.Module):
         return torch.stack(found, dim=-1)
 
 
-class CodecEncoder(nn.Module):
+class FishCodecEncoder(nn.Module):
     """Encodes reference audio as codes."""
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: FishCodecConfig) -> None:
         super().__init__()
         self.config = config
-        self.encoder = ConvEncoder(config)
-        self.quantizer = Quantizer(config)
+        self.encoder = FishConvEncoder(config)
+        self.quantizer = FishQuantizer(config)
 
     @torch.inference_mode()
     def encode(self, samples: NDArray[np.float32]) -> NDArray[np.int64]:

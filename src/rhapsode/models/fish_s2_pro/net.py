@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rhapsode.device.sections import section
-from rhapsode.models.fish_s2_pro.config import FishConfig, LayersConfig
+from rhapsode.models.fish_s2_pro.config import FishConfig, FishLayersConfig
 from rhapsode.nn.decoder import DecoderConfig, DecoderStack
 from rhapsode.nn.depth import DepthStack
 from rhapsode.nn.derived import Derived
@@ -34,7 +34,7 @@ NAMES = {
 """What the checkpoint calls the tensors of these networks."""
 
 
-def layers(config: LayersConfig) -> DecoderConfig:
+def layers(config: FishLayersConfig) -> DecoderConfig:
     """Returns the shape of a stack of layers."""
     return DecoderConfig(
         hidden=config.dim,

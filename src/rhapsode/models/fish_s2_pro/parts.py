@@ -13,10 +13,10 @@ from rhapsode.checkpoints.weight_norm import fold_weight_norm
 from rhapsode.checkpoints.weights import Tensors, TensorsInMemory, Weights
 from rhapsode.models.base import StageContext
 from rhapsode.models.fish_s2_pro import net, transformer
-from rhapsode.models.fish_s2_pro.codec_config import HEAD_DIM, CodecConfig, from_tensors
-from rhapsode.models.fish_s2_pro.config import FishConfig, LayersConfig
-from rhapsode.models.fish_s2_pro.decoder import CodecDecoder
-from rhapsode.models.fish_s2_pro.encoder import CodecEncoder
+from rhapsode.models.fish_s2_pro.codec_config import HEAD_DIM, FishCodecConfig, from_tensors
+from rhapsode.models.fish_s2_pro.config import FishConfig, FishLayersConfig
+from rhapsode.models.fish_s2_pro.decoder import FishCodecDecoder
+from rhapsode.models.fish_s2_pro.encoder import FishCodecEncoder
 from rhapsode.models.fish_s2_pro.tokenizer import Tokens
 from rhapsode.models.parts import checkpoint_of, fill
 from rhapsode.nn import kernels
@@ -39,17 +39,19 @@ def talker(config: FishConfig, tokens: Tokens, context: StageContext) -> net.Fis
     )
 
 
-def encoder(context: StageContext) -> CodecEncoder:
+def encoder(context: StageContext) -> FishCodecEncoder:
     config, weights = _codec(context)
     names, ignore = transformer.NAMES, (*STALE, *DECODER_ONLY)
-    return fill(lambda: CodecEncoder(config), context, lambda: _of(weights), names=names, ignore=ignore)
+    return fill(lambda: FishCodecEncoder(config), context, lambda: _of(weights), names=names, ignore=ignore)
 
 
-def decoder(context: StageContext) -> CodecDecoder:
+def decoder(context: StageContext) -> FishCodecDecoder:
     config, weights = _codec(context)
     names, ignore = transformer.NAMES, (*STALE, *ENCODER_ONLY)
     dtype = _codec_dtype(context)
-    built = fill(lambda: CodecDecoder(config), context, lambda: _of(weights), names=names, ignore=ignore, dtype=dtype)
+    built = fill(
+        lambda: FishCodecDecoder(config), context, lambda: _of(weights), names=names, ignore=ignore, dtype=dtype
+    )
     if kernels.on(built.quantizer.tables):
         from rhapsode.models.fish_s2_pro.fused import fuse  # which needs Triton
 
@@ -67,7 +69,7 @@ def _codec_dtype(context: StageContext) -> torch.dtype:
 
 
 def _talker_weights(config: FishConfig, context: StageContext) -> Tensors:
-    def rotated(prefix: str, layers: LayersConfig) -> dict[str, RotaryRows]:
+    def rotated(prefix: str, layers: FishLayersConfig) -> dict[str, RotaryRows]:
         dim, heads = layers.head_dim, layers.n_head + layers.n_local_heads
         at = f"{prefix}.layers.*.attention"
         norms = {f"{at}.{one}_norm.weight": RotaryRows(dim, dim) for one in ("q", "k")}
@@ -77,12 +79,12 @@ def _talker_weights(config: FishConfig, context: StageContext) -> Tensors:
     return RotaryHalves(Weights(checkpoint_of(context)), pairs)
 
 
-def _codec(context: StageContext) -> tuple[CodecConfig, Tensors | None]:
+def _codec(context: StageContext) -> tuple[FishCodecConfig, Tensors | None]:
     """Returns the codec's sizes and its tensors. Random weights have no tensors: a file of ours may have the sizes."""
     folder = checkpoint_of(context)
     if context.random_weights:
         sizes = folder / CODEC_SIZES
-        return (parse(CodecConfig, read_json(sizes), CODEC_SIZES) if sizes.is_file() else CodecConfig()), None
+        return (parse(FishCodecConfig, read_json(sizes), CODEC_SIZES) if sizes.is_file() else FishCodecConfig()), None
     tensors = _codec_tensors(folder)
     config = from_tensors(tensors)
     dims = {"encoder.*": config.encoder_dim << len(config.encoder_rates), "quantizer.*": config.latent}

@@ -34,7 +34,7 @@ class NextTurns:
 
 
 @dataclass(frozen=True)
-class Draft:
+class FishDraft:
     """A prompt before its references are encoded: their codes go between `before` and `after`."""
 
     before: list[int]
@@ -48,11 +48,11 @@ class Draft:
     feed: DialogueStream | None = None
     continues: bool = False
     new_segment: bool = False
-    afresh: Draft | None = None
+    afresh: FishDraft | None = None
     """The same turns with a new context, for when there is no room to continue."""
 
 
-class Prepare:
+class FishPrepare:
     """Turns a checked request into the draft of its first prompt, and each batch of turns after it into another."""
 
     def __init__(self, context: StageContext) -> None:
@@ -63,7 +63,7 @@ class Prepare:
         self._most_positions = config.slow.max_seq_len
         self._turn_marks = len(self._segments.turn(""))  # of a turn without any words
 
-    def __call__(self, work: SpeechRequest | NextTurns) -> Draft:
+    def __call__(self, work: SpeechRequest | NextTurns) -> FishDraft:
         if isinstance(work, NextTurns):
             return self._next(work)
         check(work)
@@ -78,7 +78,7 @@ class Prepare:
         needed = sum(len(turn) + self._most_frames(turn) + len(self._segments.closing()) for turn in later)
         return self._beginning(work, self._segments.turn(first), tuple(rest), later_positions=needed)
 
-    def _open(self, request: SpeechRequest) -> Draft:
+    def _open(self, request: SpeechRequest) -> FishDraft:
         """Returns the context of a text that arrives later: it is prefilled before the first sentence is complete."""
         stream = DialogueStream(MOST_CHARS)
         stream.push(request.text)
@@ -91,11 +91,11 @@ class Prepare:
         rest: tuple[str, ...] | DialogueStream,
         is_first: bool = False,
         later_positions: int = 0,
-    ) -> Draft:
+    ) -> FishDraft:
         """Returns the draft that begins a context; `turn` is empty where nothing is spoken yet."""
         references = request.voice.references
         segments = self._segments
-        return Draft(
+        return FishDraft(
             segments.system(transcripts(references) if references else None),
             [*(segments.closing() if references else ()), *turn],
             tuple(reference.audio for reference in references),
@@ -105,10 +105,10 @@ class Prepare:
             rest if isinstance(rest, DialogueStream) else None,
         )
 
-    def _next(self, work: NextTurns) -> Draft:
+    def _next(self, work: NextTurns) -> FishDraft:
         turn, rest = self._segments.turn(work.text), work.rest
         afresh = self._beginning(work.request, turn, rest, later_positions=self._most_positions)
-        return Draft(
+        return FishDraft(
             [],
             turn if work.is_first else [*self._segments.closing(), *turn],
             max_frames=self._most_frames(turn),

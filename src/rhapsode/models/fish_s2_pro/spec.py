@@ -33,11 +33,11 @@ SPEC = ModelSpec(
     requires=("tokenizers", "safetensors"),
     files=("codec.pth",),
     pipeline=(
-        StageSpec("prepare", "call", "rhapsode.models.fish_s2_pro.prepare:Prepare", next=("encode",), workers=2),
+        StageSpec("prepare", "call", "rhapsode.models.fish_s2_pro.prepare:FishPrepare", next=("encode",), workers=2),
         StageSpec(
             "encode",
             "call",
-            "rhapsode.models.fish_s2_pro.encode:Encode",
+            "rhapsode.models.fish_s2_pro.encode:FishEncode",
             next=("talk",),
             on_device=True,
             batch=8,

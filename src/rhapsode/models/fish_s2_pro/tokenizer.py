@@ -14,7 +14,7 @@ from rhapsode.checkpoints.folder import read_json
 from rhapsode.errors import CheckpointError
 from rhapsode.models.fish_s2_pro.config import FishConfig
 
-Encode = Callable[[str], list[int]]
+FishEncode = Callable[[str], list[int]]
 
 PHONEMES = ("<|phoneme_start|>", "<|phoneme_end|>")
 """The only control tokens that a text may hold; others are read as the characters they consist of."""
@@ -71,7 +71,7 @@ def _added(folder: Path) -> dict[str, int]:
     return found
 
 
-def read(folder: Path, phonemes: tuple[int, ...] = ()) -> Encode:
+def read(folder: Path, phonemes: tuple[int, ...] = ()) -> FishEncode:
     """Returns the tokenizer of a checkpoint, as a function. Of the control tokens it knows those of phonemes alone."""
     path = folder / "tokenizer.json"
     try:

@@ -11,7 +11,7 @@ from rhapsode.device.state import State, buffer
 from rhapsode.errors import GenerationFailed
 from rhapsode.models.base import StageContext
 from rhapsode.models.voxtral_tts import parts
-from rhapsode.models.voxtral_tts.codec_net import CodecDecoder
+from rhapsode.models.voxtral_tts.codec_net import VoxtralCodecDecoder
 from rhapsode.models.voxtral_tts.config import OFFSET
 from rhapsode.models.voxtral_tts.spec import VoxtralSettings
 
@@ -20,13 +20,13 @@ AT_ONCE = 512
 
 
 class VoxtralCodecState(State):
-    def __init__(self, decoder: CodecDecoder, slots: int) -> None:
+    def __init__(self, decoder: VoxtralCodecDecoder, slots: int) -> None:
         self.decoder = decoder.state(slots)
         self.decoded = buffer(slots, dtype=torch.int64, device=decoder.output_proj.conv.weight.device)  # frames
 
 
 class VoxtralCodec:
-    """Streams a `CodecDecoder`; what it needs of the past is in the slot, so no frame is decoded twice."""
+    """Streams a `VoxtralCodecDecoder`; what it needs of the past is in the slot, so no frame is decoded twice."""
 
     channels = 1
     reach = Reach()

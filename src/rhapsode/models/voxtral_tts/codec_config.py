@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CodecConfig:
+class VoxtralCodecConfig:
     """The defaults of `encoder_*` are upstream's: released files leave these keys out."""
 
     sampling_rate: int

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rhapsode.models.voxtral_tts.codec_config import Block, CodecConfig
+from rhapsode.models.voxtral_tts.codec_config import Block, VoxtralCodecConfig
 from rhapsode.models.voxtral_tts.config import END, OFFSET
 from rhapsode.nn.quantizer import rvq_encode
 from rhapsode.nn.streaming import CausalConv1d, CausalConvTranspose1d, ChainState, Streaming, StreamingChain
@@ -19,7 +19,7 @@ from rhapsode.nn.windowed import WindowedTransformer, WindowState, alibi_slopes
 class CodecLayers(WindowedTransformer):
     """Transformer layers with ALiBi, between convolutions: `[B, dim, T]` to the same."""
 
-    def __init__(self, config: CodecConfig, block: Block) -> None:
+    def __init__(self, config: VoxtralCodecConfig, block: Block) -> None:
         # A window of `nn` counts the position itself.
         super().__init__(config.layers(block.layers), block.window + 1, alibi_slopes(config.n_heads))
 
@@ -35,7 +35,7 @@ def _conv(inputs: int, outputs: int, block: Block) -> CausalConv1d:
 class Codebooks:
     """Codes to latents and back: a table of vectors for the semantic code, evenly spaced levels for the others."""
 
-    def __init__(self, config: CodecConfig, vectors: Tensor) -> None:
+    def __init__(self, config: VoxtralCodecConfig, vectors: Tensor) -> None:
         self.config = config
         self._vectors = vectors  # [codes, semantic_dim]
         self._levels = config.acoustic_codebook_size - 1
@@ -54,12 +54,12 @@ class Codebooks:
         return torch.cat((nearest, levels), dim=-1) + OFFSET
 
 
-class CodecDecoder(Streaming):
+class VoxtralCodecDecoder(Streaming):
     """Latents to samples; without slots it is one pass. `codebooks` is set once its own weights are read."""
 
     codebooks: Codebooks
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: VoxtralCodecConfig) -> None:
         super().__init__()
         self.config = config
         self.decoder_blocks = StreamingChain(*self._blocks())
@@ -89,12 +89,12 @@ class CodecDecoder(Streaming):
         return audio.to(torch.promote_types(audio.dtype, torch.float32))
 
 
-class CodecEncoder(nn.Module):
+class VoxtralCodecEncoder(nn.Module):
     """Samples to codes, in one pass."""
 
     codebooks: Codebooks
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: VoxtralCodecConfig) -> None:
         super().__init__()
         self.config = config
         kernel, patch = config.patch_proj_kernel_size, config.pretransform_patch_size

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rhapsode.checkpoints.folder import parse, section
 from rhapsode.errors import CheckpointError
-from rhapsode.models.voxtral_tts.codec_config import CodecConfig, numbers
+from rhapsode.models.voxtral_tts.codec_config import VoxtralCodecConfig, numbers
 
 if TYPE_CHECKING:
     from rhapsode.nn.decoder import DecoderConfig
@@ -21,7 +21,7 @@ PADDED_TO = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayersConfig:
+class VoxtralLayersConfig:
     """Sizes of a stack of layers, in Mistral's words."""
 
     dim: int
@@ -55,14 +55,14 @@ class LayersConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BackboneConfig(LayersConfig):
+class BackboneConfig(VoxtralLayersConfig):
     vocab_size: int
     rope_theta: float
     max_seq_len: int = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlowConfig(LayersConfig):
+class FlowConfig(VoxtralLayersConfig):
     """`acoustic_transformer_args`."""
 
     input_dim: int
@@ -123,7 +123,7 @@ class VoxtralConfig:
     backbone: BackboneConfig
     flow: FlowConfig
     codes: CodesConfig
-    codec: CodecConfig
+    codec: VoxtralCodecConfig
 
     def __post_init__(self) -> None:
         width, condition = self.flow.dim, self.flow.input_dim
@@ -151,7 +151,7 @@ def read(config: Mapping[str, Any]) -> VoxtralConfig:
     )
 
 
-def read_codec(config: Mapping[str, Any]) -> CodecConfig:
+def read_codec(config: Mapping[str, Any]) -> VoxtralCodecConfig:
     """Returns the codec's part of `params.json`."""
     tokenizer = section(section(config, "multimodal", FILE), "audio_tokenizer_args", f"multimodal in {FILE}")
-    return parse(CodecConfig, tokenizer, f"audio_tokenizer_args in {FILE}")
+    return parse(VoxtralCodecConfig, tokenizer, f"audio_tokenizer_args in {FILE}")

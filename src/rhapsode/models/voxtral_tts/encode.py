@@ -11,13 +11,13 @@ from rhapsode.errors import BadAudio
 from rhapsode.models.base import StageContext
 from rhapsode.models.parts import checkpoint_of
 from rhapsode.models.voxtral_tts.info import has_encoder
-from rhapsode.models.voxtral_tts.prepare import Draft
+from rhapsode.models.voxtral_tts.prepare import VoxtralDraft
 from rhapsode.models.voxtral_tts.prompt import Rows, VoxtralPrompt, reference_rows
 from rhapsode.types import Clip
 from rhapsode.voices.cache import Remembered
 
 
-class Encode:
+class VoxtralEncode:
     """Turns drafts into prompts, in the order they come."""
 
     def __init__(self, context: StageContext) -> None:
@@ -28,10 +28,10 @@ class Encode:
 
             self._codes = Remembered("codes", parts.encoder(context).encode, context.references)
 
-    def __call__(self, drafts: Sequence[Draft]) -> list[VoxtralPrompt]:
+    def __call__(self, drafts: Sequence[VoxtralDraft]) -> list[VoxtralPrompt]:
         return [self._finish(draft) for draft in drafts]
 
-    def _finish(self, draft: Draft) -> VoxtralPrompt:
+    def _finish(self, draft: VoxtralDraft) -> VoxtralPrompt:
         voice = draft.preset if draft.reference is None else self._reference(draft.reference)
         assert voice is not None
         before, after, last = draft.shell

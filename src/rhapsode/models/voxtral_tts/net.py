@@ -42,7 +42,7 @@ class InputEmbeddings(nn.Module):
         self.audio_codebook_embeddings = CodeEmbeddings(config.codes, config.backbone.dim)
 
 
-class FlowHead(LocalStack):
+class VoxtralFlowHead(LocalStack):
     """Integrates the acoustic numbers of a frame from noise, and has the semantic head beside it.
 
     The times of all steps are known, so their tokens are computed once.
@@ -87,13 +87,13 @@ class FlowHead(LocalStack):
         return ((values + 1) / 2 * self._levels).round().to(torch.int64) + OFFSET
 
 
-class TalkerNet(DecoderStack):
+class VoxtralTalkerNet(DecoderStack):
     """The text backbone, whose layers are at the top of the checkpoint, and the two modules beside it."""
 
     def __init__(self, config: VoxtralConfig) -> None:
         super().__init__(config.backbone.layers(config.backbone.rope_theta))
         self.mm_audio_embeddings = InputEmbeddings(config)
-        self.acoustic_transformer = FlowHead(config)
+        self.acoustic_transformer = VoxtralFlowHead(config)
 
     def text(self, ids: Tensor) -> Tensor:
         return self.mm_audio_embeddings.tok_embeddings(ids)

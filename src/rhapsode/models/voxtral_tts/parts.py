@@ -11,10 +11,10 @@ from rhapsode.checkpoints.weights import Tensors, TensorsInMemory, Weights
 from rhapsode.errors import CheckpointError
 from rhapsode.models.base import StageContext
 from rhapsode.models.parts import checkpoint_of, fill
-from rhapsode.models.voxtral_tts.codec_config import CodecConfig
-from rhapsode.models.voxtral_tts.codec_net import Codebooks, CodecDecoder, CodecEncoder
+from rhapsode.models.voxtral_tts.codec_config import VoxtralCodecConfig
+from rhapsode.models.voxtral_tts.codec_net import Codebooks, VoxtralCodecDecoder, VoxtralCodecEncoder
 from rhapsode.models.voxtral_tts.config import VoxtralConfig, read_codec
-from rhapsode.models.voxtral_tts.net import TalkerNet
+from rhapsode.models.voxtral_tts.net import VoxtralTalkerNet
 from rhapsode.nn.quantizer import Codebook
 
 CODEC = "audio_tokenizer."
@@ -38,7 +38,7 @@ MISTRAL_NAMES = {
 """Our names and the checkpoint's, for the parts of a layer."""
 
 
-def talker(config: VoxtralConfig, context: StageContext) -> TalkerNet:
+def talker(config: VoxtralConfig, context: StageContext) -> VoxtralTalkerNet:
     others = (f"{CODEC}*", "acoustic_transformer.time_embedding.inv_freq")
     backbone = config.backbone
     rotated = {
@@ -50,14 +50,14 @@ def talker(config: VoxtralConfig, context: StageContext) -> TalkerNet:
         return RotaryHalves(Weights(checkpoint_of(context), every=True), rotated)
 
     dtype: torch.dtype = getattr(torch, context.dtype)
-    return fill(lambda: TalkerNet(config), context, weights, ignore=others, dtype=dtype, names=MISTRAL_NAMES)
+    return fill(lambda: VoxtralTalkerNet(config), context, weights, ignore=others, dtype=dtype, names=MISTRAL_NAMES)
 
 
-def decoder(context: StageContext) -> CodecDecoder:
+def decoder(context: StageContext) -> VoxtralCodecDecoder:
     dtype: torch.dtype = getattr(torch, context.dtype)
     config = read_codec(context.config)
     net = fill(
-        lambda: CodecDecoder(config),
+        lambda: VoxtralCodecDecoder(config),
         context,
         lambda: _codec_weights(context),
         prefix=CODEC,
@@ -69,11 +69,11 @@ def decoder(context: StageContext) -> CodecDecoder:
     return net
 
 
-def encoder(context: StageContext) -> CodecEncoder:
+def encoder(context: StageContext) -> VoxtralCodecEncoder:
     """In float32: its results are rounded to codes."""
     config = read_codec(context.config)
     net = fill(
-        lambda: CodecEncoder(config),
+        lambda: VoxtralCodecEncoder(config),
         context,
         lambda: _codec_weights(context),
         prefix=CODEC,
@@ -84,7 +84,7 @@ def encoder(context: StageContext) -> CodecEncoder:
     return net
 
 
-def _vectors(config: CodecConfig, context: StageContext, dtype: torch.dtype) -> Tensor:
+def _vectors(config: VoxtralCodecConfig, context: StageContext, dtype: torch.dtype) -> Tensor:
     """Returns the vectors of the semantic codes: sums by counts, divided in float32 or more, then rounded."""
     book = fill(
         lambda: Codebook(config.semantic_codebook_size, config.semantic_dim),

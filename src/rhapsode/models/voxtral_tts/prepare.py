@@ -8,7 +8,7 @@ from rhapsode.errors import InvalidRequest, TextTooLong
 from rhapsode.models.base import StageContext
 from rhapsode.models.parts import checkpoint_of
 from rhapsode.models.voxtral_tts.config import read
-from rhapsode.models.voxtral_tts.prompt import PromptBuilder, PromptShell, Rows
+from rhapsode.models.voxtral_tts.prompt import PromptShell, Rows, VoxtralPromptBuilder
 from rhapsode.models.voxtral_tts.spec import VoxtralOptions
 from rhapsode.models.voxtral_tts.tokenizer import Tekken
 from rhapsode.models.voxtral_tts.voices import read_voices
@@ -21,7 +21,7 @@ FRAMES_PER_TOKEN, SPARE_FRAMES, MOST_FRAMES = 16, 128, 4096
 
 
 @dataclass(frozen=True)
-class Draft:
+class VoxtralDraft:
     """A prompt before its reference is encoded."""
 
     shell: PromptShell
@@ -33,14 +33,14 @@ class Draft:
     """A recording to clone, where there is no preset."""
 
 
-class Prepare:
+class VoxtralPrepare:
     """Turns a checked request into a draft."""
 
     def __init__(self, context: StageContext) -> None:
         config = read(context.config)
         self._context_length = config.backbone.max_seq_len
         self._tokenizer = tokenizer = Tekken(checkpoint_of(context))
-        self._builder = builder = PromptBuilder(tokenizer, config.codes.books)
+        self._builder = builder = VoxtralPromptBuilder(tokenizer, config.codes.books)
         voices = read_voices(context, config, tokenizer.voice_tokens)
         self._presets = {
             name: builder.preset(preset, tokenizer.voice_tokens.get(name, preset.count))
@@ -49,7 +49,7 @@ class Prepare:
         usual = next(iter(self._presets), None)
         self._usual = USUAL_VOICE if USUAL_VOICE in self._presets else usual
 
-    def __call__(self, request: SpeechRequest) -> Draft:
+    def __call__(self, request: SpeechRequest) -> VoxtralDraft:
         if request.instructions:
             raise InvalidRequest("Voxtral-TTS takes no instructions.", param="instructions")
         text = self._tokenizer.encode(request.text)
@@ -59,8 +59,8 @@ class Prepare:
         max_frames = min(MOST_FRAMES, SPARE_FRAMES + FRAMES_PER_TOKEN * len(text))
         shell, voice = self._builder.shell(text), request.voice
         if voice.references:
-            return Draft(shell, max_frames, request.options, reference=voice.references[0].audio)
-        return Draft(shell, max_frames, request.options, preset=self._preset(voice))
+            return VoxtralDraft(shell, max_frames, request.options, reference=voice.references[0].audio)
+        return VoxtralDraft(shell, max_frames, request.options, preset=self._preset(voice))
 
     def _preset(self, voice: Voice) -> Rows:
         name = voice.name or self._usual

@@ -40,7 +40,7 @@ class PromptShell(NamedTuple):
     last: int
 
 
-class PromptBuilder:
+class VoxtralPromptBuilder:
     """Builds the positions of prompts."""
 
     def __init__(self, tokenizer: Tekken, books: int) -> None:

@@ -50,11 +50,11 @@ SPEC = ModelSpec(
     requires=("tokenizers", "safetensors"),
     files=("voice_embedding/*.pt",),
     pipeline=(
-        StageSpec("prepare", "call", "rhapsode.models.voxtral_tts.prepare:Prepare", next=("encode",), workers=2),
+        StageSpec("prepare", "call", "rhapsode.models.voxtral_tts.prepare:VoxtralPrepare", next=("encode",), workers=2),
         StageSpec(
             "encode",
             "call",
-            "rhapsode.models.voxtral_tts.encode:Encode",
+            "rhapsode.models.voxtral_tts.encode:VoxtralEncode",
             next=("talk", "vocode"),
             on_device=True,
             batch=8,
