@@ -161,6 +161,7 @@ def test_windows_shrink_towards_the_latents() -> None:
         ({"decoder_convs_kernels_str": "3,4,4"}, "same length"),
         ({"decoder_convs_kernels_str": "3,4,4,x"}, "commas"),
         ({"dim": None}, "'dim' is missing"),
+        ({"voice": {"a": "first"}}, "index"),
     ],
 )
 def test_another_kind_of_codec_is_refused(change: dict, words: str) -> None:

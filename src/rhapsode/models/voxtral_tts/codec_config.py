@@ -75,6 +75,8 @@ class VoxtralCodecConfig:
             raise CheckpointError(
                 f"Voxtral's codec is causal and mono, with layer scales and without biases; {WHERE} differs."
             )
+        if not all(isinstance(index, int) for index in self.voice.values()):
+            raise CheckpointError(f"'voice' of {WHERE} must give every voice its index.")
         up = prod(stride for _, stride, *_ in self.decoder_blocks())
         if up != prod(stride for _, stride, *_ in self.encoder_blocks()):
             raise CheckpointError(f"{WHERE}: decoder and encoder strides must have the same product.")
@@ -91,7 +93,7 @@ class VoxtralCodecConfig:
     @property
     def voices(self) -> tuple[str, ...]:
         """The presets' names, by index."""
-        return tuple(sorted(self.voice, key=lambda name: int(self.voice[name])))
+        return tuple(sorted(self.voice, key=lambda name: self.voice[name]))
 
     def encoder_blocks(self) -> list[Block]:
         """From the waveform's side: a transformer comes before its convolution, after which windows are halved."""
