@@ -22,4 +22,4 @@ def subject(variant: str, seed: int, voice: Voice) -> Subject:
     return Subject("voxtral-tts", TEXTS, variant, "float64", 1e-6, lambda: checkpoint(seed), {"voice": voice})
 
 
-SUBJECTS = (subject("preset", 22, Voice(name="fr_male")), subject("clone", 7, Voice.cloned(REFERENCE)))
+SUBJECTS = (subject("preset", 20, Voice(name="fr_male")), subject("clone", 7, Voice.cloned(REFERENCE)))

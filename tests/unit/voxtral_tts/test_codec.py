@@ -101,6 +101,13 @@ def test_a_frame_with_an_impossible_code_changes_nothing(tiny: Family) -> None:
     assert tiny.codec.decode(Window.of(good), rows, state).shape == (1, 1, tiny.codec.hop)
 
 
+def test_padding_rows_have_no_codes_to_check(tiny: Family) -> None:
+    rows, state = Stage(tiny.talker, slots=4).rows(1, 4), tiny.codec.state(4)  # slot 4 is scratch
+    frames = torch.stack((torch.full((2, 6), 3), torch.zeros(2, 6, dtype=torch.int64)))
+    alone = tiny.codec.decode(Window.of(frames[:1]), Stage(tiny.talker).rows(1), tiny.codec.state(4))
+    torch.testing.assert_close(tiny.codec.decode(Window.of(frames), rows, state)[:1], alone)
+
+
 def test_many_rows_are_decoded_in_parts(tiny: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = Stage(tiny.talker, slots=3).rows(0, 1, 2)
     given = torch.randint(2, 11, (3, 4, 6))

@@ -50,7 +50,7 @@ class VoxtralCodec:
         frames = window.frames
         # Where looking costs nothing, an impossible code is found before it changes a slot. On a GPU it would mean to
         # wait: there the talker's word has to do, and the lookup's own bounds check.
-        if frames.device.type == "cpu" and self._outside(frames):
+        if frames.device.type == "cpu" and self._outside(frames, rows.slots, state):
             raise GenerationFailed("a frame holds a code that its codebook does not have.")
         most = max(1, AT_ONCE // frames.shape[1])
         batches = zip(frames.split(most), rows.slots.split(most), strict=True)
@@ -70,5 +70,7 @@ class VoxtralCodec:
         state.decoded.index_copy_(0, slots, before + frames.shape[1])
         return audio
 
-    def _outside(self, frames: Tensor) -> bool:
-        return bool(((frames < OFFSET) | (frames >= self._largest + OFFSET)).any())
+    def _outside(self, frames: Tensor, slots: Tensor, state: VoxtralCodecState) -> bool:
+        """Whether a row has a code that does not exist. Padding rows, of the scratch slot, have no codes at all."""
+        outside = ((frames < OFFSET) | (frames >= self._largest + OFFSET)).flatten(1).any(1)
+        return bool((outside & (slots != len(state.decoded) - 1)).any())
