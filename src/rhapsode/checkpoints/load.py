@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -36,18 +36,20 @@ def load(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
     ignore: Sequence[str] = (),
+    rename: Callable[[str], str] = str,
 ) -> None:
     """Fills a module that was built on the meta device with the checkpoint's tensors whose names begin with `prefix`.
 
     Floating-point tensors are converted to `dtype`. Buffers that are not in the checkpoint keep their values. `ignore`
-    has shell patterns, without the prefix, of checkpoint tensors that are not needed.
+    has shell patterns, without the prefix, of checkpoint tensors that are not needed. `rename` returns the checkpoint's
+    name, without the prefix, of a tensor of the module.
     """
     weights = Weights(source) if isinstance(source, Path) else source
     wanted = dict(stored_tensors(module))
     plan = {}
     for name, tensor in wanted.items():
         sizes = getattr(module.get_submodule(name.rpartition(".")[0]), "sizes", ())
-        plan[name] = _sources(f"{prefix}{name}", tuple(tensor.shape), sizes, weights)
+        plan[name] = _sources(f"{prefix}{rename(name)}", tuple(tensor.shape), sizes, weights)
     _check(plan, weights, prefix, ignore)
     placed: dict[int, Tensor] = {}
     for name, tensor in wanted.items():

@@ -30,6 +30,7 @@ def fill(
     prefix: str = "",
     ignore: Sequence[str] = (),
     dtype: torch.dtype = torch.float32,
+    rename: Callable[[str], str] = str,
 ) -> Net:
     """Returns a network on its device, filled with the tensors of `source`, or with random ones if the deployment
     says so.
@@ -42,7 +43,7 @@ def fill(
     if context.random_weights:
         randomize(net, device=context.device, dtype=dtype)
     else:
-        load(net, source(), prefix=prefix, device=context.device, dtype=dtype, ignore=ignore)
+        load(net, source(), prefix=prefix, device=context.device, dtype=dtype, ignore=ignore, rename=rename)
     derive(net)
     if context.weights == "fp8":
         for layer in net.modules():

@@ -16,7 +16,7 @@ from rhapsode.nn.kernels.heads import HeadNorm, ProjectedHeads, stack_norms
 from rhapsode.nn.kernels.rotary import RotaryAngles
 from rhapsode.nn.linear import FusedLinear, linear, normed_linear, weight_of
 from rhapsode.nn.norm import RMSNorm
-from rhapsode.nn.rope import Rope, RopeConfig
+from rhapsode.nn.rope import Rope, RopeConfig, split_halves
 
 
 class LayerSizes(Protocol):
@@ -49,9 +49,12 @@ class DecoderConfig:
     qk_norm: bool = False
     norm: Literal["rms", "layer"] = "rms"
     eps: float = 1e-6
-    mlp: Literal["swiglu", "gelu"] = "swiglu"
+    mlp: Literal["swiglu", "gelu", "gelu_tanh"] = "swiglu"
+    """`gelu_tanh` is GELU by the formula with a hyperbolic tangent."""
     attention_bias: bool = False
     output_bias: bool = False
+    mlp_bias: bool = False
+    """For the feed-forward networks with GELU."""
 
     @classmethod
     def of(cls, sizes: LayerSizes, head_dim: int, rope: RopeConfig | None, **options: Any) -> DecoderConfig:
@@ -85,8 +88,16 @@ class Attention(Derived):
         self.q_norm = RMSNorm(config.head_dim, config.eps) if config.qk_norm else None
         self.k_norm = RMSNorm(config.head_dim, config.eps) if config.qk_norm else None
         self.register_buffer("norm_weights", None, persistent=False)
+        self._adjacent = config.rope is not None and config.rope.adjacent
 
     def derive(self) -> None:
+        if self._adjacent:
+            self._adjacent = False
+            for rows in (self.qkv.weight, self.qkv.bias):
+                if rows is not None:
+                    queries, keys, _ = rows.data.split(self.qkv.sizes)
+                    queries.copy_(split_halves(queries, self.heads))
+                    keys.copy_(split_halves(keys, self.kv_heads))
         if self.q_norm is not None and self.k_norm is not None:
             self.norm_weights = stack_norms(self.q_norm.weight, self.heads, self.k_norm.weight, self.kv_heads)
 
@@ -134,15 +145,17 @@ class PlainMLP(nn.Module):
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
-        self.fc1 = nn.Linear(config.hidden, config.ffn, bias=False)
-        self.fc2 = nn.Linear(config.ffn, config.hidden, bias=False)
+        self.fc1 = nn.Linear(config.hidden, config.ffn, bias=config.mlp_bias)
+        self.fc2 = nn.Linear(config.ffn, config.hidden, bias=config.mlp_bias)
+        self._approximate = "tanh" if config.mlp == "gelu_tanh" else "none"
 
     def forward(self, x: Tensor) -> Tensor:
-        return linear(F.gelu(linear(x, self.fc1)), self.fc2)
+        return linear(F.gelu(linear(x, self.fc1), approximate=self._approximate), self.fc2)
 
     def add_to(self, x: Tensor, norm: nn.Module) -> Tensor:
-        """Returns `x + mlp(norm(x))`."""
-        return x + self(norm(x))
+        """Returns `x + mlp(norm(x))`; `x` may be overwritten."""
+        inner = F.gelu(normed_linear(x, norm, weight_of(self.fc1), self.fc1.bias), approximate=self._approximate)
+        return linear(inner, self.fc2, residual=x)
 
 
 def make_norm(config: DecoderConfig) -> nn.Module:

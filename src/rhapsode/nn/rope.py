@@ -1,4 +1,8 @@
-"""Rotary position embedding, half-split layout: the first half of a head rotates against the second."""
+"""Rotary position embedding, half-split layout: the first half of a head rotates against the second.
+
+Some checkpoints rotate adjacent channels instead. Their query and key weights are reordered once, after loading:
+attention does not depend on the order of channels, as long as queries and keys have the same.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,8 @@ class RopeConfig:
     """LongRoPE: divides the frequency of each pair of channels."""
     scale: float = 1.0
     """LongRoPE: multiplies cosines and sines."""
+    adjacent: bool = False
+    """The checkpoint rotates channels 2 i and 2 i + 1 against each other."""
 
 
 def inv_freq(config: RopeConfig) -> Tensor:
@@ -28,6 +34,12 @@ def inv_freq(config: RopeConfig) -> Tensor:
     pair = torch.arange(0, config.head_dim, 2, dtype=torch.int64, device="cpu").float()
     frequencies = 1.0 / (config.theta ** (pair / config.head_dim))
     return frequencies / torch.tensor(config.factors, device="cpu") if config.factors else frequencies
+
+
+def split_halves(rows: Tensor, heads: int) -> Tensor:
+    """Reorders the rows of a projection to `heads` heads from adjacent pairs to halves: `[heads * D, ...]`."""
+    pairs = rows.unflatten(0, (heads, -1, 2))  # [heads, D / 2, 2, ...]
+    return pairs.transpose(1, 2).flatten(0, 2).contiguous()
 
 
 class Rope(nn.Module):
