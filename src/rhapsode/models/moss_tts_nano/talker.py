@@ -103,7 +103,7 @@ class MossTalker:
         frame = codes.masked_fill(unused, self._config.codes)
         following = self.net.embed_frame(frame)
         drawn = (slots[:, None] * self._config.books + self._book) * self._config.codes + codes
-        state.history.view(-1).index_fill_(0, drawn.flatten(), True)
+        state.history.view(-1).index_fill_(0, drawn.flatten(), 1)  # not True: no trace knows that
         state.next[slots] = following
         return Step(frame, ~stopped, stopped)
 
