@@ -102,7 +102,7 @@ def make_voice(name: str | None, reference: Path | None, reference_text: str | N
         return Voice(name=name)
     from rhapsode.audio.decode import decode
 
-    return Voice(name=name, references=(Reference(decode(reference), reference_text),))
+    return Voice(name=name, references=(Reference(decode(reference, mono=False), reference_text),))
 
 
 def finish(report: dict[str, Any], path: Path, plot: bool, present: Any) -> None:

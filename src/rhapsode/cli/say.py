@@ -29,6 +29,7 @@ Model = Annotated[str | None, typer.Option("-m", "--model", help="A family's nam
 VoiceName = Annotated[str | None, typer.Option("-v", "--voice", help="A preset voice.")]
 Format = Annotated[str | None, typer.Option("--format", help="The format, where the file's name does not say it.")]
 Speed = Annotated[float, typer.Option(help="0.25 to 4, at the same pitch.")]
+Channels = Annotated[int | None, typer.Option(min=1, max=2, help="1 is mono, 2 is stereo.", show_default="the model's")]
 Seed = Annotated[int | None, typer.Option(help="The same seed says it the same way again.")]
 Language = Annotated[str | None, typer.Option(help="The language of the text, where the model asks for it.")]
 Instructions = Annotated[str | None, typer.Option(help="How to say it, for models that take instructions.")]
@@ -50,6 +51,7 @@ def say(
     voice: VoiceName = None,
     format: Format = None,
     speed: Speed = 1.0,
+    channels: Channels = None,
     seed: Seed = None,
     language: Language = None,
     instructions: Instructions = None,
@@ -65,7 +67,7 @@ def say(
     check_output(output, format)
     if server is not None:
         wishes = {"model": model, "voice": voice, "speed": speed, "seed": seed, "language": language}
-        body = {**wishes, "instructions": instructions, **parse_options(option or [])}
+        body = {**wishes, "channels": channels, "instructions": instructions, **parse_options(option or [])}
         say_from(server, {"input": words, **body}, api_key, output, format, play)
         return
     from rhapsode.tts import TTS
@@ -77,6 +79,7 @@ def say(
         language=language,
         instructions=instructions,
         speed=speed,
+        channels=channels,
         seed=seed,
         options=parse_options(option or []),
     )

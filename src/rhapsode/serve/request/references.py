@@ -18,8 +18,10 @@ from rhapsode.voices.store import VoiceStore
 class References:
     """From what a user calls a reference to a clip."""
 
-    def __init__(self, config: ServerConfig, store: VoiceStore) -> None:
+    def __init__(self, config: ServerConfig, store: VoiceStore, mono: bool = True) -> None:
+        """`mono`: recordings are mixed to one channel, for models that take no more."""
         self._config = config
+        self._mono = mono
         self._store = store
         self._cache = ReferenceCache(config.reference_cache_bytes)
         fetch = config.fetch
@@ -66,7 +68,7 @@ class References:
     def _decode(self, data: bytes) -> tuple[Clip, int]:
         config = self._config
         most_bytes = max(config.max_upload_bytes, config.fetch.max_bytes)
-        clip = decode(data, max_bytes=most_bytes, max_duration_s=config.max_reference_s)
+        clip = decode(data, max_bytes=most_bytes, max_duration_s=config.max_reference_s, mono=self._mono)
         return clip, clip.samples.nbytes
 
     async def _stored(self, name: str, text: str | None) -> Voice:
