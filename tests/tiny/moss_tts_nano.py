@@ -19,8 +19,6 @@ ID = {name: 1 + i for i, name in enumerate(NAMES)}
 _FIELDS = ("Instruction", "Tokens", "Quality", "Sound Event", "Ambient Sound", "Language")
 WORDS = ("user", "- Reference(s):", "".join(f" - {name}: None" for name in _FIELDS) + " - Text:", "None", "assistant")
 CODEC_WIDTH, CODEC_HEADS, CODEC_FFN, LATENT, RVQ, CODE_DIM = 16, 2, 24, 24, 12, 4
-# Of the decoder: factors of the token rate, and (input, output, layers, window in seconds) of transformers.
-DECODER = (2, (12, 24, 2, 0.004), 2, (12, 12, 1, 0.0015), 12)
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Tiny:
     """What differs between checkpoints."""
 
     last_codes: int = 2
-    """After a frame that begins with one of so many codes the speech ends."""
+    """After a frame that begins with one of so many codes the speech ends; with 0 it never does."""
     layers: int = 2
     local_layers: int = 1
     hidden: int = 32
@@ -37,11 +35,22 @@ class Tiny:
     codes: int = 23
     pad: int = 25
     """Larger than `codes`: the first number that is no code is not always the pad id."""
+    patch: int = 12
+    """Interleaved samples of a token of the codec's last transformer."""
     seed: int = 0
 
     @property
     def hop(self) -> int:
-        return 24
+        return 2 * 2 * self.patch // CHANNELS
+
+    def decoder(self) -> tuple:
+        """Factors of the token rate, and (input, output, layers, window in seconds) of transformers."""
+        token_s = self.patch / (SAMPLE_RATE * CHANNELS)  # at the last transformer
+        return (2, (12, 24, 2, 48 * token_s), 2, (12, self.patch, 1, 12 * token_s), self.patch)
+
+    def encoder(self) -> tuple:
+        """The decoder's steps backwards."""
+        return tuple(p if isinstance(p, int) else (p[1], p[0], *p[2:]) for p in self.decoder()[::-1])
 
 
 def config(tiny: Tiny) -> dict:
@@ -98,14 +107,9 @@ def codec_config(tiny: Tiny) -> dict:
             "codebook_size": tiny.codes,
             "num_quantizers": tiny.books,
         },
-        "decoder_kwargs": [step(part) for part in DECODER],
-        "encoder_kwargs": [step(part) for part in mirrored()],
+        "decoder_kwargs": [step(part) for part in tiny.decoder()],
+        "encoder_kwargs": [step(part) for part in tiny.encoder()],
     }
-
-
-def mirrored() -> tuple:
-    """The encoder's steps: the decoder's backwards."""
-    return tuple(p if isinstance(p, int) else (p[1], p[0], *p[2:]) for p in DECODER[::-1])
 
 
 # --- weights ---
@@ -159,7 +163,8 @@ def talker_tensors(tiny: Tiny) -> Named:
     yield "transformer.wte.weight", words
     yield from _gpt2("transformer", tiny.layers, tiny)
     local = dict(_gpt2("local_transformer", tiny.local_layers, tiny))
-    local["local_transformer.ln_f.weight"][0], local["local_transformer.ln_f.bias"][0] = 0.02, -0.04
+    local["local_transformer.ln_f.weight"][0] = 0.02
+    local["local_transformer.ln_f.bias"][0] = -0.04 if tiny.last_codes else -1.0
     yield from local.items()
     for book in range(tiny.books):
         name = f"audio_embeddings.{book}.weight"
@@ -194,7 +199,7 @@ def _conv(name: str, outputs: int, inputs: int, seed: int) -> Named:
 
 def codec_tensors(tiny: Tiny) -> Named:
     seed = tiny.seed
-    for side, steps in (("encoder", mirrored()), ("decoder", DECODER)):
+    for side, steps in (("encoder", tiny.encoder()), ("decoder", tiny.decoder())):
         for i, step in enumerate(steps):
             if not isinstance(step, int):
                 yield from _level(f"{side}.{i}", *step[:3], seed)

@@ -61,3 +61,6 @@ def test_weight_norm_is_made_plain() -> None:
     found = fold_weight_norm(tensors, inside="conv.")
     assert set(found) == {"x.conv.weight", "x.conv.bias", "y.alpha"}
     assert torch.allclose(found["x.conv.weight"].float(), conv.weight, atol=1e-6)
+    newer = {f"x.{name}": tensor for name, tensor in conv.state_dict().items()}
+    assert set(newer) == {"x.bias", "x.parametrizations.weight.original0", "x.parametrizations.weight.original1"}
+    assert torch.equal(fold_weight_norm(newer)["x.weight"], found["x.conv.weight"])
