@@ -25,7 +25,8 @@ class Remix:
         if self._from == self._to:
             return samples
         if self._to == 1:
-            return samples.mean(axis=0, keepdims=True, dtype=np.float32)
+            mixed: Samples = samples.mean(axis=0, keepdims=True, dtype=np.float32)
+            return mixed
         return np.repeat(samples, self._to, axis=0)
 
     def close(self) -> Samples:

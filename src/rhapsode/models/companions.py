@@ -45,9 +45,9 @@ def _folders(companion: Companion, checkpoint: Path, named: str | None) -> Itera
 
 def _find(spec: ModelSpec, companion: Companion, checkpoint: Path | None, given: str | None, named: str | None) -> Path:
     if given is None and checkpoint is not None:
-        for folder in _folders(companion, checkpoint, named):
-            if folder.is_dir():
-                return folder
+        for near in _folders(companion, checkpoint, named):
+            if near.is_dir():
+                return near
     wanted = given or named or companion.default
     if wanted is None:
         where = f" in {checkpoint / companion.name}, or" if checkpoint else ""
