@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rhapsode.device.state import State, buffer
+from rhapsode.device.trace import decides
 from rhapsode.nn.attention import AttentionBackend
 from rhapsode.nn.decoder import DecoderConfig, DecoderLayer
 from rhapsode.nn.kernels.rotary import RotaryAngles
@@ -33,11 +34,11 @@ class WindowAttention:
     def __init__(self, state: WindowState, slots: Tensor, length: int) -> None:
         window = state.ring.shape[1]
         position = state.position.index_select(0, slots)[:, None]  # [B, 1]
-        last, place = position - 1, torch.arange(window, device=slots.device)
-        held = last - (last - place) % window  # [B, window], the position in each place; negative: none yet
         self.positions = position + torch.arange(length, device=slots.device)  # [B, T]
-        self._visible = _visible(self.positions, torch.cat([held, self.positions], dim=1), window)
-        self._past = state.ring.index_select(0, slots)  # [B, window, layers, 2, kv_heads, D]
+        # [B, places, layers, 2, kv_heads, D]. Only a CPU knows how many places are filled; a GPU takes all of them.
+        on_cpu = slots.device.type == "cpu"
+        self._past = _rings(state.ring, slots, position) if on_cpu else state.ring.index_select(0, slots)
+        self._bias = _bias_of(_visible_in(self._past, position, self.positions, window), self._past)
         self._new: list[Tensor] = []  # per layer, [B, T, 2, kv_heads, D]
         self._state, self._slots = state, slots
 
@@ -45,7 +46,7 @@ class WindowAttention:
         new = torch.stack([key, value], dim=2)
         self._new.append(new)
         keys, values = torch.cat([self._past[:, :, layer], new], dim=1).unbind(2)
-        return _attend(query, keys, values, self._visible)
+        return _attend(query, keys, values, self._bias)
 
     def store(self) -> None:
         """Writes the new keys and values of all layers to the ring, and advances the positions."""
@@ -59,25 +60,49 @@ class WindowAttention:
 class OnePassAttention:
     """Causal attention of one pass over a whole sequence, without state; `window` may be `None`."""
 
-    def __init__(self, length: int, window: int | None, device: torch.device) -> None:
-        self.positions = torch.arange(length, device=device)[None]
-        self._visible = _visible(self.positions, self.positions, window or length)
+    def __init__(self, length: int, window: int | None, like: Tensor) -> None:
+        self.positions = torch.arange(length, device=like.device)[None]
+        self._bias = _bias_of(_visible(self.positions, self.positions, window or length), like)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return _attend(query, key, value, self._visible)
+        return _attend(query, key, value, self._bias)
+
+
+@decides
+def _rings(ring: Tensor, slots: Tensor, position: Tensor) -> Tensor:
+    """Returns the rings of these slots; of a single one, without a copy, the places that hold something.
+
+    With several the length must not depend on them: the order of sums does, and a row is to be computed as ever.
+    """
+    if slots.shape[0] == 1:
+        return ring.narrow(0, int(slots[0]), 1).narrow(1, 0, min(int(position[0, 0]), ring.shape[1]))
+    return ring.index_select(0, slots)
+
+
+@decides
+def _visible_in(past: Tensor, position: Tensor, positions: Tensor, window: int) -> Tensor:
+    """Which of the ring's places and of the new `positions [B, T]` each of these attends to, [B, T, S]."""
+    last, place = position - 1, torch.arange(past.shape[1], device=past.device)
+    held = last - (last - place) % window  # [B, places], the position in each place; negative: none yet
+    return _visible(positions, torch.cat([held, positions], dim=1), window)
 
 
 def _visible(queries: Tensor, keys: Tensor, window: int) -> Tensor:
-    """Which keys each query attends to, [B, 1, T, S]: its own and `window - 1` before it, from position 0 on."""
+    """Which keys each query attends to, [B, T, S]: its own and `window - 1` before it, from position 0 on."""
     age = queries[:, :, None] - keys[:, None]
-    return ((age >= 0) & (age < window) & (keys >= 0)[:, None])[:, None]
+    return (age >= 0) & (age < window) & (keys >= 0)[:, None]
 
 
-def _attend(query: Tensor, keys: Tensor, values: Tensor, visible: Tensor) -> Tensor:
+def _bias_of(visible: Tensor, like: Tensor) -> Tensor:
+    """Returns what is added to scores, [B, 1, T, S]: made once for all layers, each of which would convert a mask."""
+    return torch.zeros_like(visible, dtype=like.dtype).masked_fill_(~visible, float("-inf"))[:, None]
+
+
+def _attend(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> Tensor:
     """Attention of `[B, T, heads, D]` over `[B, S, kv_heads, D]`, in the model's own dtype, as upstream's codecs do."""
     query, keys, values = query.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2)
     grouped = query.shape[1] != keys.shape[1]
-    return F.scaled_dot_product_attention(query, keys, values, visible, enable_gqa=grouped).transpose(1, 2)
+    return F.scaled_dot_product_attention(query, keys, values, bias, enable_gqa=grouped).transpose(1, 2)
 
 
 class LayerScale(nn.Module):
@@ -117,7 +142,7 @@ class WindowedTransformer(Streaming):
 
     def forward(self, x: Tensor, slots: Tensor | None = None, state: WindowState | None = None) -> Tensor:
         if slots is None or state is None:
-            return self._run(x, OnePassAttention(x.shape[1], self.window, x.device))
+            return self._run(x, OnePassAttention(x.shape[1], self.window, x))
         attention = WindowAttention(state, slots, x.shape[1])
         x = self._run(x, attention)
         attention.store()
