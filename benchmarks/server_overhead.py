@@ -21,8 +21,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import uvicorn
-
 from rhapsode.config import resolve
 from rhapsode.engine import Engine
 from rhapsode.serve.app import create_app
@@ -39,7 +37,7 @@ def served(model: str, voices: str) -> Iterator[tuple[Service, int]]:
     settings = {"model": model, "device": "cpu", "limits": limits, "server": {"voices": voices}}
     app = create_app(resolve(env={}, flags=settings))
     listener = socket.create_server(("127.0.0.1", 0))
-    server = Server(uvicorn.Config(app, access_log=False, log_config=None, lifespan="on"), app.state.service)
+    server = Server(app)
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     while not app.state.service.host.warm:

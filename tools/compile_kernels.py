@@ -1,4 +1,4 @@
-"""Compile the decoder's kernels for Hopper on a machine without a GPU, at the shapes of Qwen3-TTS-1.7B and VoxCPM2.
+"""Compile the decoder's kernels for Hopper on a machine without a GPU, at the published shapes of four families.
 
     python tools/compile_kernels.py
 
@@ -31,12 +31,14 @@ from rhapsode.nn.kernels.gpu import (
     noise,
     norm,
     prompt,
+    ring_attention,
     sampling,
     snake,
+    to_samples,
 )
 from rhapsode.nn.kernels.heads import HeadNorm, ProjectedHeads
 from rhapsode.nn.kernels.rotary import RotaryAngles
-from rhapsode.nn.kernels.sampling import NoiseCounters, Rules, Settings
+from rhapsode.nn.kernels.sampling import NoiseCounters, Repetition, Rules, Settings, TopP
 from rhapsode.nn.kernels.snake import SnakeWeights
 from rhapsode.nn.quantised import Quantised
 
@@ -115,11 +117,23 @@ def launch_all(dtype: torch.dtype) -> None:
     attention.frame(heads, some(batch, 8, 16, 128), some(batch, 8, 16, 128), 3)
     counters, floats = NoiseCounters(ints(4), ints(4), 3), torch.zeros(4)
     settings = Settings(floats, ints(4), floats)
-    sampling.draw(some(4, 2048), settings, counters, None)
+    sampling.draw(some(4, 2048), settings, counters, None, None)
     rules = Rules(flags(9, 3072), ints(4), floats, flags(3072), flags(3072), ints(4), 2)
-    sampling.draw(some(4, 3072), settings, counters, rules)
+    sampling.draw(some(4, 3072), settings, counters, rules, None)
+    launch_second_draws(some(4, 4097), Settings(floats, ints(4), floats, TopP.BELOW), counters, ints)
     embedding.frame_sum(ints(4, 16), some(3072, 2048), some(15, 2048, 2048))
     launch_diffusion(some, ints)
+    launch_voxtral(some, ints)
+
+
+def launch_second_draws(logits, settings, counters, ints) -> None:
+    """Fish S2-Pro: draws by rank, and again where a row repeats itself."""
+    again = Repetition(ints(9, 10), ints(4), ints(4), settings, counters)
+    sampling.draw(logits, settings, counters, None, again)
+    sampling.draw(logits[:, :4096], settings, counters, None, None)
+    out, ring = torch.zeros(1, 1, 1024), torch.zeros(9, 128, 8, 2, 16, 64)
+    ring_attention.ring_attention(torch.zeros(1, 1, 3072), out, ring, ints(9), ints(1), torch.zeros(32), 0, True)
+    to_samples.to_samples(torch.zeros(1, 2054, 96), torch.zeros(7, 96), torch.zeros(1), torch.zeros(1, 2048), True)
 
 
 def launch_diffusion(some, ints) -> None:
@@ -137,12 +151,29 @@ def launch_diffusion(some, ints) -> None:
     rotary = RotaryAngles(some(1, 11, 1, 128), some(1, 11, 1, 128))
     local.local(ProjectedHeads(some(2, 11, 2560), 16, 2, 128, None, rotary))
     wide = torch.zeros(1, 4, 64)
-    flow.euler(wide, some(2, 4, 64), torch.zeros(1), torch.zeros(1))
+    flow.euler(wide, some(2, 4, 64), torch.zeros(1), torch.zeros(1), fit=True)
     noise.normal(ints(1), ints(1), 0, 256)
     wave = SnakeWeights(torch.zeros(1024, 1), torch.zeros(1024, 1))
     tails, weight = torch.zeros(9, 54, 1024), torch.zeros(1024, 1, 7)
     depthwise.snaked_depthwise(torch.zeros(1, 1024, 32), tails, ints(1), wave, weight, torch.zeros(1024), 9, wave)
     snake.snake_beta(torch.zeros(1, 32, 7680), torch.zeros(32, 1), torch.zeros(32, 1))
+
+
+def launch_voxtral(some, ints) -> None:
+    """Voxtral-TTS's flow head: three tokens of each half, a plain step, and the embedding of a frame."""
+    for n, k, normed, gated, added in (
+        (6144, 3072, True, False, False),
+        (3072, 4096, False, False, True),
+        (18432, 3072, True, True, False),
+        (3072, 9216, False, False, True),
+    ):
+        norm_of = (some(k), 1e-5) if normed else None
+        linear.small_batch_linear(
+            some(6, k), some(n, k), norm=norm_of, gated=gated, residual=some(6, n) if added else None
+        )
+    local.local(ProjectedHeads(some(2, 3, 6144), 32, 8, 128))
+    flow.euler(torch.zeros(1, 1, 36), some(2, 1, 36), torch.zeros(1), torch.zeros(1), fit=False)
+    embedding.frame_sum(ints(4, 37), some(8194, 3072), some(36, 23, 3072))
 
 
 def report() -> None:

@@ -14,10 +14,11 @@ import rhapsode
 from export import write_tensors
 from quantizer import LearningQuantizer
 from rhapsode.checkpoints.load import load
-from rhapsode.models.qwen3_tts.decoder import CodecDecoder, CodecDecoderConfig, DecoderUnit
+from rhapsode.models.qwen3_tts.decoder import CodecDecoder, CodecDecoderConfig
 from rhapsode.models.qwen3_tts.encoder import CodecEncoder, CodecEncoderConfig, EncoderUnit
 from rhapsode.nn.snake import SnakeBeta
 from rhapsode.nn.streaming import CausalConvTranspose1d
+from rhapsode.nn.vocoder import ResidualUnit
 from snake import snake
 from teacher import MOMENTS
 
@@ -94,7 +95,7 @@ def _initialise(codec: TrainableCodec) -> None:
                 nn.init.zeros_(part.bias)
     with torch.no_grad():
         for part in codec.modules():
-            if isinstance(part, DecoderUnit):
+            if isinstance(part, ResidualUnit):
                 part.conv2.conv.weight.mul_(0.2)
             elif isinstance(part, EncoderUnit):
                 part.block[-1].conv.weight.mul_(0.5)

@@ -16,7 +16,7 @@ import tokenizer
 from rhapsode.models.qwen3_tts import tokenizer as served
 from rhapsode.models.qwen3_tts.config import QwenConfig
 from rhapsode.models.qwen3_tts.feed import ROLE, ROLE_TOKENS
-from rhapsode.models.qwen3_tts.prompt import PromptBuilder, Script
+from rhapsode.models.qwen3_tts.prompt import PromptBuilder, QwenScript
 
 Codes = NDArray[np.integer]
 
@@ -58,7 +58,7 @@ class Writer:
     def write(self, text: str, codes: Codes, streaming: bool) -> tuple[Codes, Codes] | None:
         """Rows `[L, 1 + G]` and targets `[L]`; `codes [LEAD + F, G]`. `None` if there are more tokens than frames."""
         ids = self._encode(ROLE + text)
-        script = Script(
+        script = QwenScript(
             role=[self._config.text.im_start_token_id, *ids[:ROLE_TOKENS]],
             text=ids[ROLE_TOKENS:],
             language=self._rng.choice((None, self._language)),

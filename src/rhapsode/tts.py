@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -15,8 +16,11 @@ from rhapsode.audio.clip import Audio
 from rhapsode.audio.tempo import Tempo
 from rhapsode.config import Deployment, resolve
 from rhapsode.engine import Engine, Source, Speech
+from rhapsode.engine.compile import compile_kernels
 from rhapsode.models.registry import Model, find
 from rhapsode.types import AudioChunk, Outcome, Sampling, SpeechRequest, Voice
+
+log = logging.getLogger("rhapsode")
 
 
 class Stream:
@@ -117,6 +121,7 @@ def open_engine(
 ) -> Engine:
     """A model, loaded and running."""
     source = Source(model.checkpoint, model.config)
+    compile_kernels(model.spec, source, deployment, log.info)
     return Engine(model.spec, deployment, source, on_outcome).start()
 
 

@@ -36,6 +36,8 @@ class Subject:
     """A checkpoint's folder, where the family needs one."""
     wishes: dict[str, Any] = field(default_factory=dict)
     max_positions: int = 1024
+    segments: bool = False
+    """A text is spoken in several segments: chunks end with them."""
     spec: ModelSpec | None = None
     """Another pipeline of the same family."""
 

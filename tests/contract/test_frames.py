@@ -21,7 +21,7 @@ def one_shot(subject):
     whole = []
     for text in subject.texts:
         chunks = [chunk.samples for chunk in engine.submit(subject.request(text))]
-        assert len(chunks) == 1 or DEVICE != "cpu"  # on a GPU only captured sizes are used
+        assert len(chunks) == 1 or subject.segments or DEVICE != "cpu"  # on a GPU only captured sizes are used
         whole.append(np.concatenate(chunks, axis=1))
     engine.stop()
     return whole
@@ -67,9 +67,9 @@ class TestExactStreaming:
     def test_the_first_chunk_is_one_frame_and_the_next_ones_grow(self, subject, monkeypatch):
         monkeypatch.setattr(clock, "clock_s", lambda: 1.0)  # however slow this machine is, nobody runs dry
         engine = subject.engine(chunks={"patience_s": 0.0})
-        if not is_plain(engine):
+        if subject.segments or not is_plain(engine):
             engine.stop()
-            pytest.skip("this codec works in blocks")
+            pytest.skip("this codec works in blocks, or from segment to segment")
         sizes = [chunk.samples.shape[1] for chunk in engine.submit(subject.request(" ".join(subject.texts)))]
         hop = frame_samples(engine)
         assert sizes[:4] == [hop, 2 * hop, 4 * hop, 8 * hop]
@@ -77,8 +77,9 @@ class TestExactStreaming:
 
     def test_a_request_may_ask_for_a_larger_first_chunk(self, subject):
         engine = subject.engine(chunks={"patience_s": 0.0})
-        request = subject.request(" ".join(subject.texts), first_chunk_frames=10)
-        assert engine.submit(request).get().samples.shape[1] == 10 * frame_samples(engine)
+        frames = 8 if is_plain(engine) else 10  # whole blocks
+        request = subject.request(" ".join(subject.texts), first_chunk_frames=frames)
+        assert engine.submit(request).get().samples.shape[1] == frames * frame_samples(engine)
         request = subject.request(" ".join(subject.texts), first_chunk_frames=10_000)
         assert hear(engine.submit(request)).shape[1] > 0
         engine.stop()

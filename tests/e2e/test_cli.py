@@ -202,6 +202,7 @@ def test_a_stream_is_played_while_it_is_spoken_and_then_saved(tmp_path: Path, pl
 LONG_NAME = "x" * 300 + ".wav"
 BAD = {
     "empty text": ([""], "empty"),
+    "emoji": (["🎉"], "no letter and no digit"),
     "nothing on standard input": ([], "empty"),
     "over-long text": (["word " * 5000], "20000"),
     "unknown model": (["Hi.", "-m", "hibarri"], "did you mean 'hibari'?"),

@@ -13,6 +13,14 @@ from rhapsode.types import Sampling
 CPU = torch.device("cpu")
 
 
+def rows_of(seeds: Sequence[int], steps: Sequence[int], temperatures: Sequence[float]) -> Rows:
+    """The rows of slots 0, 1, 2 ... with these counters."""
+    table = SlotTable(len(seeds), 1, CPU)
+    for column, values in ((table.seed, seeds), (table.step, steps), (table.temperature, temperatures)):
+        column[: len(values)] = torch.tensor(values, dtype=column.dtype)
+    return Rows(torch.arange(len(seeds)), table)
+
+
 class TalkerHarness:
     """One talker with memory for a few slots."""
 

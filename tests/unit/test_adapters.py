@@ -8,9 +8,11 @@ import torch
 from safetensors.torch import save_file
 
 from rhapsode.checkpoints.lora import WithLora
+from rhapsode.checkpoints.rotary_halves import RotaryHalves, RotaryRows
 from rhapsode.checkpoints.weight_norm import fold_weight_norm
 from rhapsode.checkpoints.weights import TensorsInMemory
 from rhapsode.errors import CheckpointError
+from rhapsode.nn.rope import Rope, RopeConfig
 
 WEIGHTS = {"a.q.weight": torch.ones(4, 6), "b.weight": torch.ones(2, 2)}
 ADAPTER = {"a.q.lora_A": torch.full((3, 6), 0.5), "a.q.lora_B": torch.full((4, 3), 0.25)}
@@ -61,6 +63,32 @@ def test_weight_norm_is_made_plain() -> None:
     found = fold_weight_norm(tensors, inside="conv.")
     assert set(found) == {"x.conv.weight", "x.conv.bias", "y.alpha"}
     assert torch.allclose(found["x.conv.weight"].float(), conv.weight, atol=1e-6)
-    newer = {f"x.{name}": tensor for name, tensor in conv.state_dict().items()}
-    assert set(newer) == {"x.bias", "x.parametrizations.weight.original0", "x.parametrizations.weight.original1"}
-    assert torch.equal(fold_weight_norm(newer)["x.weight"], found["x.conv.weight"])
+
+
+def test_weight_norm_in_torchs_newer_spelling_is_the_same() -> None:
+    conv = torch.nn.utils.parametrizations.weight_norm(torch.nn.ConvTranspose1d(2, 3, 5))
+    found = fold_weight_norm({f"x.conv.{name}": tensor.data for name, tensor in conv.named_parameters()})
+    assert set(found) == {"x.conv.weight", "x.conv.bias"}
+    assert torch.allclose(found["x.conv.weight"].float(), conv.weight, atol=1e-6)
+    lone = {"y.weight_g": torch.ones(1)}
+    assert fold_weight_norm(lone) == lone  # without its direction it stays what it is, and is found to be unused
+
+
+@pytest.mark.parametrize("head_dim", [6, 10])
+def test_attention_over_reordered_channels_is_attention_over_adjacent_pairs(head_dim: int) -> None:
+    """Queries and keys of a checkpoint that rotates channels 2i and 2i + 1, for a module that rotates halves."""
+    rows, heads = 3 * head_dim, 2  # two heads of queries and one of keys are rotated, one of values is not
+    weight, x = torch.randn(4 * head_dim, 5).double(), torch.randn(4, 5).double()
+    halves = RotaryHalves(
+        TensorsInMemory(Path("model"), {"a.wqkv": weight, "a.other": weight}), {"*.wqkv": RotaryRows(rows, head_dim)}
+    )
+    assert torch.equal(halves.read("a.other"), weight)
+    assert torch.equal(halves.read("a.wqkv")[rows:], weight[rows:])
+    rope = Rope(RopeConfig(head_dim, 100.0))
+    angles = rope(torch.arange(4)[None], torch.float64)
+    mine = angles.rotate((x @ halves.read("a.wqkv")[:rows].T).view(1, 4, 3, head_dim))[0]
+    turned = torch.polar(torch.ones(4, head_dim // 2), torch.arange(4)[:, None] * rope.inv_freq).to(torch.complex128)
+    pairs = torch.view_as_complex((x @ weight[:rows].T).view(4, 3, -1, 2)) * turned[:, None]
+    theirs = torch.view_as_real(pairs).flatten(2)
+    scores = [torch.einsum("qhd,kd->hqk", part[:, :heads], part[:, heads]) for part in (mine, theirs)]
+    assert torch.allclose(*scores, atol=1e-5)

@@ -89,6 +89,23 @@ def test_every_tensor_comes_to_its_place(tmp_path: Path, shards: int) -> None:
     assert made.count == 3
 
 
+def test_a_checkpoint_may_have_names_of_its_own_and_layers_that_it_has_fused(tmp_path: Path) -> None:
+    tensors = parts()
+    fused = {leaf: np.concatenate([tensors.pop(f"net.{p}_proj.{leaf}") for p in "qkv"]) for leaf in ("weight", "bias")}
+    tensors |= {f"net.attention.wqkv.{leaf}": array for leaf, array in fused.items()}
+    for ours, theirs in (("gate_proj", "w1"), ("up_proj", "w3")):
+        tensors |= {f"net.feed.{theirs}.{leaf}": tensors.pop(f"net.mlp.{ours}.{leaf}") for leaf in ("weight", "bias")}
+    names = {"qkv": "attention.wqkv", "mlp.gate_proj": "feed.w1", "mlp.up_proj": "feed.w3"}
+    save(tmp_path, tensors)
+    made = filled(tmp_path, names=names)
+    np.testing.assert_array_equal(made.qkv.weight, fused["weight"])
+    np.testing.assert_array_equal(made.mlp["gate_up"].weight[:3], tensors["net.feed.w1.weight"])
+    del tensors["net.attention.wqkv.bias"]
+    save(tmp_path, tensors)
+    with pytest.raises(CheckpointError, match=r"lacks the tensor 'net\.attention\.wqkv\.bias' \[10\]"):
+        filled(tmp_path, names=names)
+
+
 def test_buffers_that_are_in_no_file_keep_their_values(tmp_path: Path) -> None:
     save(tmp_path, parts())
     assert filled(tmp_path).table.tolist() == [0, 1, 2, 3, 4]
@@ -279,7 +296,9 @@ def test_a_model_of_the_hub_is_looked_at_before_its_weights_are_fetched(tmp_path
     (tmp_path / "config.json").write_text('{"architectures": ["RhapsodeDummy"]}')
     model = registry.find("owner/name@v2")
     assert model.checkpoint == tmp_path
-    assert downloads == [("owner/name", "v2", ["config.json"]), ("owner/name", "v2", list(hub.FILES))]
+    (_, _, first), second = downloads
+    assert set(first) == {layout.config for spec in registry.families()[0].values() for layout in spec.layouts}
+    assert second == ("owner/name", "v2", list(hub.FILES))
 
 
 def test_a_model_nobody_here_runs_is_not_fetched(tmp_path: Path, downloads: list[Any]) -> None:

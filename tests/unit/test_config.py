@@ -251,3 +251,44 @@ def test_a_folder_is_not_a_configuration_file(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_utf8_is_refused(write) -> None:
     assert "not UTF-8" in complaint(write(b"model: \xff\xfe"))
+
+
+# --- secrets ---
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("abc #def", ["abc #def"]),
+        ("a,b", ["a", "b"]),
+        ("sk-1: x", ["sk-1: x"]),
+        ("012345", ["012345"]),
+        ("yes", ["yes"]),
+        ("null", ["null"]),
+        ("{x}", ["{x}"]),
+        ("*anchor", ["*anchor"]),
+        ("1e5 , 0x10", ["1e5", "0x10"]),
+    ],
+)
+def test_a_key_in_the_environment_is_taken_literally(text: str, keys: list[str]) -> None:
+    found = resolve(None, {"RHAPSODE_SERVER__API_KEYS": text}).server.api_keys
+    assert [key.get_secret_value() for key in found] == keys
+
+
+@pytest.mark.parametrize(
+    "text", ["", "  ", ",", "abc,", "abc,,def", '"abc', "abc'", "['abc'", "abc\ndef", "a\x00b", "schlüssel"]
+)
+def test_a_key_that_is_empty_or_cut_off_is_refused_and_not_shown(text: str) -> None:
+    message = complaint(env={"RHAPSODE_SERVER__API_KEYS": text})
+    assert "an api key is empty" in message
+    assert "abc" not in message
+
+
+@pytest.mark.parametrize(
+    "text", ["api_keys: ''", "api_keys: [sk-1, '']", "api_keys: ['abc ']", "api_keys: [' ']", "api_keys: 12345"]
+)
+def test_a_key_in_a_file_is_whole_or_refused(write, text: str) -> None:
+    message = complaint(write(f"server: {{{text}}}"))
+    assert "api_keys" in message
+    assert "abc" not in message
+    assert "12345" not in message

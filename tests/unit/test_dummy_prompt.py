@@ -4,11 +4,11 @@ import pytest
 
 from rhapsode.errors import RhapsodeError
 from rhapsode.models.base import StageContext
-from rhapsode.models.dummy.prompt import MAX_TEXT, Prepare, tokenize
+from rhapsode.models.dummy.prompt import MAX_TEXT, DummyPrepare, tokenize
 from rhapsode.models.dummy.spec import SPEC, DummyOptions
 from rhapsode.types import SpeechRequest
 
-PREPARE = Prepare(StageContext(SPEC, None, {}, "cpu", "float32"))
+PREPARE = DummyPrepare(StageContext(SPEC, None, {}, "cpu", "float32"))
 
 
 @pytest.mark.parametrize("length", [1, 7, MAX_TEXT])

@@ -37,3 +37,12 @@ def test_no_function_is_too_long() -> None:
     found = dict(functions())
     assert len(found) > len(FILES)
     assert not {name: n for name, n in found.items() if n > LONGEST_FUNCTION}
+
+
+def test_every_class_has_a_name_of_its_own() -> None:
+    where: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                where.setdefault(node.name, []).append(path.name)
+    assert not {name: files for name, files in where.items() if len(files) > 1}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rhapsode.text.clean import clean
+from rhapsode.text.clean import MAX_MARKS, clean, is_speakable, well_formed
 from rhapsode.text.split import split
 from rhapsode.text.stream import SentenceStream
 
@@ -103,6 +103,47 @@ def test_cleaned_text_is_normal_visible_and_encodable(text: str) -> None:
     assert "\n\n\n" not in cleaned
     assert not any(unicodedata.category(c) in ("Cc", "Cs", "Co", "Cn") for c in cleaned if c != "\n")
     cleaned.encode("utf-8")
+
+
+MARKS = st.text(st.sampled_from("ae\u0301\u0323\u0315\u0300\u0344\u0f73\u0f71\u0958\u1100\u1161\x00 "), max_size=300)
+
+
+@given(MARKS)
+def test_cleaned_marks_are_normal_and_few_and_stay_so(text: str) -> None:
+    cleaned = clean("".join(char * 7 for char in text))
+    assert unicodedata.is_normalized("NFC", cleaned)
+    assert clean(cleaned) == cleaned
+
+
+def test_no_letter_keeps_more_marks_than_any_language_needs() -> None:
+    assert clean("a" + "\u0315\u0300" * 500 + "b") == clean("a" + "\u0315\u0300" * 15) + "b"
+    assert len(clean("a" + "\u0315" * 500)) == 1 + MAX_MARKS
+
+
+def test_every_character_that_decomposes_into_marks_counts_as_one() -> None:
+    for code in range(0x110000):
+        char = chr(code)
+        first = unicodedata.normalize("NFD", char)[0] if code > 0xA0 and not 0xAC00 <= code < 0xD7A4 else char
+        if unicodedata.combining(first) and not unicodedata.combining(char):
+            assert len(clean("a" + char * 500)) <= 1 + MAX_MARKS, hex(code)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("a\ud800b", "ab"), ("\ud83d\ude00", "\U0001f600"), ("\ude00\ud83d", ""), ("plain é", "plain é")],
+)
+def test_lone_surrogates_are_dropped_and_pairs_are_joined(text: str, expected: str) -> None:
+    assert well_formed(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", " ", "🎉", "👩\u200d🚀", "\u200b\u2060", "...", "?!", "❤\ufe0f", "🇩🇪", "\u0301"])
+def test_what_has_no_letter_and_no_digit_says_nothing(text: str) -> None:
+    assert not is_speakable(text)
+
+
+@pytest.mark.parametrize("text", ["a", "5", "你", "🎉 party", "½", "あ!", "ß"])
+def test_a_letter_or_a_digit_is_something_to_say(text: str) -> None:
+    assert is_speakable(text)
 
 
 @given(SENTENCES)

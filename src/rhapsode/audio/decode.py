@@ -39,6 +39,7 @@ _OPTIONS = {
     "max_streams": "16",
 }
 
+_MAX_DAMAGED = 1000  # packets more than good ones, before a file is given up
 _MAX_FRAME_SAMPLES = str(2**20)  # a hostile header can declare a frame of gigabytes
 _UNREADABLE = "The audio cannot be read: it is damaged or in an unknown format."
 
@@ -123,6 +124,8 @@ def _frames(container: InputContainer) -> Iterator[AudioFrame]:
             frames = packet.decode()
         except av.FFmpegError:
             bad += 1
+            if bad > good + _MAX_DAMAGED:
+                break
             continue
         good += 1
         yield from frames

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rhapsode.audio.formats import Format, format_of
-from rhapsode.audio.mux import mux_for
+from rhapsode.audio.mux import NOTHING, Mux, mux_for
 from rhapsode.audio.resample import Resampler
 from rhapsode.audio.samples import layout_of, pcm16, shaped
 
@@ -27,7 +27,7 @@ class Encoder:
         self._channels = channels
         rate = self.format.rate_for(sample_rate)
         self._resampler = Resampler(sample_rate, rate, channels)
-        self._mux = mux_for(self.format, rate, channels, whole)
+        self._mux: Mux = mux_for(self.format, rate, channels, whole)
         self._closed = False
 
     def write(self, samples: Samples) -> bytes:
@@ -42,6 +42,12 @@ class Encoder:
             return b""
         self._closed = True
         return self._mux.write(self._resampler.close()) + self._mux.close()
+
+    def abandon(self) -> None:
+        """Frees the codec without its last bytes, for a stream that is cut off."""
+        self._closed = True
+        mux, self._mux = self._mux, NOTHING  # its threads end with the last reference to it
+        mux.abandon()
 
 
 def encode(clip: Clip, fmt: Format | str) -> bytes:

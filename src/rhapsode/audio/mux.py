@@ -31,6 +31,8 @@ class Mux(Protocol):
 
     def close(self) -> bytes: ...
 
+    def abandon(self) -> None: ...
+
 
 @dataclass(frozen=True)
 class _Codec:
@@ -63,6 +65,21 @@ def mux_for(fmt: Format, sample_rate: int, channels: int, whole: bool) -> Mux:
     return _PcmMux(sample_rate, channels, header=fmt.name == "wav", whole=whole)
 
 
+class _NoMux:
+    """Takes nothing and gives nothing: what is left of a stream that was cut off."""
+
+    def write(self, samples: Samples) -> bytes:
+        return b""
+
+    def close(self) -> bytes:
+        return b""
+
+    def abandon(self) -> None: ...
+
+
+NOTHING = _NoMux()
+
+
 class _PcmMux:
     def __init__(self, sample_rate: int, channels: int, header: bool, whole: bool) -> None:
         self._rate, self._channels = sample_rate, channels
@@ -78,6 +95,9 @@ class _PcmMux:
 
     def close(self) -> bytes:
         return self._head(len(self._held) if self._whole else UNKNOWN_SIZE) + bytes(self._held)
+
+    def abandon(self) -> None:
+        self._held = bytearray()
 
     def _head(self, data_size: int) -> bytes:
         """Returns the RIFF header the first time, then nothing."""
@@ -125,6 +145,7 @@ class _AvMux:
                 codec.codec, rate=sample_rate, layout=self._layout, options=dict(codec.codec_options)
             ),
         )
+        self._stream.codec_context.thread_count = 1  # more make nothing faster
         self._stream.codec_context.format = codec.sample_format
         if codec.bit_rate:
             self._stream.codec_context.bit_rate = codec.bit_rate * (channels + 1) // 2
@@ -141,6 +162,10 @@ class _AvMux:
         self._container.mux(self._stream.encode(None))
         self._container.close()
         return self._take() if self._sink else self._file.getvalue()
+
+    def abandon(self) -> None:
+        self._container.close()
+        self._file.close()
 
     def _take(self) -> bytes:
         return self._sink.take() if self._sink else b""

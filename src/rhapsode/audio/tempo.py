@@ -89,6 +89,7 @@ class _Stretch:
         self._time_base = Fraction(1, sample_rate)
         self._pts = 0
         self._graph = Graph()
+        self._graph.threads = 1
         source = self._graph.add_abuffer(
             sample_rate=sample_rate, format="flt", layout=self._layout, time_base=self._time_base
         )

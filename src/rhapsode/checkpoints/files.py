@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,6 +16,14 @@ from rhapsode.errors import CheckpointError
 def read_file(path: Path) -> dict[str, Tensor]:
     """Returns all tensors of a file, in memory."""
     return _safetensors(path) if path.suffix == ".safetensors" else _pickled(path)
+
+
+def read_tensor(path: Path) -> Tensor:
+    """Returns the one tensor that a pickle holds."""
+    content = _unpickled(path)
+    if not isinstance(content, Tensor):
+        raise CheckpointError(f"{path} must hold one tensor, not {type(content).__name__}.")
+    return content
 
 
 def first_of(folder: Path, *names: str) -> Path:
@@ -35,12 +44,17 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
         raise CheckpointError(f"{path} is not a readable safetensors file: {error}") from None
 
 
-def _pickled(path: Path) -> dict[str, Tensor]:
+def _unpickled(path: Path) -> Any:
+    """Returns what a pickle holds; `weights_only` allows tensors and plain containers alone."""
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        return torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise CheckpointError(f"{path} is not a file of plain tensors: {reason}") from None
+
+
+def _pickled(path: Path) -> dict[str, Tensor]:
+    content = _unpickled(path)
     tensors = content.get("state_dict", content) if isinstance(content, Mapping) else content
     if not isinstance(tensors, Mapping) or not all(isinstance(t, Tensor) for t in tensors.values()):
         raise CheckpointError(f"{path} must hold tensors by name.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -36,20 +36,20 @@ def load(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
     ignore: Sequence[str] = (),
-    rename: Callable[[str], str] = str,
+    names: Mapping[str, str] | None = None,
 ) -> None:
     """Fills a module that was built on the meta device with the checkpoint's tensors whose names begin with `prefix`.
 
     Floating-point tensors are converted to `dtype`. Buffers that are not in the checkpoint keep their values. `ignore`
-    has shell patterns, without the prefix, of checkpoint tensors that are not needed. `rename` returns the checkpoint's
-    name, without the prefix, of a tensor of the module.
+    has shell patterns, without the prefix, of checkpoint tensors that are not needed. `names` says what the checkpoint
+    calls a part of a name, by what the module calls it; a fused layer that has an entry is fused there, too.
     """
     weights = Weights(source) if isinstance(source, Path) else source
     wanted = dict(stored_tensors(module))
     plan = {}
     for name, tensor in wanted.items():
         sizes = getattr(module.get_submodule(name.rpartition(".")[0]), "sizes", ())
-        plan[name] = _sources(f"{prefix}{rename(name)}", tuple(tensor.shape), sizes, weights)
+        plan[name] = _sources(name, tuple(tensor.shape), sizes, weights, _Naming(prefix, names or {}))
     _check(plan, weights, prefix, ignore)
     placed: dict[int, Tensor] = {}
     for name, tensor in wanted.items():
@@ -86,18 +86,38 @@ def stored_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
                 yield f"{dot}{leaf}", tensor
 
 
-def _sources(name: str, shape: tuple[int, ...], sizes: Sequence[int], weights: Tensors) -> list[TensorSource]:
+@dataclass(frozen=True)
+class _Naming:
+    """From a module's names to a checkpoint's."""
+
+    prefix: str
+    names: Mapping[str, str]
+
+    def __call__(self, name: str) -> str:
+        for ours, theirs in self.names.items():
+            name = name.replace(ours, theirs)
+        return f"{self.prefix}{name}"
+
+    def fuses(self, layer: str) -> bool:
+        """Whether the checkpoint has this fused layer as one."""
+        return any(ours.rpartition(".")[2] == layer for ours in self.names)
+
+
+def _sources(
+    name: str, shape: tuple[int, ...], sizes: Sequence[int], weights: Tensors, naming: _Naming
+) -> list[TensorSource]:
     """Returns what fills a tensor: the one of its name, the parts of a fused layer, or a list to be stacked."""
     path, _, leaf = name.rpartition(".")
     owner, _, last = path.rpartition(".")
-    if last in FUSED and sizes:
-        names = [f"{owner}.{part}.{leaf}" if owner else f"{part}.{leaf}" for part in FUSED[last]]
+    if last in FUSED and sizes and not naming.fuses(last):
+        names = [naming(f"{owner}.{part}.{leaf}" if owner else f"{part}.{leaf}") for part in FUSED[last]]
         starts = [sum(sizes[:i]) for i in range(len(sizes))]
         rows = zip(names, starts, sizes, strict=True)
         return [TensorSource(part, start, start + size, (size, *shape[1:])) for part, start, size in rows]
-    if name not in weights and f"{path}.0.{leaf}" in weights:
-        return [TensorSource(f"{path}.{i}.{leaf}", i, i + 1, shape[1:], stacked=True) for i in range(shape[0])]
-    return [TensorSource(name, 0, shape[0] if shape else 1, shape)]
+    whole, listed = naming(name), [naming(f"{path}.{i}.{leaf}") for i in range(shape[0] if shape else 0)]
+    if whole not in weights and listed and listed[0] in weights:
+        return [TensorSource(one, i, i + 1, shape[1:], stacked=True) for i, one in enumerate(listed)]
+    return [TensorSource(whole, 0, shape[0] if shape else 1, shape)]
 
 
 def _check(plan: Mapping[str, Sequence[TensorSource]], weights: Tensors, prefix: str, ignore: Sequence[str]) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from torch import Tensor
 
 from rhapsode.checkpoints.files import first_of, read_file
 from rhapsode.checkpoints.folder import read_json
-from rhapsode.checkpoints.weights import Tensors
+from rhapsode.checkpoints.weights import ChangedTensors, Tensors
 from rhapsode.errors import CheckpointError
 
 WEIGHTS, SETTINGS = ("lora_weights.safetensors", "lora_weights.ckpt"), "lora_config.json"
@@ -17,28 +16,15 @@ USUAL_ALPHA = 16.0
 DOWN, UP = "lora_A", "lora_B"
 
 
-class WithLora:
+class WithLora(ChangedTensors):
     """The tensors of a checkpoint with an adapter added: `weight + alpha / rank * lora_B @ lora_A`."""
 
     def __init__(self, tensors: Tensors, path: Path, alpha: float | None = None) -> None:
         file = path if path.is_file() else first_of(path, *WEIGHTS)
-        self.folder = tensors.folder
-        self._tensors = tensors
+        super().__init__(tensors)
         self._adapter = read_file(file)
         self._alpha = _alpha(file.parent / SETTINGS) if alpha is None else alpha
         self._check(file)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._tensors
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
-
-    def file_of(self, name: str) -> Path:
-        return self._tensors.file_of(name)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return self._tensors.shape(name)
 
     def read(self, name: str) -> Tensor:
         weight = self._tensors.read(name)

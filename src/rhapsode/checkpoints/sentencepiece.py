@@ -25,7 +25,7 @@ _NORMAL, _UNKNOWN, _USER_DEFINED, _BYTE = 1, 2, 4, 6  # types of a piece
 
 
 @dataclass(frozen=True)
-class Piece:
+class VocabularyPiece:
     text: str
     score: float
     kind: int
@@ -133,10 +133,10 @@ def _message(content: list[tuple[int, Any]], field: int) -> bytes:
     return b"".join(value for number, value in content if number == field)
 
 
-def _piece(data: bytes) -> Piece:
+def _piece(data: bytes) -> VocabularyPiece:
     fields = dict(_fields(data))
     (score,) = struct.unpack("<f", fields.get(2, b"\0\0\0\0"))
-    return Piece(fields[1].decode(), score, fields.get(3, _NORMAL))
+    return VocabularyPiece(fields[1].decode(), score, fields.get(3, _NORMAL))
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:

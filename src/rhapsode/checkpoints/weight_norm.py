@@ -1,7 +1,4 @@
-"""Folds weight norm: replaces `weight_g` (magnitude) and `weight_v` (direction) of a convolution by its weight.
-
-`parametrizations.weight.original0` and `original1` are newer names of the same two tensors.
-"""
+"""Folds weight norm: replaces the magnitude and the direction of a convolution by its weight."""
 
 from __future__ import annotations
 
@@ -10,34 +7,29 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-MAGNITUDE = ".weight_g"
-NEWER_NAMES = {".parametrizations.weight.original0": MAGNITUDE, ".parametrizations.weight.original1": ".weight_v"}
+NAMES = ((".weight_g", ".weight_v"), (".parametrizations.weight.original0", ".parametrizations.weight.original1"))
+"""Magnitude and direction, in the names of torch's first and second implementation."""
 
 
 def fold_weight_norm(tensors: Mapping[str, Tensor], inside: str = "") -> dict[str, Tensor]:
-    """Returns the tensors with `weight` in place of `weight_g` and `weight_v`.
+    """Returns the tensors with `weight` in place of magnitude and direction.
 
     `inside` is put before the names of these modules' tensors: "conv." gives `layer.conv.weight`.
     """
-    tensors = {_older_name(name): tensor for name, tensor in tensors.items()}
-    normed = {name.removesuffix(MAGNITUDE) for name in tensors if name.endswith(MAGNITUDE)}
-    found: dict[str, Tensor] = {}
+    folded: dict[str, Tensor] = {}
+    used: set[str] = set()
+    for magnitude, direction in NAMES:
+        for name in tensors:
+            owner = name.removesuffix(magnitude)
+            if owner != name and owner + direction in tensors:
+                folded[owner] = _weight(tensors[name], tensors[owner + direction])
+                used |= {name, owner + direction}
+    found = {f"{owner}.{inside}weight": weight for owner, weight in folded.items()}
     for name, tensor in tensors.items():
         owner, _, leaf = name.rpartition(".")
-        if owner not in normed:
-            found[name] = tensor
-        elif leaf == "weight_v":
-            found[f"{owner}.{inside}weight"] = _weight(tensors[owner + MAGNITUDE], tensor)
-        elif leaf != "weight_g":
-            found[f"{owner}.{inside}{leaf}"] = tensor
+        if name not in used:
+            found[f"{owner}.{inside}{leaf}" if owner in folded else name] = tensor
     return found
-
-
-def _older_name(name: str) -> str:
-    for newer, older in NEWER_NAMES.items():
-        if name.endswith(newer):
-            return name.removesuffix(newer) + older
-    return name
 
 
 def _weight(magnitude: Tensor, direction: Tensor) -> Tensor:

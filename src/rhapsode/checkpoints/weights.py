@@ -56,6 +56,29 @@ class TensorsInMemory:
         return self._tensors[name]
 
 
+class ChangedTensors:
+    """The tensors of another source, some of them changed while they are read."""
+
+    def __init__(self, tensors: Tensors) -> None:
+        self.folder = tensors.folder
+        self._tensors = tensors
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def file_of(self, name: str) -> Path:
+        return self._tensors.file_of(name)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self._tensors.shape(name)
+
+    def read(self, name: str) -> Tensor:
+        return self._tensors.read(name)
+
+
 def open_weights(folder: Path) -> Tensors:
     """Returns the tensors of a folder: of its safetensors files, or of `pytorch_model.bin` where there are none."""
     safe = any((folder / name).is_file() for name in (SINGLE, INDEX))
@@ -65,12 +88,18 @@ def open_weights(folder: Path) -> Tensors:
 
 
 class Weights:
-    """The tensors of a folder's safetensors files."""
+    """The tensors of a folder's safetensors files.
 
-    def __init__(self, folder: Path) -> None:
+    `every`: of all such files in the folder, as Mistral's layout has them, whatever their names are.
+    """
+
+    def __init__(self, folder: Path, *, every: bool = False) -> None:
         self.folder = folder
         self._open: dict[str, Any] = {}
-        self._file_of = self._single() if (folder / SINGLE).is_file() else self._sharded()
+        if every:
+            self._file_of = self._every()
+        else:
+            self._file_of = self._single() if (folder / SINGLE).is_file() else self._sharded()
 
     def __contains__(self, name: str) -> bool:
         return name in self._file_of
@@ -91,6 +120,18 @@ class Weights:
 
     def _single(self) -> dict[str, str]:
         return dict.fromkeys(self._handle(SINGLE).keys(), SINGLE)
+
+    def _every(self) -> dict[str, str]:
+        files = sorted(path.name for path in self.folder.glob("*.safetensors"))
+        if not files:
+            raise CheckpointError(f"{self.folder} holds no .safetensors file: its weights are missing.")
+        file_of: dict[str, str] = {}
+        for file in files:
+            for name in self._handle(file).keys():  # noqa: SIM118 (a safetensors file is no mapping)
+                if name in file_of:
+                    raise CheckpointError(f"the tensor '{name}' is in {file_of[name]} and in {file} of {self.folder}.")
+                file_of[name] = file
+        return file_of
 
     def _sharded(self) -> dict[str, str]:
         if not (self.folder / INDEX).is_file():

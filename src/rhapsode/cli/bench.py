@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rhapsode.cli import references
 from rhapsode.errors import InvalidRequest, MissingDependency
 
 bench = typer.Typer(name="bench", help="Measure speed and quality; compare two measurements.", no_args_is_help=True)
@@ -76,7 +77,7 @@ def engine(
         mode=mode,
         max_positions=max_positions,
         bandwidth=bandwidth * 1e9 if bandwidth else None,
-        voice=make_voice(voice, reference, reference_text),
+        voice=references.voice_of(voice, [(reference, reference_text)] if reference else []),
         language=language,
         config=config,
     )
@@ -93,16 +94,6 @@ def numbers(text: str, flag: str) -> tuple[int, ...]:
     if not found or min(found) < 1:
         raise InvalidRequest(f"{flag} takes whole numbers above zero with commas between them, not '{text}'.")
     return found
-
-
-def make_voice(name: str | None, reference: Path | None, reference_text: str | None) -> Any:
-    from rhapsode.types import Reference, Voice
-
-    if reference is None:
-        return Voice(name=name)
-    from rhapsode.audio.decode import decode
-
-    return Voice(name=name, references=(Reference(decode(reference, mono=False), reference_text),))
 
 
 def finish(report: dict[str, Any], path: Path, plot: bool, present: Any) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from rhapsode import __version__
 from rhapsode.cli.bench import bench
+from rhapsode.cli.compile import compile_kernels
 from rhapsode.cli.doctor import doctor
 from rhapsode.cli.models import models
 from rhapsode.cli.say import say
@@ -27,6 +28,7 @@ app.command()(serve)
 app.command()(say)
 app.command()(models)
 app.command()(doctor)
+app.command("compile")(compile_kernels)
 app.add_typer(bench)
 
 

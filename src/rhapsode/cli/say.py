@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rhapsode.cli import references
 from rhapsode.errors import EmptyAudio, InvalidRequest, OutputError
+from rhapsode.text.clean import is_speakable
 
 if TYPE_CHECKING:
     from rhapsode.audio.clip import Audio
@@ -27,6 +29,10 @@ Output = Annotated[
 ]
 Model = Annotated[str | None, typer.Option("-m", "--model", help="A family's name or a checkpoint's folder.")]
 VoiceName = Annotated[str | None, typer.Option("-v", "--voice", help="A preset voice.")]
+ReferenceFiles = Annotated[
+    list[Path] | None, typer.Option("--reference", help="A recording of a voice to clone; give several for several.")
+]
+ReferenceTexts = Annotated[list[str] | None, typer.Option("--reference-text", help="The words of each recording.")]
 Format = Annotated[str | None, typer.Option("--format", help="The format, where the file's name does not say it.")]
 Speed = Annotated[float, typer.Option(help="0.25 to 4, at the same pitch.")]
 Channels = Annotated[int | None, typer.Option(min=1, max=2, help="1 is mono, 2 is stereo.", show_default="the model's")]
@@ -49,6 +55,8 @@ def say(
     output: Output = "speech.wav",
     model: Model = None,
     voice: VoiceName = None,
+    reference: ReferenceFiles = None,
+    reference_text: ReferenceTexts = None,
     format: Format = None,
     speed: Speed = 1.0,
     channels: Channels = None,
@@ -64,18 +72,22 @@ def say(
 ) -> None:
     """Say something: writes speech.wav, and plays it."""
     words = read_text(text, file)
+    if words.strip() and not is_speakable(words):
+        raise InvalidRequest("the text has no letter and no digit: there is nothing to say.")
     check_output(output, format)
+    cloned = references.paired(reference or [], reference_text or [])
     if server is not None:
         wishes = {"model": model, "voice": voice, "speed": speed, "seed": seed, "language": language}
-        body = {**wishes, "channels": channels, "instructions": instructions, **parse_options(option or [])}
+        wishes |= {"channels": channels, "instructions": instructions}
+        body = {**wishes, "references": references.as_fields(cloned), **parse_options(option or [])}
         say_from(server, {"input": words, **body}, api_key, output, format, play)
         return
     from rhapsode.tts import TTS
-    from rhapsode.types import SpeechRequest, Voice
+    from rhapsode.types import SpeechRequest
 
     request = SpeechRequest(
         words,
-        Voice(name=voice),
+        references.voice_of(voice, cloned),
         language=language,
         instructions=instructions,
         speed=speed,

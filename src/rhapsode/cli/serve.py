@@ -15,7 +15,8 @@ Host = Annotated[str | None, typer.Option(help="Where to listen; 0.0.0.0 is ever
 Port = Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes any free one. [default: 8000]")]
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")]
 Concurrency = Annotated[str | None, typer.Option(help="Requests spoken at once: a number, or auto.")]
-Unload = Annotated[float | None, typer.Option("--idle-unload", help="Let go of the model after this many seconds.")]
+Unload = Annotated[float | None, typer.Option("--idle-unload", help="Unload the model after this many idle seconds.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Report what keeps the event loop busy for 20 ms or more.")]
 LogFormat = Annotated[str | None, typer.Option("--log-format", help="text or json.")]
 
 
@@ -28,6 +29,7 @@ def serve(
     max_concurrency: Concurrency = None,
     idle_unload: Unload = None,
     log_format: LogFormat = None,
+    debug: Debug = False,
 ) -> None:
     """Serve a model: HTTP, SSE and WebSocket, for clients of OpenAI's speech API."""
     try:
@@ -37,11 +39,12 @@ def serve(
     from rhapsode.config import resolve
 
     server = {"host": host, "port": port, "idle_unload_s": idle_unload, "log_format": log_format}
+    server["debug"] = True if debug else None
     flags: dict[str, Any] = {"model": model, "device": device, "limits": {"max_concurrency": max_concurrency}}
     run(resolve(config, flags=_given({**flags, "server": server})))
 
 
 def _given(flags: dict[str, Any]) -> dict[str, Any]:
-    """What the user set: nothing else may override a file."""
+    """Returns the flags that the user set; only these override a file."""
     nested = {name: _given(value) if isinstance(value, dict) else value for name, value in flags.items()}
     return {name: value for name, value in nested.items() if value is not None and value != {}}

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from rhapsode.device import sections
+from rhapsode.device import compilations, compile_only, sections
 from rhapsode.device.trace import Trace
 
 Shapes = tuple[torch.Size, ...]
@@ -40,6 +40,16 @@ class CudaGraph:
         self.graph.replay()
         sections.replayed(self.events)
         return self.output
+
+
+@dataclass(frozen=True)
+class NotCaptured:
+    """Stands for a launch whose kernels were only compiled."""
+
+    inputs: Sequence[Tensor]
+
+    def replay(self) -> Tensor | None:
+        raise RuntimeError("a launch that was only compiled cannot be replayed")
 
 
 def _own_stream() -> torch.cuda.Stream | None:
@@ -82,12 +92,15 @@ class Replay:
         """Captures a launch of these shapes; `inputs` become its static buffers. The largest first saves memory."""
         self._function(*inputs)  # warm-up: everything lazy happens now
         recording: Recording
+        if compile_only.active():
+            return NotCaptured(inputs)
         recording = self._record(inputs) if inputs[0].is_cuda else Trace(self._function, inputs, self._buffers)
         self._captured[tuple(x.shape for x in inputs)] = recording
         return recording
 
     def _record(self, inputs: Sequence[Tensor]) -> CudaGraph:
         self._pool = self._pool or torch.cuda.graph_pool_handle()
+        compilations.captured("x".join(str(size) for size in inputs[0].shape))
         graph = torch.cuda.CUDAGraph()
         with _uncollected(), torch.cuda.graph(graph, pool=self._pool, stream=_own_stream()):
             output = self._function(*inputs)

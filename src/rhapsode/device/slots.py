@@ -89,6 +89,11 @@ class Rows:
     kv: tuple[PagedKV, ...] = ()
 
     @property
+    def scratch(self) -> int:
+        """The slot that padding rows use."""
+        return len(self.table.position) - 1
+
+    @property
     def positions(self) -> Tensor:
         return self.table.position[self.slots]
 

@@ -71,11 +71,11 @@ class DeviceStages:
         return fit(deployment, workers, talker.device, talker.dtype)
 
     def _rate(self, stage: StageSpec) -> int:
-        """Frames a stage makes of one of its input."""
+        """Returns how many frames the stage makes of one input frame."""
         return int(self._workers[stage.name].rate) if stage.kind == "stream" and stage.stream_to else 1
 
     def _rate_before(self, stage: StageSpec) -> int:
-        """Frames of a stage's input per frame of the talker."""
+        """Returns how many frames of the stage's input belong to one frame of the talker."""
         if stage.kind == "frame":
             return 1
         source = source_of(self._spec, stage)

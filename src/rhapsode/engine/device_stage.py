@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.config import Deployment
+from rhapsode.device import compilations
 from rhapsode.device.landing import LANDING_S, Landing
 from rhapsode.device.launcher import Launcher
 from rhapsode.device.memory import SlotMemory
@@ -78,11 +79,14 @@ class DeviceStage(TurnStage, Generic[Row]):
         stream: torch.cuda.Stream | None = None,
     ) -> None:
         super().__init__(name)
+        if memory.device.type == "cuda":
+            compilations.watch()
         slots = deployment.limits.slots
         self._deployment = deployment
         self._worker = worker
         self._memory = memory
         self._cuda_stream = stream
+        self.works_inline = memory.device.type != "cuda"
         self._prefill: Prefill[Row] | None = None
         if isinstance(worker, PrefillsPrompt) and memory.kv:
             sampling = defaults or Sampling(temperature=0.0, top_k=0, top_p=0.0, repetition_penalty=0.0)

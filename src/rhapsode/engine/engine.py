@@ -6,8 +6,8 @@ import itertools
 import secrets
 import threading
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Self
 
 from rhapsode.config import Deployment
@@ -34,6 +34,8 @@ class Load(Usage):
     queued: int = 0
     references: CacheStats = NOTHING_KEPT
     """The cache of encoded references."""
+    slow_turns: Mapping[str, int] = field(default_factory=dict)
+    """Turns of the device loop longer than 50 ms, by stage."""
 
 
 class Engine:
@@ -140,7 +142,8 @@ class Engine:
             slots = self.deployment.limits.slots
             in_use, queued = slots - len(self._free_slots), len(self._queue)
         usage, references = vars(self.pipeline.usage()), self.pipeline.references.stats()
-        return Load(slots=slots, slots_in_use=in_use, queued=queued, references=references, **usage)
+        slow = self.pipeline.slow_turns()
+        return Load(slots=slots, slots_in_use=in_use, queued=queued, references=references, slow_turns=slow, **usage)
 
     # --- inside ---
 

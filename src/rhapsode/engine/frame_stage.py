@@ -107,10 +107,10 @@ class FrameStage(DeviceStage[FrameRow]):
 
     def _begin(self, row: FrameRow, before: FrameRow | None) -> None:
         """Starts to prefill a row, in the place of the prompt that came before it."""
+        if before is not None and row.prompt.continues:
+            self._continue(row, before)
         job, prompt, most = row.job, row.prompt, self._memory.most_positions
         if before is not None and prompt.continues:
-            done = int(self._steps_done[row.slot])
-            row.base, row.first_step = before.base + before.prompt.length + done, before.first_step + done
             row.pages, before.pages, most = before.pages, [], len(before.pages) * self._memory.page_size
         elif before is not None:
             self._leave(before)
@@ -127,8 +127,18 @@ class FrameStage(DeviceStage[FrameRow]):
         assert self._prefill is not None
         self._prefill.add(row)
 
+    def _continue(self, row: FrameRow, before: FrameRow) -> None:
+        """Sets where a row goes on. One that has no room to speak starts afresh, if its prompt says how."""
+        done, prompt = int(self._steps_done[row.slot]), row.prompt
+        base = before.base + before.prompt.length + done
+        room = len(before.pages) * self._memory.page_size - base
+        if prompt.afresh is not None and prompt.length + prompt.max_frames > room:
+            row.prompt, row.keys = prompt.afresh, []
+        else:
+            row.base, row.first_step = base, before.first_step + done
+
     def _joined(self, rows: Sequence[FrameRow]) -> None:
-        """Starts to step these rows, all at once: on the device it costs a few launches, however many they are."""
+        """Starts to decode these rows, together: it costs a few launches, however many rows there are."""
         slots = np.array([row.slot for row in rows])
         positions = np.array([row.base + row.prompt.length for row in rows])
         self._memory.table.place(slots, positions, np.array([row.first_step for row in rows]))
@@ -149,6 +159,8 @@ class FrameStage(DeviceStage[FrameRow]):
             if not row.part:
                 self.outbox.opened(row.job)
             self._ask_for_next(row)
+            if row.limit <= 0:  # it is context only, or the request has all the frames it asked for
+                self._finish(row, of_itself=row.prompt.max_frames == 0)
 
     # --- text that arrives later, and what comes after a prompt ---
 

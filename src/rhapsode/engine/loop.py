@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+from collections import Counter
 from collections.abc import Sequence
 
+from rhapsode.device import compilations
+from rhapsode.engine.clock import clock_s
 from rhapsode.engine.isolation import failure
 from rhapsode.engine.stage import TurnStage
+
+log = logging.getLogger("rhapsode.engine")
+
+SLOW_S = 0.05
+"""A turn that takes longer is counted: all listeners of the device wait for it."""
 
 
 class Loop:
@@ -17,6 +26,8 @@ class Loop:
         self._wake = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=f"rhapsode-{name}", daemon=True)
+        self.slow_turns: Counter[str] = Counter()
+        """How many turns of each stage were slow."""
         for stage in stages:
             stage.inbox.on_put = self._wake.set
 
@@ -34,9 +45,20 @@ class Loop:
             self._wake.clear()
             busy = False
             for stage in self._stages:
-                busy |= self._turn(stage)
+                busy |= self._timed_turn(stage)
             if not busy:
                 self._wake.wait(min((stage.poll_s for stage in self._stages if stage.poll_s), default=None))
+
+    def _timed_turn(self, stage: TurnStage) -> bool:
+        started_s, compiled = clock_s(), compilations.count()
+        busy = self._turn(stage)
+        took_s = clock_s() - started_s
+        if took_s > SLOW_S:
+            self.slow_turns[stage.name] += 1
+            if not stage.works_inline:
+                why = ", ".join(compilations.since(compiled)) or "nothing was compiled or captured"
+                log.warning("a turn of stage '%s' took %.0f ms: %s", stage.name, took_s * 1e3, why)
+        return busy
 
     @staticmethod
     def _turn(stage: TurnStage) -> bool:

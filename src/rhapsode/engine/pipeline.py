@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -93,6 +93,10 @@ class Pipeline:
         for stage in self.stages.values():
             stage.abort(job)
 
+    def slow_turns(self) -> dict[str, int]:
+        """Turns of each stage that kept all listeners of its device waiting."""
+        return {name: count for loop in self._running for name, count in loop.slow_turns.items()}
+
     def usage(self) -> Usage:
         """Of the stage that talks, where there is one."""
         stages = [stage for stage in self.stages.values() if isinstance(stage, TurnStage)]
@@ -141,8 +145,17 @@ class Pipeline:
         if device == "cpu":
             return nullcontext
         from rhapsode.device.place import own_stream
+        from rhapsode.nn import kernels
 
-        return own_stream(device)
+        stream = own_stream(device)
+
+        @contextmanager
+        def inside() -> Iterator[None]:
+            # References come in all lengths: a kernel for each would be compiled while listeners wait.
+            with stream(), kernels.use("off"):
+                yield
+
+        return inside
 
     def _build_on_device(self) -> None:
         """Builds the chain of device stages, and decides which of them share a loop.

@@ -57,7 +57,7 @@ class Speech:
         self._controls.append(self.id, text)
 
     def finish_text(self) -> None:
-        """No more text will come."""
+        """Closes the text: no more will be appended."""
         self._controls.append(self.id, "", final=True)
 
     def abort(self) -> None:

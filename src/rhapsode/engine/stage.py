@@ -138,6 +138,9 @@ class Stage(Protocol):
 class TurnStage:
     """A stage without a thread of its own: a loop gives it turns."""
 
+    works_inline = True
+    """Whether a turn does its work itself, as on a CPU, and does not only launch it: then long turns are normal."""
+
     def __init__(self, name: str) -> None:
         self.name = name
         self.inbox = Inbox()

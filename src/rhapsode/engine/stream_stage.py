@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.config import Deployment
+from rhapsode.device.buckets import batch_sizes
 from rhapsode.device.marks import SegmentEnd
 from rhapsode.device.memory import SlotMemory
+from rhapsode.device.ragged import LaunchSizes
 from rhapsode.device.sections import section
 from rhapsode.device.slots import SlotRow
 from rhapsode.device.stream import FrameStream
@@ -87,6 +89,9 @@ class StreamStage(DeviceStage[StreamRow]):
         self._offset = np.zeros(deployment.limits.slots + 1, np.int64)  # of the grid of blocks
         self._held_back = False
         self.decodes = 0
+        self._captured = deployment.graphs and device.type == "cuda"  # on a CPU it is arithmetic, not operators
+        rows = [most] if deployment.deterministic else batch_sizes(most)
+        self._sizes = LaunchSizes([n * reach.granularity for n in ladder], rows) if self._captured else None
 
     @property
     def poll_s(self) -> float | None:
@@ -94,7 +99,7 @@ class StreamStage(DeviceStage[StreamRow]):
         return min((s for s in polls if s is not None), default=None)
 
     def start(self) -> None:
-        if self._deployment.graphs and self._memory.device.type == "cuda":  # on a CPU it is arithmetic, not operators
+        if self._captured:
             with torch.inference_mode(), self._on_stream():
                 self._capture_prefill()
                 for blocks in self._ladder:
@@ -179,7 +184,8 @@ class StreamStage(DeviceStage[StreamRow]):
         if isinstance(self._worker, OpensStream):
             slots = self._memory.slots([row.slot for row in rows])
             with section("codec"):
-                self._worker.open([row.payload for row in rows], self._memory.rows(slots), self._memory.state)
+                payloads = [row.payload for row in rows]
+                self._worker.open(payloads, self._memory.rows(slots), self._memory.state, self._sizes)
 
     # --- working ---
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,11 +29,11 @@ def fill(
     *,
     prefix: str = "",
     ignore: Sequence[str] = (),
+    names: Mapping[str, str] | None = None,
     dtype: torch.dtype = torch.float32,
-    rename: Callable[[str], str] = str,
 ) -> Net:
     """Returns a network on its device, filled with the tensors of `source`, or with random ones if the deployment
-    says so.
+    says so. `prefix`, `ignore` and `names` are those of `checkpoints.load`.
 
     If the deployment asks for 8-bit weights, decoder layers are quantised. Heads and embeddings are not: they are a
     small part of the bytes that a frame reads, and an error there changes what is sampled.
@@ -43,7 +43,7 @@ def fill(
     if context.random_weights:
         randomize(net, device=context.device, dtype=dtype)
     else:
-        load(net, source(), prefix=prefix, device=context.device, dtype=dtype, ignore=ignore, rename=rename)
+        load(net, source(), prefix=prefix, device=context.device, dtype=dtype, ignore=ignore, names=names)
     derive(net)
     if context.weights == "fp8":
         for layer in net.modules():

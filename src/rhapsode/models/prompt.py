@@ -45,7 +45,8 @@ class Prompt:
     """What a family makes of a request. Families add what their workers need."""
 
     max_frames: int
-    """Past this the talker has run away: no text of this length needs more."""
+    """Past this the talker has run away: no text of this length needs more. 0: the prompt is context only. It ends
+    once it is prefilled, and a prompt that continues it speaks."""
     wanted_frames: int | None = None
     """The most the user asked for in the family's own options: an end there is no runaway."""
     length: int = 0
@@ -60,6 +61,9 @@ class Prompt:
     continues: bool = False
     """As a following prompt: prefill goes on after the positions the slot has, which stay in its context. Otherwise
     the talker starts with an empty context."""
+    afresh: Prompt | None = None
+    """As a following prompt that continues: what to prefill instead, in an empty context, where the slot has not enough
+    positions left for it."""
     positions: int = 0
     """Positions to reserve for the whole request, where prompts that continue this one need more than it does."""
     new_segment: bool = False

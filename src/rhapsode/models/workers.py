@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rhapsode.device.kv import KVLayout
+    from rhapsode.device.ragged import LaunchSizes
     from rhapsode.device.reach import Reach, Window
     from rhapsode.device.slots import Rows
     from rhapsode.device.state import State
@@ -89,8 +90,9 @@ class StreamWorker(Protocol):
 class OpensStream(Protocol):
     """A stream worker that prepares its slots with the payload the pipeline sends it."""
 
-    def open(self, payloads: Sequence[Any], rows: Rows, state: State) -> None:
-        """Called once for every request before its first window, for several requests at once."""
+    def open(self, payloads: Sequence[Any], rows: Rows, state: State, sizes: LaunchSizes | None) -> None:
+        """Called once for every request before its first window, for several requests at once. `sizes` are those its
+        launches are compiled for (`device.ragged`), or None where any size will do."""
 
 
 class Codec(StreamWorker, Protocol):

@@ -16,7 +16,7 @@ from rhapsode.nn.kernels.heads import HeadNorm, ProjectedHeads, stack_norms
 from rhapsode.nn.kernels.rotary import RotaryAngles
 from rhapsode.nn.linear import FusedLinear, linear, normed_linear, weight_of
 from rhapsode.nn.norm import RMSNorm
-from rhapsode.nn.rope import Rope, RopeConfig, split_halves
+from rhapsode.nn.rope import Rope, RopeConfig
 
 
 class LayerSizes(Protocol):
@@ -47,6 +47,10 @@ class DecoderConfig:
     rope: RopeConfig | None
     """`None`: attention without positions."""
     qk_norm: bool = False
+    qk_norm_width: Literal["head", "all heads"] = "head"
+    """What one norm of queries or keys covers: each head, or all heads together."""
+    qk_norm_eps: float | None = None
+    """`None`: `eps`."""
     norm: Literal["rms", "layer"] = "rms"
     eps: float = 1e-6
     mlp: Literal["swiglu", "gelu", "gelu_tanh"] = "swiglu"
@@ -85,20 +89,15 @@ class Attention(Derived):
         queries, keys = config.heads * config.head_dim, config.kv_heads * config.head_dim
         self.qkv = FusedLinear(config.hidden, (queries, keys, keys), config.attention_bias)
         self.o_proj = nn.Linear(queries, config.hidden, bias=config.output_bias)
-        self.q_norm = RMSNorm(config.head_dim, config.eps) if config.qk_norm else None
-        self.k_norm = RMSNorm(config.head_dim, config.eps) if config.qk_norm else None
+        self._per_head = config.qk_norm_width == "head"
+        widths = (config.head_dim, config.head_dim) if self._per_head else (queries, keys)
+        eps = config.eps if config.qk_norm_eps is None else config.qk_norm_eps
+        self.q_norm = RMSNorm(widths[0], eps) if config.qk_norm else None
+        self.k_norm = RMSNorm(widths[1], eps) if config.qk_norm else None
         self.register_buffer("norm_weights", None, persistent=False)
-        self._adjacent = config.rope is not None and config.rope.adjacent
 
     def derive(self) -> None:
-        if self._adjacent:
-            self._adjacent = False
-            for rows in (self.qkv.weight, self.qkv.bias):
-                if rows is not None:
-                    queries, keys, _ = rows.data.split(self.qkv.sizes)
-                    queries.copy_(split_halves(queries, self.heads))
-                    keys.copy_(split_halves(keys, self.kv_heads))
-        if self.q_norm is not None and self.k_norm is not None:
+        if self.q_norm is not None and self.k_norm is not None and self._per_head:
             self.norm_weights = stack_norms(self.q_norm.weight, self.heads, self.k_norm.weight, self.kv_heads)
 
     def forward(self, x: Tensor, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
@@ -106,17 +105,30 @@ class Attention(Derived):
         return linear(self._attend(linear(x, self.qkv), layer, rotary, backend), self.o_proj)
 
     def add_to(
-        self, x: Tensor, norm: nn.Module, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend
+        self,
+        x: Tensor,
+        norm: nn.Module,
+        layer: int,
+        rotary: RotaryAngles | None,
+        backend: AttentionBackend,
+        last: int | None = None,
     ) -> Tensor:
-        """Returns `x + attention(norm(x))`; `x` may be overwritten."""
+        """Returns `x + attention(norm(x))`, of the `last` tokens alone if given; `x` may be overwritten."""
         qkv = normed_linear(x, norm, weight_of(self.qkv), self.qkv.bias)
-        return linear(self._attend(qkv, layer, rotary, backend), self.o_proj, residual=x)
+        attended = self._attend(qkv, layer, rotary, backend)
+        if last is not None:
+            x, attended = x[:, -last:].contiguous(), attended[:, -last:].contiguous()
+        return linear(attended, self.o_proj, residual=x)
 
     def _attend(self, qkv: Tensor, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
         """Returns `[B, T, heads * head_dim]`."""
         norm = None
         if self.q_norm is not None and self.k_norm is not None:
-            norm = HeadNorm(self.q_norm.weight, self.k_norm.weight, self.q_norm.eps, self.norm_weights)
+            if self._per_head:
+                norm = HeadNorm(self.q_norm.weight, self.k_norm.weight, self.q_norm.eps, self.norm_weights)
+            else:
+                query, key, value = qkv.split(self.qkv.sizes, dim=-1)
+                qkv = torch.cat((self.q_norm(query.contiguous()), self.k_norm(key.contiguous()), value), dim=-1)
         heads = ProjectedHeads(qkv, self.heads, self.kv_heads, self.head_dim, norm, rotary)
         if isinstance(backend, FusedAttentionBackend):
             return backend.attend_heads(layer, heads)
@@ -172,6 +184,13 @@ class DecoderLayer(nn.Module):
 
     def forward(self, x: Tensor, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
         x = self.self_attn.add_to(x, self.input_layernorm, layer, rotary, backend)
+        return self.mlp.add_to(x, self.post_attention_layernorm)
+
+    def last_tokens(
+        self, x: Tensor, last: int, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend
+    ) -> Tensor:
+        """The output of the last tokens alone, [B, last, hidden]: the others are attended to, and not computed."""
+        x = self.self_attn.add_to(x, self.input_layernorm, layer, rotary, backend, last)
         return self.mlp.add_to(x, self.post_attention_layernorm)
 
 

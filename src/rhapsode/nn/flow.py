@@ -1,68 +1,115 @@
 """Flow matching: from noise to data along predicted velocities, in a few guided Euler steps.
 
-Times run from 1 (noise) to 0 (data), spaced by sway sampling: small steps first. Guidance is CFG-zero*: the
-unconditional velocity is scaled to fit the conditional one, and the first steps, where it is unreliable, are skipped.
+A schedule is a list of times, from the one of noise to the one of data. Some networks count from 1 down to 0, others
+from 0 up to 1: the sign of a step's change is the direction.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from rhapsode.nn.kernels.flow import euler
+from rhapsode.device.slots import Rows
+from rhapsode.nn.kernels.flow import Guidance, euler
+from rhapsode.nn.philox import normal
 
 SKIPPED = 0.04
-"""The share of timesteps that are skipped at the start; at least one is."""
+"""The share of timesteps that CFG-zero* skips at the start, where velocities are unreliable; at least one is."""
 
 Velocity = Callable[[Tensor, int], Tensor]
 """Maps `x [B, ...]` and the index of the step to velocities `[2 * B, ...]`: conditional, then unconditional."""
 
 
-class EulerStep(NamedTuple):
-    """One step: where it starts, and how far it goes towards 0."""
-
-    time: float
-    length: float
+# --- times ---
 
 
-def sway(timesteps: int, dtype: torch.dtype) -> Tensor:
-    """Returns `timesteps + 1` times from 1 to 0."""
+def even_times(timesteps: int, dtype: torch.dtype) -> Tensor:
+    """Returns `timesteps + 1` times from 0 to 1, evenly spaced."""
+    return torch.linspace(0, 1, timesteps + 1, dtype=dtype, device="cpu")
+
+
+def cosine_times(timesteps: int, dtype: torch.dtype) -> Tensor:
+    """Returns `timesteps + 1` times from 0 to 1: small steps first."""
+    return 1 - torch.cos(math.pi / 2 * even_times(timesteps, dtype))
+
+
+def sway_times(timesteps: int, dtype: torch.dtype) -> Tensor:
+    """Returns `timesteps + 1` times from 1 to 0, by sway sampling: small steps first."""
     even = torch.linspace(1, 0, timesteps + 1, dtype=dtype, device="cpu")
     return even + (torch.cos(math.pi / 2 * even) - 1 + even)
 
 
-def euler_steps(timesteps: int, dtype: torch.dtype) -> list[EulerStep]:
-    """Returns the steps that are not skipped, computed in `dtype`: the network was trained with this rounding."""
-    times = sway(timesteps, dtype)
-    skipped = max(1, int(len(times) * SKIPPED))
+def zero_star_skip(timesteps: int) -> int:
+    """Returns how many steps at the start CFG-zero* skips."""
+    return max(1, int((timesteps + 1) * SKIPPED))
+
+
+# --- steps ---
+
+
+class EulerStep(NamedTuple):
+    """One step: the time at which it starts, and how far time moves."""
+
+    time: float
+    change: float
+
+
+def euler_steps(times: Tensor, skip: int = 0) -> list[EulerStep]:
+    """Returns the steps between these times, without the first `skip`.
+
+    They are computed in the dtype of `times`: the network was trained with this rounding.
+    """
     time, steps = times[0], []
-    for i in range(timesteps):
-        length = time - times[i + 1]
-        if i >= skipped:
-            steps.append(EulerStep(float(time), float(length)))
-        time = time - length
-    return steps
+    for following in times[1:]:
+        change = following - time
+        steps.append(EulerStep(float(time), float(change)))
+        time = time + change
+    return steps[skip:]
 
 
 class Schedules:
-    """The steps for every number of timesteps up to `max_timesteps`, padded with steps of length 0."""
+    """Several lists of steps as one table, padded with steps that change nothing."""
 
-    def __init__(self, max_timesteps: int, dtype: torch.dtype) -> None:
-        every = [euler_steps(timesteps, dtype) for timesteps in range(1, max_timesteps + 1)]
+    def __init__(self, every: Sequence[Sequence[EulerStep]]) -> None:
         self.step_counts = [len(steps) for steps in every]
         self.max_steps = max(self.step_counts)
         padded = [[*steps, *[EulerStep(0.0, 0.0)] * (self.max_steps - len(steps))] for steps in every]
-        table = torch.tensor(padded, dtype=torch.float64, device="cpu").reshape(max_timesteps, self.max_steps, 2)
-        self.times, self.lengths = table.unbind(-1)  # [max_timesteps, max_steps]: row i is for i + 1 timesteps
+        table = torch.tensor(padded, dtype=torch.float64, device="cpu").reshape(len(every), self.max_steps, 2)
+        self.times, self.changes = table.unbind(-1)  # [schedules, max_steps]
 
 
-def solve(noise: Tensor, lengths: Tensor, guidance: Tensor, velocity: Velocity) -> Tensor:
-    """Integrates from `noise [B, ...]` by steps of `lengths [B, steps]`; each row has its own `guidance [B]` scale."""
+# --- integration ---
+
+
+def initial_noise(rows: Rows, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Returns what the next frame of each row starts from, `[B, *shape]`: it depends on seed and step alone.
+
+    The request's temperature scales it.
+    """
+    values = normal(rows.seeds, rows.steps, 0, math.prod(shape))
+    values = values * rows.table.temperature[rows.slots][:, None]
+    return values.view(-1, *shape).to(dtype)
+
+
+def solve(
+    noise: Tensor, changes: Tensor, scale: Tensor, velocity: Velocity, guidance: Guidance = "zero-star"
+) -> Tensor:
+    """Integrates from `noise [B, ...]` by steps of `changes [B, steps]`; each row has its own guidance `scale [B]`."""
     x = noise
-    for step in range(lengths.shape[1]):
-        x = euler(x, velocity(x, step), lengths[:, step], guidance)
+    for step in range(changes.shape[1]):
+        x = euler(x, velocity(x, step), changes[:, step], scale, guidance)
     return x
+
+
+def sinusoids(times: Tensor, width: int, last_rank: int) -> tuple[Tensor, Tensor]:
+    """Returns sines and cosines of times, each `[..., width / 2]`, in the dtype of `times`.
+
+    Frequencies fall from 1 to 1/10000 at rank `last_rank`.
+    """
+    ranks = torch.arange(width // 2, dtype=times.dtype, device=times.device)
+    angles = times[..., None] * torch.exp(ranks * -(math.log(10_000) / last_rank))
+    return angles.sin(), angles.cos()

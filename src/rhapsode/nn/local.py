@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from rhapsode.nn.attention import FusedAttentionBackend
+from rhapsode.nn.decoder import DecoderLayer
 from rhapsode.nn.fixed_positions import FixedPositionStack
 from rhapsode.nn.kernels.attention import attention, local_attention
 from rhapsode.nn.kernels.heads import ProjectedHeads
@@ -32,3 +33,13 @@ class LocalStack(FixedPositionStack):
         """Runs `x [N, max_tokens, hidden]`, which may be overwritten, up to the final norm, which is left out."""
         with small_batch_limit(SMALL_BATCH):
             return self.run_layers(x, self.all_angles(x.dtype), LocalAttention())
+
+    def last_hidden_states(self, x: Tensor, last: int) -> Tensor:
+        """The same for the last tokens alone, [N, last, hidden]: the last layer does not compute the others."""
+        angles, backend = self.all_angles(x.dtype), LocalAttention()
+        *before, final = self.layers
+        with small_batch_limit(SMALL_BATCH):
+            for i, layer in enumerate(before):
+                x = layer(x, i, angles, backend)
+            assert isinstance(final, DecoderLayer)
+            return final.last_tokens(x, last, len(before), angles, backend)

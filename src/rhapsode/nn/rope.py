@@ -1,8 +1,4 @@
-"""Rotary position embedding, half-split layout: the first half of a head rotates against the second.
-
-Some checkpoints rotate adjacent channels instead. Their query and key weights are reordered once, after loading:
-attention does not depend on the order of channels, as long as queries and keys have the same.
-"""
+"""Rotary position embedding, half-split layout: the first half of a head rotates against the second."""
 
 from __future__ import annotations
 
@@ -24,8 +20,8 @@ class RopeConfig:
     """LongRoPE: divides the frequency of each pair of channels."""
     scale: float = 1.0
     """LongRoPE: multiplies cosines and sines."""
-    adjacent: bool = False
-    """The checkpoint rotates channels 2 i and 2 i + 1 against each other."""
+    rounded: bool = False
+    """Cosines and sines have the precision of bfloat16, whatever the model's: so the checkpoint was trained."""
 
 
 def inv_freq(config: RopeConfig) -> Tensor:
@@ -34,12 +30,6 @@ def inv_freq(config: RopeConfig) -> Tensor:
     pair = torch.arange(0, config.head_dim, 2, dtype=torch.int64, device="cpu").float()
     frequencies = 1.0 / (config.theta ** (pair / config.head_dim))
     return frequencies / torch.tensor(config.factors, device="cpu") if config.factors else frequencies
-
-
-def split_halves(rows: Tensor, heads: int) -> Tensor:
-    """Reorders the rows of a projection to `heads` heads from adjacent pairs to halves: `[heads * D, ...]`."""
-    pairs = rows.unflatten(0, (heads, -1, 2))  # [heads, D / 2, 2, ...]
-    return pairs.transpose(1, 2).flatten(0, 2).contiguous()
 
 
 class Rope(nn.Module):
@@ -51,6 +41,7 @@ class Rope(nn.Module):
         super().__init__()
         self.register_buffer("inv_freq", inv_freq(config), persistent=False)
         self._scale = config.scale
+        self.rounded = config.rounded
 
     def forward(self, positions: Tensor, dtype: torch.dtype) -> RotaryAngles:
         """For `positions [B, T]`."""
@@ -58,4 +49,6 @@ class Rope(nn.Module):
         cos, sin = angle.cos(), angle.sin()
         if self._scale != 1.0:
             cos, sin = cos * self._scale, sin * self._scale
+        if self.rounded:
+            cos, sin = cos.bfloat16(), sin.bfloat16()
         return RotaryAngles(torch.cat((cos, cos), dim=-1).to(dtype), torch.cat((-sin, sin), dim=-1).to(dtype))

@@ -1,7 +1,8 @@
 """Sampling from logits on the device: per row, without waiting for the host, independent of the other rows.
 
 The rules have the order and the meaning of the Hugging Face processors: repetition penalty, banned ids, temperature,
-top-k, top-p. A draw uses the Gumbel-max trick: every id has noise of its own from the counter RNG, and the id with the
+top-k, top-p. Families that filter by rank say so (`TopP`), and those that draw again where an id repeats give a
+`Repetition`. A draw uses the Gumbel-max trick: every id has noise of its own from the counter RNG, and the id with the
 highest sum of logit and noise is drawn.
 """
 
@@ -15,7 +16,7 @@ from torch import Tensor
 from rhapsode.device.sections import section
 from rhapsode.device.trace import decides
 from rhapsode.nn import kernels
-from rhapsode.nn.kernels.sampling import NoiseCounters, Rules, Settings
+from rhapsode.nn.kernels.sampling import NoiseCounters, Repetition, Rules, Settings, TopP
 from rhapsode.nn.philox import MASK, philox, unit_interval
 
 Noise = Tensor | NoiseCounters
@@ -24,6 +25,8 @@ Noise = Tensor | NoiseCounters
 
 def kept(scores: Tensor, settings: Settings, partial_k: Tensor | None = None) -> Tensor:
     """Returns which ids top-k and top-p keep, [B, V]; `partial_k` is that of the settings, where the caller has it."""
+    if settings.rule != TopP.AFTER_TOP_K:
+        return _kept_by_rank(scores, settings.top_k, settings.top_p, settings.rule == TopP.THROUGH)
     given = settings.temperature, settings.top_k, settings.top_p
     return _kept_by_sorting(scores, *given) if partial_k is None else _kept(scores, *given, partial_k)
 
@@ -36,16 +39,32 @@ def probabilities(scores: Tensor, settings: Settings) -> Tensor:
 
 @section("sampling")
 def draw(
-    scores: Tensor, settings: Settings, noise: Noise, partial_k: Tensor | None = None, rules: Rules | None = None
+    scores: Tensor,
+    settings: Settings,
+    noise: Noise,
+    partial_k: Tensor | None = None,
+    rules: Rules | None = None,
+    repetition: Repetition | None = None,
 ) -> Tensor:
     """Samples one id per row, [B]."""
     if isinstance(noise, NoiseCounters):
         from rhapsode.nn.kernels.gpu import sampling
 
-        return sampling.draw(scores, settings, noise, rules)
-    scores = scores.float()
-    if rules is not None:
-        scores = rules.apply(scores)
+        return sampling.draw(scores, settings, noise, rules, repetition)
+    raw = scores.float()
+    scores = raw if rules is None else rules.apply(raw)
+    drawn = _draw(scores, settings, noise, partial_k)
+    if repetition is None:
+        return drawn
+    assert isinstance(repetition.noise, Tensor)
+    scores = raw if repetition.raw else scores
+    if repetition.other:
+        scores = scores.scatter(1, drawn[:, None], float("-inf"))
+    second = _draw(scores, repetition.settings, repetition.noise, repetition.settings.partial_k())
+    return torch.where(repetition.repeats(drawn), second, drawn)
+
+
+def _draw(scores: Tensor, settings: Settings, noise: Tensor, partial_k: Tensor | None) -> Tensor:
     # argmax(s / t + g) is argmax(s + t * g), and that needs no special case for temperature 0.
     noisy = scores + noise * settings.temperature[:, None]
     return noisy.masked_fill(~kept(scores, settings, partial_k), float("-inf")).argmax(-1)
@@ -87,6 +106,17 @@ def _kept_by_sorting(scores: Tensor, temperature: Tensor, top_k: Tensor, top_p: 
     tail[:, -1] = False
     nucleus = (top_p < 1) & (temperature > 0)
     keep = (ordered > float("-inf")) & ~(tail & nucleus[:, None])
+    return torch.empty_like(keep).scatter_(1, ids, keep)
+
+
+def _kept_by_rank(scores: Tensor, top_k: Tensor, top_p: Tensor, through: bool) -> Tensor:
+    ordered, ids = torch.sort(scores, stable=True, dim=-1, descending=True)
+    likely = ordered.softmax(-1)
+    summed = likely.cumsum(-1)
+    inside = summed - likely < top_p[:, None] if through else summed <= top_p[:, None]
+    rank = torch.arange(scores.shape[-1], device=scores.device)
+    keep = (inside | (top_p >= 1)[:, None]) & ((rank < top_k[:, None]) | (top_k == 0)[:, None])
+    keep = (keep | (rank == 0)) & (ordered > float("-inf"))
     return torch.empty_like(keep).scatter_(1, ids, keep)
 
 

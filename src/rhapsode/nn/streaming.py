@@ -15,6 +15,9 @@ from rhapsode.nn.derived import Derived
 _FEW_CHANNELS = 48  # with fewer, inputs are long, and unfolding them costs more than a product per tap
 
 
+PadMode = Literal["constant", "replicate", "reflect"]
+
+
 class Streaming(nn.Module):
     """A module whose `forward(x, slots, state)` continues these slots; without them it is one pass over all of `x`."""
 
@@ -30,6 +33,14 @@ class TailState(State):
 
     def __init__(self, slots: int, like: Tensor, channels: int, length: int) -> None:
         self.tail = buffer(slots, length, channels, dtype=like.dtype, device=like.device)
+
+
+class PaddedTailState(TailState):
+    """The same for a convolution whose padding depends on its first inputs."""
+
+    def __init__(self, slots: int, like: Tensor, channels: int, length: int) -> None:
+        super().__init__(slots, like, channels, length)
+        self.started = buffer(slots, dtype=torch.bool, device=like.device)  # the tail holds inputs, not yet zeros
 
 
 class ChainState(State):
@@ -65,6 +76,17 @@ def extend(x: Tensor, slots: Tensor, state: TailState) -> Tensor:
     return joined
 
 
+def left_padding(x: Tensor, length: int, mode: PadMode) -> Tensor:
+    """Returns what one pass puts before `x [B, C, T]`: [B, C, length]. `reflect` needs `T > length`."""
+    if mode == "replicate":
+        return x[..., :1].expand(-1, -1, length)
+    if mode == "constant":
+        return x.new_zeros(*x.shape[:2], length)
+    if x.shape[-1] <= length:
+        raise ValueError(f"reflect padding of {length} streams in chunks of more than {length} inputs")
+    return x[..., 1 : length + 1].flip(-1)
+
+
 def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, dilation: int = 1, groups: int = 1) -> Tensor:
     """`F.conv1d` for the short chunks of a stream.
 
@@ -96,6 +118,7 @@ class CausalConv1d(Streaming):
     """A causal convolution.
 
     A strided one streams in chunks that are multiples of its stride; one pass pads the end of its input to a multiple.
+    With `reflect` padding, it streams in chunks that are longer than the padding.
     """
 
     def __init__(
@@ -107,7 +130,7 @@ class CausalConv1d(Streaming):
         dilation: int = 1,
         groups: int = 1,
         bias: bool = True,
-        pad_mode: Literal["constant", "replicate"] = "constant",
+        pad_mode: PadMode = "constant",
     ) -> None:
         super().__init__()
         self.conv = nn.Conv1d(inputs, outputs, kernel, stride, dilation=dilation, groups=groups, bias=bias)
@@ -117,9 +140,8 @@ class CausalConv1d(Streaming):
     def state(self, slots: int) -> State:
         if not self.tail:
             return State()
-        if self.pad_mode != "constant":
-            raise ValueError(f"a convolution with {self.pad_mode} padding does not stream")
-        return TailState(slots, self.conv.weight, self.conv.in_channels, self.tail)
+        kind = TailState if self.pad_mode == "constant" else PaddedTailState
+        return kind(slots, self.conv.weight, self.conv.in_channels, self.tail)
 
     def forward(self, x: Tensor, slots: Tensor | None = None, state: State | None = None) -> Tensor:
         conv = self.conv
@@ -128,11 +150,26 @@ class CausalConv1d(Streaming):
         return convolve(self._extend(x, slots, state), conv.weight, conv.bias, conv.dilation[0], conv.groups)
 
     def _extend(self, x: Tensor, slots: Tensor, state: State | None) -> Tensor:
+        if isinstance(state, PaddedTailState):
+            self._start(x, slots, state)
         return extend(x, slots, state) if isinstance(state, TailState) else x
+
+    def _start(self, x: Tensor, slots: Tensor, state: PaddedTailState) -> None:
+        """Puts the padding into the tails of slots that have had no input. The host cannot know which those are."""
+        started = state.started.index_select(0, slots)
+        held = state.tail.index_select(0, slots)
+        padding = left_padding(x, self.tail, self.pad_mode).transpose(1, 2)
+        state.tail.index_copy_(0, slots, torch.where(started[:, None, None], held, padding))
+        state.started.index_copy_(0, slots, torch.ones_like(started))
 
     def _pad(self, x: Tensor) -> Tensor:
         end = -x.shape[-1] % self.conv.stride[0]
-        return F.pad(x, (self.tail, end), self.pad_mode) if self.tail or end else x
+        if not self.tail and not end:
+            return x
+        if self.pad_mode == "reflect" and x.shape[-1] <= self.tail:  # there is too little to reflect: zeros follow it
+            length = x.shape[-1]
+            return F.pad(F.pad(x, (0, self.tail + 1 - length)), (self.tail, end), "reflect")[..., : self.tail + length]
+        return F.pad(x, (self.tail, end), self.pad_mode)
 
 
 class CausalConvTranspose1d(Streaming, Derived):
@@ -144,11 +181,11 @@ class CausalConvTranspose1d(Streaming, Derived):
     """
 
     phases: Tensor  # [outputs * stride, inputs, taps]
-    phase_bias: Tensor  # [outputs * stride]
+    phase_bias: Tensor | None  # [outputs * stride]
 
-    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int) -> None:
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, bias: bool = True) -> None:
         super().__init__()
-        self.conv = nn.ConvTranspose1d(inputs, outputs, kernel, stride)
+        self.conv = nn.ConvTranspose1d(inputs, outputs, kernel, stride, bias=bias)
         self.stride = stride
         self.taps = -(-kernel // stride)
         self.register_buffer("phases", None, persistent=False)
@@ -156,12 +193,11 @@ class CausalConvTranspose1d(Streaming, Derived):
 
     def derive(self) -> None:
         weight, bias = self.conv.weight, self.conv.bias
-        assert bias is not None
         inputs, outputs, kernel = weight.shape
         taps = F.pad(weight, (0, self.taps * self.stride - kernel)).view(inputs, outputs, self.taps, self.stride)
         oldest_first = taps.flip(2).permute(1, 3, 0, 2)  # [outputs, stride, inputs, taps]
         self.phases = oldest_first.reshape(outputs * self.stride, inputs, self.taps).contiguous()
-        self.phase_bias = bias.repeat_interleave(self.stride)
+        self.phase_bias = None if bias is None else bias.repeat_interleave(self.stride)
 
     def state(self, slots: int) -> State:
         return TailState(slots, self.conv.weight, self.conv.in_channels, self.taps - 1) if self.taps > 1 else State()

@@ -10,9 +10,25 @@ from rhapsode.device.state import State, buffer
 from rhapsode.device.trace import decides
 from rhapsode.nn.attention import AttentionBackend
 from rhapsode.nn.decoder import DecoderConfig, DecoderLayer
+from rhapsode.nn.derived import Derived
 from rhapsode.nn.kernels.rotary import RotaryAngles
 from rhapsode.nn.rope import Rope
 from rhapsode.nn.streaming import Streaming
+
+
+def alibi_slopes(heads: int) -> Tensor:
+    """Returns a geometric series of ALiBi slopes that starts at 1, `[heads]`.
+
+    The series for `n` heads falls by `2 ** (-8 / n)`. A number of heads that is no power of two takes the series of the
+    power below it, and then every second slope of the power above.
+    """
+    power = 1 << (heads.bit_length() - 1)
+    between = _series(2 * power)[::2]
+    return torch.tensor(_series(power) + between[: heads - power], device="cpu")
+
+
+def _series(heads: int) -> list[float]:
+    return [2.0 ** (-8 * i / heads) for i in range(heads)]
 
 
 class WindowState(State):
@@ -31,14 +47,15 @@ class WindowAttention:
     entries; `store` puts them into the ring.
     """
 
-    def __init__(self, state: WindowState, slots: Tensor, length: int) -> None:
+    def __init__(self, state: WindowState, slots: Tensor, length: int, slopes: Tensor | None = None) -> None:
         window = state.ring.shape[1]
         position = state.position.index_select(0, slots)[:, None]  # [B, 1]
         self.positions = position + torch.arange(length, device=slots.device)  # [B, T]
         # [B, places, layers, 2, kv_heads, D]. Only a CPU knows how many places are filled; a GPU takes all of them.
         on_cpu = slots.device.type == "cpu"
         self._past = _rings(state.ring, slots, position) if on_cpu else state.ring.index_select(0, slots)
-        self._bias = _bias_of(_visible_in(self._past, position, self.positions, window), self._past)
+        keys = _keys_in(self._past, position, self.positions, window)
+        self._bias = _bias(self.positions, keys, window, state.ring.dtype, slopes)
         self._new: list[Tensor] = []  # per layer, [B, T, 2, kv_heads, D]
         self._state, self._slots = state, slots
 
@@ -60,9 +77,9 @@ class WindowAttention:
 class OnePassAttention:
     """Causal attention of one pass over a whole sequence, without state; `window` may be `None`."""
 
-    def __init__(self, length: int, window: int | None, like: Tensor) -> None:
+    def __init__(self, length: int, window: int | None, like: Tensor, slopes: Tensor | None = None) -> None:
         self.positions = torch.arange(length, device=like.device)[None]
-        self._bias = _bias_of(_visible(self.positions, self.positions, window or length), like)
+        self._bias = _bias(self.positions, self.positions, window or length, like.dtype, slopes)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return _attend(query, key, value, self._bias)
@@ -80,22 +97,24 @@ def _rings(ring: Tensor, slots: Tensor, position: Tensor) -> Tensor:
 
 
 @decides
-def _visible_in(past: Tensor, position: Tensor, positions: Tensor, window: int) -> Tensor:
-    """Which of the ring's places and of the new `positions [B, T]` each of these attends to, [B, T, S]."""
+def _keys_in(past: Tensor, position: Tensor, positions: Tensor, window: int) -> Tensor:
+    """Returns the positions of the ring's places and of what is new, [B, S]; negative: nothing is there yet."""
     last, place = position - 1, torch.arange(past.shape[1], device=past.device)
-    held = last - (last - place) % window  # [B, places], the position in each place; negative: none yet
-    return _visible(positions, torch.cat([held, positions], dim=1), window)
+    return torch.cat([last - (last - place) % window, positions], dim=1)
 
 
-def _visible(queries: Tensor, keys: Tensor, window: int) -> Tensor:
-    """Which keys each query attends to, [B, T, S]: its own and `window - 1` before it, from position 0 on."""
+def _bias(queries: Tensor, keys: Tensor, window: int, dtype: torch.dtype, slopes: Tensor | None) -> Tensor:
+    """Returns what is added to scores, [B, 1, T, S]; made once for all layers, each of which would convert a mask.
+
+    A query attends to its own key and to `window - 1` before it, from position 0 on. With `slopes [heads]` the bias
+    falls with the distance: [B, heads, T, S].
+    """
     age = queries[:, :, None] - keys[:, None]
-    return (age >= 0) & (age < window) & (keys >= 0)[:, None]
-
-
-def _bias_of(visible: Tensor, like: Tensor) -> Tensor:
-    """Returns what is added to scores, [B, 1, T, S]: made once for all layers, each of which would convert a mask."""
-    return torch.zeros_like(visible, dtype=like.dtype).masked_fill_(~visible, float("-inf"))[:, None]
+    visible = (age >= 0) & (age < window) & (keys >= 0)[:, None]
+    bias = torch.zeros_like(age, dtype=dtype)[:, None]
+    if slopes is not None:
+        bias = slopes[:, None, None] * -age[:, None].to(dtype)
+    return bias.masked_fill(~visible[:, None], float("-inf"))
 
 
 def _attend(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> Tensor:
@@ -125,15 +144,26 @@ class WindowedLayer(DecoderLayer):
         return torch.addcmul(x, self.mlp(self.post_attention_layernorm(x)), self.mlp_layer_scale.scale)
 
 
-class WindowedTransformer(Streaming):
-    """`[B, T, hidden]` to the same; positions count from the start of the request. It streams if it has a window."""
+class WindowedTransformer(Streaming, Derived):
+    """`[B, T, hidden]` to the same; positions count from the start of the request. It streams if it has a window.
 
-    def __init__(self, config: DecoderConfig, window: int | None) -> None:
+    `slopes` is ALiBi's bias per position of distance, one per head, as `alibi_slopes` returns it.
+    """
+
+    slopes: Tensor | None
+
+    def __init__(self, config: DecoderConfig, window: int | None, slopes: Tensor | None = None) -> None:
         super().__init__()
+        self.register_buffer("slopes", slopes, persistent=False)
         self.config = config
         self.window = window
         self.layers = nn.ModuleList(WindowedLayer(config) for _ in range(config.layers))
         self.rope = Rope(config.rope) if config.rope else None
+
+    def derive(self) -> None:
+        """Converts the slopes to the weights' dtype: scores and what is added to them must agree."""
+        if self.slopes is not None:
+            self.slopes = self.slopes.to(next(self.parameters()).dtype)
 
     def state(self, slots: int) -> WindowState:
         if self.window is None:
@@ -142,8 +172,8 @@ class WindowedTransformer(Streaming):
 
     def forward(self, x: Tensor, slots: Tensor | None = None, state: WindowState | None = None) -> Tensor:
         if slots is None or state is None:
-            return self._run(x, OnePassAttention(x.shape[1], self.window, x))
-        attention = WindowAttention(state, slots, x.shape[1])
+            return self._run(x, OnePassAttention(x.shape[1], self.window, x, self.slopes))
+        attention = WindowAttention(state, slots, x.shape[1], self.slopes)
         x = self._run(x, attention)
         attention.store()
         return x

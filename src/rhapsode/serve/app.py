@@ -1,11 +1,11 @@
-"""The application: what is served, put together."""
+"""The ASGI application: routes, middleware, and the model's lifetime."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
@@ -16,6 +16,8 @@ from rhapsode.errors import RhapsodeError
 from rhapsode.models.registry import Model
 from rhapsode.serve.middleware.auth import ApiKeys
 from rhapsode.serve.middleware.limits import BodyLimit
+from rhapsode.serve.middleware.origins import Origins
+from rhapsode.serve.observe.callbacks import measured
 from rhapsode.serve.observe.logs import RequestLog
 from rhapsode.serve.response import errors
 from rhapsode.serve.routes import batch, health, models, outcomes, page, socket, speech, voices
@@ -25,13 +27,13 @@ log = logging.getLogger("rhapsode.serve")
 
 
 def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
-    """The server for one deployment, as an ASGI application; the model loads while it already answers `/health`."""
+    """Returns the application for one deployment; it answers `/health` while the model is still loading."""
     service = Service(deployment, model)
     app = FastAPI(
         title="Rhapsode",
         version=__version__,
         summary="Neural text-to-speech with the OpenAI speech API",
-        lifespan=lambda app: _life(service),
+        lifespan=lambda app: _lifespan(service),
         redoc_url=None,
     )
     app.state.service = service
@@ -39,7 +41,7 @@ def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
         app.include_router(route.router(service))
     errors.install(app)
     config = deployment.server
-    app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes)  # type: ignore[arg-type, unused-ignore]
+    app.add_middleware(BodyLimit, config=config, takes_references=service.spec.can.clone)  # type: ignore[arg-type, unused-ignore]
     if config.api_keys:
         app.add_middleware(ApiKeys, keys=config.api_keys)
     if config.cors_origins:
@@ -50,12 +52,21 @@ def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
             allow_headers=["*"],
             expose_headers=["X-Request-Id", "X-Sample-Rate", "X-Channels", "X-Finish-Reason", "Retry-After"],
         )
+    app.add_middleware(Origins, config=config)
     app.add_middleware(RequestLog, metrics=service.metrics)
     return app
 
 
 @asynccontextmanager
-async def _life(service: Service) -> AsyncIterator[None]:
+async def _lifespan(service: Service) -> AsyncIterator[None]:
+    debug = measured(asyncio.get_running_loop(), service.metrics) if service.config.debug else nullcontext()
+    with debug:
+        async with _served(service):
+            yield
+
+
+@asynccontextmanager
+async def _served(service: Service) -> AsyncIterator[None]:
     loading = asyncio.create_task(_load(service), name="start")
     try:
         yield

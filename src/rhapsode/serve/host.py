@@ -126,6 +126,7 @@ class Host:
 
     async def _load_once(self) -> Engine:
         started_s = time.perf_counter()
+        gc.disable()  # loading makes a million objects, and each full collection would block the event loop
         try:
             async with self._changing:
                 engine = await asyncio.to_thread(self._open)
@@ -138,6 +139,7 @@ class Host:
             raise self.error from error
         finally:
             self._loading = None
+            gc.enable()
         self._engine, self.error, self.warm = engine, None, True
         self._on_load()
         self._used_s = time.monotonic()
@@ -148,6 +150,8 @@ class Host:
         engine = open_engine(self.model, self.deployment, self._tell)
         try:
             self._warm_up(engine)
+            gc.collect()
+            gc.freeze()  # else each full collection scans the whole model and blocks the event loop
         except BaseException:
             engine.stop()
             raise
@@ -186,6 +190,7 @@ class Host:
 
 
 def _free_memory() -> None:
+    gc.unfreeze()
     gc.collect()
     if (torch := sys.modules.get("torch")) is not None and torch.cuda.is_available():
         torch.cuda.empty_cache()

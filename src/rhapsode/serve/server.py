@@ -1,4 +1,4 @@
-"""The process: listens, prints what was resolved, and drains before it ends."""
+"""The server process: listens, prints its configuration, serves, and drains before it exits."""
 
 from __future__ import annotations
 
@@ -11,29 +11,47 @@ import time
 from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 
 from rhapsode.config import Deployment
 from rhapsode.errors import OutputError, RhapsodeError
 from rhapsode.serve.app import create_app
+from rhapsode.serve.connection import ConnectionConfig
 from rhapsode.serve.observe.logs import configure
 from rhapsode.serve.service import Service
 
 log = logging.getLogger("rhapsode.serve")
 
 LAST_BYTES_S = 5.0
+SEND_BUFFER_BYTES = 2**17  # the kernel would keep megabytes for a client that does not read
 
 
 class Server(uvicorn.Server):
-    """uvicorn, which on the first signal goes on serving until nobody is being spoken for; the second one ends it."""
+    """uvicorn with our settings. On the first signal it drains: it serves what is running, then ends; a second signal
+    ends it at once."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
-        super().__init__(config)
-        self._service = service
+    def __init__(self, app: FastAPI) -> None:
+        self._service: Service = app.state.service
+        config = self._service.config
+        super().__init__(
+            ConnectionConfig(
+                app,
+                config,
+                loop="asyncio" if config.debug else "auto",  # only asyncio's own loop can be measured
+                access_log=False,
+                log_config=None,
+                server_header=False,
+                lifespan="on",
+                ws_max_size=config.max_body_bytes if self._service.spec.can.clone else config.max_json_bytes,
+                ws_per_message_deflate=False,
+                timeout_graceful_shutdown=round(LAST_BYTES_S),
+            )
+        )
         self._drain_by_s: float | None = None
 
     @property
     def failed(self) -> RhapsodeError | None:
-        """Why there was never anything to serve."""
+        """Returns why the model could not be loaded at all."""
         host = self._service.host
         return None if host.warm else host.error
 
@@ -48,7 +66,7 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if self._drain_by_s is not None and not self.should_exit:
             if time.monotonic() > self._drain_by_s:
-                await self._service.host.stop()  # whoever is still spoken for learns that it ends here
+                await self._service.host.stop()  # running streams are ended visibly
                 self.should_exit = True
             self.should_exit |= not self._service.host.busy and not self._service.sockets
         self.should_exit |= self.failed is not None
@@ -56,37 +74,27 @@ class Server(uvicorn.Server):
 
 
 def serve(deployment: Deployment) -> None:
-    """Serve until told to stop."""
+    """Serves until a signal stops it."""
     config = deployment.server
     app = create_app(deployment)
     configure(config.log_format)
-    sockets = [_listen(config.host, config.port)]
+    sockets = [listen(config.host, config.port)]
     port = sockets[0].getsockname()[1]
     _print_resolved(deployment, app.state.service, port)
-    server = Server(
-        uvicorn.Config(
-            app,
-            access_log=False,
-            log_config=None,
-            server_header=False,
-            lifespan="on",
-            ws_max_size=config.max_body_bytes,
-            ws_per_message_deflate=False,
-            timeout_graceful_shutdown=round(LAST_BYTES_S),
-        ),
-        app.state.service,
-    )
+    server = Server(app)
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets)
     if server.failed:
         raise server.failed
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol named, asyncio sends small packets at once, too, instead of waiting for the client's reply.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         listener.bind((host, port))
         listener.listen(2048)
     except OSError as error:
@@ -97,7 +105,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _print_resolved(deployment: Deployment, service: Service, port: int) -> None:
-    """What this server is, for who started it."""
+    """Prints the resolved configuration for the operator."""
     config, limits, chunks, info = deployment.server, deployment.limits, deployment.chunks, service.info
     host = f"[{config.host}]" if ":" in config.host else config.host
     lines = {
@@ -112,6 +120,7 @@ def _print_resolved(deployment: Deployment, service: Service, port: int) -> None
         f"{limits.max_queue} waiting, {limits.max_text_chars} characters",
         "chunks": f"{chunks.first} frame first, then x{chunks.growth} up to {chunks.largest}",
         "voices": f"{', '.join(info.voices) or 'no presets'}; uploads in {config.voices}",
+        "names": ", ".join(["localhost", "IP addresses", *config.allowed_hosts]) if not config.api_keys else "any",
         "api keys": f"{len(config.api_keys)}" if config.api_keys else "none: whoever can connect can speak",
         "unload": f"after {config.idle_unload_s:g} s idle" if config.idle_unload_s is not None else "never",
     }

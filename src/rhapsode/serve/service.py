@@ -1,4 +1,4 @@
-"""What the routes share: one object that takes requests in, and sees each of them to its end."""
+"""The state that all routes share, and the life of one request within the server."""
 
 from __future__ import annotations
 
@@ -10,24 +10,28 @@ from typing import Any
 
 from rhapsode.config import Deployment
 from rhapsode.engine import Engine, Speech
-from rhapsode.errors import EmptyAudio, InvalidRequest, RhapsodeError, TimedOut
+from rhapsode.errors import RhapsodeError, TimedOut
 from rhapsode.models.registry import Model, find
+from rhapsode.serve.budget import Budget
 from rhapsode.serve.host import Host
+from rhapsode.serve.memory import Tidier
 from rhapsode.serve.observe.metrics import Metrics
 from rhapsode.serve.observe.outcomes import Outcomes
 from rhapsode.serve.request.intake import Intake, Order
 from rhapsode.serve.request.references import References
-from rhapsode.serve.request.schemas import Schemas, parse
-from rhapsode.serve.response.delivery import Playback
+from rhapsode.serve.request.schemas import Schemas, read
+from rhapsode.serve.response.delivery import DeliveryLimits, Playback
+from rhapsode.serve.response.silence import silent_speech
+from rhapsode.text.clean import is_speakable
 from rhapsode.types import Outcome, SpeechRequest
 from rhapsode.voices.store import VoiceStore
 
 CODEC_THREADS = 4
-LARGE_BYTES = 2**18  # takes longer to read than the others would like to wait
+WHOLE_FILES = 4  # of the largest size, in memory at once
 
 
 class Service:
-    """One model, served."""
+    """One served model with its voices, references, metrics and outcomes."""
 
     def __init__(self, deployment: Deployment, model: Model | None = None) -> None:
         model = model or find(deployment.model)
@@ -43,36 +47,33 @@ class Service:
         self.info = self.host.info
         self.intake = Intake(self.info, deployment, self.schemas, self.store, self.references)
         self.sockets = 0
+        whole_bytes = self.config.max_whole_bytes
+        self.whole_files = Budget(WHOLE_FILES * whole_bytes, "whole files")
+        self._limits = DeliveryLimits(self.config.max_request_s, whole_bytes, self.whole_files)
+        self._tidier = Tidier(lambda: self.host.busy > 0)
         self._codecs = ThreadPoolExecutor(CODEC_THREADS, "rhapsode-codec")
         self.metrics.watch(self.host.readings, self.references.stats)
 
     async def read(self, data: bytes) -> Order:
-        """The body of a speech request, understood."""
+        """Reads the body of a speech request."""
         with self._counting_refusals():
-            if len(data) > LARGE_BYTES:
-                body = await asyncio.to_thread(parse, self.schemas.speech, data)
-            else:
-                body = parse(self.schemas.speech, data)
+            body = await read(self.schemas.speech, data)
             return await self.intake.read(body)
 
     @asynccontextmanager
     async def speaking(self, order: Order, request_id: str) -> AsyncIterator[Playback]:
-        """A request under way; whatever ends the block ends the request, and frees all it holds."""
+        """Runs a request; leaving the block ends the request and frees everything it holds."""
         async with AsyncExitStack() as stack:
+            stack.callback(self._tidier.request_ended)
             with self._counting_refusals():
                 engine = await self._engine(stack)
                 speech = stack.enter_context(self._submit(engine, order.request, request_id))
-            speed, limit_s = order.request.speed, self.config.max_request_s
-            playback = Playback(speech, speed, order.delivery, self._codecs, self.metrics.gaps.observe)
-            late = TimedOut(f"the request took longer than {limit_s:g} s.")
-            timer = asyncio.get_running_loop().call_later(limit_s, self._give_up, playback, late)
-            stack.callback(timer.cancel)
-            try:
-                yield playback
-            except EmptyAudio:
-                if any(char.isalnum() for char in order.request.text):
-                    raise
-                raise InvalidRequest("nothing in this text can be spoken.", param="input") from None
+            playback = Playback(
+                speech, order.request.speed, order.delivery, self._codecs, self.metrics.gaps.observe, self._limits
+            )
+            stack.callback(playback.close)
+            stack.callback(asyncio.create_task(self._limit_time(playback), name="time-limit").cancel)
+            yield playback
 
     async def _engine(self, stack: AsyncExitStack) -> Engine:
         limit_s = self.config.max_request_s
@@ -84,6 +85,11 @@ class Service:
 
     def _submit(self, engine: Engine, request: SpeechRequest, request_id: str) -> Speech:
         self.outcomes.began(request_id)
+        if not is_speakable(request.text) and not request.text_open:
+            speech = silent_speech(request_id, self.spec)
+            assert speech.outcome is not None
+            self.outcomes.ended(speech.outcome)
+            return speech
         try:
             return engine.submit(request, request_id)
         except BaseException:
@@ -98,20 +104,27 @@ class Service:
             self.metrics.refused()
             raise
 
-    def _give_up(self, playback: Playback, why: RhapsodeError) -> None:
+    async def _limit_time(self, playback: Playback) -> None:
+        """Ends a request that takes too long to be spoken; the time it waits for its client does not count."""
+        limit_s = self.config.max_request_s
+        while (left_s := limit_s - playback.busy_s) > 0:
+            await asyncio.sleep(left_s)
         if playback.speech.outcome is None:
-            self.outcomes.blame(playback.speech.id, why)
-            playback.blame(why)
+            late = TimedOut(f"the request took longer than {limit_s:g} s.")
+            self.outcomes.record_error(playback.speech.id, late)
+            playback.abort(late)
 
     def close(self) -> None:
+        self._tidier.close()
+        self.references.close()
         self._codecs.shutdown(wait=True, cancel_futures=True)
 
     def usage(self, request: SpeechRequest, outcome: Outcome) -> dict[str, Any]:
-        """Characters in, frames out: what there is to count here where others count tokens."""
-        said = len(request.text)
+        """Returns the usage of a request: characters in and frames out, in place of tokens."""
+        characters = len(request.text)
         return {
-            "input_tokens": said,
+            "input_tokens": characters,
             "output_tokens": outcome.frames,
-            "total_tokens": said + outcome.frames,
+            "total_tokens": characters + outcome.frames,
             "audio_seconds": round(outcome.audio_s, 3),
         }

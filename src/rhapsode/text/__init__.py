@@ -1,1 +1,1 @@
-"""Text on its way to a model: cleaned, split into sentences, whole or as it arrives."""
+"""Prepares text for a model: cleans it, and splits it into sentences, whole or as it arrives."""

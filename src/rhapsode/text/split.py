@@ -1,4 +1,4 @@
-"""Sentences, each short enough for a model to see at once."""
+"""Splits text into sentences that are short enough for a model."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _CLAUSE_END = re.compile(r"(?<=[,;:—–])\s+|(?<=[，；：、])\s*")
 
 
 def split(text: str, language: str = "en", most_chars: int = 300) -> list[str]:
-    """The sentences of a text; those longer than `most_chars` are cut at clauses, then at words."""
+    """Returns the sentences of a text; those longer than `most_chars` are cut at clauses, then at words."""
     return [part for sentence in segments(text, language) for part in fit(sentence.strip(), most_chars)]
 
 
 def segments(text: str, language: str = "en") -> list[str]:
-    """The sentences with the white space around them: joined, they are the text."""
+    """Returns the sentences with the white space around them: joined, they are the text."""
     return list(sentencex.segment(language, text))
 
 
 def fit(sentence: str, most_chars: int) -> Iterator[str]:
-    """A sentence, in as many parts as it takes."""
+    """Yields a sentence in parts of at most `most_chars` characters."""
     if len(sentence) <= most_chars:
         if sentence:
             yield sentence
@@ -39,7 +39,7 @@ def _pieces(sentence: str, most_chars: int) -> Iterator[str]:
 
 
 def pack(pieces: Iterable[str], most_chars: int) -> Iterator[str]:
-    """Pieces joined to lines of no more than `most_chars`."""
+    """Joins pieces to lines of at most `most_chars` characters."""
     line = ""
     for piece in pieces:
         if line and len(line) + 1 + len(piece) > most_chars:

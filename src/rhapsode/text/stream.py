@@ -1,14 +1,11 @@
-"""Sentences out of text that arrives in pieces, cut anywhere."""
+"""Splits text that arrives in fragments, cut anywhere, into sentences."""
 
 from __future__ import annotations
 
-import re
 from collections import deque
 
 from rhapsode.text.clean import clean
 from rhapsode.text.split import fit, segments
-
-_WORD_BEGUN = re.compile(r"[^\s\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]+$")  # Chinese and Japanese have no blanks
 
 
 class SentenceStream:
@@ -18,29 +15,45 @@ class SentenceStream:
         self._language = language
         self._most_chars = most_chars
         self._rest = ""
+        self._searched = 0  # whole words at the start of the rest that hold no certain sentence
         self._ready: deque[str] = deque()
         self.closed = False
 
     def push(self, text: str) -> None:
+        """Adds text; what it makes certain can be popped."""
         self._rest += text
-        # A word that is still being written may change where its sentence ends: look at whole words only.
-        begun = _WORD_BEGUN.search(self._rest)
-        head = self._rest[: begun.start()] if begun else self._rest
-        *certain, last = segments(head, self._language) or [""]
-        if certain:
-            self._hand_out(certain)
-            self._rest = last + self._rest[len(head) :]
+        # A word that is not complete may change where its sentence ends: search whole words only.
+        whole = _end_of_words(self._rest)
+        if whole == self._searched:
+            return
+        *certain, last = segments(self._rest[:whole], self._language) or [""]
+        self._emit(certain)
+        self._rest = last + self._rest[whole:]
+        self._searched = len(last)
 
     def close(self) -> None:
+        """Ends the text: what remains is the last sentence."""
         if not self.closed:
             self.closed = True
-            self._hand_out(segments(self._rest, self._language))
+            self._emit(segments(self._rest, self._language))
             self._rest = ""
 
-    def _hand_out(self, sentences: list[str]) -> None:
+    def pop(self) -> str | None:
+        """Returns the next sentence; None if none is certain yet or, once closed, none is left."""
+        return self._ready.popleft() if self._ready else None
+
+    def _emit(self, sentences: list[str]) -> None:
         for sentence in sentences:
             self._ready.extend(fit(clean(sentence), self._most_chars))
 
-    def pop(self) -> str | None:
-        """The next sentence; None: none is certain yet, or, once closed, none is left."""
-        return self._ready.popleft() if self._ready else None
+
+def _end_of_words(text: str) -> int:
+    """Returns where the last complete word ends; Chinese and Japanese characters are words of their own."""
+    end = len(text)
+    while end and not (text[end - 1].isspace() or _is_ideographic(text[end - 1])):
+        end -= 1
+    return end
+
+
+def _is_ideographic(char: str) -> bool:
+    return "\u3000" <= char <= "\u30ff" or "\u3400" <= char <= "\u9fff" or "\uff00" <= char <= "\uffef"

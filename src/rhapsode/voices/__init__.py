@@ -1,1 +1,1 @@
-"""Voices: kept in a folder, fetched from addresses that may be hostile, cached by content. Needs no torch."""
+"""Voices: stored in a folder, fetched from untrusted URLs, cached by content. Needs no torch."""

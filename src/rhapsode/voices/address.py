@@ -1,10 +1,10 @@
-"""Which addresses on the internet a user may send us to."""
+"""Decides which addresses a URL of a user may lead to."""
 
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
-# Spelt out, since what `ipaddress` calls global differs between Python's patch releases.
+# Listed here, since what `ipaddress` calls global differs between patch releases of Python.
 _REFUSED_V4 = tuple(
     IPv4Network(network)
     for network in (
@@ -41,7 +41,7 @@ _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
 
 
 def is_public(address: str) -> bool:
-    """Whether this is a plain unicast address of the public internet, and nothing that stands for another one."""
+    """Tells whether an address is a public unicast address that does not embed another address."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -57,7 +57,7 @@ def _is_public_v6(address: IPv6Address) -> bool:
     number = int(address)
     if address.scope_id is not None:
         return False
-    if address in _NAT64:  # what a network without IPv4 is given for every IPv4 host
+    if address in _NAT64:  # how a network without IPv4 reaches IPv4 hosts
         return _is_public_v4(IPv4Address(number & 0xFFFF_FFFF))
     if number >> 32 & 0xFFFF_FFFF in _ISATAP:
         return False

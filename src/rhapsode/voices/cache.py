@@ -1,4 +1,4 @@
-"""What was made of a reference, kept by its content: made once, however many ask at once."""
+"""Caches what is computed from a reference, by its content; concurrent requests compute it once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def content_key(*parts: bytes | str) -> bytes:
-    """A key that is equal only for equal parts: types and borders count."""
+    """Returns a key that is equal only for equal parts, including their types and lengths."""
     digest = blake2b(digest_size=32)
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
@@ -30,14 +30,14 @@ def content_key(*parts: bytes | str) -> bytes:
 @dataclass(frozen=True)
 class CacheStats:
     hits: int
-    """Answers that needed no work of their own, including those that waited for another's."""
+    """Answers from the cache, including those that waited for a computation of another request."""
     misses: int
     bytes: int
     entries: int
 
 
 class ReferenceCache:
-    """The values used last, up to `max_bytes` of them."""
+    """A least-recently-used cache of up to `max_bytes`."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -47,9 +47,9 @@ class ReferenceCache:
         self._bytes = self._hits = self._misses = 0
 
     def get_or_make(self, key: bytes, make: Callable[[], tuple[T, int]]) -> T:
-        """The value for `key`; where there is none, `make` gives it and its size in bytes.
+        """Returns the value for `key`; if there is none, `make` returns it and its size in bytes.
 
-        Those who ask meanwhile wait for the same result, or the same exception, which is not kept.
+        Concurrent callers wait for the same result or exception; exceptions are not cached.
         """
         with self._lock:
             if key in self._kept:
@@ -100,7 +100,7 @@ class ReferenceCache:
 
 
 class Remembered:
-    """A function of samples that is asked once for equal ones, as long as the cache has room."""
+    """A function of samples whose results are cached by content."""
 
     def __init__(
         self, name: str, function: Callable[[NDArray[np.float32]], NDArray[Any]], cache: ReferenceCache

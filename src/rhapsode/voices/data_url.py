@@ -1,4 +1,4 @@
-"""Audio inside a URL: `data:audio/wav;base64,...`."""
+"""Reads audio inside a URL: `data:audio/wav;base64,...`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_data_url(url: str) -> bool:
 
 
 def parse_data_url(url: str, max_bytes: int) -> bytes:
-    """The bytes a `data:` URL carries, base64 or percent-encoded; else `BadAudio`."""
+    """Returns the bytes in a `data:` URL, base64 or percent-encoded; else `BadAudio`."""
     header, comma, text = url[5:].partition(",")
     if not is_data_url(url) or not comma:
         raise _bad("The data URL of the reference audio must look like 'data:audio/wav;base64,...'.")

@@ -1,4 +1,4 @@
-"""Reference audio from a URL a user sent: nothing inside our own network is reachable, and nothing is unbounded."""
+"""Fetches reference audio from a URL of a user, within limits, and never from inside the server's own network."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 @dataclass(frozen=True)
 class FetchLimits:
-    """How much, how long and from where."""
+    """Limits of size, time and hosts."""
 
     max_bytes: int = 25 * 2**20
     connect_s: float = 5.0
-    """Look-up and connection; as much again for TLS."""
+    """For look-up and connection, and again for TLS."""
     read_s: float = 10.0
-    """The longest silence."""
+    """The longest time without data."""
     total_s: float = 30.0
     max_redirects: int = 3
     allow_hosts: tuple[str, ...] = ()
     """Exact names or `*.suffix`; when empty, every public host is allowed."""
     allow_private: bool = False
-    """Also reach private and loopback addresses: for those who host their own audio, and for tests."""
+    """Also reach private and loopback addresses: for audio on the own network, and for tests."""
 
 
 def is_remote(url: str) -> bool:
-    """Whether this is a URL to fetch."""
+    """Tells whether this is an http(s) URL."""
     return url[:8].lower().startswith(("http://", "https://"))
 
 
 class ReferenceFetcher:
-    """Fetches audio over http(s), within limits. Speaks to no proxy, keeps no cookie and no connection."""
+    """Fetches audio over http(s), within limits, without proxies, cookies or kept connections."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class ReferenceFetcher:
         self._ssl_context = ssl_context or _usual_trust()
 
     async def fetch(self, url: str) -> bytes:
-        """The body behind `url`; `InvalidRequest` where it may not lead there, `BadAudio` where nothing good came."""
+        """Returns the body behind `url`; `InvalidRequest` if the URL is not allowed, `BadAudio` if the fetch fails."""
         target = Target.parse(url)
         try:
             async with asyncio.timeout(self._limits.total_s):
@@ -87,7 +87,7 @@ class ReferenceFetcher:
         raise refusal(f"The reference URL redirects more than {limits.max_redirects} times.")
 
     async def _request(self, pool: httpcore.AsyncConnectionPool, target: Target) -> bytes | Target:
-        """The body, or where it has moved to."""
+        """Returns the body, or the target of a redirect."""
         limits = self._limits
         url = httpcore.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path)
         headers = [("Host", target.authority), *_HEADERS]

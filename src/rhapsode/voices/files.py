@@ -1,11 +1,13 @@
-"""A voice on disk: its tensors in one safetensors file, and all else in a JSON file that is written last."""
+"""A voice on disk: its tensors in a safetensors file, everything else in a JSON file, which is written last."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import re
 import secrets
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -18,17 +20,18 @@ from safetensors import safe_open
 from safetensors.numpy import load, save
 
 from rhapsode.types import Clip, Voice
-from rhapsode.voices.name import checked_name
+from rhapsode.voices.name import VOICE_ID, checked_name
 
 if sys.platform != "win32":
     import fcntl
 
 SAMPLES, EMBEDDING = "samples", "embedding"
+_TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")
 
 
 @dataclass(frozen=True)
 class StoredVoice:
-    """What is known of a voice without reading its tensors."""
+    """The metadata of a voice."""
 
     id: str
     name: str
@@ -44,11 +47,11 @@ _STORED = TypeAdapter(StoredVoice)
 
 
 class BrokenVoice(Exception):
-    """Files that are not a whole voice of ours."""
+    """The files of a voice are incomplete or invalid."""
 
 
 def write_voice(folder: Path, voice: StoredVoice, tensors: Mapping[str, NDArray[np.float32]]) -> None:
-    """Both files or, to every reader, none of them."""
+    """Writes both files; a reader sees both or none."""
     _write_atomically(_tensors_of(folder, voice.id), save(dict(tensors)))
     try:
         _write_atomically(_record_of(folder, voice.id), json.dumps(asdict(voice), indent=1).encode())
@@ -58,8 +61,11 @@ def write_voice(folder: Path, voice: StoredVoice, tensors: Mapping[str, NDArray[
 
 
 def read_record(folder: Path, voice_id: str) -> StoredVoice:
-    """What the JSON file says, if its tensors are there and are what it says; else `BrokenVoice`."""
+    """Returns the metadata, if the tensors match it; else `BrokenVoice`."""
     try:
+        for file in (_record_of(folder, voice_id), _tensors_of(folder, voice_id)):
+            if not stat.S_ISREG(file.stat().st_mode):  # to open a FIFO would wait for ever
+                raise BrokenVoice("its files are not regular files")
         voice = _STORED.validate_json(_record_of(folder, voice_id).read_bytes(), strict=True)
         with safe_open(_tensors_of(folder, voice_id), framework="numpy") as tensors:
             slices = {name: tensors.get_slice(name) for name in tensors.keys()}  # noqa: SIM118
@@ -68,13 +74,13 @@ def read_record(folder: Path, voice_id: str) -> StoredVoice:
             raise BrokenVoice("its two files contradict each other")
     except BrokenVoice:
         raise
-    except Exception as error:  # whatever a foreign file provokes in the parsers
+    except Exception as error:  # a foreign file may cause any error in the parsers
         raise BrokenVoice(type(error).__name__) from error
     return voice
 
 
 def read_voice(folder: Path, voice: StoredVoice) -> Voice:
-    """The voice with its tensors; else `BrokenVoice`."""
+    """Returns the voice with its tensors; else `BrokenVoice`."""
     try:
         # Read, not mapped: a mapped file that another replica deletes from a network share would crash the process.
         tensors = load(_tensors_of(folder, voice.id).read_bytes())
@@ -90,7 +96,7 @@ def read_voice(folder: Path, voice: StoredVoice) -> Voice:
 
 
 def delete_voice(folder: Path, voice_id: str) -> bool:
-    """Whether it was there; once its JSON file is gone, the voice is."""
+    """Deletes a voice, its JSON file first; returns whether it existed."""
     try:
         _record_of(folder, voice_id).unlink()
     except FileNotFoundError:
@@ -100,9 +106,20 @@ def delete_voice(folder: Path, voice_id: str) -> bool:
     return True
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Removes what a crash left behind: files half written, and tensors without a record. Call it `locked`."""
+    names = {path.name for path in folder.iterdir()}
+    for name in names:
+        stem, _, suffix = name.rpartition(".")
+        orphan = suffix == "safetensors" and VOICE_ID.fullmatch(stem) and f"{stem}.json" not in names
+        if _TEMPORARY.fullmatch(name) or orphan:
+            with contextlib.suppress(OSError):
+                (folder / name).unlink()
+
+
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keeps other threads and replicas from adding to the folder meanwhile, where the system can."""
+    """Holds the lock of the folder, against other threads and replicas, where the system has file locks."""
     with (folder / ".lock").open("ab") as file:
         if sys.platform != "win32":
             fcntl.flock(file, fcntl.LOCK_EX)

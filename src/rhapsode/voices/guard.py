@@ -1,4 +1,4 @@
-"""Connections to addresses that were checked: the look-up, the check and the connect are one step."""
+"""Connects only to checked addresses: look-up, check and connect are one step."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from rhapsode.voices.target import refusal
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 _MAX_ATTEMPTS = 4
-# Threads of their own, so that names which take long to look up hold up nothing but other look-ups.
+# Separate threads, so that slow look-ups delay nothing but other look-ups.
 _LOOK_UPS = ThreadPoolExecutor(16, thread_name_prefix="rhapsode-look-up")
 
 
 async def look_up(host: str, port: int) -> list[str]:
-    """The addresses of a host, as the system knows them."""
+    """Returns the addresses of a host from the system's resolver."""
     ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     found = await asyncio.get_running_loop().run_in_executor(_LOOK_UPS, ask)
     return [str(address[0]) for *_, address in found]
 
 
 class GuardedNetwork(httpcore.AsyncNetworkBackend):
-    """Looks a host up once, refuses it unless all of its addresses are public, and connects to what was checked."""
+    """Resolves a host once, refuses it unless all its addresses are public, and connects to a checked address."""
 
     def __init__(self, network: httpcore.AsyncNetworkBackend, resolve: Resolve, allow_private: bool) -> None:
         self._network = network
@@ -64,7 +64,7 @@ class GuardedNetwork(httpcore.AsyncNetworkBackend):
             addresses = await self._resolve(host, port)
         except (socket.gaierror, UnicodeError):
             addresses = ()
-        # One sentence for both cases: whether an internal name exists is nobody's business.
+        # One message for both cases, so that it does not reveal which internal names exist.
         if not addresses or not (self._allow_private or all(map(is_public, addresses))):
             raise refusal("The host of the reference URL is unknown or not on the public internet.")
         return addresses[:_MAX_ATTEMPTS]

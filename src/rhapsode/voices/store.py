@@ -1,4 +1,4 @@
-"""The voices users have uploaded: a folder that survives restarts and that replicas may share."""
+"""Stores uploaded voices in a folder, which survives restarts and may be shared by replicas."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 
@@ -26,6 +26,7 @@ from rhapsode.voices.files import (
     locked,
     read_record,
     read_voice,
+    remove_leftovers,
     write_voice,
 )
 from rhapsode.voices.name import VOICE_ID, checked_name, name_key
@@ -35,14 +36,14 @@ __all__ = ["StoredVoice", "TooManyVoices", "VoiceExists", "VoiceStore"]
 MAX_TEXT_CHARS = 10_000
 MAX_EMBEDDING_SIZE = 65_536
 
-# A folder's time stamp moves in ticks, so a change right after a scan may leave it as it was.
+# Time stamps of folders are coarse: a change right after a scan may not show.
 _TICK_NS = 2_000_000_000
 
 _log = logging.getLogger(__name__)
 
 
 class VoiceExists(InvalidRequest):
-    """A voice of that name is there already."""
+    """A voice of that name exists already."""
 
     status, code = 409, "voice_exists"
 
@@ -54,7 +55,7 @@ class TooManyVoices(InvalidRequest):
 
 
 class VoiceStore:
-    """Uploaded voices by id or name. Safe to use from several threads, and from several processes on one folder."""
+    """Uploaded voices by id or name. Safe for several threads, and for several processes on one folder."""
 
     def __init__(self, folder: Path, max_voices: int = 1000) -> None:
         self._folder = folder
@@ -63,16 +64,17 @@ class VoiceStore:
         self._seen_at_ns: int | None = None
         self._voices: dict[str, StoredVoice] = {}
         self._skipped: set[str] = set()
+        self._remove_leftovers()
         self._refresh()
 
     def list(self) -> list[StoredVoice]:
-        """All voices, the oldest first."""
+        """Returns all voices, the oldest first."""
         with self._lock:
             self._refresh()
             return sorted(self._voices.values(), key=lambda voice: (voice.created_at, voice.id))
 
     def get(self, id_or_name: str) -> StoredVoice | None:
-        """The voice of that id, or of that name in any case."""
+        """Returns the voice with that id, or with that name in any case."""
         with self._lock:
             self._refresh()
             if id_or_name in self._voices:
@@ -82,7 +84,7 @@ class VoiceStore:
             return min(found, key=lambda voice: (voice.created_at, voice.id), default=None)
 
     def load(self, id_or_name: str) -> Voice | None:
-        """The voice itself: a reference and its text, or an embedding."""
+        """Returns the voice with its data: a reference and its text, or an embedding."""
         stored = self.get(id_or_name)
         if stored is None:
             return None
@@ -101,7 +103,7 @@ class VoiceStore:
         text: str | None = None,
         consent: str | None = None,
     ) -> StoredVoice:
-        """Keeps a voice made of either a clip or an embedding."""
+        """Stores a voice made of either a clip or an embedding."""
         if (clip is None) == (embedding is None):
             raise InvalidRequest("A voice needs either audio or an embedding, and not both.")
         samples = _checked_samples(clip) if clip is not None else None
@@ -127,7 +129,7 @@ class VoiceStore:
         return voice
 
     def delete(self, id_or_name: str) -> bool:
-        """Whether there was such a voice."""
+        """Deletes a voice; returns whether it existed."""
         stored = self.get(id_or_name)
         if stored is None:
             return False
@@ -135,9 +137,16 @@ class VoiceStore:
             self._voices.pop(stored.id, None)
             return delete_voice(self._folder, stored.id)
 
+    def _remove_leftovers(self) -> None:
+        """Cleans up after a crash. Writers hold the lock, so files of a running replica are never removed."""
+        with suppress(OSError):  # a folder that is not there, or only to be read
+            if self._folder.is_dir():
+                with locked(self._folder):
+                    remove_leftovers(self._folder)
+
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Alone in the folder, whose last state is known."""
+        """Holds the lock of the folder, and reads its state again before and after."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with self._lock, locked(self._folder):
@@ -149,7 +158,7 @@ class VoiceStore:
             raise Unavailable("The voices folder cannot be written.") from error
 
     def _refresh(self) -> None:
-        """Looks again if the folder has changed, or may have."""
+        """Scans the folder again if it has changed, or may have."""
         try:
             changed_at_ns = self._folder.stat().st_mtime_ns
             if changed_at_ns == self._seen_at_ns:
@@ -163,7 +172,7 @@ class VoiceStore:
             _log.warning("the voices folder %s cannot be read: %s", self._folder, error)
 
     def _scan(self) -> None:
-        """Reads what is new; a voice's files never change once written."""
+        """Reads new voices; the files of a voice never change."""
         with os.scandir(self._folder) as entries:
             names = {entry.name for entry in entries}
         ids = {name.removesuffix(".json") for name in names if name.endswith(".json") and VOICE_ID.fullmatch(name[:-5])}
@@ -173,7 +182,7 @@ class VoiceStore:
             try:
                 self._voices[voice_id] = read_record(self._folder, voice_id)
             except BrokenVoice as error:
-                if (self._folder / f"{voice_id}.json").exists():  # else it was deleted while we looked
+                if (self._folder / f"{voice_id}.json").exists():  # else it was deleted during the scan
                     self._skip(f"{voice_id}.json", f"it is broken ({error})")
         for name in names:
             if not _is_ours(name):

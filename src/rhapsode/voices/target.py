@@ -1,4 +1,4 @@
-"""The URL of a reference, taken apart strictly: what cannot be read in exactly one way is refused."""
+"""Parses the URL of a reference strictly: a URL that parsers read differently is refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEFT_AS_IS = "/?%:@!$&'()*+,;=~-._[]"
 
 @dataclass(frozen=True)
 class Target:
-    """Where one request goes."""
+    """The parts of a checked URL."""
 
     scheme: str
     host: str
@@ -33,7 +33,7 @@ class Target:
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """An http(s) URL without user name or password; else `InvalidRequest`."""
+        """Parses an http(s) URL without user name or password; else `InvalidRequest`."""
         if len(url) > MAX_URL_CHARS:
             raise refusal(f"The reference URL is too long: at most {MAX_URL_CHARS} characters are allowed.")
         if _AMBIGUOUS.search(url):
@@ -56,7 +56,7 @@ class Target:
         return cls(parts.scheme, host, port, f"{path}?{query}" if query else path)
 
     def redirected(self, location: str) -> Target:
-        """Where a redirect leads; never from https to http."""
+        """Returns the target of a redirect; a redirect from https to http is refused."""
         try:
             url = urljoin(self.url, location)
         except ValueError:
@@ -67,7 +67,7 @@ class Target:
         return target
 
     def is_among(self, hosts: Iterable[str]) -> bool:
-        """Whether the host is one of these: exact names, or `*.suffix` for the names below it."""
+        """Tells whether the host is one of these: exact names, or `*.suffix` for the names below it."""
         return any(
             self.host.endswith(host[1:]) if host.startswith("*.") else self.host == host.rstrip(".")
             for host in map(str.lower, hosts)
@@ -95,7 +95,7 @@ def _checked_address(text: str) -> str:
 
 
 def _checked_name(name: str) -> str:
-    """The host as ASCII: a name, or an IPv4 address in its one usual spelling."""
+    """Returns the host as ASCII: a name, or an IPv4 address in its usual form."""
     try:
         host = name.encode("idna").decode("ascii").lower().removesuffix(".")
         if _NUMBER.fullmatch(host.rpartition(".")[2]):  # C libraries read 2130706433, 0177.1 and 0x7f.1 as addresses

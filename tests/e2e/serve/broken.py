@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from rhapsode.models.dummy.codec import DummyCodec
-from rhapsode.models.dummy.prompt import Prepare
+from rhapsode.models.dummy.prompt import DummyPrepare
 from rhapsode.models.dummy.spec import SPEC
 from rhapsode.models.registry import Model
 
 
-class BreakingPrepare(Prepare):
+class BreakingPrepare(DummyPrepare):
     def __call__(self, request):
         if "prepare" in request.text:
             raise RuntimeError("a bug in prepare")
@@ -20,13 +20,13 @@ class BreakingCodec(DummyCodec):
 
     chunks_left: int | None = None
 
-    def decode(self, frames, ahead, rows, state):
+    def decode(self, window, rows, state):
         cls = type(self)
         if cls.chunks_left is not None:
             cls.chunks_left -= 1
             if cls.chunks_left < 0:
                 raise RuntimeError("a bug in the codec")
-        return super().decode(frames, ahead, rows, state)
+        return super().decode(window, rows, state)
 
 
 def _stage(stage):

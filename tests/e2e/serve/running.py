@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -17,19 +16,19 @@ from pathlib import Path
 import httpx2
 import numpy as np
 import openai
-import uvicorn
 import yaml
 
 from rhapsode.audio.decode import decode
 from rhapsode.config import resolve
 from rhapsode.models.registry import Model
 from rhapsode.serve.app import create_app
-from rhapsode.serve.server import Server
+from rhapsode.serve.server import Server, listen
 from rhapsode.types import Clip
 from unit.command import environment
 
 LETTER_S = 0.08  # the dummy speaks one frame of 80 ms a letter, at 16 kHz
 LETTER_BYTES = 2 * 1280
+CALLBACK_CPU_S = 0.05
 
 
 class Running:
@@ -67,6 +66,16 @@ class Running:
                 total += float(found[2])
         return total
 
+    def check_callbacks(self) -> None:
+        """No callback may have kept the event loop busy for long, whatever the test did."""
+        try:
+            lines = self.http.get("/metrics").text.splitlines()
+        except httpx2.TransportError:  # the test has ended the server
+            return
+        longest = [line.rpartition(" ") for line in lines if line.startswith("rhapsode_longest_callback_cpu_seconds{")]
+        slow = [(origin, float(cpu_s)) for origin, _, cpu_s in longest if float(cpu_s) > CALLBACK_CPU_S]
+        assert not slow, f"callbacks that blocked the event loop: {slow}"
+
     def settle(self, tasks: float | None = None, timeout_s: float = 10) -> None:
         """Wait until nobody is spoken for, and nothing is left of those who were."""
         deadline_s = time.monotonic() + timeout_s
@@ -90,7 +99,7 @@ class Running:
 @contextmanager
 def running(model: str, folder: Path, *, wait: bool = True, **settings) -> Iterator[Running]:
     """`rhapsode serve` with this deployment, until the block is left."""
-    server = {"port": 0, "voices": str(folder / "voices"), **settings.pop("server", {})}
+    server = {"port": 0, "debug": True, "voices": str(folder / "voices"), **settings.pop("server", {})}
     deployment = {"model": model, "device": "cpu", **settings, "server": server}
     file = folder / "deployment.yaml"
     file.write_text(yaml.safe_dump(deployment))
@@ -110,6 +119,7 @@ def running(model: str, folder: Path, *, wait: bool = True, **settings) -> Itera
                 if wait:
                     await_health(server)
                 yield server
+                server.check_callbacks()
             finally:
                 server.close()
         finally:
@@ -123,28 +133,35 @@ def running(model: str, folder: Path, *, wait: bool = True, **settings) -> Itera
 @contextmanager
 def in_thread(model: str | Model, folder: Path, **settings) -> Iterator[Running]:
     """The same server in a thread of this process: quick to start, and for families that only a test has."""
-    server = {"voices": str(folder / "voices"), **settings.pop("server", {})}
+    server = {"voices": str(folder / "voices"), "debug": True, **settings.pop("server", {})}
     name = model if isinstance(model, str) else model.spec.name
     deployment = resolve(env={}, flags={"model": name, "device": "cpu", **settings, "server": server})
     app = create_app(deployment, None if isinstance(model, str) else model)
-    listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, access_log=False, log_config=None, lifespan="on", timeout_graceful_shutdown=5)
-    uvicorn_server = Server(config, app.state.service)
+    listener = listen("127.0.0.1", 0)
+    uvicorn_server = Server(app)
     thread = threading.Thread(target=uvicorn_server.run, args=([listener],))
     thread.start()
     server = Running(None, f"http://127.0.0.1:{listener.getsockname()[1]}", [])
     try:
         await_health(server)
         yield server
+        server.check_callbacks()
     finally:
         server.close()
         uvicorn_server.should_exit = True
         thread.join(30)
 
 
+def is_healthy(server: Running) -> bool:
+    try:
+        return server.http.get("/health").status_code == 200
+    except httpx2.ConnectError:  # the port is bound, and nobody listens yet
+        return False
+
+
 def await_health(server: Running) -> None:
     deadline_s = time.monotonic() + 60
-    while server.http.get("/health").status_code != 200:
+    while not is_healthy(server):
         assert server.process is None or server.process.poll() is None, "".join(server.log)
         assert time.monotonic() < deadline_s, "".join(server.log)
         time.sleep(0.05)

@@ -2,11 +2,14 @@
 
 import socket
 import struct
+import time
+from collections.abc import Iterator
+from contextlib import suppress
 
 import openai
 import pytest
 
-from e2e.serve.running import Running
+from e2e.serve.running import Running, in_thread
 
 JSON = {"Content-Type": "application/json"}
 
@@ -164,7 +167,7 @@ def test_nothing_else_is_here(dummy: Running, method: str, path: str, status: in
 
 def test_a_body_that_says_it_is_too_large_is_413_before_it_is_read(dummy: Running) -> None:
     with socket.create_connection(("127.0.0.1", dummy.port), timeout=10) as raw:
-        head = "POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head = "POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         raw.sendall(f"{head}Content-Length: 99999999999\r\n\r\n".encode())
         assert raw.recv(4096).startswith(b"HTTP/1.1 413")
 
@@ -180,10 +183,71 @@ def test_a_chunked_body_is_counted_while_it_comes(dummy: Running) -> None:
 
 def test_a_client_that_leaves_in_the_middle_of_its_body_harms_nobody(dummy: Running) -> None:
     with socket.create_connection(("127.0.0.1", dummy.port), timeout=10) as raw:
-        head = "POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head = "POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         raw.sendall(f'{head}Content-Length: 1000\r\n\r\n{{"input": '.encode())
     dummy.settle()
     assert dummy.speak().status_code == 200
+
+
+@pytest.fixture
+def impatient(tmp_path) -> Iterator[Running]:
+    limits = {"max_concurrency": 2, "max_positions": 512}
+    server = {"receive_timeout_s": 0.5, "max_connections": 8}
+    with in_thread("dummy", tmp_path, limits=limits, server=server) as started:
+        yield started
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"POST /v1/aud",
+        b"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+        b"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 99\r\n\r\n{",
+    ],
+)
+def test_a_request_that_is_never_completed_is_closed(impatient: Running, sent: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", impatient.port), timeout=10) as raw:
+        raw.sendall(sent)
+        with suppress(ConnectionResetError):
+            assert raw.recv(100) == b""
+    impatient.settle()
+
+
+def test_a_request_that_comes_a_byte_at_a_time_is_closed(impatient: Running) -> None:
+    def drip(raw: socket.socket) -> None:
+        for _ in range(100):
+            raw.sendall(b"P")
+            time.sleep(0.05)
+
+    address = ("127.0.0.1", impatient.port)
+    with (
+        socket.create_connection(address, timeout=10) as raw,
+        pytest.raises((ConnectionResetError, BrokenPipeError)),
+    ):
+        drip(raw)
+
+
+def test_connections_that_do_nothing_leave_descriptors_for_the_others(impatient: Running) -> None:
+    idle = [socket.socket() for _ in range(20)]
+    for raw in idle:
+        with suppress(ConnectionResetError):
+            raw.connect(("127.0.0.1", impatient.port))
+    time.sleep(0.2)
+    ended = 0
+    for raw in idle:
+        raw.setblocking(False)
+        try:
+            ended += raw.recv(1) == b""
+        except (ConnectionResetError, BrokenPipeError):
+            ended += 1
+        except BlockingIOError:
+            pass
+        raw.close()
+    assert ended >= 20 - 8
+    time.sleep(0.2)
+    assert impatient.speak().status_code == 200
 
 
 def test_what_is_not_http_is_told_so(dummy: Running) -> None:
@@ -274,3 +338,64 @@ def test_an_upload_that_is_too_large_is_refused(dummy: Running) -> None:
 
 def test_no_refusal_leaves_a_voice_behind(dummy: Running) -> None:
     assert [v for v in dummy.http.get("/v1/audio/voices").json()["voices"] if v["kind"] == "uploaded"] == []
+
+
+@pytest.mark.parametrize("charset", ["punycode", "idna", "utf-7", "unicode_escape", "zip", "nonsense", "x" * 1000])
+def test_a_form_in_an_odd_character_set_is_400(dummy: Running, charset: str) -> None:
+    form = b'--x\r\nContent-Disposition: form-data; name="name"\r\n\r\n\xff-Ada\r\n--x--\r\n'
+    kind = {"Content-Type": f"multipart/form-data; boundary=x; charset={charset}"}
+    assert "UTF-8" in refused(dummy.http.post("/v1/audio/voices", content=form, headers=kind))["message"]
+
+
+def test_a_form_may_say_that_it_is_utf_8(dummy: Running) -> None:
+    form = b'--x\r\nContent-Disposition: form-data; name="name"\r\n\r\nAda\r\n--x--\r\n'
+    kind = {"Content-Type": 'multipart/form-data; boundary=x; charset="UTF-8"'}
+    assert refused(dummy.http.post("/v1/audio/voices", content=form, headers=kind))["param"] == "consent"
+
+
+@pytest.mark.parametrize("name", ["default", "Default", "LOW", "low", "ｌｏｗ", "High "])
+def test_a_voice_cannot_be_named_like_a_preset_or_the_default(dummy: Running, name: str) -> None:
+    error = refused(send_form(dummy, {"name": name, "consent": "yes", "speaker_embedding": "[1, 2]"}))
+    assert error["param"] == "name"
+    assert "choose another name" in error["message"]
+
+
+def test_of_a_long_name_of_a_field_little_is_sent_back(dummy: Running) -> None:
+    long = "x" * 1_000_000
+    for path, body in (
+        ("/v1/audio/speech", {"input": "x", long: 1}),
+        ("/v1/audio/speech", {"input": "x", "references": [{long: 1}]}),
+        ("/v1/audio/voices", {"name": "x", "consent": "y", long: 1}),
+    ):
+        answer = dummy.http.post(path, json=body)
+        assert refused(answer)["code"] == "unknown_parameter"
+        assert len(answer.content) < 2000
+
+
+# --- nothing to say ---
+
+NOTHING = ["🎉", "👩\u200d🚀🎉", "\u200b\u200d\u2060", "...", "?!", "\u00ad", "❤\ufe0f", "\u202e"]
+
+
+@pytest.mark.parametrize("text", NOTHING)
+def test_text_without_a_letter_or_digit_is_400(dummy: Running, text: str) -> None:
+    error = refused(dummy.speak(text))
+    assert error["param"] == "input"
+    assert "no letter and no digit" in error["message"]
+
+
+def test_text_without_a_letter_or_digit_may_be_silence(tmp_path) -> None:
+    limits = {"max_concurrency": 2, "max_positions": 512}
+    with in_thread("dummy", tmp_path, limits=limits, server={"unspeakable": "silence"}) as server:
+        for text in NOTHING:
+            answer = server.speak(text, response_format="pcm", sample_rate=16_000)
+            assert answer.status_code == 200
+            assert len(answer.content) > 1000
+            assert not any(answer.content)
+        whole = server.speak("🎉", response_format="wav", stream=False)
+        assert whole.headers["x-finish-reason"] == "stop"
+        assert whole.content.startswith(b"RIFF")
+        ended = server.http.get(f"/v1/audio/speech/{whole.headers['x-request-id']}").json()
+        assert (ended["status"], ended["delivered"]) == ("finished", True)
+        refused(server.speak(""))
+        server.settle()

@@ -66,7 +66,7 @@ def test_clients_that_leave_at_any_moment_leave_nothing_behind(stormy: Running, 
         body = json.dumps(wish).encode()
         async with room:
             reader, writer = await asyncio.open_connection("127.0.0.1", stormy.port)
-            head = "POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            head = "POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
             cut = chance.choice([len(body)] * 9 + [len(body) // 2])
             writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:cut])
             try:

@@ -11,6 +11,7 @@ import pytest
 
 from e2e.serve.running import LETTER_S, Running, heard, in_thread
 from rhapsode.config import resolve
+from tiny import voxtral_tts
 from tiny.qwen3_tts import HIDDEN, Tiny, write
 from unit.command import environment
 
@@ -47,6 +48,13 @@ def test_voices_between_two_others(tmp_path: Path) -> None:
     assert json.loads(told)["embedding_size"] == HIDDEN
     for step in range(5):
         assert heard((tmp_path / f"blend-{step}.mp3").read_bytes(), "mp3").duration_s > 0.05
+
+
+def test_preset_voices_of_voxtral(tmp_path: Path) -> None:
+    voxtral_tts.write(tmp_path / "tiny", voxtral_tts.Tiny(patch=60, end_gain=1.8, seed=7))
+    told = run("voxtral_voices.py", str(tmp_path / "tiny"), "cheerful_female", "fr_male", cwd=tmp_path)
+    assert told.count("24000 Hz") == 2
+    assert heard((tmp_path / "fr_male.wav").read_bytes(), "wav").duration_s > 0.05
 
 
 @pytest.mark.parametrize("example", ["livekit_agent.py", "pipecat_bot.py"])

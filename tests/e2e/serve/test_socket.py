@@ -2,6 +2,8 @@
 
 import base64
 import json
+import socket
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +12,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from e2e.serve.running import LETTER_BYTES, LETTER_S, Running, heard, in_thread
+from e2e.serve.running import LETTER_BYTES, LETTER_S, Running, heard, in_thread, running
 
 PCM = {"type": "session.config", "response_format": "pcm", "sample_rate": 16_000, "seed": 4}
 DONE = {"type": "input.done"}
@@ -316,3 +318,37 @@ def test_silence_and_too_many_connections_have_limits(tmp_path) -> None:
             assert 0.5 < time.monotonic() - started_s < 15
             assert conversation.ends() == 1008
         server.settle()
+
+
+def test_half_a_character_in_sentence_mode_keeps_the_socket_open(dummy: Running) -> None:
+    with talk(dummy) as conversation:
+        conversation.send({**PCM, "split_granularity": "sentence"})
+        conversation.text("One \ud800is here. ", "Two \udfff is there.")
+        conversation.send(DONE)
+        told, audio = conversation.until("session.done")
+    assert [m["sentence_text"] for m in told if m["type"] == "audio.start"] == ["One is here.", "Two is there."]
+    assert audio
+
+
+def test_an_utterance_of_emoji_is_over_at_once(dummy: Running) -> None:
+    for config in (PCM, {**PCM, "split_granularity": "sentence"}):
+        with talk(dummy) as conversation:
+            conversation.send(config)
+            conversation.text("🎉", " 🎉. ", "...")
+            conversation.send(DONE)
+            assert conversation.next() == {"type": "session.done", "utterance_index": 0, "total_sentences": 0}
+
+
+def test_clients_that_leave_while_they_cancel_are_no_bug(tmp_path) -> None:
+    with running("dummy", tmp_path, limits={"max_concurrency": 4, "max_positions": 1024}) as server:
+        for _ in range(15):
+            with talk(server) as conversation:
+                conversation.send(PCM)
+                conversation.text("x" * 900)
+                conversation.next()
+                conversation.send({"type": "input.cancel"})
+                raw = conversation._socket.socket
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                raw.close()
+        server.settle()
+        assert "Traceback" not in "".join(server.log)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import gc
 import io
 import wave
+from pathlib import Path
 
 import av
 import numpy as np
@@ -163,3 +165,32 @@ def test_an_unknown_format_or_too_many_channels_are_refused_at_once():
     for fmt in FORMATS:
         with pytest.raises(InvalidRequest, match="mono or stereo"):
             Encoder(fmt, 24_000, channels=6)
+
+
+@pytest.mark.parametrize("name", ["mp3", "opus", "aac", "flac"])
+def test_a_stream_that_is_cut_off_leaves_no_threads_and_no_codec(name: str) -> None:
+    tasks = Path("/proc/self/task")
+    if not tasks.exists():
+        pytest.skip("threads are counted in /proc")
+    before = len(list(tasks.iterdir()))
+    gc.disable()
+    try:
+        encoders = [Encoder(name, 24_000) for _ in range(4)]
+        for encoder in encoders:
+            encoder.write(np.zeros((1, 24_000), np.float32))
+        for encoder in encoders:
+            encoder.abandon()
+            encoder.abandon()
+        assert len(list(tasks.iterdir())) == before
+    finally:
+        gc.enable()
+    with pytest.raises(ValueError, match="closed"):
+        encoders[0].write(np.zeros((1, 100), np.float32))
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("name", ["mp3", "opus", "aac", "flac", "wav", "pcm"])
+def test_an_encoder_may_be_abandoned_before_it_was_given_anything(name: str, whole: bool) -> None:
+    encoder = Encoder(name, 24_000, whole=whole)
+    encoder.abandon()
+    assert encoder.close() == b""

@@ -13,16 +13,16 @@ from rhapsode.config import resolve
 from rhapsode.engine import Engine
 from rhapsode.errors import GenerationFailed, InvalidRequest, TimedOut
 from rhapsode.models.base import Part
-from rhapsode.models.dummy.prompt import Prepare
+from rhapsode.models.dummy.prompt import DummyPrepare
 from rhapsode.models.dummy.spec import SPEC
-from rhapsode.types import SpeechRequest
+from rhapsode.types import FinishReason, SpeechRequest
 
 HERE = __name__
 TEXTS = ("First.", "And the second one.", "Last.")
 SEED = 3
 
 
-class PrepareParts(Prepare):
+class PrepareParts(DummyPrepare):
     """Speaks every line as a prompt of its own; the instructions say how they follow each other."""
 
     threads: set[str] = set()  # noqa: RUF012
@@ -43,6 +43,8 @@ class PrepareParts(Prepare):
             positions=512 if "continues" in how else 0,
             new_segment=follows and "segment" in how,
             silence_s=0.5 if "pause" in how else 0.0,
+            **({"max_frames": 0} if text == "context" else {}),
+            afresh=replace(prompt, following=None) if "afresh" in how else None,
         )
 
 
@@ -133,6 +135,38 @@ def test_a_request_of_parts_can_be_aborted_at_any_moment(engine):
 def test_a_context_that_is_full_is_an_error_and_not_a_crash(engine):
     with pytest.raises((InvalidRequest, GenerationFailed), match=r"positions|cut"):
         say(engine, *["Something long to say, again and again." * 4] * 8, how="continues")
+    assert_all_free(engine)
+
+
+def test_a_prompt_that_is_context_only_is_remembered_and_not_spoken(engine):
+    spoken, silent = (say(engine, first, TEXTS[1], how="continues") for first in (TEXTS[0], "context"))
+    alone = say(engine, TEXTS[1])
+    assert silent.shape == alone.shape
+    assert not np.array_equal(silent, alone)
+    assert not np.array_equal(silent, spoken[:, -silent.shape[1] :])
+    assert_all_free(engine)
+
+
+def test_nothing_but_context_is_an_error(engine):
+    with pytest.raises(GenerationFailed, match="without saying"):
+        say(engine, "context", how="continues")
+    assert_all_free(engine)
+
+
+def test_a_prompt_without_room_to_continue_starts_afresh(engine):
+    long = "Something long to say, again and again." * 4
+    lines = [long] * 8
+    heard = say(engine, *lines, how="continues afresh")
+    assert np.array_equal(heard, say(engine, *lines, how="continues afresh"))
+    assert_all_free(engine)
+
+
+def test_frames_that_were_asked_for_may_end_where_a_part_ends(engine):
+    alone = engine.submit(SpeechRequest(TEXTS[0], seed=SEED))
+    first = hear(alone)
+    speech = engine.submit(SpeechRequest("\n".join(TEXTS), seed=SEED, max_frames=alone.outcome.frames))
+    assert np.array_equal(hear(speech), first)
+    assert speech.outcome.finish_reason == FinishReason.LENGTH
     assert_all_free(engine)
 
 

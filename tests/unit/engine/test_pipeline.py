@@ -59,7 +59,7 @@ class GatedCodec(DummyCodec):
     opened = threading.Event()
     decoded_before_payload = 0
 
-    def open(self, payloads, rows, state):
+    def open(self, payloads, rows, state, sizes):
         GatedCodec.opened.set()
 
     def decode(self, window, rows, state):

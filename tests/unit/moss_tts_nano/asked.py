@@ -13,13 +13,13 @@ from torch import Tensor
 from rhapsode.audio.clip import Audio
 from rhapsode.checkpoints.folder import read_config
 from rhapsode.config import Limits
-from rhapsode.device.slots import Rows
+from rhapsode.device.slots import Rows, SlotTable
 from rhapsode.engine.validate import checked
 from rhapsode.models.base import StageContext, Step
 from rhapsode.models.companions import find_companions
 from rhapsode.models.moss_tts_nano.codec import MossCodec
-from rhapsode.models.moss_tts_nano.encode import Encode
-from rhapsode.models.moss_tts_nano.prepare import NextChunk, Prepare
+from rhapsode.models.moss_tts_nano.encode import MossEncode
+from rhapsode.models.moss_tts_nano.prepare import MossPrepare, NextChunk
 from rhapsode.models.moss_tts_nano.prompt import MossPrompt
 from rhapsode.models.moss_tts_nano.spec import SPEC
 from rhapsode.models.moss_tts_nano.talker import MossTalker
@@ -58,15 +58,15 @@ def context_of(folder: Path, dtype: str = "float32") -> StageContext:
 class Family:
     """One checkpoint's stages."""
 
-    prepare: Prepare
-    encode: Encode
+    prepare: MossPrepare
+    encode: MossEncode
     talker: MossTalker
     codec: MossCodec
 
     @classmethod
     def open(cls, folder: Path = CHECKPOINT, dtype: str = "float32") -> "Family":
         context = context_of(folder, dtype)
-        return cls(Prepare(context), Encode(context), MossTalker(context), MossCodec(context))
+        return cls(MossPrepare(context), MossEncode(context), MossTalker(context), MossCodec(context))
 
     def prompts(self, asked: SpeechRequest) -> list[MossPrompt]:
         """The prompt of each chunk of a request."""
@@ -126,7 +126,7 @@ class Stage(TalkerHarness):
 
 
 def codec_rows(slots: Sequence[int]) -> Rows:
-    return Rows(torch.tensor(slots), None)  # type: ignore[arg-type]  # a codec needs the slots alone
+    return Rows(torch.tensor(slots), SlotTable(max(slots) + 2, 0, torch.device("cpu")))
 
 
 def decode(codec: MossCodec, codes: np.ndarray, heard: MossPrompt | None = None, slot: int = 0) -> np.ndarray:

@@ -165,14 +165,14 @@ def test_python_files_of_a_checkpoint_are_not_imported(folder: Path) -> None:
 
 
 def test_a_missing_or_broken_tokenizer_is_named(folder: Path) -> None:
-    from rhapsode.models.moss_tts_nano.prepare import Prepare
+    from rhapsode.models.moss_tts_nano.prepare import MossPrepare
 
     (folder / "tokenizer.model").write_bytes(b"\x0a\xff")
     with pytest.raises(CheckpointError, match=r"tokenizer\.model is not a SentencePiece model"):
-        Prepare(context_of(folder))
+        MossPrepare(context_of(folder))
     (folder / "tokenizer.model").unlink()
     with pytest.raises(CheckpointError, match=r"holds no tokenizer\.model"):
-        Prepare(context_of(folder))
+        MossPrepare(context_of(folder))
 
 
 def test_windows_are_those_of_the_published_codec() -> None:

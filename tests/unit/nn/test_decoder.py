@@ -10,7 +10,6 @@ from rhapsode.device.slots import Rows, SlotRow, SlotTable
 from rhapsode.nn.attention import PagedAttention
 from rhapsode.nn.decoder import DecoderConfig, DecoderStack
 from rhapsode.nn.depth import DepthStack
-from rhapsode.nn.derived import derive
 from rhapsode.nn.norm import RMSNorm
 from rhapsode.nn.rope import Rope, RopeConfig, inv_freq
 
@@ -115,29 +114,9 @@ def test_rms_norm_computes_wide_and_answers_narrow() -> None:
     torch.testing.assert_close(norm(x).float(), expected, rtol=1e-2, atol=1e-2)
 
 
-def test_rotating_adjacent_channels_is_rotating_halves_with_reordered_weights() -> None:
-    """The reference rotates channels 2 i and 2 i + 1 of each head of the original projection."""
-    config = replace(
-        PLAIN, layers=1, kv_heads=4, qk_norm=False, attention_bias=True, rope=RopeConfig(6, 1000.0, adjacent=True)
-    )
-    stack, x = DecoderStack(config), torch.randn(1, 5, 16)
-    attention = stack.layers[0].self_attn
-    query, key, value = (attention.qkv(x).unflatten(-1, (12, 6)).split(4, dim=2)[i].transpose(1, 2) for i in range(3))
-    angle = torch.arange(5.0)[:, None] * inv_freq(config.rope)  # [T, D / 2]
-
-    def rotated(heads: torch.Tensor) -> torch.Tensor:
-        even, odd = heads[..., ::2], heads[..., 1::2]
-        pairs = (even * angle.cos() - odd * angle.sin(), even * angle.sin() + odd * angle.cos())
-        return torch.stack(pairs, dim=-1).flatten(-2)
-
-    attended = torch.nn.functional.scaled_dot_product_attention(rotated(query), rotated(key), value, is_causal=True)
-    expected = attention.o_proj(attended.transpose(1, 2).flatten(2))
-    derive(stack)
-    derive(stack)  # a second time changes nothing
-    where = torch.arange(5)[None]
-    kv = PagedKV(config.kv(), 4, 5, torch.float32, CPU)
-    table = SlotTable(1, 4, CPU)
-    table.join([SlotRow(0, 0, [3, 1, 2], 1.0, 0, 1.0, 1.0)])
-    backend = PagedAttention(kv, Rows(torch.tensor([0]), table), where)
-    found = attention(x, 0, stack.rotary(where, x.dtype), backend)
-    torch.testing.assert_close(found, expected, **CLOSE)
+def test_rotary_tables_may_have_the_precision_of_bfloat16_in_every_dtype() -> None:
+    positions = torch.arange(300)[None]
+    exact, rounded = (Rope(RopeConfig(8, rounded=r))(positions, torch.float64) for r in (False, True))
+    for fine, coarse in zip(exact, rounded, strict=True):
+        assert torch.equal(coarse, fine.float().bfloat16().double())
+        assert not torch.equal(coarse, fine)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rhapsode.nn.kernels.sampling import MAX_PARTIAL_K, Settings, penalize
+from rhapsode.nn.kernels.sampling import MAX_PARTIAL_K, NOTHING, Repetition, Rules, Settings, TopP, penalize
 from rhapsode.nn.philox import uniform
 from rhapsode.nn.sampling import Gumbel, draw, kept, probabilities
 
@@ -155,3 +155,99 @@ def test_a_tiny_change_of_the_scores_changes_no_draw() -> None:
     first = draw(scores, rows, gumbel(2000, 64), rows.partial_k())
     second = draw(scores + random(2000, 64, seed=1) * 1e-7, rows, gumbel(2000, 64), rows.partial_k())
     assert (first != second).sum() <= 1  # noise is each id's own: near-equal ids swapping ranks swaps nothing else
+
+
+# --- filters by rank ---
+
+
+def ranked(rule: TopP, top_p: float, top_k: int = 0, temperature: float = 1.0) -> Settings:
+    return Settings(torch.tensor([temperature]), torch.tensor([top_k]), torch.tensor([top_p]), rule)
+
+
+QUARTERS = torch.tensor([[0.5, 0.25, 0.125, 0.125]]).log()
+
+
+@pytest.mark.parametrize(
+    ("rule", "top_p", "count"),
+    [
+        (TopP.THROUGH, 0.6, 2),  # the second id crosses, and is kept
+        (TopP.BELOW, 0.6, 1),  # and is dropped
+        (TopP.BELOW, 0.8, 2),
+        (TopP.BELOW, 0.1, 1),  # the most likely one always stays
+        (TopP.THROUGH, 0.9, 4),
+        (TopP.BELOW, 0.9, 3),  # of two equals the first
+        (TopP.BELOW, 1.0, 4),
+    ],
+)
+def test_the_id_that_crosses_top_p_is_kept_or_dropped_as_the_rule_says(rule: TopP, top_p: float, count: int) -> None:
+    assert kept(QUARTERS, ranked(rule, top_p)).tolist() == [[rank < count for rank in range(4)]]
+
+
+def test_filters_by_rank_ignore_the_temperature_and_cut_ties() -> None:
+    cold, hot = (kept(QUARTERS, ranked(TopP.BELOW, 0.8, temperature=t)) for t in (0.1, 5.0))
+    assert torch.equal(cold, hot)
+    assert kept(QUARTERS, ranked(TopP.BELOW, 1.0, top_k=3)).tolist() == [[True, True, True, False]]
+    assert kept(QUARTERS, ranked(TopP.THROUGH, 1.0, top_k=1)).sum() == 1
+
+
+def test_draws_by_rank_follow_the_probabilities() -> None:
+    count = 20_000
+    scores = random(1, 12, seed=3).expand(count, -1)
+    rows = Settings(*(torch.full((count,), x) for x in (0.7, 6, 0.8)), TopP.BELOW)
+    drawn = torch.bincount(draw(scores, rows, gumbel(count, 12), rows.partial_k()), minlength=12) / count
+    expected = probabilities(scores[:1], ranked(TopP.BELOW, 0.8, 6, 0.7))[0]
+    assert (drawn - expected).abs().max() < 4 * (0.25 / count) ** 0.5
+    assert not drawn[expected == 0].any()
+
+
+# --- a second draw for what repeats ---
+
+
+def repetition(recent: list[list[int]], limit: int = 1, wish: Settings | None = None, **how: bool) -> Repetition:
+    batch, width = len(recent), 12
+    noise = gumbel(batch, width, seed=1)
+    return Repetition(
+        torch.tensor(recent), torch.arange(batch), torch.full((batch,), limit), wish or settings(batch), noise, **how
+    )
+
+
+def test_an_id_that_repeats_is_drawn_again_with_settings_of_its_own() -> None:
+    scores = random(4, 12, seed=5)
+    best = scores.argmax(-1)
+    recent = [[int(best[0]), NOTHING], [NOTHING, NOTHING], [int(best[2]), int(best[2])], [NOTHING, int(best[3])]]
+    greedy, rule = settings(4, 0.0), repetition(recent)
+    found = draw(scores, greedy, gumbel(4, 12), repetition=rule)
+    second = draw(scores, rule.settings, rule.noise)
+    assert found.tolist() == [int(second[0]), int(best[1]), int(second[2]), int(second[3])]
+    twice = draw(scores, greedy, gumbel(4, 12), repetition=repetition(recent, limit=2))
+    assert twice.tolist() == [int(best[0]), int(best[1]), int(second[2]), int(best[3])]
+    assert torch.equal(draw(scores, greedy, gumbel(4, 12), repetition=repetition(recent, limit=0)), best)
+
+
+def test_the_second_draw_may_ignore_the_rules_or_avoid_the_repeated_id() -> None:
+    count = 500
+    scores = random(1, 12, seed=5).expand(count, -1)
+    best = int(scores[0].argmax())
+    banned = torch.arange(12) < 6
+    never = torch.zeros(12, dtype=torch.bool)
+    rules = Rules(
+        torch.zeros(count, 12, dtype=torch.bool), torch.arange(count), torch.ones(count), banned, never,
+        torch.zeros(count, dtype=torch.int64), 0,
+    )  # fmt: skip
+    recent = [list(range(12))] * count
+    greedy, noise = settings(count, 0.0), gumbel(count, 12)
+    by_rules = draw(scores, greedy, noise, rules=rules, repetition=repetition(recent))
+    assert (by_rules >= 6).all()
+    assert (draw(scores, greedy, noise, rules=rules, repetition=repetition(recent, raw=True)) < 6).any()
+    assert (draw(scores, greedy, noise, repetition=repetition(recent)) == best).any()
+    assert (draw(scores, greedy, noise, repetition=repetition(recent, other=True)) != best).all()
+
+
+def test_second_draws_follow_the_probabilities_of_the_second_settings() -> None:
+    count = 20_000
+    scores = random(1, 12, seed=3).expand(count, -1)
+    second = Settings(*(torch.full((count,), x) for x in (1.0, 8, 0.9)), TopP.BELOW)
+    rule = repetition([list(range(12))] * count, wish=second)
+    drawn = torch.bincount(draw(scores, settings(count, 0.0), gumbel(count, 12), repetition=rule), minlength=12) / count
+    expected = probabilities(scores[:1], ranked(TopP.BELOW, 0.9, 8))[0]
+    assert (drawn - expected).abs().max() < 4 * (0.25 / count) ** 0.5

@@ -18,6 +18,9 @@ CONVS = {
     "grouped": lambda: CausalConv1d(4, 6, 3, groups=2),
     "pointwise": lambda: CausalConv1d(4, 6, 1),
     "without bias": lambda: CausalConv1d(4, 6, 5, bias=False),
+    "replicate": lambda: CausalConv1d(4, 6, 5, pad_mode="replicate"),
+    "replicate dilated": lambda: CausalConv1d(4, 6, 3, dilation=2, pad_mode="replicate"),
+    "transposed without bias": lambda: CausalConvTranspose1d(4, 3, 4, 2, bias=False),
     "transposed with overlap": lambda: CausalConvTranspose1d(4, 3, 6, 3),
     "transposed without": lambda: CausalConvTranspose1d(4, 3, 2, 2),
     "transposed over many": lambda: CausalConvTranspose1d(4, 3, 7, 2),
@@ -100,9 +103,33 @@ def test_a_strided_convolution_streams_in_whole_steps():
     torch.testing.assert_close(streamed, module(x), rtol=0, atol=1e-12)
 
 
-def test_padding_with_copies_cannot_stream():
-    with pytest.raises(ValueError, match="replicate"):
-        CausalConv1d(2, 2, 4, pad_mode="replicate").state(SLOTS)
+@pytest.mark.parametrize("lengths", [[40], [7, 33], [8, 8, 8, 16], [20, 13, 7]])
+def test_reflect_padding_streams_in_chunks_longer_than_it(lengths: list[int]):
+    module = CausalConv1d(4, 6, 7, pad_mode="reflect").double().requires_grad_(False)
+    x = torch.randn(2, 4, 40, dtype=torch.float64)
+    expected = F.conv1d(F.pad(x, (6, 0), "reflect"), module.conv.weight, module.conv.bias)
+    state, slots = module.state(SLOTS), torch.tensor([2, 0])
+    torch.testing.assert_close(module(x), expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(stream(module, x, lengths, slots, state), expected, rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match="more than 6"):
+        module(x[..., :6], slots, state)
+
+
+@pytest.mark.parametrize("mode", ["replicate", "reflect"])
+def test_a_cleared_slot_is_padded_again_and_its_neighbours_are_not(mode: str):
+    module = CausalConv1d(4, 4, 5, pad_mode=mode).double().requires_grad_(False)
+    state, x = module.state(SLOTS), torch.randn(2, 4, 16, dtype=torch.float64)
+    module(x[..., :8], torch.tensor([0, 1]), state)
+    state.clear(torch.tensor([1]))
+    again = module(x[..., 8:], torch.tensor([0, 1]), state)
+    torch.testing.assert_close(again[0], module(x)[0, :, 8:], rtol=0, atol=1e-12)
+    torch.testing.assert_close(again[1], module(x[..., 8:])[1], rtol=0, atol=1e-12)
+
+
+def test_an_input_too_short_to_reflect_is_followed_by_zeros():
+    module = CausalConv1d(1, 1, 4, bias=False, pad_mode="reflect").requires_grad_(False)
+    module.conv.weight.copy_(torch.tensor([[[1.0, 10.0, 100.0, 1000.0]]]))
+    assert module(torch.tensor([[[1.0, 2.0]]])).tolist() == [[[1200.0, 2120.0]]]  # padded: 0 0 2 | 1 2
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])

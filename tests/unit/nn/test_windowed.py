@@ -6,18 +6,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rhapsode.nn.decoder import DecoderConfig
+from rhapsode.nn.derived import derive
 from rhapsode.nn.rope import RopeConfig
-from rhapsode.nn.windowed import WindowedTransformer
+from rhapsode.nn.windowed import WindowedTransformer, alibi_slopes
 
 SLOTS, WINDOW, LENGTH = 4, 5, 24
 
 
-def make(window: int | None = WINDOW, layers: int = 2, kv_heads: int = 4) -> WindowedTransformer:
+def make(
+    window: int | None = WINDOW, layers: int = 2, kv_heads: int = 4, alibi: bool = False, **options
+) -> WindowedTransformer:
     torch.manual_seed(0)
-    config = DecoderConfig(16, 32, layers, heads=4, kv_heads=kv_heads, head_dim=8, rope=RopeConfig(8))
-    net = WindowedTransformer(config, window).requires_grad_(False)
+    rope = None if alibi else RopeConfig(8)
+    config = DecoderConfig(16, 32, layers, heads=4, kv_heads=kv_heads, head_dim=8, rope=rope, **options)
+    net = WindowedTransformer(config, window, alibi_slopes(4) if alibi else None).requires_grad_(False)
     for parameter in net.parameters():  # not `.double()`: the angles stay in float32, as they are for a loaded model
         parameter.data = parameter.data.double()
+    derive(net)
     return net
 
 
@@ -25,10 +30,18 @@ def noise(rows: int = 1, length: int = LENGTH) -> torch.Tensor:
     return torch.randn(rows, length, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 
 
-@pytest.mark.parametrize("kv_heads", [4, 2])
+WAYS = {
+    "rope": {},
+    "grouped": {"kv_heads": 2},
+    "alibi": {"alibi": True},
+    "alibi with norms of all heads": {"alibi": True, "qk_norm": True, "qk_norm_width": "all heads", "kv_heads": 2},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
 @given(chunks=st.lists(st.integers(1, 2 * WINDOW + 1), min_size=LENGTH))
-def test_any_cut_gives_what_one_pass_gives(kv_heads: int, chunks: list[int]):
-    net, x, start = make(kv_heads=kv_heads), noise(), 0
+def test_any_cut_gives_what_one_pass_gives(way: str, chunks: list[int]):
+    net, x, start = make(**WAYS[way]), noise(), 0
     state, slots, out = net.state(SLOTS), torch.tensor([1]), []
     for length in chunks:
         out.append(net(x[:, start : start + length], slots, state) if start < LENGTH else x[:, :0])
@@ -71,3 +84,32 @@ def test_a_cleared_slot_counts_from_zero_again():
     state.clear(slots)
     torch.testing.assert_close(net(x[:, :3], slots, state), net(x[:, :3]), rtol=0, atol=1e-12)
     assert state.position.tolist() == [0, 0, 0, 3, 0]
+
+
+def test_alibi_lowers_scores_by_distance_and_slope():
+    """Against attention written out: softmax of scores plus slope times the negative distance, over the window."""
+    net, x = make(layers=1, alibi=True, qk_norm=True, qk_norm_width="all heads", qk_norm_eps=0.5), noise(length=9)
+    attention = net.layers[0].self_attn
+    query, key, value = (x @ attention.qkv.weight.T).split(attention.qkv.sizes, dim=-1)
+    query, key = query / (query.square().mean(-1, True) + 0.5).sqrt(), key / (key.square().mean(-1, True) + 0.5).sqrt()
+    query, key, value = (part[0].unflatten(-1, (4, 8)).transpose(0, 1) for part in (query, key, value))
+    place = torch.arange(9)
+    age = place[:, None] - place
+    scores = query @ key.transpose(1, 2) * 8**-0.5 - alibi_slopes(4).double()[:, None, None] * age
+    scores = scores.masked_fill((age < 0) | (age >= WINDOW), float("-inf"))
+    expected = (scores.softmax(-1) @ value).transpose(0, 1).flatten(1) @ attention.o_proj.weight.T
+
+    found = []
+    attention.register_forward_hook(lambda module, given, output: found.append(output))
+    net.layers[0].input_layernorm = torch.nn.Identity()
+    net(x)
+    torch.testing.assert_close(found[0][0], expected, rtol=0, atol=1e-6)  # norms are computed in float32
+
+
+@pytest.mark.parametrize(
+    ("heads", "slopes"),
+    [(4, [1, 2**-2, 2**-4, 2**-6]), (1, [1]), (6, [1, 2**-2, 2**-4, 2**-6, 1, 2**-2])],
+)
+def test_the_first_slope_is_one(heads: int, slopes: list[float]):
+    assert alibi_slopes(heads).tolist() == slopes
+    assert alibi_slopes(8).tolist() == [2.0**-i for i in range(8)]

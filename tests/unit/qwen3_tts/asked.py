@@ -14,8 +14,8 @@ from rhapsode.config import Limits
 from rhapsode.engine.validate import checked
 from rhapsode.models.base import StageContext
 from rhapsode.models.describe import describe
-from rhapsode.models.qwen3_tts.encode import Encode
-from rhapsode.models.qwen3_tts.prepare import Prepare
+from rhapsode.models.qwen3_tts.encode import QwenEncode
+from rhapsode.models.qwen3_tts.prepare import QwenPrepare
 from rhapsode.models.qwen3_tts.prompt import QwenPrompt
 from rhapsode.models.qwen3_tts.spec import SPEC
 from rhapsode.models.qwen3_tts.talker import QwenTalker
@@ -52,8 +52,8 @@ def request(case: dict[str, Any], **wishes: Any) -> SpeechRequest:
 class Family:
     """One checkpoint's stages."""
 
-    prepare: Prepare
-    encode: Encode
+    prepare: QwenPrepare
+    encode: QwenEncode
     talker: QwenTalker
     info: ModelInfo
 
@@ -61,7 +61,7 @@ class Family:
     def open(cls, folder: Path, weights: str = "auto", random_weights: bool = False) -> "Family":
         made = read_config(folder)
         context = StageContext(SPEC, folder, made, "cpu", "float32", weights=weights, random_weights=random_weights)
-        return cls(Prepare(context), Encode(context), QwenTalker(context), describe(SPEC, folder, made))
+        return cls(QwenPrepare(context), QwenEncode(context), QwenTalker(context), describe(SPEC, folder, made))
 
     def prompt(self, asked: SpeechRequest) -> QwenPrompt:
         return self.encode([self.prepare(checked(asked, SPEC, self.info, Limits()))])[0]

@@ -13,7 +13,7 @@ from rhapsode.errors import BadAudio, CheckpointError, InvalidRequest, TextTooLo
 from rhapsode.models.base import StageContext
 from rhapsode.models.qwen3_tts.config import read
 from rhapsode.models.qwen3_tts.encode import interpolate
-from rhapsode.models.qwen3_tts.prepare import FRAMES_PER_TOKEN, SPARE_FRAMES, Prepare
+from rhapsode.models.qwen3_tts.prepare import FRAMES_PER_TOKEN, SPARE_FRAMES, QwenPrepare
 from rhapsode.models.qwen3_tts.spec import SPEC
 from rhapsode.types import Clip, SpeechRequest, Voice
 from tiny.qwen3_tts import HIDDEN, Tiny, config, reference_audio
@@ -190,7 +190,7 @@ def test_prompts_share_what_is_equal_and_nothing_that_only_looks_equal(family: F
 
 def test_without_a_checkpoint_there_is_no_model() -> None:
     with pytest.raises(CheckpointError, match="needs a checkpoint"):
-        Prepare(StageContext(SPEC, None, {}, "cpu", "float32"))
+        QwenPrepare(StageContext(SPEC, None, {}, "cpu", "float32"))
 
 
 IDS = {f"<{name}>": i for i, name in enumerate(("|endoftext|", "|im_start|", "|im_end|", "tts_pad", "tts_text_bos"))}

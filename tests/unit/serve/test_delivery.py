@@ -77,12 +77,12 @@ def test_a_failure_comes_after_what_was_said_before_it() -> None:
     assert asyncio.run(run()) == 44 + 2 * RATE
 
 
-def test_who_is_to_blame_is_told_instead_of_an_abort() -> None:
+def test_the_reason_of_an_abort_is_raised_instead_of_the_abort() -> None:
     async def run() -> None:
         with ThreadPoolExecutor(1) as pool:
             speech = spoken(RATE, Aborted("gone."))
             playback = Playback(speech, 1.0, Delivery(FORMATS["pcm"], sample_rate=RATE), pool)
-            playback.blame(TimedOut("too late."))
+            playback.abort(TimedOut("too late."))
             assert await playback.get()
             with pytest.raises(TimedOut):
                 await playback.get()

@@ -1,5 +1,7 @@
 """What is remembered of requests, and for how many of them."""
 
+import weakref
+
 import pytest
 
 from rhapsode.errors import Aborted, InvalidRequest, TimedOut
@@ -20,7 +22,7 @@ def ends() -> list:
 
 @pytest.fixture
 def outcomes(ends: list) -> Outcomes:
-    return Outcomes(lambda outcome, blamed: ends.append((outcome.request_id, blamed)), most=3)
+    return Outcomes(lambda outcome, reason: ends.append((outcome.request_id, reason)), most=3)
 
 
 def test_a_request_runs_ends_and_is_delivered(outcomes: Outcomes, ends: list) -> None:
@@ -44,14 +46,14 @@ def test_a_request_runs_ends_and_is_delivered(outcomes: Outcomes, ends: list) ->
     assert ends == [("a", None)]
 
 
-def test_blame_said_before_the_end_explains_it(outcomes: Outcomes, ends: list) -> None:
+def test_an_error_recorded_before_the_end_explains_it(outcomes: Outcomes, ends: list) -> None:
     late = TimedOut("too late.")
     outcomes.began("a")
-    outcomes.blame("a", late)
+    outcomes.record_error("a", late)
     outcomes.ended(outcome("a", FinishReason.ABORTED, error=Aborted("gone.")))
     body = outcomes.get("a").body()
     assert (body["status"], body["finish_reason"], body["error"]["code"]) == ("failed", "failed", "timeout")
-    assert ends == [("a", late)]
+    assert [(name, type(error), error.message) for name, error in ends] == [("a", TimedOut, late.message)]
 
 
 def test_an_abort_says_so(outcomes: Outcomes) -> None:
@@ -59,6 +61,25 @@ def test_an_abort_says_so(outcomes: Outcomes) -> None:
     outcomes.ended(outcome("a", FinishReason.ABORTED, error=Aborted("gone.")))
     assert outcomes.get("a").body()["error"]["code"] == "aborted"
     assert outcomes.get("a").status == "aborted"
+
+
+def test_what_is_kept_of_an_error_holds_nothing_of_the_request(outcomes: Outcomes) -> None:
+    class Samples: ...
+
+    def fail(samples: Samples) -> None:
+        raise Aborted("gone.")
+
+    samples = Samples()
+    still_there = weakref.ref(samples)
+    try:
+        fail(samples)
+    except Aborted as error:
+        outcomes.began("a")
+        outcomes.record_error("a", error)
+        outcomes.ended(outcome("a", FinishReason.ABORTED, error=error))
+    del samples
+    assert still_there() is None
+    assert outcomes.get("a").body()["error"]["message"] == "gone."
 
 
 def test_only_the_last_ones_are_kept(outcomes: Outcomes) -> None:

@@ -15,7 +15,7 @@ DUMMY = Schemas(SPECS["dummy"])
 
 def complaint(body: object) -> InvalidRequest:
     with pytest.raises(InvalidRequest) as caught:
-        parse(DUMMY.speech, json.dumps(body))
+        parse(DUMMY.speech, json.dumps(body).encode())
     return caught.value
 
 

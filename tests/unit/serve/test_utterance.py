@@ -79,3 +79,24 @@ def test_messages_are_understood(raw: str, kind: str) -> None:
 def test_an_unknown_message_gets_the_nearest_known_one() -> None:
     with pytest.raises(InvalidRequest, match=r"did you mean 'input\.text'"):
         understand('{"type": "input.txt"}')
+
+
+def test_a_pair_of_surrogates_may_be_cut_in_two_and_a_lone_one_is_dropped() -> None:
+    utterance = Utterance(0, by_sentence=True)
+    utterance.append("One \ud83d")
+    utterance.append("\ude00 is \udc00here. Two \ud800is there.")
+    utterance.flush()
+    assert texts(utterance) == [("One 😀 is here.", True), ("Two is there.", True)]
+
+
+@pytest.mark.parametrize("by_sentence", [False, True])
+def test_text_without_a_letter_begins_nothing_and_is_kept_for_what_follows(by_sentence: bool) -> None:
+    utterance = Utterance(0, by_sentence)
+    utterance.append("🎉 ")
+    utterance.flush()
+    assert texts(utterance) == []
+    utterance.append("🎉 ")
+    assert texts(utterance) == []
+    utterance.append("Party!")
+    utterance.flush()
+    assert texts(utterance) == [("🎉 Party!", True)]

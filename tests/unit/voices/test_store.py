@@ -462,3 +462,32 @@ def test_readers_never_see_half_a_voice(folder, caplog):
         writing.result()
     assert len(reader.list()) == 20
     assert warnings(caplog) == []
+
+
+# What a crash leaves behind
+
+
+def test_a_start_removes_what_a_crash_left_behind(store, folder):
+    kept = store.add("Anna", clip=CLIP)
+    (folder / ".0123456789abcdef.tmp").write_bytes(b"half a voice")
+    (folder / "voice_0123456789ab.safetensors").write_bytes(b"tensors without a record")
+    (folder / ".mine").write_bytes(b"not ours")
+    (folder / "notes.tmp").write_bytes(b"not ours")
+    VoiceStore(folder)
+    left = {path.name for path in folder.iterdir()}
+    assert left == {f"{kept.id}.json", f"{kept.id}.safetensors", ".lock", ".mine", "notes.tmp"}
+
+
+def test_a_start_in_a_folder_that_is_not_there_creates_nothing(folder):
+    VoiceStore(folder)
+    assert not folder.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no FIFOs")
+@pytest.mark.timeout(20)
+def test_a_fifo_among_the_voices_is_skipped(store, folder):
+    kept = store.add("Anna", clip=CLIP)
+    os.mkfifo(folder / "voice_0123456789ab.json")
+    os.mkfifo(folder / "voice_0123456789ac.safetensors")
+    (folder / "voice_0123456789ac.json").write_bytes((folder / f"{kept.id}.json").read_bytes())
+    assert names(VoiceStore(folder)) == ["Anna"]

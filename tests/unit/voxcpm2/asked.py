@@ -18,8 +18,8 @@ from rhapsode.models.base import StageContext, Step
 from rhapsode.models.describe import describe
 from rhapsode.models.options import parse_settings
 from rhapsode.models.voxcpm2.codec import VoxCodec
-from rhapsode.models.voxcpm2.encode import Encode
-from rhapsode.models.voxcpm2.prepare import Prepare
+from rhapsode.models.voxcpm2.encode import VoxEncode
+from rhapsode.models.voxcpm2.prepare import VoxPrepare
 from rhapsode.models.voxcpm2.prompt import VoxPrompt
 from rhapsode.models.voxcpm2.spec import SPEC
 from rhapsode.models.voxcpm2.talker import VoxTalker
@@ -64,8 +64,8 @@ def request(case: dict[str, Any], **wishes: Any) -> SpeechRequest:
 class Family:
     """One checkpoint's stages."""
 
-    prepare: Prepare
-    encode: Encode
+    prepare: VoxPrepare
+    encode: VoxEncode
     talker: VoxTalker
     codec: VoxCodec
     info: ModelInfo
@@ -75,7 +75,7 @@ class Family:
         config = read_config(folder)
         context = StageContext(SPEC, folder, config, "cpu", dtype, settings=parse_settings(SPEC, settings))
         info = describe(SPEC, folder, config)
-        return cls(Prepare(context), Encode(context), VoxTalker(context), VoxCodec(context), info)
+        return cls(VoxPrepare(context), VoxEncode(context), VoxTalker(context), VoxCodec(context), info)
 
     def prompt(self, asked: SpeechRequest) -> VoxPrompt:
         return self.encode([self.prepare(checked(asked, SPEC, self.info, Limits()))])[0]

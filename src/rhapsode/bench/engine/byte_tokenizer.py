@@ -7,7 +7,16 @@ import struct
 from pathlib import Path
 from typing import Any
 
+from rhapsode.checkpoints.folder import read_json
+
 WORDS = ("assistant", "user")  # families split prompts at these, and expect one token each
+
+
+def has_vocabulary(folder: Path) -> bool:
+    """Whether a shape has a vocabulary with more than bytes in it."""
+    if (folder / "tekken.json").is_file():
+        return len(read_json(folder / "tekken.json").get("vocab", ())) > 256
+    return (folder / "tokenizer.json").is_file() or (folder / "vocab.json").is_file()
 
 
 def write(folder: Path) -> None:

@@ -39,7 +39,10 @@ def _safetensors() -> dict[str, ModuleType]:
 
 def _tokenizers() -> dict[str, ModuleType]:
     models = _module("tokenizers.models", BPE=object)
-    modules = {name: _module(f"tokenizers.{name}") for name in ("normalizers", "pre_tokenizers")}
+    modules = {
+        "normalizers": _module("tokenizers.normalizers"),
+        "pre_tokenizers": _module("tokenizers.pre_tokenizers", Split=NoSplit),
+    }
     package = _module("tokenizers", Tokenizer=ByteTokenizer, Regex=str, models=models, **modules)
     return {"tokenizers": package, "tokenizers.models": models} | {f"tokenizers.{n}": m for n, m in modules.items()}
 
@@ -54,6 +57,16 @@ _MAKERS: dict[str, Callable[[], dict[str, ModuleType]]] = {
 class Encoding:
     def __init__(self, ids: list[int]) -> None:
         self.ids = ids
+
+
+class NoSplit:
+    """Leaves a text in one piece. To a vocabulary of bytes that makes no difference."""
+
+    def __init__(self, pattern: str, behavior: str) -> None:
+        pass
+
+    def pre_tokenize_str(self, text: str) -> list[tuple[str, tuple[int, int]]]:
+        return [(text, (0, len(text)))]
 
 
 class ByteTokenizer:

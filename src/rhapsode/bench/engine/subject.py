@@ -13,7 +13,7 @@ from rhapsode.bench.engine import byte_tokenizer, stand_ins
 from rhapsode.config import DEFAULT_MODEL
 from rhapsode.errors import ConfigError, did_you_mean
 from rhapsode.models.base import ModelSpec
-from rhapsode.models.registry import Model, find
+from rhapsode.models.registry import Model, families, find
 
 SHAPES = Path(__file__).parent.parent / "shapes"
 
@@ -64,24 +64,30 @@ def write_shape(name: str, folder: Path) -> bool:
         if path.is_file() and path.suffix in (".json", ".txt"):
             (folder / path.relative_to(source)).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, folder / path.relative_to(source))
-    shutil.copyfile(config, folder / "config.json")
-    has_vocabulary = (folder / "tokenizer.json").is_file() or (folder / "vocab.json").is_file()
+    if config.name not in _config_names():  # a file by another name, beside others
+        shutil.copyfile(config, folder / "config.json")
+    has_vocabulary = byte_tokenizer.has_vocabulary(folder)
     if not has_vocabulary:
         byte_tokenizer.write(folder)
     return has_vocabulary
 
 
 def _shape(name: str) -> tuple[Path, Path]:
-    """Returns the folder and the config.json of a shape: one of this package, a folder, or a file."""
-    shipped = SHAPES / name
-    if "/" not in name and shipped.is_dir():
-        return shipped, shipped / "config.json"
-    path = Path(name).expanduser()
+    """Returns the folder and the configuration file of a shape: one of this package, a folder, or a file."""
+    shipped, path = SHAPES / name, Path(name).expanduser()
     if path.is_file():
         return path.parent, path
-    if (path / "config.json").is_file():
-        return path, path / "config.json"
+    for folder in (shipped, path) if "/" not in name else (path,):
+        for config in (folder / one for one in _config_names()):
+            if config.is_file():
+                return folder, config
     known = sorted(folder.name for folder in SHAPES.iterdir() if folder.is_dir())
     raise ConfigError(
         f"there is no config.json at '{name}', and no packaged shape of that name: {did_you_mean(name, known)}"
     )
+
+
+def _config_names() -> tuple[str, ...]:
+    """Returns the files by which checkpoints are recognised, config.json first."""
+    layouts = (layout.config for spec in families()[0].values() for layout in spec.layouts)
+    return tuple(dict.fromkeys(("config.json", *layouts)))

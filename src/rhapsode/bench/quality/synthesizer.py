@@ -73,7 +73,7 @@ class EngineSynthesizer:
             audio = self._tts.speak(request)
             total_s = time.perf_counter() - started_s
             return SynthesisResult(Clip(audio.samples, audio.sample_rate), total_s, total_s)
-        words = re.findall(r"\s*\S+", prompt.text) if mode == "appended" else []
+        words = re.findall(r"(?<!\s)\s*+\S+", prompt.text) if mode == "appended" else []
         if words:
             request = replace(request, text=words.pop(0), text_open=True)
         chunks, first_audio_s = [], 0.0

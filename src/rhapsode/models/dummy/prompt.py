@@ -56,7 +56,7 @@ def check_fits(tokens: int) -> None:
         raise TextTooLong(f"the text has {tokens} characters; a slot holds {MAX_TEXT}.", param="input")
 
 
-class Prepare:
+class DummyPrepare:
     """Cleans and tokenises the text of a checked request."""
 
     def __init__(self, context: StageContext) -> None:
@@ -76,7 +76,7 @@ class Prepare:
         )
 
 
-class Encode:
+class DummyEncode:
     """In place of a reference encoder: turns the voice into the content that the talker prefills."""
 
     def __init__(self, context: StageContext) -> None:

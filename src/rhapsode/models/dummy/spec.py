@@ -36,8 +36,8 @@ SPEC = ModelSpec(
     settings=DummySettings,
     hidden=True,
     pipeline=(
-        StageSpec("prepare", "call", "rhapsode.models.dummy.prompt:Prepare", next=("encode",)),
-        StageSpec("encode", "call", "rhapsode.models.dummy.prompt:Encode", next=("talk",), batch=8),
+        StageSpec("prepare", "call", "rhapsode.models.dummy.prompt:DummyPrepare", next=("encode",)),
+        StageSpec("encode", "call", "rhapsode.models.dummy.prompt:DummyEncode", next=("talk",), batch=8),
         StageSpec(
             "talk",
             "frame",

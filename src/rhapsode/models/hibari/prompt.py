@@ -19,7 +19,7 @@ class HibariPrompt(GeneratorPrompt):
     sentences: SentenceStream = field(default_factory=SentenceStream)
 
 
-class Prepare:
+class HibariPrepare:
     def __init__(self, context: StageContext) -> None:
         self._spec = context.spec
 

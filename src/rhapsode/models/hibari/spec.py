@@ -29,7 +29,7 @@ SPEC = ModelSpec(
     requires=("hibari",),
     extra="hibari",
     pipeline=(
-        StageSpec("prepare", "call", "rhapsode.models.hibari.prompt:Prepare", next=("speak",)),
+        StageSpec("prepare", "call", "rhapsode.models.hibari.prompt:HibariPrepare", next=("speak",)),
         StageSpec("speak", "generator", "rhapsode.models.hibari.speaker:Speaker", takes_text=True),
     ),
 )

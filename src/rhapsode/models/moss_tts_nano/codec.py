@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from torch import Tensor
 
-from rhapsode.device.ragged import rectangles
+from rhapsode.device.ragged import LaunchSizes, ragged_runs
 from rhapsode.device.reach import Reach, Window
 from rhapsode.device.slots import Rows
-from rhapsode.device.upload import upload
 from rhapsode.errors import CheckpointError, GenerationFailed
 from rhapsode.models.base import StageContext
 from rhapsode.models.moss_tts_nano import parts
@@ -22,7 +21,7 @@ _PIECE = 16  # frames of a continued recording run at a time: bounds the memory 
 
 
 class MossCodec:
-    """Streams a `CodecDecoder`; the keys and values it attends to are in the slot, so no frame is decoded twice."""
+    """Streams a `MossCodecDecoder`; the keys and values it attends to are in the slot, so no frame is decoded twice."""
 
     reach = Reach()
 
@@ -42,13 +41,13 @@ class MossCodec:
     def state(self, slots: int) -> ChainState:
         return self._decoder.state(slots)
 
-    def open(self, payloads: Sequence[MossPrompt], rows: Rows, state: ChainState) -> None:
+    def open(
+        self, payloads: Sequence[MossPrompt], rows: Rows, state: ChainState, sizes: LaunchSizes | None = None
+    ) -> None:
         """Runs a continued recording's codes through its slot: speech goes on from it, and it is not heard again."""
-        device = rows.slots.device
         heard = [self._heard(prompt) for prompt in payloads]
-        for which, start, stop in rectangles([len(codes) for codes in heard], most=_PIECE):
-            codes = np.stack([heard[i][start:stop] for i in which])
-            self._decoder(upload(codes, device), rows.slots[upload(np.array(which), device)], state)
+        for run in ragged_runs([len(codes) for codes in heard], rows.slots, rows.scratch, _PIECE, sizes):
+            self._decoder(run.stack(heard), run.slots, state)
 
     def _heard(self, prompt: MossPrompt) -> Ids:
         if prompt.heard is None:

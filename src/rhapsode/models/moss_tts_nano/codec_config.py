@@ -51,7 +51,7 @@ class LevelConfig:
             heads=self.num_heads,
             kv_heads=self.num_heads,
             head_dim=head_dim,
-            rope=RopeConfig(head_dim, self.max_period, adjacent=True),
+            rope=RopeConfig(head_dim, self.max_period),
             norm="layer",
             eps=1e-5,
             mlp="gelu",
@@ -59,7 +59,7 @@ class LevelConfig:
 
 
 @dataclass(frozen=True)
-class QuantizerConfig:
+class MossQuantizerConfig:
     input_dim: int
     rvq_dim: int
     output_dim: int
@@ -82,12 +82,12 @@ Step = int | LevelConfig
 
 
 @dataclass(frozen=True)
-class CodecConfig:
+class MossCodecConfig:
     sampling_rate: int
     number_channels: int
     hop: int
     """Samples of a frame, per channel."""
-    quantizer: QuantizerConfig
+    quantizer: MossQuantizerConfig
     encoder: tuple[Step, ...]
     decoder: tuple[Step, ...]
 
@@ -120,7 +120,7 @@ class CodecConfig:
         return [0 if isinstance(step, int) else round(rate * step.context_duration) for step, rate in pairs]
 
 
-def read(config: Mapping[str, Any]) -> CodecConfig:
+def read(config: Mapping[str, Any]) -> MossCodecConfig:
     """Returns the configuration from the content of the codec's `config.json`."""
     where = "the codec's config.json"
     plain = parse(_Sampled, config, where)
@@ -128,11 +128,11 @@ def read(config: Mapping[str, Any]) -> CodecConfig:
         raise CheckpointError(f"'quantizer_type' is '{plain.quantizer_type}'; known: rlfq.")
     if plain.number_channels > 1 and not plain.enable_channel_interleave:
         raise CheckpointError("channels that are not interleaved are not supported.")
-    found = CodecConfig(
+    found = MossCodecConfig(
         plain.sampling_rate,
         plain.number_channels,
         plain.downsample_rate,
-        parse(QuantizerConfig, section(config, "quantizer_kwargs", where), f"quantizer_kwargs of {where}"),
+        parse(MossQuantizerConfig, section(config, "quantizer_kwargs", where), f"quantizer_kwargs of {where}"),
         _steps(config, "encoder_kwargs", where),
         _steps(config, "decoder_kwargs", where),
     )

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rhapsode.models.moss_tts_nano.codec_config import CodecConfig, LevelConfig, QuantizerConfig, Step
+from rhapsode.models.moss_tts_nano.codec_config import LevelConfig, MossCodecConfig, MossQuantizerConfig, Step
 from rhapsode.nn.derived import Derived
 from rhapsode.nn.linear import linear
 from rhapsode.nn.streaming import ChainState, Streaming, StreamingChain
@@ -68,7 +68,7 @@ def chain(steps: Sequence[Step], windows: Sequence[int], patch: type[nn.Module])
 class Book(nn.Module):
     """One codebook, narrower than the space that is quantized; the projections connect them."""
 
-    def __init__(self, config: QuantizerConfig) -> None:
+    def __init__(self, config: MossQuantizerConfig) -> None:
         super().__init__()
         self.in_proj = nn.Linear(config.rvq_dim, config.codebook_dim)
         self.out_proj = nn.Linear(config.codebook_dim, config.rvq_dim)
@@ -80,25 +80,25 @@ class Book(nn.Module):
         return vectors
 
 
-class Quantizer(nn.Module):
-    def __init__(self, config: QuantizerConfig) -> None:
+class MossQuantizer(nn.Module):
+    def __init__(self, config: MossQuantizerConfig) -> None:
         super().__init__()
         self.input_proj = nn.Linear(config.input_dim, config.rvq_dim)
         self.output_proj = nn.Linear(config.rvq_dim, config.output_dim)
         self.quantizers = nn.ModuleList(Book(config) for _ in range(config.num_quantizers))
 
 
-class CodecDecoder(Derived):
+class MossCodecDecoder(Derived):
     """Codes to samples."""
 
     tables: (
         Tensor  # [books * (codes + 1), rvq_dim], once derived: a row of zeros after each codebook stands for no code
     )
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: MossCodecConfig) -> None:
         super().__init__()
         self.config = config
-        self.quantizer = Quantizer(config.quantizer)
+        self.quantizer = MossQuantizer(config.quantizer)
         self.decoder = chain(config.decoder, config.decoder_windows, Unpatch)
         self.register_buffer("tables", None, persistent=False)
 
@@ -121,14 +121,14 @@ class CodecDecoder(Derived):
         return x.view(x.shape[0], -1, self.config.number_channels).transpose(1, 2)
 
 
-class CodecEncoder(nn.Module):
+class MossCodecEncoder(nn.Module):
     """Samples to codes."""
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: MossCodecConfig) -> None:
         super().__init__()
         self.config = config
         self.encoder = chain(config.encoder, config.encoder_windows, Patch)
-        self.quantizer = Quantizer(config.quantizer)
+        self.quantizer = MossQuantizer(config.quantizer)
 
     @torch.no_grad()
     def encode(self, samples: NDArray[np.float32]) -> NDArray[np.int64]:

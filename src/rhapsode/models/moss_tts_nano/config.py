@@ -16,7 +16,7 @@ _ACTIVATIONS: dict[str, Literal["gelu", "gelu_tanh"]] = {"gelu_new": "gelu_tanh"
 
 
 @dataclass(frozen=True)
-class LayersConfig:
+class MossLayersConfig:
     """Sizes of the GPT-2 layers of the global and of the local transformer."""
 
     n_embd: int
@@ -55,7 +55,7 @@ class LayersConfig:
             heads=self.n_head,
             kv_heads=self.n_head,
             head_dim=head_dim,
-            rope=RopeConfig(head_dim, self.rope_base, adjacent=True),
+            rope=RopeConfig(head_dim, self.rope_base),
             norm="layer",
             eps=self.layer_norm_epsilon,
             mlp=_ACTIVATIONS[self.activation_function],
@@ -66,7 +66,7 @@ class LayersConfig:
 
 
 @dataclass(frozen=True)
-class TokensConfig:
+class MossTokensConfig:
     """Special ids, codebooks and the other keys of config.json that are not of the layers."""
 
     n_vq: int
@@ -96,8 +96,8 @@ class TokensConfig:
 class MossConfig:
     """All of a checkpoint's configuration that prompts and talker use."""
 
-    layers: LayersConfig
-    tokens: TokensConfig
+    layers: MossLayersConfig
+    tokens: MossTokensConfig
 
     @property
     def books(self) -> int:
@@ -111,5 +111,5 @@ class MossConfig:
 
 def read(config: Mapping[str, Any]) -> MossConfig:
     """Returns the configuration from the content of `config.json`."""
-    layers = parse(LayersConfig, section(config, "gpt2_config", "config.json"), "gpt2_config in config.json")
-    return MossConfig(layers, parse(TokensConfig, config, "config.json"))
+    layers = parse(MossLayersConfig, section(config, "gpt2_config", "config.json"), "gpt2_config in config.json")
+    return MossConfig(layers, parse(MossTokensConfig, config, "config.json"))

@@ -12,27 +12,27 @@ from rhapsode.errors import BadAudio, InvalidRequest
 from rhapsode.models.base import StageContext
 from rhapsode.models.moss_tts_nano import parts
 from rhapsode.models.moss_tts_nano.config import read
-from rhapsode.models.moss_tts_nano.prepare import Draft, read_tokenizer
-from rhapsode.models.moss_tts_nano.prompt import Ids, MossPrompt, PromptBuilder, Script
+from rhapsode.models.moss_tts_nano.prepare import MossDraft, read_tokenizer
+from rhapsode.models.moss_tts_nano.prompt import Ids, MossPrompt, MossPromptBuilder, Script
 from rhapsode.types import Clip
 from rhapsode.voices.cache import Remembered
 
 
-class Encode:
+class MossEncode:
     """Turns drafts into prompts, in the order they come."""
 
     def __init__(self, context: StageContext) -> None:
         config = read(context.config)
-        self._builder = PromptBuilder(config, read_tokenizer(context, config))
+        self._builder = MossPromptBuilder(config, read_tokenizer(context, config))
         self._pad = config.tokens.audio_pad_token_id
         self._encoder = parts.encoder(context)
         self._codec = self._encoder.config
         self._references = context.references
 
-    def __call__(self, drafts: Sequence[Draft]) -> list[MossPrompt]:
+    def __call__(self, drafts: Sequence[MossDraft]) -> list[MossPrompt]:
         return [self._finish(draft) for draft in drafts]
 
-    def _finish(self, draft: Draft) -> MossPrompt:
+    def _finish(self, draft: MossDraft) -> MossPrompt:
         options = draft.options
         script = Script(
             draft.text,

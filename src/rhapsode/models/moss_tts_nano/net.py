@@ -28,7 +28,7 @@ class Global(DecoderStack):
         self.wte = nn.Embedding(config.layers.vocab_size, config.layers.n_embd)
 
 
-class Tables(nn.Module):
+class MossTables(nn.Module):
     """One matrix per codebook, stacked; the checkpoint has a list."""
 
     def __init__(self, books: int, rows: int, columns: int) -> None:
@@ -51,7 +51,7 @@ class MossNet(Derived):
         self.local_transformer = DepthStack(
             config.layers.layers(tokens.local_transformer_layers), max_tokens=config.books + 1
         )
-        self.audio_embeddings = Tables(config.books, config.codes, config.layers.n_embd)
+        self.audio_embeddings = MossTables(config.books, config.codes, config.layers.n_embd)
         self.register_buffer("codes", None, persistent=False)
         self.register_buffer("end_head", None, persistent=False)
 

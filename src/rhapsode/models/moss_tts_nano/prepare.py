@@ -21,7 +21,7 @@ LEAST_LIMIT, FRAMES_PER_TOKEN = 375, 8
 
 
 @dataclass(frozen=True)
-class Draft:
+class MossDraft:
     """A prompt before its reference is encoded."""
 
     text: list[int]
@@ -45,14 +45,14 @@ class NextChunk(Part):
     silence_s: float = 0.0
 
 
-class Prepare:
+class MossPrepare:
     """Turns a checked request into a draft."""
 
     def __init__(self, context: StageContext) -> None:
         self._config = read(context.config)
         self._tokenizer = read_tokenizer(context, self._config)
 
-    def __call__(self, work: SpeechRequest | NextChunk) -> Draft:
+    def __call__(self, work: SpeechRequest | NextChunk) -> MossDraft:
         request = work.request if isinstance(work, NextChunk) else work
         options: MossOptions = request.options
         books = self._books(options)
@@ -68,7 +68,7 @@ class Prepare:
         own = self._tokenizer.encode(text)
         tokens = self._tokenizer.encode((continued.text or "") + text) if continued else own
         self._check_length(len(tokens))
-        return Draft(
+        return MossDraft(
             tokens,
             max(LEAST_LIMIT, FRAMES_PER_TOKEN * len(own)),
             options,

@@ -45,7 +45,7 @@ class Script:
     continued: Ids | None = None  # [F, books], speech to continue
 
 
-class PromptBuilder:
+class MossPromptBuilder:
     """Builds the rows of a prompt; the template's pieces are tokenised once, each by itself as upstream does."""
 
     def __init__(self, config: MossConfig, tokenizer: SentencePiece) -> None:

@@ -57,8 +57,8 @@ SPEC = ModelSpec(
     requires=("safetensors",),
     files=("pytorch_model.bin", "tokenizer.model"),
     pipeline=(
-        StageSpec("prepare", "call", f"{_PACKAGE}.prepare:Prepare", next=("encode",), workers=2),
-        StageSpec("encode", "call", f"{_PACKAGE}.encode:Encode", next=("talk", "vocode"), on_device=True, batch=8),
+        StageSpec("prepare", "call", f"{_PACKAGE}.prepare:MossPrepare", next=("encode",), workers=2),
+        StageSpec("encode", "call", f"{_PACKAGE}.encode:MossEncode", next=("talk", "vocode"), on_device=True, batch=8),
         StageSpec("talk", "frame", f"{_PACKAGE}.talker:MossTalker", stream_to=("vocode",)),
         StageSpec("vocode", "stream", f"{_PACKAGE}.codec:MossCodec"),
     ),

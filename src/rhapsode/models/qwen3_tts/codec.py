@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rhapsode.device.ragged import rectangles
+from rhapsode.device.ragged import LaunchSizes, ragged_runs
 from rhapsode.device.reach import Reach, Window
 from rhapsode.device.slots import Rows
 from rhapsode.device.upload import upload
@@ -17,7 +16,7 @@ from rhapsode.errors import GenerationFailed, InvalidRequest
 from rhapsode.models.base import StageContext
 from rhapsode.models.qwen3_tts.decoder import DecoderState
 from rhapsode.models.qwen3_tts.parts import decoder
-from rhapsode.models.qwen3_tts.prompt import QwenPrompt
+from rhapsode.models.qwen3_tts.prompt import Ids, QwenPrompt
 
 _PIECE = 64  # frames of a reference run at a time: bounds the memory of a long one
 
@@ -36,7 +35,9 @@ class QwenCodec:
     def state(self, slots: int) -> DecoderState:
         return self._decoder.state(slots)
 
-    def open(self, payloads: Sequence[QwenPrompt], rows: Rows, state: DecoderState) -> None:
+    def open(
+        self, payloads: Sequence[QwenPrompt], rows: Rows, state: DecoderState, sizes: LaunchSizes | None = None
+    ) -> None:
         """Runs each prompt's `reference_codes`, `[F, G]`, where it has some, through its slot.
 
         Speech then goes on from the reference, and nothing of the reference itself is heard. The transformer runs over
@@ -50,24 +51,21 @@ class QwenCodec:
         slots = rows.slots[upload(np.array(primed), rows.slots.device)]
         settle = self._config.settle_frames
         latents: list[list[Tensor]] = [[] for _ in references]
-        for which, start, stop in rectangles([len(codes) for codes in references], most=_PIECE):
-            codes = torch.stack([references[i][start:stop] for i in which]).to(slots.device)  # [B, n, G]
-            made = self._decoder.latents(codes, slots[upload(np.array(which), slots.device)], state)
-            for i, row in zip(which, made, strict=True):
+        for run in ragged_runs([len(codes) for codes in references], slots, rows.scratch, _PIECE, sizes):
+            made = self._decoder.latents(run.stack(references), run.slots, state)
+            for i, row in zip(run.which, made, strict=False):  # rows that are only padding are last
                 latents[i] = [*latents[i], row][-settle:]
         ends = [torch.cat(pieces)[-settle:] for pieces in latents]
-        for which, start, stop in rectangles([len(end) for end in ends], most=settle):
-            remembered = torch.stack([ends[i][start:stop] for i in which])
-            self._decoder.waveform(remembered, slots[upload(np.array(which), slots.device)], state)
+        for run in ragged_runs([len(end) for end in ends], slots, rows.scratch, settle, sizes):
+            self._decoder.waveform(run.stack(ends), run.slots, state)
 
-    def _checked(self, codes: Any) -> Tensor:
-        codes = torch.as_tensor(codes)
+    def _checked(self, codes: Ids) -> Ids:
         books, last = self._config.num_quantizers, self._config.codebook_size - 1
         if codes.ndim != 2 or codes.shape[1] != books:
             raise InvalidRequest(f"Reference codes have the shape [frames, {books}], not {list(codes.shape)}.")
-        if self._outside(codes):
+        if codes.min() < 0 or codes.max() > last:
             raise InvalidRequest(f"Reference codes are from 0 to {last}.")
-        return codes.to(torch.int64)
+        return np.asarray(codes, np.int64)
 
     def decode(self, window: Window, rows: Rows, state: DecoderState) -> Tensor:
         frames = window.frames

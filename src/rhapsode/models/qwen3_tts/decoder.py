@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import ceil, prod
+from math import prod
 from typing import Any, Protocol
 
 import torch
@@ -20,18 +20,9 @@ from rhapsode.nn.norm import RMSNorm
 from rhapsode.nn.quantizer import Codebook, rvq_decode, stack
 from rhapsode.nn.rope import RopeConfig
 from rhapsode.nn.snake import SnakeBeta
-from rhapsode.nn.streaming import (
-    CausalConv1d,
-    CausalConvTranspose1d,
-    Streaming,
-    StreamingBlock,
-    StreamingChain,
-    join_tails,
-)
+from rhapsode.nn.streaming import CausalConv1d, join_tails
+from rhapsode.nn.vocoder import settle_frames, upsampler, vocoder
 from rhapsode.nn.windowed import WindowedTransformer, WindowState
-
-_KERNEL = 7
-_DILATIONS = (1, 3, 9)
 
 
 @dataclass(frozen=True)
@@ -68,16 +59,7 @@ class CodecDecoderConfig:
     @property
     def settle_frames(self) -> int:
         """The receptive field of the convolutions after the transformer: so many frames determine their state."""
-        rate, reach = 1, 0.0
-        for ratio in self.upsampling_ratios:
-            rate *= ratio
-            reach += (_KERNEL - 1) / rate
-        reach += (_KERNEL - 1) / rate
-        for ratio in self.upsample_rates:
-            reach += 1 / rate
-            rate *= ratio
-            reach += (_KERNEL - 1) * sum(_DILATIONS) / rate
-        return ceil(reach + (_KERNEL - 1) / rate)
+        return settle_frames(self.upsampling_ratios, self.upsample_rates)
 
     def transformer(self) -> DecoderConfig:
         head_dim = self.head_dim or self.hidden_size // self.num_attention_heads
@@ -160,50 +142,6 @@ class PreTransformer(WindowedTransformer):
         return self.output_proj(self.norm(super().forward(self.input_proj(x), slots, state)))
 
 
-class ConvNeXt(Streaming):
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        self.dwconv = CausalConv1d(dim, dim, _KERNEL, groups=dim)
-        self.norm = nn.LayerNorm(dim, eps=1e-6)
-        self.pwconv1 = nn.Linear(dim, 4 * dim)
-        self.pwconv2 = nn.Linear(4 * dim, dim)
-        self.gamma = nn.Parameter(torch.ones(dim))
-
-    def state(self, slots: int) -> State:
-        return self.dwconv.state(slots)
-
-    def forward(self, x: Tensor, slots: Tensor | None = None, state: State | None = None) -> Tensor:
-        mixed = self.norm(self.dwconv(x, slots, state).transpose(1, 2))
-        mixed = self.pwconv2(F.gelu(self.pwconv1(mixed)))
-        return torch.addcmul(x, mixed.transpose(1, 2), self.gamma[:, None])
-
-
-class DecoderUnit(Streaming):
-    """A residual unit."""
-
-    def __init__(self, dim: int, dilation: int) -> None:
-        super().__init__()
-        self.act1 = SnakeBeta(dim)
-        self.conv1 = CausalConv1d(dim, dim, _KERNEL, dilation=dilation)
-        self.act2 = SnakeBeta(dim)
-        self.conv2 = CausalConv1d(dim, dim, 1)
-
-    def state(self, slots: int) -> State:
-        return self.conv1.state(slots)
-
-    def forward(self, x: Tensor, slots: Tensor | None = None, state: State | None = None) -> Tensor:
-        return x + self.conv2(self.act2(self.conv1(self.act1(x), slots, state)))
-
-
-class DecoderBlock(StreamingBlock):
-    """Upsamples by `rate`, then applies residual units."""
-
-    def __init__(self, inputs: int, outputs: int, rate: int) -> None:
-        super().__init__()
-        units = [DecoderUnit(outputs, dilation) for dilation in _DILATIONS]
-        self.block = StreamingChain(SnakeBeta(inputs), CausalConvTranspose1d(inputs, outputs, 2 * rate, rate), *units)
-
-
 class SlotDecoder(Protocol):
     """Decodes slots by fused kernels."""
 
@@ -222,20 +160,12 @@ class CodecDecoder(nn.Module):
         super().__init__()
         self.config = config
         self.fused: SlotDecoder | None = None
-        latent, dims = config.latent_dim, [config.decoder_dim >> i for i in range(len(config.upsample_rates) + 1)]
+        latent = config.latent_dim
         self.quantizer = SplitDequantizer(config)
         self.pre_conv = CausalConv1d(config.codebook_dim, latent, 3)
         self.pre_transformer = PreTransformer(config)
-        self.upsample = StreamingChain(
-            *(
-                StreamingChain(CausalConvTranspose1d(latent, latent, ratio, ratio), ConvNeXt(latent))
-                for ratio in config.upsampling_ratios
-            )
-        )
-        blocks = map(DecoderBlock, dims, dims[1:], config.upsample_rates)
-        self.decoder = StreamingChain(
-            CausalConv1d(latent, dims[0], _KERNEL), *blocks, SnakeBeta(dims[-1]), CausalConv1d(dims[-1], 1, _KERNEL)
-        )
+        self.upsample = upsampler(latent, config.upsampling_ratios)
+        self.decoder = vocoder(latent, config.decoder_dim, config.upsample_rates, SnakeBeta)
 
     def state(self, slots: int) -> DecoderState:
         return DecoderState(self, slots)

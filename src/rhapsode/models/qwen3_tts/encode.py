@@ -12,7 +12,7 @@ from rhapsode.audio.resample import mono
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import StageContext
 from rhapsode.models.qwen3_tts.config import read
-from rhapsode.models.qwen3_tts.prepare import Draft
+from rhapsode.models.qwen3_tts.prepare import QwenDraft
 from rhapsode.models.qwen3_tts.prompt import PromptBuilder, QwenPrompt
 from rhapsode.types import Clip
 from rhapsode.voices.cache import Remembered
@@ -27,7 +27,7 @@ def interpolate(first: NDArray[np.float32], second: NDArray[np.float32], weight:
     return ((1 - weight) * first + weight * second).astype(np.float32)
 
 
-class Encode:
+class QwenEncode:
     """Turns drafts into prompts, in the order they come."""
 
     def __init__(self, context: StageContext) -> None:
@@ -40,13 +40,13 @@ class Encode:
             self._speaker = Remembered("speaker", parts.embedder(context), context.references)
             self._codes = Remembered("codes", parts.encoder(context), context.references)
 
-    def __call__(self, drafts: Sequence[Draft]) -> list[QwenPrompt]:
+    def __call__(self, drafts: Sequence[QwenDraft]) -> list[QwenPrompt]:
         return [self._finish(draft) for draft in drafts]
 
     def embed(self, clip: Clip) -> tuple[float, ...]:
         return tuple(self._speaker(mono(clip, self._sample_rate)).tolist())
 
-    def _finish(self, draft: Draft) -> QwenPrompt:
+    def _finish(self, draft: QwenDraft) -> QwenPrompt:
         script = draft.script
         if draft.reference is not None:
             samples = mono(draft.reference, self._sample_rate)

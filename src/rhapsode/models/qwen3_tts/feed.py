@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rhapsode.models.qwen3_tts.tokenizer import Encode
+from rhapsode.models.qwen3_tts.tokenizer import Tokenize
 
 ROLE = "assistant\n"
 ROLE_TOKENS = 2
@@ -29,7 +29,7 @@ class WordFeed:
     grows longer than `longest` letters ends before that, with a sentence if it can; what follows is the `rest`.
     """
 
-    def __init__(self, encode: Encode, end: int, longest: int = 0) -> None:
+    def __init__(self, encode: Tokenize, end: int, longest: int = 0) -> None:
         """`end` is the token that follows the last one."""
         self._encode = encode
         self._end = end

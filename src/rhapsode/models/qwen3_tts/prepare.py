@@ -14,7 +14,7 @@ from rhapsode.models.qwen3_tts import tokenizer
 from rhapsode.models.qwen3_tts.config import KINDS, read
 from rhapsode.models.qwen3_tts.feed import ROLE, ROLE_TOKENS, WordFeed
 from rhapsode.models.qwen3_tts.info import languages
-from rhapsode.models.qwen3_tts.prompt import Script
+from rhapsode.models.qwen3_tts.prompt import QwenScript
 from rhapsode.models.qwen3_tts.spec import Qwen3Options
 from rhapsode.types import Clip, SpeechRequest, Voice
 
@@ -25,10 +25,10 @@ FRAMES_PER_TOKEN, SPARE_FRAMES = 16, 128
 
 
 @dataclass(frozen=True)
-class Draft:
+class QwenDraft:
     """A prompt before its reference is encoded."""
 
-    script: Script
+    script: QwenScript
     max_frames: int
     subtalker: tuple[float, int, float]
     feed: WordFeed | None = None
@@ -39,7 +39,7 @@ class Draft:
     """Names the next part of a text that is spoken in several, as `Prompt.following` does."""
 
 
-class Prepare:
+class QwenPrepare:
     """Turns a checked request into a draft."""
 
     def __init__(self, context: StageContext) -> None:
@@ -49,12 +49,12 @@ class Prepare:
         self._languages = languages(self._config)
         self._encode = tokenizer.read(context.checkpoint)
 
-    def __call__(self, work: SpeechRequest | Part) -> Draft:
+    def __call__(self, work: SpeechRequest | Part) -> QwenDraft:
         if isinstance(work, Part):
             return self._draft(work.request, work.texts)
         return self._draft(work, (work.text,) if work.text_open else self._parts(work.text))
 
-    def _draft(self, request: SpeechRequest, parts: tuple[str, ...]) -> Draft:
+    def _draft(self, request: SpeechRequest, parts: tuple[str, ...]) -> QwenDraft:
         """Returns the draft of the first part; the others are its `following`."""
         options: Qwen3Options = request.options
         self._check_kind(request, options)
@@ -73,7 +73,7 @@ class Prepare:
             following = (lambda: Part(request, tuple(rest))) if rest else None
         self._check_length(len(text))
         preset = self._preset(voice)
-        script = Script(
+        script = QwenScript(
             role=[self._config.text.im_start_token_id, *role],
             text=text,
             language=self._language(request.language, preset),
@@ -84,7 +84,7 @@ class Prepare:
             non_streaming=self._non_streaming(request, options),
             open=request.text_open,
         )
-        return Draft(
+        return QwenDraft(
             script,
             self._max_frames(len(text), request.text_open),
             self._subtalker(options),
@@ -172,7 +172,7 @@ class Prepare:
         return voice.name or next(iter(known))
 
     def _language(self, language: str | None, preset: str | None) -> int | None:
-        """Returns the language's id. A preset that speaks a dialect speaks it also where Chinese is asked for."""
+        """Returns the language's id. For a preset with a dialect, the dialect replaces automatic and Chinese."""
         dialect = self._config.tokens.spk_is_dialect.get(preset or "")
         if dialect and language in (None, CHINESE):
             return self._config.tokens.codec_language_id[dialect]

@@ -37,7 +37,7 @@ class QwenPrompt(Prompt):
 
 
 @dataclass(frozen=True)
-class Script:
+class QwenScript:
     """Everything a prompt is made from, once references are encoded."""
 
     role: list[int]
@@ -68,7 +68,7 @@ class PromptBuilder:
         self._config = config
         self._text, self._codec = config.text, config.tokens
 
-    def build(self, script: Script) -> tuple[Ids, Ids, list[int]]:
+    def build(self, script: QwenScript) -> tuple[Ids, Ids, list[int]]:
         """Returns the content of all positions but the last, its codec ids, and its text token with all later ones."""
         head = [
             self._rows(script.instruct),
@@ -87,7 +87,7 @@ class PromptBuilder:
         head.append(self._rows(padded, codes[:-1]))
         return np.concatenate(head), codes[-1], text[len(codes) - 1 :]
 
-    def _prefix(self, script: Script) -> Ids:
+    def _prefix(self, script: QwenScript) -> Ids:
         """Returns the positions of language and speaker. The begin mark after them belongs to the text or the codes."""
         codec = self._codec
         if script.language is None:

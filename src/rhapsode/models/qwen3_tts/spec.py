@@ -43,11 +43,11 @@ SPEC = ModelSpec(
     options=Qwen3Options,
     requires=("tokenizers", "safetensors"),
     pipeline=(
-        StageSpec("prepare", "call", "rhapsode.models.qwen3_tts.prepare:Prepare", next=("encode",), workers=2),
+        StageSpec("prepare", "call", "rhapsode.models.qwen3_tts.prepare:QwenPrepare", next=("encode",), workers=2),
         StageSpec(
             "encode",
             "call",
-            "rhapsode.models.qwen3_tts.encode:Encode",
+            "rhapsode.models.qwen3_tts.encode:QwenEncode",
             next=("talk", "vocode"),
             embeds=True,
             on_device=True,

@@ -18,10 +18,10 @@ SPLIT = (
     r"|\s+(?!\S)|\s+"
 )
 
-Encode = Callable[[str], list[int]]
+Tokenize = Callable[[str], list[int]]
 
 
-def read(folder: Path) -> Encode:
+def read(folder: Path) -> Tokenize:
     """The tokenizer of a checkpoint, as a function.
 
     Added tokens are left out on purpose: prompts place the ids of `<|im_start|>` and its like themselves, and a user

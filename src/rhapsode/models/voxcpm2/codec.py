@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rhapsode.device.ragged import rectangles
+from rhapsode.device.ragged import LaunchSizes, ragged_runs
 from rhapsode.device.reach import Reach, Window
 from rhapsode.device.slots import Rows
-from rhapsode.device.upload import upload
 from rhapsode.errors import CheckpointError
 from rhapsode.models.base import StageContext
 from rhapsode.models.voxcpm2 import parts
@@ -40,12 +39,13 @@ class VoxCodec:
     def state(self, slots: int) -> VaeState:
         return self._decoder.state(slots)
 
-    def open(self, payloads: Sequence[VoxPrompt], rows: Rows, state: VaeState) -> None:
+    def open(
+        self, payloads: Sequence[VoxPrompt], rows: Rows, state: VaeState, sizes: LaunchSizes | None = None
+    ) -> None:
         """Runs the end of what is continued through each slot: speech goes on from it, and it is not heard again."""
-        device = rows.slots.device
-        for which, start, stop in rectangles([len(_heard(prompt)) for prompt in payloads], most=AT_ONCE):
-            patches = np.stack([_heard(payloads[i])[start:stop] for i in which])
-            self._run(upload(patches, device), rows.slots[upload(np.array(which), device)], state)
+        heard = [_heard(prompt) for prompt in payloads]
+        for run in ragged_runs([len(patches) for patches in heard], rows.slots, rows.scratch, AT_ONCE, sizes):
+            self._run(run.stack(heard), run.slots, state)
 
     def decode(self, window: Window, rows: Rows, state: VaeState) -> Tensor:
         return self._run(window.frames, rows.slots, state)

@@ -12,13 +12,13 @@ from rhapsode.errors import BadAudio
 from rhapsode.models.base import StageContext
 from rhapsode.models.voxcpm2 import parts
 from rhapsode.models.voxcpm2.config import read
-from rhapsode.models.voxcpm2.prepare import Draft
-from rhapsode.models.voxcpm2.prompt import Patches, Script, VoxPrompt, build
+from rhapsode.models.voxcpm2.prepare import VoxDraft
+from rhapsode.models.voxcpm2.prompt import Patches, VoxPrompt, VoxScript, build
 from rhapsode.types import Clip
 from rhapsode.voices.cache import Remembered
 
 
-class Encode:
+class VoxEncode:
     """Turns drafts into prompts, in the order they come."""
 
     def __init__(self, context: StageContext) -> None:
@@ -28,11 +28,11 @@ class Encode:
         self._patch_samples = self._patch_shape[0] * encoder.config.encoder_hop
         self._latents = Remembered("latents", encoder.encode, context.references)
 
-    def __call__(self, drafts: Sequence[Draft]) -> list[VoxPrompt]:
+    def __call__(self, drafts: Sequence[VoxDraft]) -> list[VoxPrompt]:
         return [self._finish(draft) for draft in drafts]
 
-    def _finish(self, draft: Draft) -> VoxPrompt:
-        script = Script(
+    def _finish(self, draft: VoxDraft) -> VoxPrompt:
+        script = VoxScript(
             draft.text,
             reference=self._patches(draft.reference, at_end=True) if draft.reference else None,
             continued=self._patches(draft.continued, at_end=False) if draft.continued else None,

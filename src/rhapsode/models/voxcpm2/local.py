@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -11,8 +9,9 @@ from torch import Tensor, nn
 from rhapsode.device.sections import section
 from rhapsode.models.voxcpm2.config import VoxConfig
 from rhapsode.nn.derived import Derived
-from rhapsode.nn.flow import Schedules, solve
-from rhapsode.nn.linear import linear, normed_linear, weight_of
+from rhapsode.nn.flow import Schedules, euler_steps, sinusoids, solve, sway_times, zero_star_skip
+from rhapsode.nn.flow_head import KnownTokens, token_velocity
+from rhapsode.nn.linear import linear
 from rhapsode.nn.local import LocalStack
 
 CONDITION, TIME = 2, 1
@@ -45,15 +44,15 @@ class TimeMLP(nn.Module):
 
     def forward(self, times: Tensor) -> Tensor:
         """Embeds `times [...]` as `[..., width]`."""
-        return self.linear_2(F.silu(self.linear_1(sinusoids(times, self.linear_1.in_features))))
+        width = self.linear_1.in_features
+        waves = torch.cat(sinusoids(1000 * times, width, last_rank=width // 2 - 1), dim=-1)
+        return self.linear_2(F.silu(self.linear_1(waves)))
 
 
-def sinusoids(times: Tensor, width: int) -> Tensor:
-    """Returns sines and cosines of times, in their own dtype: the network was trained with this rounding."""
-    half = width // 2
-    ranks = torch.arange(half, dtype=times.dtype, device=times.device)
-    angles = 1000 * times[..., None] * torch.exp(ranks * -(math.log(10_000) / (half - 1)))
-    return torch.cat((angles.sin(), angles.cos()), dim=-1)
+def schedules(max_timesteps: int, dtype: torch.dtype) -> Schedules:
+    """Returns the steps for every number of timesteps: row `i` is for `i + 1` of them."""
+    counts = range(1, max_timesteps + 1)
+    return Schedules([euler_steps(sway_times(n, dtype), zero_star_skip(n)) for n in counts])
 
 
 class LocalDiT(Derived):
@@ -63,13 +62,13 @@ class LocalDiT(Derived):
     """
 
     time_tokens: Tensor  # [max timesteps, max steps, hidden]
-    lengths: Tensor  # [max timesteps, max steps] float32
+    changes: Tensor  # [max timesteps, max steps] float32, of time
 
     def __init__(self, config: VoxConfig, dtype: torch.dtype, max_timesteps: int) -> None:
         super().__init__()
         layers, feat = config.dit.of(config.lm).layers(), config.patch.feat_dim
         self._mean_mode = config.dit.dit_mean_mode
-        self.schedules = Schedules(max_timesteps, dtype)
+        self.schedules = schedules(max_timesteps, dtype)
         self.in_proj = nn.Linear(feat, layers.hidden)
         self.cond_proj = nn.Linear(feat, layers.hidden)
         self.out_proj = nn.Linear(layers.hidden, feat)
@@ -77,14 +76,14 @@ class LocalDiT(Derived):
         self.delta_time_mlp = TimeMLP(layers.hidden)
         self.decoder = LocalStack(layers, CONDITION + TIME + 2 * config.patch.patch_size)
         self.register_buffer("time_tokens", None, persistent=False)
-        self.register_buffer("lengths", None, persistent=False)
+        self.register_buffer("changes", None, persistent=False)
 
     def derive(self) -> None:
         weight = self.in_proj.weight
-        times, lengths = (table.to(weight.device) for table in (self.schedules.times, self.schedules.lengths))
-        deltas = lengths if self._mean_mode else torch.zeros_like(lengths)
+        times, changes = (table.to(weight.device) for table in (self.schedules.times, self.schedules.changes))
+        deltas = -changes if self._mean_mode else torch.zeros_like(changes)
         self.time_tokens = self.time_mlp(times.to(weight.dtype)) + self.delta_time_mlp(deltas.to(weight.dtype))
-        self.lengths = lengths.to(torch.promote_types(weight.dtype, torch.float32))
+        self.changes = changes.to(torch.promote_types(weight.dtype, torch.float32))
 
     @section("depth")
     def forward(
@@ -95,17 +94,7 @@ class LocalDiT(Derived):
         `condition [B, 2, hidden]` are the language models' outputs; the unconditional half of the batch has zeros
         instead. Each row has its own `schedule [B]` and `guidance [B]` scale; no schedule has more than `steps` steps.
         """
-        batch, patch, dtype = len(noise), noise.shape[1], self.in_proj.weight.dtype
-        # All tokens but the noisy patch's are known before the first step. Each step has a copy, which its layers
-        # overwrite.
-        tokens = noise.new_zeros(steps, 2, batch, self.decoder.max_tokens, self.in_proj.out_features, dtype=dtype)
-        tokens[:, 0, :, :CONDITION] = condition
-        tokens[:, :, :, CONDITION] = self.time_tokens[schedule, :steps].transpose(0, 1)[:, None]
-        tokens[:, :, :, CONDITION + TIME : -patch] = linear(previous.to(dtype), self.cond_proj)
-
-        def velocity(x: Tensor, step: int) -> Tensor:
-            tokens[step, :, :, -patch:] = linear(x.to(dtype), self.in_proj)
-            hidden = self.decoder.hidden_states(tokens[step].flatten(0, 1))[:, -patch:].contiguous()
-            return normed_linear(hidden, self.decoder.norm, weight_of(self.out_proj), self.out_proj.bias)
-
-        return solve(noise, self.lengths[schedule, :steps], guidance, velocity)
+        context = linear(previous.to(self.cond_proj.weight.dtype), self.cond_proj)
+        known = KnownTokens(condition, self.time_tokens[schedule, :steps], context)
+        velocity = token_velocity(self.decoder, self.in_proj, self.out_proj, known)
+        return solve(noise, self.changes[schedule, :steps], guidance, velocity)

@@ -21,7 +21,7 @@ _BRACKETS = str.maketrans("", "", "()\uff08\uff09")
 
 
 @dataclass(frozen=True)
-class Draft:
+class VoxDraft:
     """A prompt before its reference is encoded."""
 
     text: list[int]
@@ -33,7 +33,7 @@ class Draft:
     """Speech to continue; its transcript is part of the text."""
 
 
-class Prepare:
+class VoxPrepare:
     """Turns a checked request into a draft."""
 
     def __init__(self, context: StageContext) -> None:
@@ -41,7 +41,7 @@ class Prepare:
         self._config = read(context.config)
         self._encode = tokenizer.read(checkpoint_of(context))
 
-    def __call__(self, request: SpeechRequest) -> Draft:
+    def __call__(self, request: SpeechRequest) -> VoxDraft:
         options: VoxOptions = request.options
         self._check_timesteps(options)
         control = control_text(request)
@@ -51,7 +51,7 @@ class Prepare:
         own = self._encode(spoken)
         text = self._encode((continued.text or "") + spoken) if continued else own
         self._check_length(len(text))
-        return Draft(
+        return VoxDraft(
             text,
             min(MOST_PATCHES, PATCHES_PER_TOKEN * len(own) + SPARE_PATCHES),
             options,

@@ -36,7 +36,7 @@ class VoxPrompt(Prompt):
 
 
 @dataclass(frozen=True)
-class Script:
+class VoxScript:
     """Everything a prompt is made from, once references are encoded."""
 
     text: list[int]
@@ -47,7 +47,7 @@ class Script:
     """Speech to continue."""
 
 
-def build(script: Script, patch_shape: tuple[int, int]) -> tuple[NDArray[np.float32], Patches | None]:
+def build(script: VoxScript, patch_shape: tuple[int, int]) -> tuple[NDArray[np.float32], Patches | None]:
     """Returns the content of all positions, [T, 1 + patch * feat], and the patches to decode before the first one."""
     width = patch_shape[0] * patch_shape[1]
     parts = [_tokens([*script.text, AUDIO_START], width)]

@@ -71,11 +71,11 @@ SPEC = ModelSpec(
     requires=("tokenizers", "safetensors"),
     files=("audiovae.pth",),
     pipeline=(
-        StageSpec("prepare", "call", "rhapsode.models.voxcpm2.prepare:Prepare", next=("encode",), workers=2),
+        StageSpec("prepare", "call", "rhapsode.models.voxcpm2.prepare:VoxPrepare", next=("encode",), workers=2),
         StageSpec(
             "encode",
             "call",
-            "rhapsode.models.voxcpm2.encode:Encode",
+            "rhapsode.models.voxcpm2.encode:VoxEncode",
             next=("talk", "vocode"),
             on_device=True,
             batch=8,

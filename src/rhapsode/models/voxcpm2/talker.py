@@ -10,8 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rhapsode.device.buckets import batch_sizes
 from rhapsode.device.kv import KVLayout
 from rhapsode.device.prompts import PromptRuns, Spans, content_of
+from rhapsode.device.replay import Replay
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
 from rhapsode.device.upload import upload
@@ -19,8 +21,11 @@ from rhapsode.models.base import StageContext, Step
 from rhapsode.models.voxcpm2 import parts
 from rhapsode.models.voxcpm2.config import VoxConfig, read
 from rhapsode.models.voxcpm2.prompt import ID, VoxPrompt
-from rhapsode.nn.philox import normal
+from rhapsode.nn.flow import initial_noise
 from rhapsode.types import Sampling
+
+MOST_PATCHES = 64
+"""Patches of prompts that are encoded at once."""
 
 
 class VoxState(State):
@@ -47,6 +52,7 @@ class VoxTalker:
         self.frame_shape = config.patch_shape
         self.frame_dtype = torch.promote_types(self._dtype, torch.float32)
         self._prompts = PromptRuns(self._run_prompts, self._device)
+        self._encode_patches = Replay(lambda patches: self.net.sounds(patches))
 
     def kv(self) -> tuple[KVLayout, ...]:
         return (self.net.base_lm.config.kv(), self.net.residual_lm.config.kv())
@@ -70,9 +76,22 @@ class VoxTalker:
         sounds = torch.zeros(*content.shape[:2], self._config.lm.hidden_size, dtype=self._dtype, device=self._device)
         where = np.nonzero(content[..., ID] < 0)
         if len(where[0]):
-            patches = self._upload(content[where][:, 1:].reshape(-1, *self.frame_shape))
-            sounds[self._upload(where[0]), self._upload(where[1])] = self.net.sounds(patches)
+            patches = content[where][:, 1:].reshape(-1, *self.frame_shape)
+            for start in range(0, len(patches), MOST_PATCHES):
+                some = slice(start, start + MOST_PATCHES)
+                at = self._upload(where[0][some]), self._upload(where[1][some])
+                sounds[at] = self._encode(patches[some])
         return sounds
+
+    def _encode(self, patches: NDArray[np.float32]) -> Tensor:
+        """Patches, at most `MOST_PATCHES`, as the language models hear them; on a GPU padded to a captured number."""
+        count = len(patches)
+        if self._device.type == "cuda":
+            size = next(n for n in batch_sizes(MOST_PATCHES) if n >= count)
+            patches = np.concatenate([patches, np.zeros((size - count, *self.frame_shape), np.float32)])
+        encoded = self._encode_patches(self._upload(patches))
+        assert encoded is not None
+        return encoded[:count]
 
     def _run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, ids: Tensor, sounds: Tensor) -> None:
         self.net.hidden(self._embed(ids, sounds), ids < 0, rows, where, valid)
@@ -88,6 +107,8 @@ class VoxTalker:
             return ids, torch.zeros(batch, length, hidden, dtype=self._dtype, device=self._device)
 
         self._prompts.capture(rows, most_positions, blank)
+        for size in reversed(batch_sizes(MOST_PATCHES)):
+            self._encode_patches.capture(torch.zeros(size, *self.frame_shape, device=self._device))
 
     def _ready(self, prompts: Sequence[VoxPrompt], slots: Tensor, state: VoxState) -> None:
         """Put what the first step needs where it looks for it."""
@@ -131,9 +152,7 @@ class VoxTalker:
 
     def noise(self, rows: Rows) -> Tensor:
         """What the next patch of each row begins as: a function of its seed and its step alone."""
-        values = normal(rows.seeds, rows.steps, 0, int(np.prod(self.frame_shape)))
-        values = values * rows.table.temperature[rows.slots][:, None]
-        return values.view(-1, *self.frame_shape).to(self.frame_dtype)
+        return initial_noise(rows, self.frame_shape, self.frame_dtype)
 
     def _moves(self, schedule: Tensor) -> int:
         """How many moves the rows need. A GPU is never asked: there it is as many as any row may want."""

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from rhapsode.checkpoints.folder import read_json, section
 from rhapsode.errors import CheckpointError
 
-Encode = Callable[[str], list[int]]
+VoxEncode = Callable[[str], list[int]]
 
 _SPACE = "\u2581"
 _SPACES_AS_MARKS = {"type": "Metaspace", "replacement": _SPACE, "prepend_scheme": "first", "split": False}
@@ -20,7 +20,7 @@ _SPACES_AS_MARKS = {"type": "Metaspace", "replacement": _SPACE, "prepend_scheme"
 this whatever the file says."""
 
 
-def read(folder: Path) -> Encode:
+def read(folder: Path) -> VoxEncode:
     """The tokenizer of a checkpoint, as a function. Marks that users write are text like any other."""
     path = folder / "tokenizer.json"
     description = read_json(path)

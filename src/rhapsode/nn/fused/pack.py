@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from rhapsode.nn.kernels.gpu.conv import ConvWeights
 from rhapsode.nn.kernels.snake import SnakeWeights
-from rhapsode.nn.snake import SnakeBeta
+from rhapsode.nn.snake import Snake, SnakeBeta
 from rhapsode.nn.streaming import CausalConv1d, CausalConvTranspose1d
 
 
@@ -20,8 +20,8 @@ def phase_weights(module: CausalConvTranspose1d) -> ConvWeights:
     """Packs a transposed convolution: its phases are columns, the channels of one phase together."""
     phases = module.phases.unflatten(0, (-1, module.stride))  # [N, stride, C, taps]
     matrix = phases.permute(1, 0, 3, 2).reshape(-1, module.taps * phases.shape[2]).contiguous()
-    bias = module.phase_bias.view(-1, module.stride).T.flatten()
-    return ConvWeights(matrix, float32(bias), module.taps)
+    bias = None if module.phase_bias is None else float32(module.phase_bias.view(-1, module.stride).T.flatten())
+    return ConvWeights(matrix, bias, module.taps)
 
 
 def linear_weights(linear: nn.Linear, norm: Tensor | None = None) -> ConvWeights:
@@ -32,7 +32,10 @@ def linear_weights(linear: nn.Linear, norm: Tensor | None = None) -> ConvWeights
     return ConvWeights(matrix.contiguous(), None if linear.bias is None else float32(linear.bias))
 
 
-def snake_weights(module: SnakeBeta) -> SnakeWeights:
+def snake_weights(module: SnakeBeta | Snake) -> SnakeWeights:
+    if isinstance(module, Snake):
+        frequency = module.alpha.detach().float().flatten()
+        return SnakeWeights(frequency, (frequency + 1e-9).reciprocal())
     frequency = module.alpha.detach().float().exp()
     return SnakeWeights(frequency, (module.beta.detach().float().exp() + 1e-9).reciprocal())
 

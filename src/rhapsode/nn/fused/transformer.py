@@ -50,7 +50,7 @@ class FusedTransformer:
     def __init__(self, net: WindowedTransformer) -> None:
         assert net.rope is not None
         self._layers = [_PackedLayer(layer) for layer in net.layers if isinstance(layer, WindowedLayer)]
-        self._inv_freq = net.rope.inv_freq.float()
+        self._inv_freq, self._rounded = net.rope.inv_freq.float(), net.rope.rounded
         self._config = net.config
 
     def __call__(self, x: Tensor, slots: Tensor, state: WindowState) -> None:
@@ -65,7 +65,7 @@ class FusedTransformer:
         gated = qkv.new_empty(batch, length, c.ffn)
         for i, layer in enumerate(self._layers):
             conv(x, layer.qkv, norm_eps=c.eps, out=qkv)
-            ring_attention(qkv, attended, state.ring, state.position, slots, self._inv_freq, i)
+            ring_attention(qkv, attended, state.ring, state.position, slots, self._inv_freq, i, self._rounded)
             conv(attended, layer.o_proj, scale=layer.attention_scale, residual=x, out=x)
             conv(x, layer.gate_up, norm_eps=c.eps, function="swiglu", out=gated)
             conv(gated, layer.down_proj, scale=layer.mlp_scale, residual=x, out=x)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
 from typing import Literal
@@ -18,25 +19,25 @@ from torch import Tensor
 
 Mode = Literal["auto", "off", "always"]
 
-_mode: Mode = "auto"
+_mode: ContextVar[Mode] = ContextVar("kernels", default="auto")  # of each thread
 
 
 def on(x: Tensor) -> bool:
     """Whether kernels process `x`."""
-    if _mode == "auto":
+    mode = _mode.get()
+    if mode == "auto":
         return x.is_cuda and x.dtype != torch.float64 and _has_triton()
-    return _mode == "always"
+    return mode == "always"
 
 
 @contextmanager
 def use(mode: Mode) -> Iterator[None]:
-    """Sets when kernels run. `off`: never. `always`: even for CPU tensors, for Triton's interpreter."""
-    global _mode
-    before, _mode = _mode, mode
+    """Sets when kernels run in this thread. `off`: never. `always`: even for CPU tensors, for Triton's interpreter."""
+    before = _mode.set(mode)
     try:
         yield
     finally:
-        _mode = before
+        _mode.reset(before)
 
 
 @cache

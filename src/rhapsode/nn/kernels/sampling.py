@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 import torch
 from torch import Tensor
 
 MAX_PARTIAL_K = 64
 """Up to this top-k, a partial sort finds the ids to keep."""
+NOTHING = -1
+"""In a row's recent ids: a place without an id."""
+
+
+class TopP(IntEnum):
+    """Which ids top-p keeps. The most likely id is always kept."""
+
+    AFTER_TOP_K = 0
+    """Of the ids that top-k keeps, with temperature: the fewest whose probabilities add up to p (Hugging Face)."""
+    THROUGH = 1
+    """Of all ids, without temperature: the fewest whose probabilities add up to p. Top-k counts ranks: ties are cut."""
+    BELOW = 2
+    """The same without the id that crosses p: as many as fit below it."""
 
 
 @dataclass(frozen=True)
@@ -18,13 +32,14 @@ class Settings:
     temperature: Tensor  # [B]
     top_k: Tensor  # [B] int64
     top_p: Tensor  # [B]
+    rule: TopP = TopP.AFTER_TOP_K
 
     def partial_k(self) -> Tensor | None:
         """Returns the largest top-k if a partial sort of that size serves all rows, and -1 if none does.
 
-        Returns `None` on a GPU, whose kernel needs no sort.
+        Returns `None` on a GPU, whose kernel needs no sort, and where ranks are counted.
         """
-        if self.top_k.device.type != "cpu":
+        if self.top_k.device.type != "cpu" or self.rule != TopP.AFTER_TOP_K:
             return None
         largest = self.top_k.max()
         return largest.masked_fill((self.top_p < 1).any() | (largest > MAX_PARTIAL_K), -1)
@@ -55,6 +70,29 @@ class NoiseCounters:
     seeds: Tensor  # [B]
     steps: Tensor  # [B]
     book: int
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """Repetition-aware sampling: an id that a row has drawn too often of late is replaced by a second draw.
+
+    The second draw has settings and noise of its own, and is final even if it repeats an id.
+    """
+
+    recent: Tensor  # [slots, window] int64, any strides: the ids that count, in any order, or `NOTHING`
+    slots: Tensor  # [B], the rows' places in it
+    limit: Tensor  # [B]: how often an id must be among them to be replaced; 0 is never
+    settings: Settings
+    noise: Tensor | NoiseCounters
+    raw: bool = False
+    """The second draw is from the logits as the network computed them, without `Rules`."""
+    other: bool = False
+    """The second draw is of another id than the first."""
+
+    def repeats(self, ids: Tensor) -> Tensor:
+        """Returns whether each row's id is to be replaced, [B]."""
+        count = (self.recent[self.slots] == ids[:, None]).sum(1)
+        return (self.limit > 0) & (count >= self.limit)
 
 
 def penalize(scores: Tensor, history: Tensor, penalty: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""API keys: one or several, compared in constant time, never logged."""
+"""Checks API keys, in constant time. Keys are never logged."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from rhapsode.serve.response.errors import NotAuthenticated, error_response
 
 GUARDED = "/v1/"
-SUBPROTOCOL = "openai-insecure-api-key."  # how browsers, which cannot set headers, bring a key to a WebSocket
+SUBPROTOCOL = "openai-insecure-api-key."  # browsers cannot set headers of a WebSocket, so they send the key here
 
 
 class ApiKeys:
-    """Answers 401 before anything is read of a request that brings no key we know."""
+    """Answers 401 to a request without a valid key, before its body is read."""
 
     def __init__(self, app: ASGIApp, keys: Sequence[SecretStr]) -> None:
         self._app = app
@@ -30,19 +30,19 @@ class ApiKeys:
         await error_response(error)(scope, receive, send)
 
     def _guards(self, scope: Scope) -> bool:
-        if scope["type"] == "http" and scope["method"] == "OPTIONS":  # a browser asks first, and may not send a key
+        if scope["type"] == "http" and scope["method"] == "OPTIONS":  # a CORS preflight carries no key
             return False
         return bool(scope["path"].startswith(GUARDED))
 
     def _is_known(self, given: bytes | None) -> bool:
         known = False
-        for key in self._keys:  # all of them, so that the time tells nothing
+        for key in self._keys:  # all of them, so that the time does not reveal which one matched
             known |= hmac.compare_digest(key, given or b"")
         return known
 
 
 def given_key(scope: Scope) -> bytes | None:
-    """The key a request brings, from wherever clients put it."""
+    """Returns the key of a request, from any of the places where clients put it."""
     headers = Headers(scope=scope)
     kind, _, key = headers.get("authorization", "").partition(" ")
     if kind.lower() == "bearer" and key.strip():

@@ -1,37 +1,83 @@
-"""How much of a request is read: counted while it comes, whatever its headers say."""
+"""Limits how many bytes of a request are read: they are counted as they arrive, whatever its headers say."""
 
 from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rhapsode.config.server import ServerConfig
+from rhapsode.errors import Busy, RhapsodeError
+from rhapsode.serve.budget import Budget
 from rhapsode.serve.response.errors import BodyTooLarge, error_response
+
+UPLOADS, SPEECH = "/v1/audio/voices", ("/v1/audio/speech", "/v1/audio/speech/batch")
+SMALL_BYTES = 2**16
+LARGE_BODIES = 4  # of the largest size, in memory at once
+LINGER_S, LINGER_BYTES = 1.0, 2**24
 
 
 class BodyLimit:
-    """Answers 413 as soon as a body is known to be larger than it may be."""
+    """Answers 413 as soon as a body is known to be too large, and 429 when all bodies together are."""
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, config: ServerConfig, takes_references: bool) -> None:
         self._app = app
-        self._max_bytes = max_bytes
+        json_bytes = min(config.max_json_bytes, config.max_body_bytes)
+        speech_bytes = config.max_body_bytes if takes_references else json_bytes
+        self._limits = {UPLOADS: config.max_body_bytes, **dict.fromkeys(SPEECH, speech_bytes)}
+        self._budget = Budget(LARGE_BODIES * config.max_body_bytes, "requests")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        error = BodyTooLarge(f"the body is too large: at most {self._max_bytes} bytes are read.")
-        length = Headers(scope=scope).get("content-length", "")
-        if length.isdecimal() and int(length) > self._max_bytes:
-            await error_response(error)(scope, receive, send)
-            return
-        read = 0
+        limit = self._limits.get(scope["path"], SMALL_BYTES)
+        too_large = BodyTooLarge(f"the body is too large: at most {limit} bytes are read here.")
+        read = held = 0
+        refused: RhapsodeError | None = None
 
-        async def counted() -> Message:
-            nonlocal read
+        async def count() -> Message:
+            nonlocal read, held, refused
             message = await receive()
-            read += len(message.get("body", b""))
-            if read > self._max_bytes:
-                raise error
+            size = len(message.get("body", b""))
+            read += size
+            if read > limit:
+                refused = too_large
+                raise refused
+            try:
+                self._budget.take(size)
+                held += size
+            except Busy as error:
+                refused = error
+                raise
             return message
 
-        await self._app(scope, counted, send)
+        async def linger(message: Message) -> None:
+            """Reads on for a moment after a refusal: to close at once could reset what the client has not read yet."""
+            if refused is not None and message["type"] == "http.response.body":
+                await send({**message, "more_body": True})
+                await _discard(receive, limit + LINGER_BYTES)
+                message = {"type": "http.response.body", "body": b""}
+            await send(message)
+
+        try:
+            length = Headers(scope=scope).get("content-length", "")
+            if (length.isdecimal() and len(length) < 20 and int(length) > limit) or len(length) >= 20:
+                refused = too_large
+                await error_response(too_large)(scope, receive, linger)
+                return
+            await self._app(scope, count, linger)
+        finally:
+            self._budget.give_back(held)
+
+
+async def _discard(receive: Receive, limit: int) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_S):
+            while limit > 0:
+                message = await receive()
+                limit -= len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return

@@ -1,4 +1,4 @@
-"""One line per request, with its id; text for people or JSON for programs. What is spoken is never logged."""
+"""Logs one line per request, with its id, as text or JSON. The text that is spoken is never logged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def new_id() -> str:
 
 
 class RequestLog:
-    """Gives every request an id, tells how it ended, and turns what nobody expected into a 500."""
+    """Gives every request an id, logs how it ended, and answers 500 to an unexpected exception."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
@@ -40,33 +40,41 @@ class RequestLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        wished = Headers(scope=scope).get("x-request-id", "")
-        mine = wished if _SANE_ID.fullmatch(wished) else new_id()
-        scope.setdefault("state", {})["request_id"] = mine
-        request_id.set(mine)
+        requested = Headers(scope=scope).get("x-request-id", "")
+        current_id = requested if _SANE_ID.fullmatch(requested) else new_id()
+        scope.setdefault("state", {})["request_id"] = current_id
+        request_id.set(current_id)
         started_s = time.perf_counter()
         status = 0
 
-        async def tell(message: Message) -> None:
+        async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)["X-Request-Id"] = mine
+                MutableHeaders(scope=message)["X-Request-Id"] = current_id
             await send(message)
 
         try:
-            await self._app(scope, receive, tell)
+            await self._app(scope, receive, send_with_id)
         except Exception:
-            log.exception("a request failed for no known reason", extra={"fields": {"request_id": mine}})
+            log.exception("a request failed with an unexpected exception", extra={"fields": {"request_id": current_id}})
             if not status:
-                await error_response(InternalError("something went wrong inside the server."))(scope, receive, tell)
+                await error_response(InternalError("something went wrong inside the server."))(
+                    scope, receive, send_with_id
+                )
         finally:
             found = scope.get("route")
             route = found.path if isinstance(found, Route) else "unknown"
             self._metrics.answered(route, scope["method"], status)
             level = logging.DEBUG if route in _QUIET else logging.INFO
             took_ms = round((time.perf_counter() - started_s) * 1000, 1)
-            fields = {"request_id": mine, "method": scope["method"], "route": route, "status": status, "ms": took_ms}
+            fields = {
+                "request_id": current_id,
+                "method": scope["method"],
+                "route": route,
+                "status": status,
+                "ms": took_ms,
+            }
             log.log(level, "request", extra={"fields": fields})
 
 
@@ -92,12 +100,13 @@ class _Json(logging.Formatter):
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """A stream broken off on purpose has a line of its own."""
-    return "without completing response" not in record.getMessage()
+    """Tells whether a line says something new: a stream or socket that is refused on purpose has its own line."""
+    message = record.getMessage()
+    return "without completing response" not in message and "without completing handshake" not in message
 
 
 def configure(log_format: str) -> None:
-    """Send all of our lines, and uvicorn's, to standard error."""
+    """Sends our log lines, and uvicorn's, to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     text = _Text("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
     handler.setFormatter(_Json() if log_format == "json" else text)

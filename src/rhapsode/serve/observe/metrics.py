@@ -1,4 +1,4 @@
-"""What Prometheus is told. A registry of its own: two servers in one process do not mix."""
+"""Prometheus metrics, in a registry of their own, so that two servers in one process do not mix."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Readings:
 
 
 class Metrics:
-    """Counters the server adds to, and readings taken from the engine at each scrape."""
+    """Counters that the server increments, and readings taken from the engine at each scrape."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
@@ -77,17 +77,23 @@ class Metrics:
         self.audio = Counter("rhapsode_audio_seconds", "Speech made", registry=registry)
         self.loads = Counter("rhapsode_model_loads", "Times the model was loaded", registry=registry)
         self.sockets = Gauge("rhapsode_open_websockets", "WebSockets open now", registry=registry)
+        self._slow_callbacks = Counter(
+            "rhapsode_slow_callbacks", "Callbacks that kept the event loop busy (debug)", ["origin"], registry=registry
+        )
+        self._longest_callbacks = Gauge(
+            "rhapsode_longest_callback_cpu_seconds", "The longest of them (debug)", ["origin"], registry=registry
+        )
         for outcome in ("stop", "length", "aborted", "failed", "timeout", "refused"):
-            self.requests.labels(outcome)  # a series that is there from the start can be compared with zero
+            self.requests.labels(outcome)  # a series that exists from the start can be compared with zero
 
     def watch(self, readings: Callable[[], Readings], cache: Callable[[], CacheStats]) -> None:
         self.registry.register(_Live(readings, cache))
 
-    def ended(self, outcome: Outcome, blamed: RhapsodeError | None) -> None:
-        """A request is over; called by the engine, from any of its threads."""
+    def ended(self, outcome: Outcome, reason: RhapsodeError | None) -> None:
+        """Counts a request that has ended; called from any thread."""
         how = str(outcome.finish_reason)
-        if blamed is not None:
-            how = "timeout" if isinstance(blamed, TimedOut) else "failed"
+        if reason is not None:
+            how = "timeout" if isinstance(reason, TimedOut) else "failed"
         self.requests.labels(how).inc()
         self.queued.observe(outcome.queued_s)
         self.underruns.inc(outcome.underruns)
@@ -97,6 +103,12 @@ class Metrics:
             self.first_audio.observe(outcome.first_audio_s)
         if outcome.audio_s and outcome.error is None:
             self.factor.observe((outcome.total_s - outcome.queued_s) / outcome.audio_s)
+
+    def slow_callback(self, origin: str, cpu_s: float) -> None:
+        """A callback kept the event loop busy for this long; the origins are as many as the code has coroutines."""
+        self._slow_callbacks.labels(origin).inc()
+        longest = self._longest_callbacks.labels(origin)
+        longest.set(max(longest._value.get(), cpu_s))
 
     def refused(self) -> None:
         self.requests.labels("refused").inc()
@@ -149,10 +161,14 @@ class _Live(Collector):
         }
         for name, (what, value) in counters.items():
             yield CounterMetricFamily(f"rhapsode_{name}", what, value=value)
+        slow = CounterMetricFamily("rhapsode_slow_turns", "Turns of the device loop over 50 ms", labels=["stage"])
+        for stage, count in load.slow_turns.items():
+            slow.add_metric([stage], count)
+        yield slow
 
 
 def _device_bytes() -> int | None:
-    torch = sys.modules.get("torch")  # whoever has a GPU has loaded it
+    torch = sys.modules.get("torch")  # a process that uses a GPU has imported it
     if torch is None or not torch.cuda.is_initialized():
         return None
     return sum(int(torch.cuda.memory_allocated(device)) for device in range(torch.cuda.device_count()))

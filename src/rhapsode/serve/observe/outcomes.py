@@ -1,10 +1,11 @@
-"""How requests ended: the last ones, by their id."""
+"""The outcomes of the last requests, by their id."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,13 +17,13 @@ MOST = 1024
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of a request that was taken in."""
+    """What is known of a request that was accepted."""
 
     id: str
     outcome: Outcome | None = None
     error: RhapsodeError | None = None
     delivered: bool = False
-    """The last byte was handed to the listener's connection."""
+    """The last byte was handed to the client's connection."""
 
     @property
     def status(self) -> str:
@@ -49,7 +50,10 @@ class Record:
 
 
 class Outcomes:
-    """Told by the engine, from any of its threads, and by whoever delivers."""
+    """The outcomes of the last requests, reported by the engine, from any of its threads, and by who delivers.
+
+    Of an error a copy is kept: the original holds its traceback, and with it the frames and samples of the request.
+    """
 
     def __init__(self, on_end: Callable[[Outcome, RhapsodeError | None], None], most: int = MOST) -> None:
         self._on_end = on_end
@@ -72,17 +76,18 @@ class Outcomes:
                 self._records.popitem(last=False)
 
     def refused(self, request_id: str) -> None:
-        """It never began: there is nothing to tell."""
+        """Forgets a request that was refused before it began."""
         with self._lock:
             self._records.pop(request_id, None)
 
     def ended(self, outcome: Outcome) -> None:
-        record = self._change(outcome.request_id, outcome=outcome)
+        kept = outcome if outcome.error is None else replace(outcome, error=copy(outcome.error))
+        record = self._change(outcome.request_id, outcome=kept)
         self._on_end(outcome, record.error)
 
-    def blame(self, request_id: str, error: RhapsodeError) -> None:
-        """Why it ends, where the engine cannot know: said before it is aborted, or after it has ended."""
-        self._change(request_id, error=error)
+    def record_error(self, request_id: str, error: RhapsodeError) -> None:
+        """Records why a request ends where the engine cannot know: before it is aborted, or after it has ended."""
+        self._change(request_id, error=copy(error))
 
     def delivered(self, request_id: str) -> None:
         self._change(request_id, delivered=True)

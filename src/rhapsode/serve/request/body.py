@@ -1,4 +1,4 @@
-"""Reading what a request carries, before anybody looks at what it says."""
+"""Reads the body of a request."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def media_type(request: Request) -> str:
 
 
 async def json_body(request: Request) -> bytes:
-    """The bytes of a body that says it is JSON: a web page of another origin cannot send one unasked."""
+    """Returns the bytes of a JSON body. Its media type is required: pages of other origins cannot set it unasked."""
     kind = media_type(request)
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
         raise UnsupportedMediaType("send JSON, with 'Content-Type: application/json'.")
     try:
         return await request.body()
     except ClientDisconnect:
-        raise Aborted("the client went away before its request was complete.") from None
+        raise Aborted("the client disconnected before its request was complete.") from None

@@ -1,4 +1,4 @@
-"""From what a client sent to what the engine speaks: many spellings in, one typed request out."""
+"""Turns the body of a client, which may be spelt in several ways, into one typed request."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from typing import Any, Literal
 
 from rhapsode.audio.formats import FORMATS
 from rhapsode.config import Deployment
+from rhapsode.engine.validate import check_length
 from rhapsode.errors import InvalidRequest, UnknownVoice
 from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, check_model, preset_for
 from rhapsode.serve.request.references import References
 from rhapsode.serve.request.schemas import Schemas, SpeechBody, VoiceFields, VoiceRef
 from rhapsode.serve.response.delivery import Delivery
-from rhapsode.text.clean import clean
+from rhapsode.text.clean import is_speakable
 from rhapsode.types import ModelInfo, Reference, Sampling, SpeechRequest, Voice
 from rhapsode.voices.store import VoiceStore
 
-# What clients call it, and what it is called here.
+MAX_INSTRUCTIONS_CHARS = 10_000
+
+# Names of fields: the client's, and ours.
 _REQUEST_FIELDS = {
     "language": "language",
     "instructions": "instructions",
@@ -29,14 +32,14 @@ _REQUEST_FIELDS = {
 
 @dataclass(frozen=True)
 class Order:
-    """A request, and how it is to be delivered."""
+    """A request, and how its audio is delivered."""
 
     request: SpeechRequest
     delivery: Delivery
 
 
 class Intake:
-    """Understands bodies for one served model."""
+    """Reads bodies for one served model."""
 
     def __init__(
         self, info: ModelInfo, deployment: Deployment, schemas: Schemas, store: VoiceStore, references: References
@@ -49,8 +52,13 @@ class Intake:
 
     async def read(self, body: SpeechBody) -> Order:
         text, system = text_of(body)
-        if not clean(text):
+        check_length(len(text), self._deployment.limits)
+        if system and len(system) > MAX_INSTRUCTIONS_CHARS:
+            raise InvalidRequest(f"system messages have at most {MAX_INSTRUCTIONS_CHARS} characters.", param="messages")
+        if not text.strip():
             raise InvalidRequest("the text is empty: there is nothing to say.", param="input")
+        if not is_speakable(text) and self._deployment.server.unspeakable == "refuse":
+            raise InvalidRequest("the text has no letter and no digit: there is nothing to say.", param="input")
         order = await self.read_voice(body, "mp3", mode_of(body))
         instructions = order.request.instructions or system
         return Order(replace(order.request, text=text, instructions=instructions), order.delivery)
@@ -71,7 +79,7 @@ class Intake:
         )
         return Order(request, delivery)
 
-    # --- the voice ---
+    # --- voices ---
 
     async def _voice(self, body: VoiceFields) -> Voice:
         continued = await self._continued(body)
@@ -101,7 +109,7 @@ class Intake:
             return Voice() if name is None else await self._named(name)
         if references and body.speaker_embedding is not None:
             raise InvalidRequest("give reference audio or a speaker embedding, not both.", param="speaker_embedding")
-        # OpenAI's SDK cannot leave `voice` out, so a name of OpenAI's beside a reference means nothing.
+        # OpenAI's SDK always sends `voice`, so one of OpenAI's names beside a reference is ignored.
         if name is not None and name.lower() not in OPENAI_VOICES:
             raise InvalidRequest(f"give a reference or the voice '{name}', not both.", param="voice")
         if body.speaker_embedding is not None:
@@ -164,7 +172,7 @@ def text_of(body: SpeechBody) -> tuple[str, str | None]:
 
 
 def mode_of(body: SpeechBody) -> Literal["whole", "audio", "sse"]:
-    """As OpenAI does: streamed unless the client says it is not to be."""
+    """Returns how the audio is sent: streamed, as OpenAI does, unless `stream` is false."""
     if body.stream is False:
         if body.stream_format is not None:
             raise InvalidRequest(f"'stream_format' is {body.stream_format}, but 'stream' is false.", param="stream")

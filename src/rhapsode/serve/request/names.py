@@ -1,4 +1,4 @@
-"""The names OpenAI's clients know, and what they mean here."""
+"""OpenAI's names of voices and models, and what each means here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEFAULT_VOICE = "default"
 
 
 def preset_for(name: str, presets: Sequence[str]) -> str | None:
-    """The preset an OpenAI voice stands for: always the same one, and itself where there is one of that name."""
+    """Returns the preset that an OpenAI voice is mapped to: always the same one; a preset of that name is itself."""
     if not presets or name.lower() not in OPENAI_VOICES:
         return None
     by_case = {preset.lower(): preset for preset in presets}
@@ -37,7 +37,7 @@ def preset_for(name: str, presets: Sequence[str]) -> str | None:
 
 
 def served_id(deployment: Deployment) -> str:
-    """What the model is called in `/v1/models`: a folder's name without the way to it."""
+    """Returns the model's id in `/v1/models`; for a folder, its name without the path."""
     path = Path(deployment.model).expanduser()
     return path.resolve().name if path.is_dir() else deployment.model
 

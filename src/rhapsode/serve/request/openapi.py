@@ -1,4 +1,4 @@
-"""The pieces of the OpenAPI page that FastAPI cannot guess, since bodies are read by hand."""
+"""Parts of the OpenAPI schema that FastAPI cannot derive, since bodies are parsed by our own code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ErrorFields(BaseModel):
 
 
 class ErrorBody(BaseModel):
-    """What every error looks like."""
+    """The body of every error."""
 
     error: ErrorFields
 
@@ -26,7 +26,7 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def request_body(model: type[BaseModel]) -> dict[str, Any]:
-    """A JSON body of this shape."""
+    """Returns the OpenAPI description of a JSON body."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     definitions = schema.pop("$defs", {})
     return {
@@ -35,7 +35,7 @@ def request_body(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _inline(schema: Any, definitions: dict[str, Any]) -> Any:
-    """References replaced by what they refer to: nobody else would put them among the components."""
+    """Replaces references by what they refer to, since FastAPI does not add these to the components."""
     if isinstance(schema, list):
         return [_inline(part, definitions) for part in schema]
     if not isinstance(schema, dict):

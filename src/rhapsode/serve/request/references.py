@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
-from rhapsode.audio.decode import decode
-from rhapsode.config import ServerConfig
+from rhapsode.audio.decoder import DecodeLimits, DecoderPool
+from rhapsode.config.server import ServerConfig
 from rhapsode.errors import BadAudio, InvalidRequest
 from rhapsode.types import Clip, Voice
 from rhapsode.voices.cache import CacheStats, ReferenceCache, content_key
 from rhapsode.voices.fetch import FetchLimits, ReferenceFetcher, is_data_url, is_remote, parse_data_url
 from rhapsode.voices.store import VoiceStore
 
+DECODERS, WAITING = 2, 30
+
 
 class References:
-    """From what a user calls a reference to a clip."""
+    """Turns references of clients into clips: fetched, decoded within limits, and cached by content."""
 
     def __init__(self, config: ServerConfig, store: VoiceStore, mono: bool = True) -> None:
         """`mono`: recordings are mixed to one channel, for models that take no more."""
         self._config = config
-        self._mono = mono
         self._store = store
         self._cache = ReferenceCache(config.reference_cache_bytes)
         fetch = config.fetch
+        most_bytes = max(config.max_upload_bytes, fetch.max_bytes)
+        limits = DecodeLimits(most_bytes, config.max_reference_s, config.max_decode_cpu_s)
+        self._decoders = DecoderPool(DECODERS, limits, WAITING, mono=mono)
+        # Separate threads, so that requests that wait for a decoder delay nothing else.
+        self._threads = ThreadPoolExecutor(DECODERS + WAITING, "rhapsode-references")
         self._fetcher = ReferenceFetcher(
             FetchLimits(
                 max_bytes=fetch.max_bytes,
@@ -59,17 +67,20 @@ class References:
         return Voice.cloned(await self.clip(data, "ref_audio"), text or None)
 
     async def clip(self, data: bytes, param: str) -> Clip:
-        """Audio that was sent to us, decoded within limits."""
+        """Decodes audio of a client within limits; equal audio is decoded once."""
+        find = partial(self._cache.get_or_make, content_key(data), lambda: self._decode(data))
         try:
-            return await asyncio.to_thread(self._cache.get_or_make, content_key(data), lambda: self._decode(data))
+            return await asyncio.get_running_loop().run_in_executor(self._threads, find)
         except BadAudio as error:
             raise BadAudio(error.message, param=param) from None
 
     def _decode(self, data: bytes) -> tuple[Clip, int]:
-        config = self._config
-        most_bytes = max(config.max_upload_bytes, config.fetch.max_bytes)
-        clip = decode(data, max_bytes=most_bytes, max_duration_s=config.max_reference_s, mono=self._mono)
+        clip = self._decoders.decode(data)
         return clip, clip.samples.nbytes
+
+    def close(self) -> None:
+        self._decoders.close()
+        self._threads.shutdown(wait=True, cancel_futures=True)
 
     async def _stored(self, name: str, text: str | None) -> Voice:
         voice = await asyncio.to_thread(self._store.load, name)

@@ -1,8 +1,9 @@
-"""What a client may send: strict, with every spelling real clients use, and the served family's own options."""
+"""The bodies a client may send: strict, in every spelling that real clients use, with the family's own options."""
 
 from __future__ import annotations
 
 import ast
+import asyncio
 import inspect
 import textwrap
 from itertools import pairwise
@@ -12,12 +13,25 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import ModelSpec
+from rhapsode.serve.request.shape import check_shape
 from rhapsode.serve.response.errors import explain
 
 Body = TypeVar("Body", bound=BaseModel)
 FormatName = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
+Item = TypeVar("Item")
 Number = Annotated[float, Field(allow_inf_nan=False)]
+Name = Annotated[str, Field(max_length=256)]
+Sentence = Annotated[str, Field(max_length=10_000)]
+Text = Annotated[str, Field(max_length=2**20)]
+"""The deployment has a limit of its own, with a status of its own."""
+Source = Annotated[str, Field(max_length=2**26)]
+"""A URL, which may hold the audio itself, or the name of a voice."""
+# A list ends at its first wrong item, so that a million of them are one error.
+Few = Annotated[list[Item], Field(max_length=8, fail_fast=True)]
+Embedding = Annotated[list[Number], Field(min_length=1, max_length=65_536, fail_fast=True)]
 MAX_FRAMES = 1_000_000
+SMALL_BYTES = 2**14
+"""What is larger is parsed in a thread, since it takes longer than other clients should wait."""
 
 
 class Strict(BaseModel):
@@ -27,19 +41,19 @@ class Strict(BaseModel):
 class VoiceRef(Strict):
     """A voice by its id, as OpenAI writes it."""
 
-    id: str = Field(max_length=256)
+    id: Name
 
 
-class Part(Strict):
+class ContentPart(Strict):
     type: Literal["text", "input_text"] = "text"
-    text: str
+    text: Text
 
 
 class Message(Strict):
-    """One turn of a chat: what the user says is spoken, what the system says is how."""
+    """One message of a chat: the user's text is spoken, the system's text is the instructions."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[Part]
+    content: Text | Annotated[list[ContentPart], Field(max_length=256, fail_fast=True)]
 
     def text(self) -> str:
         return self.content if isinstance(self.content, str) else "\n".join(part.text for part in self.content)
@@ -48,19 +62,19 @@ class Message(Strict):
 class ReferenceBody(Strict):
     """Audio to sound like, and what is said in it. One of `audio`, `audio_path` and `url`: they mean the same."""
 
-    audio: str | None = None
-    audio_path: str | None = None
-    url: str | None = None
-    text: str | None = None
+    audio: Source | None = None
+    audio_path: Source | None = None
+    url: Source | None = None
+    text: Sentence | None = None
 
 
 class VoiceFields(Strict):
-    """Everything about an utterance but its text."""
+    """All fields of an utterance but its text."""
 
     model: str | None = Field(None, max_length=512, description="The served model, or any of OpenAI's names.")
-    voice: str | VoiceRef | None = Field(None, description="A preset, an uploaded voice, or one of OpenAI's names.")
-    speaker: str | None = Field(None, max_length=256, description="The same as `voice`.")
-    instructions: str | None = Field(None, max_length=10_000, description="How to say it, or who should.")
+    voice: Name | VoiceRef | None = Field(None, description="A preset, an uploaded voice, or one of OpenAI's names.")
+    speaker: Name | None = Field(None, description="The same as `voice`.")
+    instructions: Sentence | None = Field(None, description="How to say it, or who should.")
     response_format: FormatName | None = Field(None, description="All six stream; mp3 by default.")
     speed: Annotated[float, Field(ge=0.25, le=4.0, allow_inf_nan=False)] | None = Field(
         None, description="At the same pitch, also while streaming."
@@ -72,12 +86,12 @@ class VoiceFields(Strict):
         None, description="1 is mono, 2 is stereo. The model's own by default; 1 for pcm and server-sent events."
     )
     language: str | None = Field(None, max_length=64)
-    ref_audio: str | list[str] | None = Field(None, description="A data: or https: URL, or an uploaded voice.")
-    ref_text: str | list[str] | None = Field(None, description="What is said in `ref_audio`.")
-    references: list[ReferenceBody] | None = Field(None, max_length=8)
-    prompt_audio: str | None = Field(None, description="A recording to continue, given as `ref_audio` is.")
-    prompt_text: str | None = Field(None, max_length=10_000, description="What is said in `prompt_audio`.")
-    speaker_embedding: list[Number] | None = Field(None, min_length=1, max_length=65_536)
+    ref_audio: Source | Few[Source] | None = Field(None, description="A data: or https: URL, or an uploaded voice.")
+    ref_text: Sentence | Few[Sentence] | None = Field(None, description="What is said in `ref_audio`.")
+    references: Few[ReferenceBody] | None = None
+    prompt_audio: Source | None = Field(None, description="A recording to continue, given as `ref_audio` is.")
+    prompt_text: Sentence | None = Field(None, description="What is said in `prompt_audio`.")
+    speaker_embedding: Embedding | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = Field(None, description="Says it the same way again.")
     temperature: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] | None = Field(
         None, description="0 is greedy everywhere."
@@ -94,9 +108,9 @@ class VoiceFields(Strict):
 class SpeechBody(VoiceFields):
     """One utterance. Give its text as `input`, as `text` or as chat-style `messages`."""
 
-    input: str | None = Field(None, description="What to say.")
-    text: str | None = Field(None, description="The same as `input`.")
-    messages: list[Message] | None = Field(None, min_length=1, max_length=256)
+    input: Text | None = Field(None, description="What to say.")
+    text: Text | None = Field(None, description="The same as `input`.")
+    messages: Annotated[list[Message], Field(min_length=1, max_length=256, fail_fast=True)] | None = None
     stream: bool | None = Field(None, description="`false`: one whole file with its true length in the header.")
     stream_format: Literal["audio", "sse"] | None = Field(None, description="Raw bytes, or server-sent events.")
 
@@ -113,9 +127,9 @@ class SpeechBody(VoiceFields):
 
 
 class BatchBody(VoiceFields):
-    """Several utterances; what is set beside `items` holds for all of them, what an item sets for that one."""
+    """Several utterances; fields beside `items` apply to all items, fields of an item to that one."""
 
-    items: list[dict[str, Any]] = Field(min_length=1)
+    items: Annotated[list[dict[str, Any]], Field(min_length=1, fail_fast=True)]
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -125,7 +139,7 @@ class BatchBody(VoiceFields):
 
 
 class SessionBody(VoiceFields):
-    """What holds for a WebSocket session until it is changed."""
+    """The settings of a WebSocket session, until it changes them."""
 
     stream_audio: bool = Field(True, description="`false`: one message with the whole file of each piece of text.")
     audio_transport: Literal["binary", "base64"] = Field("binary", description="Binary messages, or JSON.")
@@ -136,7 +150,7 @@ class SessionBody(VoiceFields):
 
 
 class Schemas:
-    """The bodies for one family: its options are fields like any other."""
+    """The bodies for one family, with its options as further fields."""
 
     def __init__(self, spec: ModelSpec) -> None:
         self.option_names = tuple(get_type_hints(spec.options))
@@ -148,7 +162,10 @@ class Schemas:
     def _extended(body: type[Body], spec: ModelSpec) -> type[Body]:
         described = options_schema(spec)["properties"]
         fields = {
-            name: (hint | None, Field(None, description=described[name].get("description")))
+            name: (
+                (Sentence if hint is str else hint) | None,
+                Field(None, description=described[name].get("description")),
+            )
             for name, hint in get_type_hints(spec.options).items()
             if name not in body.model_fields
         }
@@ -158,7 +175,7 @@ class Schemas:
 
 
 def options_schema(spec: ModelSpec) -> dict[str, Any]:
-    """A family's options as JSON schema: names, types, defaults, and what their docstrings say."""
+    """Returns a family's options as JSON schema, with their docstrings as descriptions."""
     schema: dict[str, Any] = {"properties": {}} | TypeAdapter(spec.options).json_schema()
     for name, words in _attribute_docstrings(spec.options).items():
         schema["properties"].get(name, {})["description"] = words
@@ -166,7 +183,7 @@ def options_schema(spec: ModelSpec) -> dict[str, Any]:
 
 
 def _attribute_docstrings(kind: type) -> dict[str, str]:
-    """The strings below the fields of a class, which Python itself throws away."""
+    """Returns the docstrings below the fields of a class, which Python does not keep."""
     try:
         body = cast(ast.ClassDef, ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]).body
     except (OSError, TypeError, SyntaxError):  # no source at hand
@@ -182,8 +199,14 @@ def _attribute_docstrings(kind: type) -> dict[str, str]:
     }
 
 
-def parse(body: type[Body], data: bytes | str) -> Body:
-    """A body from JSON, or one sentence about what is wrong with it."""
+async def read(body: type[Body], data: bytes) -> Body:
+    """Parses a body without keeping the event loop busy."""
+    return parse(body, data) if len(data) <= SMALL_BYTES else await asyncio.to_thread(parse, body, data)
+
+
+def parse(body: type[Body], data: bytes) -> Body:
+    """Returns a body from JSON, or raises one sentence about what is wrong with it."""
+    check_shape(data)
     try:
         return body.model_validate_json(data)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Audio as HTTP: nothing is sent before there is audio, so that an early failure has a status of its own."""
+"""Responses that carry audio. Headers are sent with the first audio, so that an early failure has its own status."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import base64
 import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
 
 from fastapi.responses import Response
@@ -15,25 +15,30 @@ from starlette.types import Receive, Scope, Send
 
 from rhapsode.errors import EmptyAudio, RhapsodeError
 from rhapsode.serve.request.intake import Order
-from rhapsode.serve.response.delivery import Playback
+from rhapsode.serve.response.delivery import Playback, Stalled
 from rhapsode.serve.response.errors import InternalError
 from rhapsode.serve.service import Service
+
+SLICE_BYTES = 2**18
 
 log = logging.getLogger("rhapsode.serve")
 
 
-class Listened(Response):
-    """A response whose listener may leave at any moment: then the work for it ends, too."""
+class CancellableResponse(Response):
+    """A response whose work is cancelled when its client disconnects."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await unless_gone(receive, self.answer(scope, receive, send))
+        try:
+            await cancel_on_disconnect(receive, self.answer(scope, receive, send))
+        except Stalled:
+            scope["state"].get("reset", lambda: None)()  # to close it in order would wait for the client
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         raise NotImplementedError
 
 
-class Spoken(Listened):
-    """One utterance: whole, as raw bytes while it is spoken, or as server-sent events."""
+class SpeechResponse(CancellableResponse):
+    """One utterance: as a whole file, as a stream of bytes, or as server-sent events."""
 
     def __init__(self, service: Service, data: bytes, request_id: str) -> None:
         super().__init__()
@@ -43,22 +48,26 @@ class Spoken(Listened):
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         order = await self._service.read(self._data)
-        ways = {"whole": self._whole, "audio": self._raw, "sse": self._events}
+        modes = {"whole": self._whole, "audio": self._raw, "sse": self._events}
         async with self._service.speaking(order, self._id) as playback:
-            await ways[order.delivery.mode](order, playback, send)
+            await modes[order.delivery.mode](order, playback, send)
 
     async def _whole(self, order: Order, playback: Playback, send: Send) -> None:
         body = await playback.whole()
         headers = {**self._described(playback), "X-Finish-Reason": str(playback.outcome.finish_reason)}
         await _start(send, {**headers, "Content-Length": str(len(body))})
-        await send({"type": "http.response.body", "body": body})
+        try:
+            await send_whole(body, playback.sending, send)
+        except Stalled as error:
+            self._service.outcomes.record_error(self._id, error)
+            raise
         self._service.outcomes.delivered(self._id)
 
     async def _raw(self, order: Order, playback: Playback, send: Send) -> None:
-        async def broken(error: RhapsodeError) -> None:
-            """No last chunk is sent: the listener learns that something is missing."""
+        async def omit_end(error: RhapsodeError) -> None:
+            """Sends no last chunk, so that the client learns that something is missing."""
 
-        await self._stream(playback.get, self._described(playback), send, broken)
+        await self._stream(playback.get, playback, self._described(playback), send, omit_end)
 
     async def _events(self, order: Order, playback: Playback, send: Send) -> None:
         done = False
@@ -74,15 +83,16 @@ class Spoken(Listened):
             usage = self._service.usage(order.request, playback.outcome)
             return event("speech.audio.done", usage=usage, finish_reason=str(playback.outcome.finish_reason))
 
-        async def tell(error: RhapsodeError) -> None:
+        async def send_error(error: RhapsodeError) -> None:
             await send({"type": "http.response.body", "body": event("error", **error.body())})
 
         headers = self._described(playback) | {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
-        await self._stream(next_event, headers, send, tell)
+        await self._stream(next_event, playback, headers, send, send_error)
 
     async def _stream(
         self,
         get: Callable[[], Awaitable[bytes | None]],
+        playback: Playback,
         headers: dict[str, str],
         send: Send,
         break_off: Callable[[RhapsodeError], Awaitable[None]],
@@ -93,17 +103,27 @@ class Spoken(Listened):
         await _start(send, headers)
         try:
             while piece is not None:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                async with playback.sending():
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
                 piece = await get()
+        except RhapsodeError as error:
+            self._report(error)
+            if isinstance(error, Stalled):
+                raise
+            await break_off(error)
+            return
         except Exception as error:
-            known = error if isinstance(error, RhapsodeError) else InternalError("something went wrong midway.")
-            fields = {"request_id": self._id, "code": known.code}
-            log.warning("a stream broke off", extra={"fields": fields}, exc_info=None if known is error else error)
-            self._service.outcomes.blame(self._id, known)
-            await break_off(known)
+            bug = InternalError("something went wrong midway.")
+            self._report(bug, error)
+            await break_off(bug)
             return
         await send({"type": "http.response.body", "body": b""})
         self._service.outcomes.delivered(self._id)
+
+    def _report(self, error: RhapsodeError, cause: Exception | None = None) -> None:
+        fields = {"request_id": self._id, "code": error.code}
+        log.warning("a stream broke off", extra={"fields": fields}, exc_info=cause)
+        self._service.outcomes.record_error(self._id, error)
 
     def _described(self, playback: Playback) -> dict[str, str]:
         return {
@@ -114,8 +134,17 @@ class Spoken(Listened):
 
 
 def event(kind: str, **fields: Any) -> bytes:
-    """One server-sent event, whose data name its type as OpenAI's do."""
+    """Returns one server-sent event; its data contain its type, as OpenAI's do."""
     return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
+
+
+async def send_whole(body: bytes, sending: Callable[[], AbstractAsyncContextManager[None]], send: Send) -> None:
+    """Sends a body in slices, so that only one of them is copied into the connection at a time."""
+    for start in range(0, len(body), SLICE_BYTES):
+        async with sending():
+            piece = body[start : start + SLICE_BYTES]
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def _start(send: Send, headers: dict[str, str]) -> None:
@@ -123,10 +152,10 @@ async def _start(send: Send, headers: dict[str, str]) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": raw})
 
 
-async def unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Do the work, and drop it when the client goes away."""
+async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
+    """Runs the work, and cancels it when the client disconnects."""
     working = asyncio.ensure_future(work)
-    watching = asyncio.ensure_future(_gone(receive))
+    watching = asyncio.ensure_future(_wait_for_disconnect(receive))
     try:
         await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -141,6 +170,6 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None
         working.result()
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,11 +1,13 @@
-"""How a listener wants it: format, rate, in one piece or as it is spoken; and the line that makes it so."""
+"""How a client wants its audio, and the playback that makes it so: speech in, bytes of a format out."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal, ParamSpec, TypeVar
 
@@ -18,18 +20,28 @@ from rhapsode.audio.formats import PCM, WAV, Format
 from rhapsode.audio.resample import Resampler
 from rhapsode.audio.tempo import Tempo
 from rhapsode.engine import Speech
-from rhapsode.errors import InvalidRequest, RhapsodeError
+from rhapsode.errors import InvalidRequest, RhapsodeError, TimedOut
+from rhapsode.serve.budget import Budget
 from rhapsode.types import Outcome, Samples
 
 P = ParamSpec("P")
 T = TypeVar("T")
-MOST_AT_ONCE = 64
-PCM_RATE = 24_000  # what Pipecat, LiveKit and OpenAI's own SDK take for granted
+MOST_AT_ONCE_S = 2.0
+"""Seconds of speech encoded in one step: a bound on the bytes that wait for one client."""
+PCM_RATE = 24_000  # what Pipecat, LiveKit and OpenAI's own SDK expect
+
+
+class AudioTooLarge(InvalidRequest):
+    status, code = 413, "audio_too_large"
+
+
+class Stalled(TimedOut):
+    """The client does not read what is sent to it."""
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """What the listener asked for."""
+    """What the client asked for."""
 
     format: Format
     mode: Literal["whole", "audio", "sse"] = "audio"
@@ -43,7 +55,7 @@ class Delivery:
             raise InvalidRequest(f"{self.format.name} comes at one of {known} Hz.", param="sample_rate")
 
     def rate_from(self, model_rate: int) -> int:
-        """The rate of what is sent."""
+        """Returns the sample rate of what is sent."""
         default = PCM_RATE if self.format is PCM else model_rate
         return self.format.rate_for(self.sample_rate or default)
 
@@ -54,8 +66,21 @@ class Delivery:
         return self.channels or (1 if expects_mono else model_channels)
 
 
+@dataclass(frozen=True)
+class DeliveryLimits:
+    """What one playback may use."""
+
+    request_s: float = float("inf")
+    whole_bytes: int = 2**40
+    budget: Budget | None = None
+    """Shared by all playbacks that hold a whole file."""
+
+
 class Playback:
-    """One utterance on its way to one listener: speech, tempo, sample rate, format, bytes."""
+    """One utterance on its way to one client: speech, tempo, sample rate, format, bytes.
+
+    Close it in every case: it then holds no samples, no encoder and no share of the budget.
+    """
 
     def __init__(
         self,
@@ -64,40 +89,52 @@ class Playback:
         delivery: Delivery,
         pool: Executor,
         on_gap: Callable[[float], None] = lambda gap_s: None,
+        limits: DeliveryLimits | None = None,
     ) -> None:
         self.speech = speech
         self.delivery = delivery
         self.sample_rate = delivery.rate_from(speech.sample_rate)
         self.channels = delivery.channels_from(speech.channels)
-        self.blamed: RhapsodeError | None = None
+        self.reason: RhapsodeError | None = None
         """Why it was aborted, where the engine cannot know."""
-        self._tempo = Chain(
+        self._limits = limits or DeliveryLimits()
+        self._transform = Chain(
             Remix(speech.channels, self.channels),
             Tempo(speed, speech.sample_rate, self.channels),
             Resampler(speech.sample_rate, self.sample_rate, self.channels),
         )
-        whole = delivery.mode == "whole"
-        self._encoder = Encoder(delivery.format, self.sample_rate, self.channels, whole=whole)
-        light = delivery.format in (PCM, WAV) and speed == 1.0
-        self._pool = None if light else pool
+        self._is_whole = delivery.mode == "whole"
+        self._encoder = Encoder(delivery.format, self.sample_rate, self.channels, whole=self._is_whole)
+        is_unchanged = (self.sample_rate, self.channels) == (speech.sample_rate, speech.channels)
+        cheap = delivery.format in (PCM, WAV) and speed == 1.0 and is_unchanged
+        self._pool = None if cheap else pool
+        self._encoding = threading.Lock()
         self._on_gap = on_gap
         self._last_s: float | None = None
         self._closed = self._all_said = False
         self._failure: RhapsodeError | None = None
+        self._started_s = time.monotonic()
+        self._taken_s = self._waited_s = 0.0
+        self._held = 0
 
     @property
     def outcome(self) -> Outcome:
-        """How it went; there once the last byte is."""
+        """How it went; known once the last bytes are."""
         assert self.speech.outcome is not None
         return self.speech.outcome
 
-    def blame(self, error: RhapsodeError) -> None:
-        """End it, for this reason."""
-        self.blamed = self.blamed or error
+    @property
+    def busy_s(self) -> float:
+        """Seconds since the start without those in which it waited for the client."""
+        return time.monotonic() - self._started_s - self._waited_s
+
+    def abort(self, error: RhapsodeError) -> None:
+        """Ends the request for this reason, which the client is told."""
+        self.reason = self.reason or error
         self.speech.abort()
 
     async def get(self) -> bytes | None:
-        """The next bytes, or None when all is said; a failure is raised where it happened."""
+        """Returns the next bytes, or None when all is said; a failure is raised where it happened."""
         try:
             while not self._closed:
                 data = await self._next()
@@ -105,7 +142,40 @@ class Playback:
                     return data
             return None
         except RhapsodeError as error:
-            raise self.blamed or error from None
+            raise self.reason or error from None
+
+    async def whole(self) -> bytes:
+        """Returns all of it."""
+        parts = []
+        while (part := await self.get()) is not None:
+            parts.append(part)
+        return b"".join(parts)
+
+    @asynccontextmanager
+    async def sending(self) -> AsyncIterator[None]:
+        """Around every send to the client: raises `Stalled` where it reads slower than the speech plays."""
+        started_s = time.monotonic()
+        left_s = self._started_s + self._limits.request_s + self._taken_s - started_s
+        try:
+            async with asyncio.timeout(max(0.0, left_s)):
+                yield
+        except TimeoutError:
+            raise Stalled("the client did not read the audio in time.") from None
+        finally:
+            self._waited_s += time.monotonic() - started_s
+
+    def close(self) -> None:
+        """Frees the encoder, once its current step is over, and everything else at once."""
+        self._closed = True
+        if self._held and self._limits.budget is not None:
+            self._limits.budget.give_back(self._held)
+        self._held = 0
+        if self._pool is not None:
+            self._pool.submit(self._free)
+
+    def _free(self) -> None:
+        with self._encoding:
+            self._encoder.abandon()
 
     async def _next(self) -> bytes:
         if self._failure is not None:
@@ -113,32 +183,42 @@ class Playback:
         chunk = None if self._all_said else await self.speech.get_async()
         if chunk is None:
             self._closed = True
-            return await self._work(self._close)
-        self._tell_gap()
-        return await self._work(self._write, [chunk.samples, *self._waiting()])
+            return await self._work(self._finish)
+        self._record_gap()
+        pieces = [chunk.samples, *self._waiting(MOST_AT_ONCE_S - chunk.duration_s)]
+        self._count(sum(piece.shape[1] for piece in pieces))
+        return await self._work(self._write, pieces)
 
-    def _waiting(self) -> Iterator[Samples]:
-        """What else is there already: whoever falls behind catches up in larger pieces, which cost less."""
+    def _waiting(self, room_s: float) -> Iterator[Samples]:
+        """Yields what else is ready: a playback that falls behind catches up in larger pieces, which cost less."""
         try:
-            for _ in range(MOST_AT_ONCE):
+            while room_s > 0:
                 chunk = self.speech.get(timeout_s=0)
                 if chunk is None:
                     self._all_said = True
                     return
+                room_s -= chunk.duration_s
                 yield chunk.samples
         except TimeoutError:
             return
         except RhapsodeError as error:
-            self._failure = error  # to be told once what came before it has been heard
+            self._failure = error  # raised once what came before it has been sent
 
-    async def whole(self) -> bytes:
-        """All of it."""
-        parts = []
-        while (part := await self.get()) is not None:
-            parts.append(part)
-        return b"".join(parts)
+    def _count(self, samples: int) -> None:
+        self._taken_s += samples / self.speech.sample_rate
+        if not (self._is_whole and self.delivery.format.lossless):
+            return
+        size = round(samples / self.speech.sample_rate * self.sample_rate) * self.channels * 2
+        if self._held + size > self._limits.whole_bytes:
+            raise AudioTooLarge(
+                f"the audio has more than {self._limits.whole_bytes} bytes: stream it, or ask for another format.",
+                param="stream",
+            )
+        if self._limits.budget is not None:
+            self._limits.budget.take(size)
+        self._held += size
 
-    def _tell_gap(self) -> None:
+    def _record_gap(self) -> None:
         now_s = time.perf_counter()
         if self._last_s is not None:
             self._on_gap(now_s - self._last_s)
@@ -146,15 +226,19 @@ class Playback:
 
     def _write(self, pieces: list[Samples]) -> bytes:
         samples = pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=1)
-        return self._encoder.write(self._tempo.write(samples))
+        return self._encoder.write(self._transform.write(samples))
 
-    def _close(self) -> bytes:
-        tail = self._tempo.close()
+    def _finish(self) -> bytes:
+        tail = self._transform.close()
         return (self._encoder.write(tail) if tail.shape[1] else b"") + self._encoder.close()
 
     async def _work(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Codecs take milliseconds, in which nobody else would be heard: off the event loop, one piece at a time."""
+        """Runs one step off the event loop: codecs take milliseconds, in which no other client is served."""
         if self._pool is None:
             return work(*args, **kwargs)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, lambda: work(*args, **kwargs))
+
+        def locked() -> T:
+            with self._encoding:
+                return work(*args, **kwargs)
+
+        return await asyncio.get_running_loop().run_in_executor(self._pool, locked)

@@ -1,4 +1,4 @@
-"""Whatever goes wrong, in OpenAI's shape and with a status of its own."""
+"""Errors as HTTP responses, in OpenAI's format."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable, UnknownOption, did_you_mean
+
+MAX_SHOWN_CHARS = 64
+"""The longest part of a client's input that an error message repeats."""
 
 
 class NotAuthenticated(InvalidRequest):
@@ -37,14 +40,14 @@ class UnsupportedMediaType(InvalidRequest):
 
 
 class InternalError(RhapsodeError):
-    """A bug of ours: what it was is for the log only."""
+    """A bug in the server; its cause is written to the log only."""
 
 
 _BY_STATUS = {error.status: error for error in (NotAuthenticated, NotFound, MethodNotAllowed, BodyTooLarge)}
 
 
 def error_response(error: RhapsodeError) -> Response:
-    """The error as its status, its body and, where trying again may help, when."""
+    """Returns an error as a response, with `Retry-After` where a retry may help."""
     headers = {}
     if isinstance(error, Busy):
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
@@ -53,18 +56,18 @@ def error_response(error: RhapsodeError) -> Response:
     elif isinstance(error, NotAuthenticated):
         headers["WWW-Authenticate"] = "Bearer"
     elif isinstance(error, BodyTooLarge):
-        headers["Connection"] = "close"  # what was not read must not be taken for the next request
+        headers["Connection"] = "close"  # the unread rest of the body must not be parsed as the next request
     return JSONResponse(error.body(), error.status, headers)
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> InvalidRequest:
-    """The first thing wrong with a body, in words that say what would be right."""
+    """Returns the first problem of a body as one sentence that says what would be right."""
     found = error.errors(include_url=False, include_context=False)
-    # Of several types a field may have, the one whose problem lies deepest is the one that was meant.
+    # Of several types that a field may have, the client meant the one whose error lies deepest.
     first = max((e for e in found if e["loc"][:1] == found[0]["loc"][:1]), key=lambda e: len(e["loc"]))
     where = _path(first["loc"])
     if first["type"] == "extra_forbidden":
-        name = str(first["loc"][-1])
+        name = str(first["loc"][-1])[:MAX_SHOWN_CHARS]
         known = model.model_fields if len(first["loc"]) == 1 else ()
         hint = f": {did_you_mean(name, known)}" if known else "."
         return UnknownOption(f"there is no field '{where}'{hint}", param=where)
@@ -76,13 +79,13 @@ def explain(error: ValidationError, model: type[BaseModel]) -> InvalidRequest:
 
 
 def _path(loc: tuple[int | str, ...]) -> str:
-    """The names a user wrote; pydantic adds those of the types it tried."""
+    """Returns the path of a field as the client wrote it, without the names of types that pydantic adds."""
     kept = [str(part) for part in loc if isinstance(part, int) or part.isidentifier()]
-    return ".".join(part for part in kept if part not in ("str", "list", "body", "VoiceRef"))
+    return ".".join(part for part in kept if part not in ("str", "list", "body", "VoiceRef"))[:MAX_SHOWN_CHARS]
 
 
 def install(app: FastAPI) -> None:
-    """Every error this application can answer with goes through `error_response`."""
+    """Installs handlers, so that every error of the application goes through `error_response`."""
 
     async def on_known(request: Request, error: Exception) -> Response:
         assert isinstance(error, RhapsodeError)
@@ -96,7 +99,10 @@ def install(app: FastAPI) -> None:
     async def on_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         kind = _BY_STATUS.get(error.status_code, InvalidRequest if error.status_code < 500 else InternalError)
-        words = {404: f"there is nothing at {request.url.path}.", 405: f"{request.method} is not for this path."}
+        words = {
+            404: f"there is nothing at {request.url.path[:MAX_SHOWN_CHARS]}.",
+            405: f"{request.method} is not for this path.",
+        }
         response = error_response(kind(words.get(error.status_code, str(error.detail))))
         response.headers.update(error.headers or {})
         return response

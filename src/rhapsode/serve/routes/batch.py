@@ -1,10 +1,12 @@
-"""`POST /v1/audio/speech/batch`: several utterances, results or errors per item."""
+"""`POST /v1/audio/speech/batch`: several utterances, with a result or an error for each."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -16,24 +18,32 @@ from rhapsode.errors import InvalidRequest, RhapsodeError
 from rhapsode.serve.request.body import json_body
 from rhapsode.serve.request.intake import Order, chosen
 from rhapsode.serve.request.openapi import request_body, responses
-from rhapsode.serve.request.schemas import BatchBody, parse
-from rhapsode.serve.response.audio import Listened
+from rhapsode.serve.request.schemas import BatchBody, read
+from rhapsode.serve.response.audio import CancellableResponse, send_whole
+from rhapsode.serve.response.delivery import Stalled
 from rhapsode.serve.service import Service
 
 
-class BatchSpoken(Listened):
-    """All items at once, as far as there are slots; one that fails fails alone."""
+class BatchResponse(CancellableResponse):
+    """Runs all items at once, as far as there are slots; the failure of one does not affect the others."""
 
     def __init__(self, service: Service, body: BatchBody, request_id: str) -> None:
         super().__init__()
         self._service = service
         self._body = body
         self._id = request_id
+        self._reading = asyncio.Lock()
+        self._held = 0
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._item(i, item)) for i, item in enumerate(self._body.items)]
-        results = [task.result() for task in tasks]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._item(i, item)) for i, item in enumerate(self._body.items)]
+            await self._send([task.result() for task in tasks], send)
+        finally:
+            self._service.whole_files.give_back(self._held)
+
+    async def _send(self, results: list[dict[str, Any]], send: Send) -> None:
         failed = sum(result["status"] == "error" for result in results)
         body = {
             "id": self._id,
@@ -44,21 +54,32 @@ class BatchSpoken(Listened):
             "failed": failed,
         }
         response = await asyncio.to_thread(JSONResponse, body)
-        await response(scope, receive, send)
+        await send({"type": "http.response.start", "status": 200, "headers": response.raw_headers})
+        await send_whole(bytes(response.body), self._sending, send)
+
+    @asynccontextmanager
+    async def _sending(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._service.config.max_request_s):
+                yield
+        except TimeoutError:
+            raise Stalled("the client did not read its answer in time.") from None
 
     async def _item(self, index: int, item: dict[str, Any]) -> dict[str, Any]:
         request_id = f"{self._id}-{index}"
-        told: dict[str, Any] = {"index": index, "request_id": request_id}
+        result: dict[str, Any] = {"index": index, "request_id": request_id}
         try:
             order = await self._read(item)
             async with self._service.speaking(order, request_id) as playback:
                 data = await playback.whole()
+            self._service.whole_files.take(len(data))
+            self._held += len(data)
             self._service.outcomes.delivered(request_id)
         except RhapsodeError as error:
-            return told | {"status": "error"} | error.body()
-        return told | {
+            return result | {"status": "error"} | error.body()
+        return result | {
             "status": "success",
-            "audio_data": base64.b64encode(data).decode("ascii"),
+            "audio_data": await asyncio.to_thread(_as_base64, data),
             "media_type": order.delivery.format.media_type,
             "sample_rate": playback.sample_rate,
             "channels": playback.channels,
@@ -68,8 +89,18 @@ class BatchSpoken(Listened):
 
     async def _read(self, item: dict[str, Any]) -> Order:
         common = {name: value for name, value in chosen(self._body).items() if name != "items"}
-        order = await self._service.read(json.dumps({**common, **item}, default=dict).encode())
+        async with self._reading:  # one at a time: what is common to all may be large
+            data = await asyncio.to_thread(_as_json, {**common, **item})
+            order = await self._service.read(data)
         return Order(order.request, replace(order.delivery, mode="whole"))
+
+
+def _as_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _as_json(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, default=lambda body: body.model_dump(exclude_unset=True)).encode()
 
 
 def router(service: Service) -> APIRouter:
@@ -86,11 +117,11 @@ def router(service: Service) -> APIRouter:
         openapi_extra=extra,
     )
     async def batch(request: Request) -> Response:
-        """Up to 32 items, each like a body of `/v1/audio/speech`; fields beside `items` hold for all of them."""
-        body = parse(service.schemas.batch, await json_body(request))
+        """Up to 32 items, each like a body of `/v1/audio/speech`; fields beside `items` apply to all of them."""
+        body = await read(service.schemas.batch, await json_body(request))
         if len(body.items) > service.config.max_batch:
             most = service.config.max_batch
             raise InvalidRequest(f"a batch has at most {most} items, not {len(body.items)}.", param="items")
-        return BatchSpoken(service, body, request.state.request_id)
+        return BatchResponse(service, body, request.state.request_id)
 
     return routes

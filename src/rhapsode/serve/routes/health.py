@@ -1,4 +1,4 @@
-"""`/health`: is it alive and has it ever been ready; `/ready`: may it be sent work; `/metrics`."""
+"""`/health`: alive and warmed up; `/ready`: accepts new work; `/metrics`."""
 
 from __future__ import annotations
 

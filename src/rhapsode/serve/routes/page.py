@@ -1,4 +1,4 @@
-"""`/`: a page to speak from, and the files it is made of."""
+"""`/`: the web page, and its files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastapi.responses import Response
 from rhapsode.serve.response.errors import NotFound
 from rhapsode.serve.service import Service
 
-# Everything comes from here, nothing is inline, and nobody puts the page into a frame.
+# All resources come from this server, none is inline, and no other page may embed this one.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; media-src blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -23,7 +23,7 @@ _HEADERS = {
     "Permissions-Policy": "microphone=(self), camera=(), geolocation=()",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-cache",  # asked for again each time, and sent again when it has changed
+    "Cache-Control": "no-cache",  # revalidated each time, and sent again only when it has changed
 }
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
@@ -43,7 +43,7 @@ class _File:
 
 def router(service: Service) -> APIRouter:
     routes = APIRouter()
-    known = dict(_walk(files("rhapsode.serve") / "web"))  # what is there now, so that a path leads nowhere else
+    known = dict(_walk(files("rhapsode.serve") / "web"))  # listed at the start, so that no path leads to another file
 
     @routes.get("/", include_in_schema=False)
     async def index(request: Request) -> Response:

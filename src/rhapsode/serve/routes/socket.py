@@ -26,7 +26,7 @@ def router(service: Service) -> APIRouter:
             await socket.send_denial_response(error_response(refusal))
             return
         session_id = new_id().replace("req", "ws")
-        # A browser that was refused the protocols it offered would hang up.
+        # A browser closes the connection if none of the subprotocols it offered is accepted.
         offered = [name for name in socket.scope.get("subprotocols", ()) if not name.startswith(SUBPROTOCOL)]
         service.sockets += 1
         metrics.sockets.inc()

@@ -1,4 +1,4 @@
-"""`POST /v1/audio/speech`: one utterance; whole, as a raw stream, or as server-sent events."""
+"""`POST /v1/audio/speech`: one utterance, as a whole file, a stream of bytes, or server-sent events."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from fastapi.responses import Response
 from rhapsode.audio.formats import FORMATS
 from rhapsode.serve.request.body import json_body
 from rhapsode.serve.request.openapi import request_body, responses
-from rhapsode.serve.response.audio import Spoken
+from rhapsode.serve.response.audio import SpeechResponse
 from rhapsode.serve.service import Service
 
 _AUDIO = {f.media_type: {"schema": {"type": "string", "format": "binary"}} for f in FORMATS.values()}
 _EVENTS = {"text/event-stream": {"schema": {"type": "string"}}}
-_TOLD = {
+_RESPONSES = {
     200: {"description": "The audio, from the first frame on.", "content": _AUDIO | _EVENTS},
     **responses(400, 401, 404, 413, 415, 429, 503, 504),
 }
@@ -26,7 +26,7 @@ def router(service: Service) -> APIRouter:
         "/v1/audio/speech",
         summary="Speak",
         response_class=Response,
-        responses=_TOLD,
+        responses=_RESPONSES,
         openapi_extra=request_body(service.schemas.speech),
     )
     async def speak(request: Request) -> Response:
@@ -36,6 +36,6 @@ def router(service: Service) -> APIRouter:
         midway ends without its last chunk, or, with `stream_format: sse`, with an `error` event; either way
         `GET /v1/audio/speech/{X-Request-Id}` tells why.
         """
-        return Spoken(service, await json_body(request), request.state.request_id)
+        return SpeechResponse(service, await json_body(request), request.state.request_id)
 
     return routes

@@ -1,10 +1,12 @@
-"""`/v1/audio/voices`: list what there is, upload one, delete one."""
+"""`/v1/audio/voices`: list, upload and delete voices."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
+from email.message import Message
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -14,12 +16,14 @@ from starlette.requests import ClientDisconnect
 
 from rhapsode.errors import Aborted, BadAudio, InvalidRequest
 from rhapsode.serve.request.body import json_body, media_type
-from rhapsode.serve.request.names import OPENAI_VOICES, preset_for
+from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, preset_for
 from rhapsode.serve.request.openapi import responses
-from rhapsode.serve.request.schemas import Number, Strict, parse
+from rhapsode.serve.request.schemas import Embedding, Name, Sentence, Source, Strict, read
+from rhapsode.serve.request.shape import check_shape
 from rhapsode.serve.response.errors import NotFound, UnsupportedMediaType
 from rhapsode.serve.service import Service
 from rhapsode.voices.fetch import parse_data_url
+from rhapsode.voices.name import name_key
 from rhapsode.voices.store import StoredVoice
 
 _UPLOAD = {
@@ -59,14 +63,14 @@ _UPLOAD = {
 
 
 class VoiceBody(Strict):
-    """A voice to keep: a sample or an embedding, and the word that its owner agrees."""
+    """A voice to store: a sample or an embedding, and the consent of its owner."""
 
-    name: str
-    consent: Annotated[str, Field(min_length=1)]
-    audio_sample: str | None = None
-    text: str | None = None
-    ref_text: str | None = None
-    speaker_embedding: list[Number] | None = None
+    name: Name
+    consent: Annotated[Sentence, Field(min_length=1)]
+    audio_sample: Source | None = None
+    text: Sentence | None = None
+    ref_text: Sentence | None = None
+    speaker_embedding: Embedding | None = None
 
 
 def router(service: Service) -> APIRouter:
@@ -91,10 +95,9 @@ def router(service: Service) -> APIRouter:
         openapi_extra=_UPLOAD,
     )
     async def upload(request: Request) -> dict[str, Any]:
-        """Keep a voice under a name, made of a sample (`audio_sample`) or of an embedding (`speaker_embedding`)."""
+        """Store a voice under a name, from a sample (`audio_sample`) or an embedding (`speaker_embedding`)."""
         body, sample = await _read(request)
-        if body.name in service.info.voices:
-            raise InvalidRequest(f"'{body.name}' is a preset of this model: choose another name.", param="name")
+        _check_name(body.name, service.info.voices)
         if sample is None and body.audio_sample is not None:
             sample = parse_data_url(body.audio_sample, service.config.max_upload_bytes)
         if sample is not None and len(sample) > service.config.max_upload_bytes:
@@ -131,21 +134,31 @@ def router(service: Service) -> APIRouter:
     return routes
 
 
+def _check_name(name: str, presets: Sequence[str]) -> None:
+    """Raises if the name is that of a preset, in any case."""
+    if name_key(name) in {name_key(taken) for taken in (DEFAULT_VOICE, *presets)}:
+        raise InvalidRequest(f"'{name}' is a voice of this model: choose another name.", param="name")
+
+
 def _public(voice: StoredVoice) -> dict[str, Any]:
     return {"object": "voice", "kind": "uploaded", **{k: v for k, v in asdict(voice).items() if v is not None}}
 
 
 async def _read(request: Request) -> tuple[VoiceBody, bytes | None]:
-    """A form, or JSON where there is no file to send."""
+    """Reads the upload from a form, or from JSON."""
     if media_type(request) != "multipart/form-data":
         if media_type(request) != "application/json":
             raise UnsupportedMediaType("send a form ('multipart/form-data') or JSON.")
-        return parse(VoiceBody, await json_body(request)), None
+        return await read(VoiceBody, await json_body(request)), None
+    charset = Message()
+    charset["content-type"] = request.headers["content-type"]
+    if str(charset.get_param("charset", "utf-8")).lower() not in ("utf-8", "utf8", "us-ascii"):
+        raise InvalidRequest("a form must be in UTF-8: send no other charset.")
     try:
         async with request.form(max_files=1, max_fields=8, max_part_size=2**20) as form:
             return await _read_form(form.multi_items())
     except ClientDisconnect:
-        raise Aborted("the client went away before its request was complete.") from None
+        raise Aborted("the client disconnected before its request was complete.") from None
 
 
 async def _read_form(items: list[tuple[str, Any]]) -> tuple[VoiceBody, bytes | None]:
@@ -153,19 +166,20 @@ async def _read_form(items: list[tuple[str, Any]]) -> tuple[VoiceBody, bytes | N
     sample: bytes | None = None
     for name, value in items:
         if name in fields or (name == "audio_sample" and sample is not None):
-            raise InvalidRequest(f"the field '{name}' is there twice.", param=name)
+            raise InvalidRequest(f"the field '{name}' is given twice.", param=name)
         if isinstance(value, UploadFile):
             if name != "audio_sample":
                 raise InvalidRequest("the file belongs into 'audio_sample'.", param=name)
             sample = await value.read()
         elif name == "speaker_embedding":
-            fields[name] = _numbers(value)
+            fields[name] = await asyncio.to_thread(_numbers, value)
         else:
             fields[name] = value
-    return parse(VoiceBody, json.dumps(fields)), sample
+    return await read(VoiceBody, json.dumps(fields).encode()), sample
 
 
 def _numbers(text: str) -> Any:
+    check_shape(text.encode())
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,14 +1,18 @@
-"""What a WebSocket client may say: our names, and vLLM-Omni's for the same."""
+"""Messages of WebSocket clients, under our names and under vLLM-Omni's."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass
 from typing import Any
 
 from rhapsode.errors import InvalidRequest, did_you_mean
+from rhapsode.serve.request.schemas import SMALL_BYTES
+from rhapsode.serve.request.shape import check_shape
+from rhapsode.serve.response.errors import MAX_SHOWN_CHARS
 
-# What clients call it, and what it is called here.
+# Types of messages, and the kind each of them is.
 KINDS = {
     "session.config": "config",
     "session.update": "config",
@@ -22,15 +26,22 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Said:
-    """One message: its kind, the name it came under, and the rest of it."""
+class ClientMessage:
+    """One parsed message: its kind, its type as the client wrote it, and its other fields."""
 
     kind: str
     name: str
     fields: dict[str, Any]
 
 
-def understand(raw: str) -> Said:
+async def read_message(raw: str) -> ClientMessage:
+    """Parses a message without keeping the event loop busy."""
+    return understand(raw) if len(raw) <= SMALL_BYTES else await asyncio.to_thread(understand, raw)
+
+
+def understand(raw: str) -> ClientMessage:
+    """Parses a message, or raises one sentence about what is wrong with it."""
+    check_shape(raw.encode("utf-8", "surrogatepass"))
     try:
         message = json.loads(raw)
     except (ValueError, RecursionError):
@@ -39,12 +50,13 @@ def understand(raw: str) -> Said:
         raise InvalidRequest("a message is a JSON object with a 'type'.")
     name = message.pop("type", None)
     if not isinstance(name, str) or name not in KINDS:
-        hint = did_you_mean(name, KINDS) if isinstance(name, str) else f"known: {', '.join(KINDS)}."
+        hint = did_you_mean(name[:MAX_SHOWN_CHARS], KINDS) if isinstance(name, str) else f"known: {', '.join(KINDS)}."
         raise InvalidRequest(f"there is no message of this type: {hint}", param="type")
-    said = Said(KINDS[name], name, message)
-    allowed = {"text": {"text"}, "config": message.keys()}.get(said.kind, set())
+    parsed = ClientMessage(KINDS[name], name, message)
+    allowed = {"text": {"text"}, "config": message.keys()}.get(parsed.kind, set())
     if unknown := message.keys() - allowed:
-        raise InvalidRequest(f"'{name}' has no field '{sorted(unknown)[0]}'.", param=sorted(unknown)[0])
-    if said.kind == "text" and not isinstance(message.get("text"), str):
+        first = min(unknown)[:MAX_SHOWN_CHARS]
+        raise InvalidRequest(f"'{name}' has no field '{first}'.", param=first)
+    if parsed.kind == "text" and not isinstance(message.get("text"), str):
         raise InvalidRequest("'input.text' needs a 'text'.", param="text")
-    return said
+    return parsed

@@ -1,4 +1,4 @@
-"""One WebSocket: text in as it is written, audio out as it is spoken."""
+"""One WebSocket session: text in while it is written, audio out while it is spoken."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fastapi import WebSocket, WebSocketDisconnect
 from rhapsode.engine import check_length
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, TimedOut, Unavailable
 from rhapsode.serve.request.intake import Order
-from rhapsode.serve.request.schemas import SessionBody, parse
-from rhapsode.serve.response.delivery import Playback
+from rhapsode.serve.request.schemas import SessionBody, read
+from rhapsode.serve.response.delivery import Playback, Stalled
 from rhapsode.serve.response.errors import InternalError
 from rhapsode.serve.service import Service
-from rhapsode.serve.socket.messages import Said, understand
+from rhapsode.serve.socket.messages import ClientMessage, read_message
+from rhapsode.serve.socket.sender import SocketSender
 from rhapsode.serve.socket.utterance import Piece, Utterance
-from rhapsode.serve.socket.wire import Wire
 
 log = logging.getLogger("rhapsode.serve")
 
@@ -31,7 +31,7 @@ MOST_WAITING = 64
 
 
 class Session:
-    """Listens and speaks at once: the client may say more, or stop us, at any moment."""
+    """Receives messages and sends audio at the same time; the client may add text or cancel at any moment."""
 
     def __init__(self, service: Service, socket: WebSocket, session_id: str) -> None:
         self._service = service
@@ -43,56 +43,62 @@ class Session:
         self._count = self._requests = 0
         self._news = asyncio.Event()
         self._speaking: asyncio.Task[None] | None = None
-        self._wire = Wire(socket)
+        self._sender = SocketSender(socket, service.config.max_request_s)
 
     async def run(self) -> None:
-        """Until the client closes, is silent for too long, or the server stops."""
-        mouth = asyncio.create_task(self._speak_all(), name="socket-mouth")
+        """Runs until the client closes, is idle for too long, does not read, or the server stops."""
+        speaker_task = asyncio.create_task(self._speak_all(), name="socket-speaker")
         try:
-            await self._listen(mouth)
+            await self._receive_all(speaker_task)
         except WebSocketDisconnect:
             pass
+        except Stalled:
+            self._sender.reset()
         finally:
-            mouth.cancel()
-            with suppress(asyncio.CancelledError, WebSocketDisconnect):
-                await mouth
+            speaker_task.cancel()
+            with suppress(asyncio.CancelledError, WebSocketDisconnect, Stalled):
+                await speaker_task
 
-    # --- listening ---
+    # --- receiving ---
 
-    async def _listen(self, mouth: asyncio.Task[None]) -> None:
+    async def _receive_all(self, speaker_task: asyncio.Task[None]) -> None:
         while True:
             try:
-                said = await self._next(mouth)
-                if said.kind == "close":
-                    await self._wire.close(NORMAL, "")
+                message = await self._next(speaker_task)
+                if message.kind == "close":
+                    await self._sender.close(NORMAL, "")
                     return
-                await self._take(said)
+                await self._handle(message)
+            except Stalled:
+                raise
             except (TimedOut, Unavailable) as error:
-                await self._wire.tell_error(error)
-                await self._wire.close(GOING_AWAY if isinstance(error, Unavailable) else POLICY, error.message)
+                await self._sender.send_error(error)
+                await self._sender.close(GOING_AWAY if isinstance(error, Unavailable) else POLICY, error.message)
                 return
             except RhapsodeError as error:
-                await self._wire.tell_error(error)
+                await self._sender.send_error(error)
 
-    async def _next(self, mouth: asyncio.Task[None]) -> Said:
-        """The next message; time only counts against a client that we wait for."""
+    async def _next(self, speaker_task: asyncio.Task[None]) -> ClientMessage:
+        """Returns the next message; the idle time-out applies only while the server waits for the client."""
         limits = self._service.config.socket
         limit_s = limits.idle_s if self._order else limits.config_s
         loop = asyncio.get_running_loop()
-        self._wire.touch()
+        self._sender.touch()
         receiving = asyncio.ensure_future(self._socket.receive())
         try:
             while True:
-                await asyncio.wait((receiving, mouth), timeout=min(TICK_S, limit_s), return_when="FIRST_COMPLETED")
+                await asyncio.wait(
+                    (receiving, speaker_task), timeout=min(TICK_S, limit_s), return_when="FIRST_COMPLETED"
+                )
                 if receiving.done():
-                    return self._read(receiving.result())
-                if mouth.done():
-                    mouth.result()
+                    return await self._read(receiving.result())
+                if speaker_task.done():
+                    speaker_task.result()
                 if self._speaking is None and self._service.host.draining:
                     raise Unavailable("the server is shutting down.")
                 waiting = self._speaking is None or self._open is not None
-                if waiting and loop.time() - self._wire.active_s > limit_s:
-                    raise TimedOut(f"nothing was said for {limit_s:g} s.")
+                if waiting and loop.time() - self._sender.active_s > limit_s:
+                    raise TimedOut(f"nothing was received for {limit_s:g} s.")
         finally:
             if not receiving.done():
                 receiving.cancel()
@@ -100,19 +106,19 @@ class Session:
                     await receiving
 
     @staticmethod
-    def _read(message: Any) -> Said:
+    async def _read(message: Any) -> ClientMessage:
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", NORMAL))
         if message.get("text") is None:
             raise InvalidRequest("messages are JSON text; audio only goes the other way.")
-        return understand(message["text"])
+        return await read_message(message["text"])
 
-    async def _take(self, said: Said) -> None:
-        match said.kind:
+    async def _handle(self, message: ClientMessage) -> None:
+        match message.kind:
             case "config":
-                await self._configure(said)
+                await self._configure(message)
             case "text":
-                await self._append(said.fields["text"])
+                await self._append(message.fields["text"])
             case "flush" if self._open is not None:
                 self._open.flush()
             case "done":
@@ -124,7 +130,7 @@ class Session:
 
     @property
     def _open(self) -> Utterance | None:
-        """The utterance that takes text."""
+        """The utterance that accepts text."""
         return self._utterances[-1] if self._utterances and not self._utterances[-1].done else None
 
     def _begin(self) -> Utterance:
@@ -136,35 +142,35 @@ class Session:
         self._utterances.append(utterance)
         return utterance
 
-    async def _configure(self, said: Said) -> None:
+    async def _configure(self, message: ClientMessage) -> None:
         if self._open is not None:
             raise InvalidRequest("the session is configured between utterances: send input.done first.")
-        body = parse(self._service.schemas.session, json.dumps(said.fields))
-        self._order = await self._understand(body)
+        body = await read(self._service.schemas.session, await asyncio.to_thread(_as_json, message.fields))
+        self._order = await self._read_voice(body)
         self._config = body
-        if said.name == "session.update":
-            await self._wire.tell("session.updated")
+        if message.name == "session.update":
+            await self._sender.send("session.updated")
 
-    async def _understand(self, body: SessionBody) -> Order:
+    async def _read_voice(self, body: SessionBody) -> Order:
         mode: Any = "audio" if body.stream_audio else "whole"
         return await self._service.intake.read_voice(body, "wav", mode)
 
     async def _append(self, text: str) -> None:
         if self._order is None:
-            self._order = await self._understand(self._config)
+            self._order = await self._read_voice(self._config)
         utterance = self._open or self._begin()
         try:
             utterance.chars += len(text)
             check_length(utterance.chars, self._service.deployment.limits)
             utterance.append(text)
-        except RhapsodeError:  # too long, or already over: what is left of it is not worth hearing
+        except RhapsodeError:  # too long, or already ended: the rest of the utterance is dropped
             await self._cancel()
             raise
 
-    # --- speaking ---
+    # --- sending ---
 
     async def _speak_all(self) -> None:
-        """Utterance after utterance, piece after piece, in the order they were said."""
+        """Speaks all utterances, piece by piece, in the order they arrived."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -174,25 +180,25 @@ class Session:
                     await self._speak_next(utterance)
                 elif utterance.done:
                     self._utterances.popleft()
-                    told = {"utterance_index": utterance.index, "total_sentences": utterance.spoken}
-                    await self._wire.tell("session.done", **told)
+                    fields = {"utterance_index": utterance.index, "total_sentences": utterance.spoken}
+                    await self._sender.send("session.done", **fields)
 
     async def _speak_next(self, utterance: Utterance) -> None:
-        """In a task of its own, so that a cancel ends this piece and nothing else."""
+        """Speaks one piece in a task of its own, so that a cancel ends only this piece."""
         piece = utterance.pieces[0]
         self._speaking = asyncio.create_task(self._speak(utterance, piece), name="socket-piece")
         try:
             await asyncio.wait((self._speaking,))
             if not self._speaking.cancelled():
                 self._speaking.result()
-        except WebSocketDisconnect:
+        except (WebSocketDisconnect, Stalled):
             raise
         except RhapsodeError as error:
-            await self._wire.tell_error(error, utterance_index=utterance.index)
+            await self._sender.send_error(error, utterance_index=utterance.index)
         except Exception:
             log.exception("a socket's utterance failed", extra={"fields": {"request_id": self._id}})
             bug = InternalError("something went wrong inside the server.")
-            await self._wire.tell_error(bug, utterance_index=utterance.index)
+            await self._sender.send_error(bug, utterance_index=utterance.index)
         finally:
             self._speaking.cancel()
             await asyncio.wait((self._speaking,))
@@ -211,15 +217,19 @@ class Session:
         async with self._service.speaking(Order(request, order.delivery), request_id) as playback:
             piece.speech = playback.speech
             self._catch_up(piece, request.text, request.text_open)
-            await self._send_audio(playback, piece, where, request_id)
+            try:
+                await self._send_audio(playback, piece, where, request_id)
+            except Stalled as error:
+                self._service.outcomes.record_error(request_id, error)
+                raise
         self._service.outcomes.delivered(request_id)
         outcome = playback.outcome
-        told = {"finish_reason": str(outcome.finish_reason), "audio_s": round(outcome.audio_s, 3)}
-        await self._wire.tell("audio.done", **where, **told, request_id=request_id)
+        fields = {"finish_reason": str(outcome.finish_reason), "audio_s": round(outcome.audio_s, 3)}
+        await self._sender.send("audio.done", **where, **fields, request_id=request_id)
 
     @staticmethod
     def _catch_up(piece: Piece, submitted: str, was_open: bool) -> None:
-        """What was said while the engine was being fetched."""
+        """Appends the text that arrived while the request waited for the engine."""
         assert piece.speech is not None
         if was_open and len(piece.text) > len(submitted):
             piece.speech.append(piece.text[len(submitted) :])
@@ -230,16 +240,21 @@ class Session:
         chunk_id = 0
         while (data := await playback.get()) is not None:
             if not chunk_id:
-                told = {"format": playback.delivery.format.name, "sample_rate": playback.sample_rate}
-                told |= {"channels": playback.channels, "sentence_text": piece.text, "request_id": request_id}
-                await self._wire.tell("audio.start", **where, **told)
-            await self._wire.send_audio(data, self._config.audio_transport, chunk_id, where)
+                fields = {"format": playback.delivery.format.name, "sample_rate": playback.sample_rate}
+                fields |= {"channels": playback.channels, "sentence_text": piece.text, "request_id": request_id}
+                await self._sender.send("audio.start", **where, **fields)
+            async with playback.sending():
+                await self._sender.send_audio(data, self._config.audio_transport, chunk_id, where)
             chunk_id += 1
 
     async def _cancel(self) -> None:
-        """Silence, now: what is spoken and what was to be spoken is dropped."""
+        """Drops the running utterance and all that wait."""
         self._utterances.clear()
         if self._speaking is not None:
             self._speaking.cancel()
             await asyncio.wait((self._speaking,))
-        await self._wire.tell("session.cancelled", utterance_index=self._count - 1)
+        await self._sender.send("session.cancelled", utterance_index=self._count - 1)
+
+
+def _as_json(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields).encode()

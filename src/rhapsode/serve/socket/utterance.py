@@ -1,4 +1,4 @@
-"""Text that arrives in pieces, as the requests it is spoken by."""
+"""Splits text that arrives over time into the requests that speak it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from rhapsode.engine import Speech
+from rhapsode.text.clean import is_speakable, well_formed
 from rhapsode.text.stream import SentenceStream
 
 
 @dataclass
 class Piece:
-    """One request: text that may still grow, before and while it is spoken."""
+    """The text of one request, which may grow before and while it is spoken."""
 
     text: str = ""
     closed: bool = False
     speech: Speech | None = None
-    """There once it is being spoken."""
+    """Set once the request has been submitted."""
 
     def append(self, text: str) -> None:
         if self.speech is not None:
@@ -32,9 +33,9 @@ class Piece:
 
 @dataclass
 class Utterance:
-    """All that is said from one `input.done` to the next.
+    """The text between one `input.done` and the next.
 
-    Where text can be taken while it is spoken, a piece grows until it is flushed; elsewhere, each sentence is a piece.
+    If the family accepts text while it speaks, a piece grows until it is flushed; otherwise each sentence is a piece.
     """
 
     index: int
@@ -45,21 +46,30 @@ class Utterance:
     chars: int = 0
     pieces: deque[Piece] = field(default_factory=deque)
     _sentences: SentenceStream | None = None
+    _half: str = ""
+    _unspoken: str = ""
 
     def append(self, text: str) -> None:
+        """Adds text; a character may be cut in two between this text and the next."""
+        text = self._half + text
+        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        text = well_formed(text.removesuffix(self._half))
         if self.by_sentence:
             self._sentences = self._sentences or SentenceStream(self.language)
             self._sentences.push(text)
             self._take_sentences()
             return
         if not self.pieces or self.pieces[-1].closed:
-            if not text.strip():
+            text = self._unspoken = self._unspoken + text
+            if not is_speakable(text):
                 return  # nothing to say yet
+            self._unspoken = ""
             self.pieces.append(Piece())
         self.pieces[-1].append(text)
 
     def flush(self) -> None:
-        """Say what there is, without waiting for how it goes on."""
+        """Closes what there is, so that it is spoken without waiting for how it goes on."""
+        self._half = self._unspoken = ""
         if self._sentences is not None:
             self._sentences.close()
             self._take_sentences()
@@ -70,4 +80,5 @@ class Utterance:
     def _take_sentences(self) -> None:
         assert self._sentences is not None
         while (sentence := self._sentences.pop()) is not None:
-            self.pieces.append(Piece(sentence, closed=True))
+            if is_speakable(sentence):
+                self.pieces.append(Piece(sentence, closed=True))

@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from rhapsode.checkpoints.random import randomize
+from rhapsode.models.fish_s2_pro import codec_config
+from rhapsode.models.fish_s2_pro import decoder as fish
 from rhapsode.models.qwen3_tts.decoder import CodecDecoder, CodecDecoderConfig
 from rhapsode.nn import kernels
 from rhapsode.nn.derived import derive
@@ -77,7 +79,7 @@ def test_a_batch_is_cut_where_its_buffers_would_be_too_large(device, monkeypatch
     slots = torch.tensor([0, 3, 1], device=device)
     with kernels.use("always"):
         together = net(frames, slots, net.state(SLOTS))
-        monkeypatch.setattr(fused, "_MAX_FRAMES", 4)
+        monkeypatch.setattr("rhapsode.nn.fused.vocoder.MAX_FRAMES", 4)
         assert torch.equal(net(frames, slots, net.state(SLOTS)), together)
 
 
@@ -107,3 +109,40 @@ def test_switched_off_it_is_the_modules(device):
 
 def test_float64_has_no_kernels(device):
     assert make(device, torch.float64).fused is None
+
+
+FISH = codec_config.CodecConfig(
+    latent=64, code_dim=4, semantic_codes=9, residual_codes=5, residual_books=2, ratios=(2, 2), decoder_dim=16,
+    decoder_rates=(3, 2), decoder_layers=2, ffn=32,
+)  # fmt: skip
+
+
+def test_another_codec_with_rounded_rotary_tables_and_tanh(device, monkeypatch: pytest.MonkeyPatch):
+    """Fish S2-Pro: more frames than its window, cut into passes of its transformer."""
+    from rhapsode.models.fish_s2_pro import fused as fish_fused
+
+    monkeypatch.setattr(fish, "FRAME_WINDOW", 4)
+    monkeypatch.setattr(fish_fused, "MAX_POSITIONS", 3)
+    with torch.device("meta"):
+        net = fish.CodecDecoder(FISH)
+    randomize(net, device=device)
+    for name, parameter in net.named_parameters():
+        if name.endswith("alpha"):
+            parameter.data.uniform_(0.5, 1.5)
+        if "conv2" in name:
+            parameter.data *= 0.3
+    derive(net)
+    frames = torch.randint(0, 9, (2, 7, 3), device=device)  # some past the end of the residual codebooks
+    plain, by_kernels = net.state(SLOTS), net.state(SLOTS)
+    slots = torch.tensor([2, 0], device=device)
+    for piece in frames.split([1, 4, 2], dim=1):
+        with kernels.use("off"):
+            expected = net(piece, slots, plain)
+        with kernels.use("always"):
+            if net.fused is None:
+                fish_fused.fuse(net)
+            found = net(piece, slots, by_kernels)
+        assert snr_db(found, expected) > 80
+        assert found.abs().max() < 1
+    assert torch.equal(by_kernels.transformer.position, plain.transformer.position)
+    torch.testing.assert_close(by_kernels.tails, plain.tails, rtol=1e-3, atol=1e-3)

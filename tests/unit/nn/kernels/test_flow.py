@@ -20,15 +20,17 @@ def test_the_same_noise(device, n: int) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_a_guided_step(device, dtype) -> None:
+@pytest.mark.parametrize("guidance", ["plain", "zero-star"])
+def test_a_guided_step(device, dtype, guidance) -> None:
     x = torch.randn(3, 4, 6, device=device)
     velocity = torch.randn(6, 4, 6).to(device, dtype)
-    lengths = torch.tensor([[0.1, 0.5], [0.2, 0.0], [0.3, 0.25]], device=device)[:, 1]  # a column
-    guidance = torch.tensor([1.0, 2.0, 3.5], device=device)
+    changes = torch.tensor([[0.1, -0.5], [0.2, 0.0], [0.3, 0.25]], device=device)[:, 1]  # a column
+    scale = torch.tensor([1.0, 2.0, 3.5], device=device)
     with kernels.use("always"):
-        found = euler(x, velocity, lengths, guidance)
-    torch.testing.assert_close(found, euler_reference(x, velocity, lengths, guidance), rtol=1e-5, atol=1e-5)
-    assert torch.equal(found[1], x[1])  # a move of no length
+        found = euler(x, velocity, changes, scale, guidance)
+    expected = euler_reference(x, velocity, changes, scale, guidance)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    assert torch.equal(found[1], x[1])  # time does not change
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 5), (1, 4, 1500)])

@@ -12,7 +12,8 @@ from rhapsode.nn.kernels.gpu.launch import options, power_of_two, wait_for_previ
 
 @triton.jit
 def _euler(
-    x, velocity, lengths, guidances, out, rows, width, length_row, BLOCK: tl.constexpr, OVERLAP: tl.constexpr
+    x, velocity, changes, scales, out, rows, width, change_row,
+    FIT: tl.constexpr, BLOCK: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
@@ -21,20 +22,21 @@ def _euler(
     conditional = tl.load(velocity + row * width + at, mask=inside, other=0.0).to(tl.float32)
     unconditional = tl.load(velocity + (rows + row) * width + at, mask=inside, other=0.0).to(tl.float32)
     before = tl.load(x + row * width + at, mask=inside, other=0.0)
-    length = tl.load(lengths + row * length_row)
-    guidance = tl.load(guidances + row)
-    fit = tl.sum(conditional * unconditional, axis=0)
-    unconditional *= fit / (tl.sum(unconditional * unconditional, axis=0) + 1e-8)
-    guided = unconditional + guidance * (conditional - unconditional)
-    tl.store(out + row * width + at, before - length * guided, mask=inside)
+    change = tl.load(changes + row * change_row)
+    scale = tl.load(scales + row)
+    if FIT:
+        fit = tl.sum(conditional * unconditional, axis=0)
+        unconditional *= fit / (tl.sum(unconditional * unconditional, axis=0) + 1e-8)
+    guided = unconditional + scale * (conditional - unconditional)
+    tl.store(out + row * width + at, before + change * guided, mask=inside)
 
 
-def euler(x: Tensor, velocity: Tensor, lengths: Tensor, guidance: Tensor) -> Tensor:
-    """`x [B, ...]` float32, `velocity [2 * B, ...]`, `lengths [B]` of any stride."""
+def euler(x: Tensor, velocity: Tensor, changes: Tensor, scale: Tensor, fit: bool) -> Tensor:
+    """`x [B, ...]` float32, `velocity [2 * B, ...]`, `changes [B]` of any stride; `fit`: as CFG-zero* does."""
     out = torch.empty_like(x)
     rows, width = len(x), x[0].numel()
     _euler[(rows,)](
-        x, velocity, lengths, guidance, out, rows, width, lengths.stride(0), BLOCK=power_of_two(width, 16), num_warps=4,
-        **options(),
+        x, velocity, changes, scale, out, rows, width, changes.stride(0),
+        FIT=fit, BLOCK=power_of_two(width, 16), num_warps=4, **options(),
     )  # fmt: skip
     return out

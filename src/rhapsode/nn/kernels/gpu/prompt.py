@@ -26,7 +26,7 @@ BLOCK = 64
 """Positions of the past that one iteration attends to."""
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["length"])  # one variant for prompts of all lengths
 def _store_prompt(
     qkv, weight, cos, sin, keys, values, slots, tables, positions, valid, eps, length, table_width,
     PAGE: tl.constexpr, TOKENS: tl.constexpr, VALID: tl.constexpr, HEADS: tl.constexpr, KV_HEADS: tl.constexpr,
@@ -55,7 +55,7 @@ def _store_prompt(
     tl.store(values + target, value, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["length"])
 def _attend_prompt(
     qkv, weight, cos, sin, keys, values, slots, tables, positions, out, eps, scale, length, table_width,
     PAGE: tl.constexpr, TOKENS: tl.constexpr, BLOCK: tl.constexpr, HEADS: tl.constexpr, KV_HEADS: tl.constexpr,

@@ -17,11 +17,19 @@ def _rotated(x, at, partner, cos, sin, ok):
     return own * cos + other * sin
 
 
+@triton.jit
+def _to_bfloat16(x):
+    """Rounds float32 to the nearest bfloat16, ties to even. A cast would truncate in Triton's interpreter."""
+    bits = x.to(tl.int32, bitcast=True)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & -65536
+    return rounded.to(tl.float32, bitcast=True)
+
+
 @triton.jit(do_not_specialize=["length", "layer"])
 def _ring_attention(
     qkv, out, ring, position, slots, inv_freq, length, layer, scale,
     LAYERS: tl.constexpr, HEADS: tl.constexpr, DIM: tl.constexpr, WINDOW: tl.constexpr,
-    PRECISION: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_W: tl.constexpr, OVERLAP: tl.constexpr,
+    ROUNDED: tl.constexpr, PRECISION: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_W: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     b, head = tl.program_id(0), tl.program_id(1)
     wait_for_previous(OVERLAP)
@@ -32,6 +40,8 @@ def _ring_attention(
     ok = new[:, None] & (d < DIM)[None, :]
     angle = (first + t).to(tl.float32)[:, None] * tl.load(inv_freq + d % (DIM // 2))[None, :]
     cos, sin = tl.cos(angle), tl.sin(angle)
+    if ROUNDED:
+        cos, sin = _to_bfloat16(cos), _to_bfloat16(sin)
     sin = tl.where((d < DIM // 2)[None, :], -sin, sin)
     row = (b * length + t) * (3 * HEADS * DIM) + head * DIM
     at, partner = row[:, None] + d[None, :], row[:, None] + (d ^ (DIM // 2))[None, :]
@@ -71,17 +81,24 @@ def _ring_attention(
 
 
 def ring_attention(
-    qkv: Tensor, out: Tensor, ring: Tensor, position: Tensor, slots: Tensor, inv_freq: Tensor, layer: int
+    qkv: Tensor,
+    out: Tensor,
+    ring: Tensor,
+    position: Tensor,
+    slots: Tensor,
+    inv_freq: Tensor,
+    layer: int,
+    rounded: bool = False,
 ) -> None:
     """Attends with `qkv [B, T, 3 * heads * D]` to the ring and to itself, and stores its keys and values in the ring.
 
     The result is `out [B, T, heads * D]`. The `ring` is [S, window, layers, 2, heads, D], and T is at most `window`.
-    `position [S]` counts the positions before; the caller advances it.
+    `position [S]` counts the positions before; the caller advances it. `rounded` is that of `RopeConfig`.
     """
     batch, length, _ = qkv.shape
     _, window, layers, _, heads, dim = ring.shape
     _ring_attention[(batch, heads)](
         qkv, out, ring, position, slots, inv_freq, length, layer, dim**-0.5,
-        LAYERS=layers, HEADS=heads, DIM=dim, WINDOW=window, PRECISION="ieee",
+        LAYERS=layers, HEADS=heads, DIM=dim, WINDOW=window, ROUNDED=rounded, PRECISION="ieee",
         BLOCK_T=power_of_two(length, 16), BLOCK_W=power_of_two(window, 16), num_warps=4, **options(),
     )  # fmt: skip

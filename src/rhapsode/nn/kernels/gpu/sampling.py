@@ -2,7 +2,7 @@
 
 Top-k and top-p need no sort. Floats are mapped to integers of the same order, and the threshold is found bit by bit
 from the top: the largest value with at least k scores at or above it, or with no more than 1 - p of the probability
-below it.
+below it. A row that repeats itself draws again in the same launch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rhapsode.nn.kernels.gpu.launch import options, power_of_two, wait_for_previous
 from rhapsode.nn.kernels.gpu.noise import unit_interval
-from rhapsode.nn.kernels.sampling import NoiseCounters, Rules, Settings
+from rhapsode.nn.kernels.sampling import NoiseCounters, Repetition, Rules, Settings
 
 
 @triton.jit
@@ -44,16 +44,75 @@ def _kth_largest(keys, k, BITS: tl.constexpr):
 
 
 @triton.jit
-def _edge_of_tail(keys, masses, limit):
-    """Returns the largest value below which `keys [BLOCK]` hold no more than `limit` of the `masses`."""
+def _edge_of_tail(keys, masses, limit, STRICT: tl.constexpr):
+    """Returns the largest value below which `keys [BLOCK]` hold no more than `limit` of the `masses`; with `STRICT`,
+    less than that."""
     found = tl.full((), 0, tl.uint32)
     step = tl.full((), 1 << 31, tl.uint32)
     for _ in range(32):
         tried = found + step
         below = tl.sum(tl.where(keys < tried, masses, 0.0), axis=0)
-        found = tl.where(below <= limit, tried, found)
+        found = tl.where((below < limit) if STRICT else (below <= limit), tried, found)
         step = step >> 1
     return found
+
+
+@triton.jit
+def _kept_after_top_k(scores, keys, ids, temperature, k, p, width, BITS: tl.constexpr):
+    """Returns which ids `TopP.AFTER_TOP_K` keeps."""
+    keep = scores > float("-inf")
+    if (k > 0) & (k < width):
+        keep = keep & (keys >= _kth_largest(keys, k, BITS))  # ids that tie with the k-th are kept
+    if (p < 1.0) & (temperature > 0.0):
+        best = tl.max(scores, axis=0)
+        masses = tl.where(keep, tl.exp((scores - best) / temperature), 0.0)
+        limit = (1.0 - p) * tl.sum(masses, axis=0)
+        edge = _edge_of_tail(keys, masses, limit, False)
+        # Of ids that tie at the edge the first ones are dropped, as many as fit the tail.
+        tied = keep & (keys == edge)
+        before = tl.sum(tl.where(keys < edge, masses, 0.0), axis=0)
+        upto = before + tl.cumsum(tied.to(tl.int32), axis=0).to(tl.float32) * masses
+        last = tl.max(tl.where(scores == best, ids, -1), axis=0)  # the most likely id is always kept
+        keep = keep & ((keys > edge) | (tied & (upto > limit)) | (ids == last))
+    return keep
+
+
+@triton.jit
+def _kept_by_rank(scores, keys, ids, k, p, width, THROUGH: tl.constexpr):
+    """Returns which ids `TopP.THROUGH` or `TopP.BELOW` keeps; of equal scores the first ids have the lower ranks."""
+    best = tl.max(scores, axis=0)
+    keep = scores > float("-inf")
+    if p < 1.0:
+        masses = tl.exp(scores - best)
+        limit = (1.0 - p) * tl.sum(masses, axis=0)
+        edge = _edge_of_tail(keys, masses, limit, not THROUGH)
+        tied = keys == edge
+        order = tl.cumsum(tied.to(tl.int32), axis=0)
+        behind = tl.sum(tied.to(tl.int32), axis=0) - order  # ids with the same score and a higher rank
+        below = tl.sum(tl.where(keys < edge, masses, 0.0), axis=0) + behind.to(tl.float32) * masses
+        fits = (below + masses > limit) if THROUGH else (below >= limit)
+        keep = keep & ((keys > edge) | (tied & fits))
+    if (k > 0) & (k < width):
+        last = _kth_largest(keys, k, 32)
+        level = keys == last
+        above = tl.sum((keys > last).to(tl.int32), axis=0)
+        keep = keep & ((keys > last) | (level & (above + tl.cumsum(level.to(tl.int32), axis=0) <= k)))
+    first = tl.min(tl.where(scores == best, ids, width), axis=0)
+    return keep | (ids == first)
+
+
+@triton.jit
+def _best(
+    scores, noise, ids, inside, temperature, k, p, width, BITS: tl.constexpr, TOP_P: tl.constexpr,
+):  # fmt: skip
+    """Returns the id of the highest sum of score and noise among those that are kept."""
+    keys = tl.where(inside, _ordered(scores), 0)
+    if TOP_P == 0:
+        keep = _kept_after_top_k(scores, keys, ids, temperature, k, p, width, BITS)
+    else:
+        keep = _kept_by_rank(scores, keys, ids, k, p, width, TOP_P == 1)
+    noisy = tl.where(keep, scores + tl.where(temperature > 0.0, noise * temperature, 0.0), float("-inf"))
+    return tl.argmax(noisy, axis=0)
 
 
 @triton.jit
@@ -65,11 +124,15 @@ def _gumbel(seed, step, book, ids):
     return -tl.log(-tl.log(unit_interval(word)))
 
 
-@triton.jit(do_not_specialize=["book", "least_steps"])
+@triton.jit(do_not_specialize=["book", "least_steps", "second_book"])
 def _draw(
     logits, out, temperatures, top_ks, top_ps, seeds, steps, book,
-    slots, history, penalties, banned, late, least_steps, width,
-    BLOCK: tl.constexpr, BITS: tl.constexpr, RULES: tl.constexpr, OVERLAP: tl.constexpr,
+    slots, history, penalties, banned, late, least_steps,
+    recent, recent_slots, limits, second_temperatures, second_top_ks, second_top_ps, second_book,
+    recent_row, recent_column, width,
+    BLOCK: tl.constexpr, BITS: tl.constexpr, TOP_P: tl.constexpr, RULES: tl.constexpr,
+    WINDOW: tl.constexpr, WINDOW_BLOCK: tl.constexpr, SECOND_TOP_P: tl.constexpr, RAW: tl.constexpr,
+    OTHER: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     ids = tl.arange(0, BLOCK)
@@ -78,58 +141,81 @@ def _draw(
         never = tl.load(banned + ids, mask=inside, other=0) != 0
         not_yet = tl.load(late + ids, mask=inside, other=0) != 0
     wait_for_previous(OVERLAP)
-    step = tl.load(steps + row)
-    noise = _gumbel(tl.load(seeds + row), step, book, ids)
-    temperature = tl.load(temperatures + row)
-    k = tl.load(top_ks + row)
-    p = tl.load(top_ps + row)
-    scores = tl.load(logits + row * width + ids, mask=inside, other=float("-inf")).to(tl.float32)
+    step, seed = tl.load(steps + row), tl.load(seeds + row)
+    raw = tl.load(logits + row * width + ids, mask=inside, other=float("-inf")).to(tl.float32)
+    scores = raw
     if RULES:
         slot = tl.load(slots + row)
         sampled = tl.load(history + slot * width + ids, mask=inside, other=0) != 0
         penalty = tl.load(penalties + row)
         scores = tl.where(sampled, tl.where(scores < 0, scores * penalty, scores / penalty), scores)
         scores = tl.where(never | (not_yet & (step < least_steps)), float("-inf"), scores)
+    drawn = _best(
+        scores, _gumbel(seed, step, book, ids), ids, inside,
+        tl.load(temperatures + row), tl.load(top_ks + row), tl.load(top_ps + row), width, BITS, TOP_P,
+    )  # fmt: skip
+    if WINDOW > 0:
+        place = tl.arange(0, WINDOW_BLOCK)
+        held = recent + tl.load(recent_slots + row) * recent_row + place * recent_column
+        count = tl.sum((tl.load(held, mask=place < WINDOW, other=-1) == drawn).to(tl.int32), axis=0)
+        limit = tl.load(limits + row)
+        if (limit > 0) & (count >= limit):
+            if RAW:
+                scores = raw
+            if OTHER:
+                scores = tl.where(ids == drawn, float("-inf"), scores)
+            drawn = _best(
+                scores, _gumbel(seed, step, second_book, ids), ids, inside,
+                tl.load(second_temperatures + row), tl.load(second_top_ks + row), tl.load(second_top_ps + row), width,
+                BITS, SECOND_TOP_P,
+            )  # fmt: skip
+    tl.store(out + row, drawn.to(tl.int64))
 
-    keys = tl.where(inside, _ordered(scores), 0)
-    keep = scores > float("-inf")
-    if (k > 0) & (k < width):
-        keep = keep & (keys >= _kth_largest(keys, k, BITS))  # ids that tie with the k-th are kept
-    if (p < 1.0) & (temperature > 0.0):
-        best = tl.max(scores, axis=0)
-        masses = tl.where(keep, tl.exp((scores - best) / temperature), 0.0)
-        limit = (1.0 - p) * tl.sum(masses, axis=0)
-        edge = _edge_of_tail(keys, masses, limit)
-        # Of ids that tie at the edge the first ones are dropped, as many as fit the tail.
-        tied = keep & (keys == edge)
-        before = tl.sum(tl.where(keys < edge, masses, 0.0), axis=0)
-        upto = before + tl.cumsum(tied.to(tl.int32), axis=0).to(tl.float32) * masses
-        last = tl.max(tl.where(scores == best, ids, -1), axis=0)  # the most likely id is always kept
-        keep = keep & ((keys > edge) | (tied & (upto > limit)) | (ids == last))
-    noisy = tl.where(keep, scores + tl.where(temperature > 0.0, noise * temperature, 0.0), float("-inf"))
-    tl.store(out + row, tl.argmax(noisy, axis=0).to(tl.int64))
 
-
-def draw(logits: Tensor, settings: Settings, counters: NoiseCounters, rules: Rules | None) -> Tensor:
+def draw(
+    logits: Tensor, settings: Settings, counters: NoiseCounters, rules: Rules | None, repetition: Repetition | None
+) -> Tensor:
     """Samples one id for each row of `logits [B, V]`."""
     logits = logits.contiguous()
     batch, width = logits.shape
     out = torch.empty(batch, dtype=torch.int64, device=logits.device)
     block = power_of_two(width, 16)
+    second, window = repetition.settings if repetition else settings, repetition.recent.shape[1] if repetition else 0
     _draw[(batch,)](
         logits, out, settings.temperature, settings.top_k, settings.top_p,
         counters.seeds, counters.steps, counters.book,
-        *(
-            (rules.slots, rules.history.view(torch.uint8), rules.penalty, rules.banned.view(torch.uint8),
-             rules.late.view(torch.uint8), rules.least_steps)
-            if rules
-            else (out, out, out, out, out, 0)
-        ),
+        *_rule_arguments(rules, out),
+        *_repetition_arguments(repetition, out),
         width,
         BLOCK=block,
         BITS=16 if logits.dtype == torch.bfloat16 and rules is None else 32,  # a penalty makes them float32
+        TOP_P=int(settings.rule),
         RULES=rules is not None,
-        num_warps=min(8, max(1, block // 512)),
+        WINDOW=window,
+        WINDOW_BLOCK=power_of_two(max(window, 1)),
+        SECOND_TOP_P=int(second.rule),
+        RAW=repetition is not None and repetition.raw,
+        OTHER=repetition is not None and repetition.other,
+        num_warps=min(16, max(1, block // 512)),
         **options(batch),
     )  # fmt: skip
     return out
+
+
+def _rule_arguments(rules: Rules | None, unused: Tensor) -> tuple[Tensor | int, ...]:
+    if rules is None:
+        return (*[unused] * 5, 0)
+    flags = rules.banned.view(torch.uint8), rules.late.view(torch.uint8)
+    return rules.slots, rules.history.view(torch.uint8), rules.penalty, *flags, rules.least_steps
+
+
+def _repetition_arguments(repetition: Repetition | None, unused: Tensor) -> tuple[Tensor | int, ...]:
+    if repetition is None:
+        return (*[unused] * 6, 0, 0, 0)
+    second, noise = repetition.settings, repetition.noise
+    assert isinstance(noise, NoiseCounters)
+    return (
+        repetition.recent, repetition.slots, repetition.limit,
+        second.temperature, second.top_k, second.top_p, noise.book,
+        *repetition.recent.stride(),
+    )  # fmt: skip

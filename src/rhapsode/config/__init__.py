@@ -12,26 +12,20 @@ import yaml
 from pydantic import (
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
-    SecretStr,
     ValidationError,
-    field_validator,
     model_validator,
 )
 
+from rhapsode.config.section import Count, Seconds, Section
+from rhapsode.config.server import ServerConfig
 from rhapsode.errors import ConfigError, did_you_mean
 
 ENV_PREFIX = "RHAPSODE_"
 DEFAULT_MODEL = "rhapsode-nano"
+SECRETS = (("server", "api_keys"),)
 
-Count = Annotated[int, Field(ge=1)]
 DEFAULT_SLOTS = 32
-Seconds = Annotated[float, Field(ge=0)]
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Limits(Section):
@@ -100,72 +94,6 @@ class Placement(Section):
     batch: Count | None = None
 
 
-class FetchConfig(Section):
-    """Download of reference audio that a request names by URL."""
-
-    enabled: bool = True
-    max_bytes: Count = 25 * 2**20
-    connect_s: Seconds = 5.0
-    total_s: Seconds = 30.0
-    allow_hosts: tuple[str, ...] = ()
-    """Exact names or `*.suffix`; when empty, every public host is allowed."""
-    allow_private: bool = False
-    """Also reach private and loopback addresses."""
-
-
-class SocketConfig(Section):
-    """WebSockets."""
-
-    most: Count = 256
-    """Open connections; further ones are refused."""
-    config_s: Annotated[float, Field(gt=0)] = 10.0
-    """How long a client may take for its first message."""
-    idle_s: Annotated[float, Field(gt=0)] = 60.0
-    """How long a client may send nothing while no request of it is running."""
-
-
-class ServerConfig(Section):
-    """How the engine is reached over HTTP."""
-
-    host: str = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65535)] = 8000
-    """0 takes any free port, and prints which."""
-    api_keys: tuple[SecretStr, ...] = ()
-    """If there are any, every request to `/v1` must have one of them."""
-    cors_origins: tuple[str, ...] = ()
-    """Origins of web pages that may call; `*` allows all."""
-    voices: Path = Path("~/.local/share/rhapsode/voices")
-    """The folder of uploaded voices; replicas may share it."""
-    max_voices: Count = 1000
-    max_body_bytes: Count = 40 * 2**20
-    max_upload_bytes: Count = 25 * 2**20
-    max_reference_s: Annotated[float, Field(gt=0)] = 60.0
-    max_batch: Count = 32
-    max_request_s: Annotated[float, Field(gt=0)] = 300.0
-    """From submission to the last sample; a client that reads slowly may take longer."""
-    drain_timeout_s: Seconds = 30.0
-    """How long running streams may continue after the server got a signal to stop."""
-    idle_unload_s: Seconds | None = None
-    """The model is unloaded after this long without a request, and loaded again for the next one."""
-    reference_cache_bytes: Annotated[int, Field(ge=0)] = 256 * 2**20
-    log_format: Literal["text", "json"] = "text"
-    fetch: FetchConfig = FetchConfig()
-    socket: SocketConfig = SocketConfig()
-
-    @field_validator("api_keys", "cors_origins", mode="before")
-    @classmethod
-    def _one_or_many(cls, value: Any) -> Any:
-        """Splits a text at commas: an environment variable may hold several values."""
-        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-    @field_validator("api_keys")
-    @classmethod
-    def _not_empty(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
-        if not all(key.get_secret_value().strip() for key in keys):
-            raise ValueError("an API key is empty")
-        return keys
-
-
 class Deployment(Section):
     """Which model runs where, and within what limits."""
 
@@ -180,15 +108,17 @@ class Deployment(Section):
     """CPU threads of one operation. By default talker and codec share the cores. Small models are fastest with 1."""
     graphs: bool = True
     """Captures launches and replays them: as CUDA graphs on a GPU, as traces on a CPU."""
+    compile_processes: Annotated[int, Field(ge=0)] = 8
+    """Processes that compile kernels before the first start on a GPU; 0: they are compiled while the model loads."""
     deterministic: bool = False
     """The same seed gives the same bits in every batch: all launches have the shape of a full batch."""
     limits: Limits = Limits()
     memory: Memory = Memory()
     chunks: ChunkConfig = ChunkConfig()
-    stages: dict[str, Placement] = {}
-    options: dict[str, Any] = {}
+    stages: dict[str, Placement] = Field(default_factory=dict)
+    options: dict[str, Any] = Field(default_factory=dict)
     """Settings of the family, as its `ModelSpec.settings` declares them."""
-    companions: dict[str, str] = {}
+    companions: dict[str, str] = Field(default_factory=dict)
     """Second repositories a checkpoint needs, by name: folders, or ids on the Hugging Face hub."""
     random_weights: bool = False
     """Weights are random instead of read, for measurements; what is spoken is noise."""
@@ -223,11 +153,9 @@ def _from_file(file: Path) -> dict[str, Any]:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ConfigError(f"cannot read the configuration file {file}: {reason}.") from None
     content = parse_yaml(text, str(file))
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
+    if not isinstance(content, dict | None):
         raise ConfigError(f"{file} must hold keys and values at its top level.")
-    return content
+    return content or {}
 
 
 def _from_env(env: Mapping[str, str]) -> dict[str, Any]:
@@ -240,7 +168,8 @@ def _from_env(env: Mapping[str, str]) -> dict[str, Any]:
                 target = target.setdefault(parent, {})
                 if not isinstance(target, dict):
                     raise ConfigError(f"{name} contradicts another variable: '{parent}' has a value of its own.")
-            target[leaf] = parse_yaml(text, name)
+            # A secret is taken literally: YAML would cut it at ' #', and read some keys as numbers.
+            target[leaf] = text if (*parents, leaf) in SECRETS else parse_yaml(text, name)
     return layer
 
 
@@ -270,9 +199,8 @@ def _explain(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         *parents, name = first["loc"]
         return f"unknown key '{where}': {did_you_mean(str(name), _keys_at(parents))}"
-    problem = first["msg"].lower()
-    if first["type"] in ("model_type", "dict_type"):
-        problem = "input should be keys and values"
+    is_section = first["type"] in ("model_type", "dict_type")
+    problem = "input should be keys and values" if is_section else first["msg"].lower()
     if "api_keys" in first["loc"]:
         return f"'{where}': {problem}."  # a key is never shown, not even a wrong one
     got = reprlib.repr(first["input"])

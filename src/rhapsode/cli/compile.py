@@ -1,0 +1,30 @@
+"""`rhapsode compile`: fills the kernel cache, so that servers start fast; for images and before a first start."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Model = Annotated[str | None, typer.Argument(help="A family's name or a checkpoint's folder.", show_default=False)]
+Config = Annotated[Path | None, typer.Option("-c", "--config", help="A deployment file.")]
+Processes = Annotated[int | None, typer.Option(min=1, help="Processes that compile at once. [default: 8]")]
+
+
+def compile_kernels(model: Model = None, config: Config = None, processes: Processes = None) -> None:
+    """Compile the GPU kernels of a deployment into Triton's cache (TRITON_CACHE_DIR), without serving it."""
+    from rhapsode.config import resolve
+    from rhapsode.engine.compile import compile_kernels as run
+    from rhapsode.engine.pipeline import Source
+    from rhapsode.errors import Unavailable
+    from rhapsode.models.registry import find
+
+    flags = {"model": model, "compile_processes": processes}
+    deployment = resolve(config, flags={name: value for name, value in flags.items() if value is not None})
+    found = find(deployment.model)
+    started_s = time.perf_counter()
+    if not run(found.spec, Source(found.checkpoint, found.config), deployment, typer.echo, again=True):
+        raise Unavailable("nothing to compile here: it takes a GPU, Triton and 'graphs: true'.")
+    typer.echo(f"done in {time.perf_counter() - started_s:.0f} s.")

@@ -1,0 +1,95 @@
+"""How the engine is reached over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SecretStr, field_validator
+
+from rhapsode.config.section import Count, Seconds, Section
+
+
+class FetchConfig(Section):
+    """Download of reference audio that a request names by URL."""
+
+    enabled: bool = True
+    max_bytes: Count = 25 * 2**20
+    connect_s: Seconds = 5.0
+    total_s: Seconds = 30.0
+    allow_hosts: tuple[str, ...] = ()
+    """Exact names or `*.suffix`; when empty, every public host is allowed."""
+    allow_private: bool = False
+    """Also reach private and loopback addresses."""
+
+
+class SocketConfig(Section):
+    """WebSockets."""
+
+    most: Count = 256
+    """Open connections; further ones are refused."""
+    config_s: Annotated[float, Field(gt=0)] = 10.0
+    """How long a client may take for its first message."""
+    idle_s: Annotated[float, Field(gt=0)] = 60.0
+    """How long a client may send nothing while no request of it is running."""
+
+
+class ServerConfig(Section):
+    """How the engine is reached over HTTP."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    """0 takes any free port, and prints which."""
+    api_keys: tuple[SecretStr, ...] = ()
+    """If there are any, every request to `/v1` must have one of them."""
+    cors_origins: tuple[str, ...] = ()
+    """Origins of web pages that may call; `*` allows all."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names a server without keys answers under, beside loopback ones and addresses: exact, `*.suffix`, or `*`."""
+    voices: Path = Path("~/.local/share/rhapsode/voices")
+    """The folder of uploaded voices; replicas may share it."""
+    max_voices: Count = 1000
+    max_body_bytes: Count = 40 * 2**20
+    """Of requests that may carry audio: uploads, and speech where the model clones voices."""
+    max_json_bytes: Count = 4 * 2**20
+    """Of speech requests that cannot carry audio."""
+    max_upload_bytes: Count = 25 * 2**20
+    max_reference_s: Annotated[float, Field(gt=0)] = 60.0
+    max_decode_cpu_s: Annotated[float, Field(gt=0)] = 5.0
+    max_batch: Count = 32
+    max_whole_bytes: Count = 128 * 2**20
+    """Of audio that is sent in one piece without compression; longer speech must be streamed."""
+    max_request_s: Annotated[float, Field(gt=0)] = 300.0
+    """From submission to the last sample; a client that reads may take as much longer as the speech lasts."""
+    unspeakable: Literal["refuse", "silence"] = "refuse"
+    """What becomes of text without a letter or digit, such as emoji."""
+    receive_timeout_s: Annotated[float, Field(gt=0)] = 20.0
+    """How long a client may take to send a request, plus a second for every 8 KiB of it."""
+    max_connections: Count | None = None
+    """Connections at once; by default as many as file descriptors allow, with a reserve."""
+    drain_timeout_s: Seconds = 30.0
+    """How long running streams may continue after the server got a signal to stop."""
+    idle_unload_s: Seconds | None = None
+    """The model is unloaded after this long without a request, and loaded again for the next one."""
+    reference_cache_bytes: Annotated[int, Field(ge=0)] = 256 * 2**20
+    log_format: Literal["text", "json"] = "text"
+    debug: bool = False
+    """Report callbacks that keep the event loop busy for more than 20 ms of CPU time."""
+    fetch: FetchConfig = FetchConfig()
+    socket: SocketConfig = SocketConfig()
+
+    @field_validator("cors_origins", "allowed_hosts", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        """Splits a text at commas: an environment variable may hold several values."""
+        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+    @field_validator("api_keys", mode="before")
+    @classmethod
+    def _whole_keys(cls, value: Any) -> Any:
+        """Refuses a key that is empty or looks cut off: it would guard less than its owner believes."""
+        keys = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+        texts = [key for key in keys if isinstance(key, str)] if isinstance(keys, list | tuple) else []
+        if not all(key and key.isascii() and key.isprintable() and key == key.strip(" '\"[]") for key in texts):
+            raise ValueError("an API key is empty, begins or ends with a quote or bracket, or is no ASCII text")
+        return keys

@@ -1,0 +1,41 @@
+"""Counts what must not happen while listeners wait: kernels that are compiled, and launches that are captured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+_events: list[str] = []
+_watching = False
+
+
+def watch() -> None:
+    """Counts the kernels that Triton compiles, or loads from its cache, from now on."""
+    global _watching
+    if _watching:
+        return
+    _watching = True
+    try:
+        from triton import knobs
+    except ImportError:  # no Triton, or one without this hook: only captures are counted
+        return
+
+    def compiled(*_: Any, fn: Any = None, **__: Any) -> None:
+        _events.append(f"kernel {getattr(fn, 'name', fn)}")
+
+    knobs.runtime.jit_post_compile_hook = compiled
+
+
+def captured(what: str) -> None:
+    """A launch was captured."""
+    _events.append(f"capture of {what}")
+
+
+def count() -> int:
+    """How many kernels were compiled and launches captured so far."""
+    return len(_events)
+
+
+def since(mark: int) -> Sequence[str]:
+    """What was compiled or captured since `count` returned this number."""
+    return _events[mark:]

@@ -1,0 +1,169 @@
+"""The prepare stage: checks a request and tokenises it, a batch of turns at a time. Only encoded references lack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rhapsode.errors import InvalidRequest
+from rhapsode.models.base import Following, StageContext
+from rhapsode.models.fish_s2_pro import dialogue, tokenizer
+from rhapsode.models.fish_s2_pro.config import read
+from rhapsode.models.fish_s2_pro.dialogue import DialogueStream
+from rhapsode.models.fish_s2_pro.prompt import Segments
+from rhapsode.models.fish_s2_pro.spec import FishOptions
+from rhapsode.models.parts import checkpoint_of
+from rhapsode.types import Clip, Reference, SpeechRequest
+
+FRAMES_PER_TOKEN, SPARE_FRAMES = 24, 200
+"""More than any text needs: 1.1 s a token (speech takes about 0.3 s), and nine seconds for pauses and breath."""
+MOST_CHARS = 300
+"""Of a sentence, where text arrives while it is spoken."""
+
+
+@dataclass(frozen=True)
+class NextTurns:
+    """What a request goes on with: sent to this stage while the turns before are spoken."""
+
+    request: SpeechRequest
+    text: str
+    rest: tuple[str, ...] | DialogueStream
+    is_first: bool = False
+    """Nothing was spoken before."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A prompt before its references are encoded: their codes go between `before` and `after`."""
+
+    before: list[int]
+    after: list[int]
+    references: tuple[Clip, ...] = ()
+    max_frames: int = 0
+    """0: it is context only."""
+    later_positions: int = 0
+    """What the prompts that continue this one need."""
+    following: Callable[[], Any] | None = None
+    feed: DialogueStream | None = None
+    continues: bool = False
+    new_segment: bool = False
+    afresh: Draft | None = None
+    """The same turns with a new context, for when there is no room to continue."""
+
+
+class Prepare:
+    """Turns a checked request into the draft of its first prompt, and each batch of turns after it into another."""
+
+    def __init__(self, context: StageContext) -> None:
+        folder = checkpoint_of(context)
+        config = read(context.config)
+        tokens = tokenizer.read_tokens(folder, config)
+        self._segments = Segments(tokenizer.read(folder, tokens.phonemes), tokens, config.books)
+        self._most_positions = config.slow.max_seq_len
+        self._turn_marks = len(self._segments.turn(""))  # of a turn without any words
+
+    def __call__(self, work: SpeechRequest | NextTurns) -> Draft:
+        if isinstance(work, NextTurns):
+            return self._next(work)
+        check(work)
+        if work.text_open:
+            return self._open(work)
+        options: FishOptions = work.options
+        spoken = [turn for turn in dialogue.turns(work.text) if _has_words(turn)]
+        if not spoken:
+            raise InvalidRequest("the text has speakers' tags and no words: there is nothing to say.", param="input")
+        first, *rest = dialogue.batches(spoken, options.chunk_length)
+        later = [self._segments.turn(text) for text in rest]
+        needed = sum(len(turn) + self._most_frames(turn) + len(self._segments.closing()) for turn in later)
+        return self._beginning(work, self._segments.turn(first), tuple(rest), later_positions=needed)
+
+    def _open(self, request: SpeechRequest) -> Draft:
+        """Returns the context of a text that arrives later: it is prefilled before the first sentence is complete."""
+        stream = DialogueStream(MOST_CHARS)
+        stream.push(request.text)
+        return self._beginning(request, [], stream, is_first=True, later_positions=self._most_positions)
+
+    def _beginning(
+        self,
+        request: SpeechRequest,
+        turn: list[int],
+        rest: tuple[str, ...] | DialogueStream,
+        is_first: bool = False,
+        later_positions: int = 0,
+    ) -> Draft:
+        """Returns the draft that begins a context; `turn` is empty where nothing is spoken yet."""
+        references = request.voice.references
+        segments = self._segments
+        return Draft(
+            segments.system(transcripts(references) if references else None),
+            [*(segments.closing() if references else ()), *turn],
+            tuple(reference.audio for reference in references),
+            self._most_frames(turn) if turn else 0,
+            later_positions,
+            _following(request, rest, is_first),
+            rest if isinstance(rest, DialogueStream) else None,
+        )
+
+    def _next(self, work: NextTurns) -> Draft:
+        turn, rest = self._segments.turn(work.text), work.rest
+        afresh = self._beginning(work.request, turn, rest, later_positions=self._most_positions)
+        return Draft(
+            [],
+            turn if work.is_first else [*self._segments.closing(), *turn],
+            max_frames=self._most_frames(turn),
+            following=_following(work.request, rest),
+            feed=rest if isinstance(rest, DialogueStream) else None,
+            continues=True,
+            new_segment=not work.is_first,
+            afresh=replace(afresh, new_segment=not work.is_first),
+        )
+
+    def _most_frames(self, turn: list[int]) -> int:
+        return SPARE_FRAMES + FRAMES_PER_TOKEN * (len(turn) - self._turn_marks)
+
+
+def check(request: SpeechRequest) -> None:
+    """Raises if a request asks for what this family cannot do."""
+    if request.instructions:
+        raise InvalidRequest(
+            "this model takes no instructions: write how to speak in brackets in the text, such as [whisper].",
+            param="instructions",
+        )
+    for reference in request.voice.references:
+        if reference.text is not None and not reference.text.strip():
+            raise InvalidRequest(
+                "a reference has an empty transcript: give its words, or leave it out.", param="ref_text"
+            )
+        if not reference.audio.samples.size:
+            raise InvalidRequest("a reference's audio is empty.", param="ref_audio")
+
+
+def transcripts(references: Sequence[Reference]) -> str:
+    """Returns what the references say, a line each, with the tag of its speaker: its number, unless it has another."""
+    lines = []
+    for i, reference in enumerate(references):
+        words = dialogue.canonical(reference.text or "")
+        lines.append(words if dialogue.is_tagged(words) else f"{dialogue.tag(i)}{words}")
+    return "\n".join(lines)
+
+
+def _following(
+    request: SpeechRequest, rest: tuple[str, ...] | DialogueStream, is_first: bool = False
+) -> Callable[[], Any] | None:
+    """Returns the function that names what comes after a prompt, as `Prompt.following` does."""
+    if isinstance(rest, tuple):
+        return (lambda: NextTurns(request, rest[0], rest[1:])) if rest else None
+    stream = rest
+
+    def following() -> NextTurns | Following | None:
+        turn = stream.next_turn()
+        if turn is not None:
+            return NextTurns(request, turn, stream, is_first)
+        return None if stream.closed else Following.NOT_YET
+
+    return following
+
+
+def _has_words(turn: str) -> bool:
+    return bool(dialogue.untagged(turn).strip())

@@ -1,0 +1,131 @@
+"""The talker: per step a semantic code by argmax and the acoustic codes by the flow head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rhapsode.device.kv import KVLayout
+from rhapsode.device.prompts import PromptRuns, content_of
+from rhapsode.device.slots import Rows
+from rhapsode.device.state import State, buffer
+from rhapsode.device.upload import upload
+from rhapsode.models.base import Span, StageContext, Step
+from rhapsode.models.parts import checkpoint_of
+from rhapsode.models.voxtral_tts import parts
+from rhapsode.models.voxtral_tts.config import EMPTY, END, OFFSET, VoxtralConfig, read
+from rhapsode.models.voxtral_tts.info import has_encoder
+from rhapsode.models.voxtral_tts.prompt import CODES, ID, NONE, ROW, VoxtralPrompt
+from rhapsode.models.voxtral_tts.tokenizer import Tekken
+from rhapsode.models.voxtral_tts.voices import read_voices
+from rhapsode.nn.attention import PagedAttention
+from rhapsode.nn.flow import initial_noise
+from rhapsode.types import Sampling
+
+
+class VoxtralState(State):
+    """What a request owns beside its keys and values."""
+
+    def __init__(self, slots: int, config: VoxtralConfig, dtype: torch.dtype, device: torch.device) -> None:
+        self.next = buffer(slots, config.backbone.dim, dtype=dtype, device=device)  # the next step's input
+        self.cfg_alpha = buffer(slots, device=device)
+
+
+class VoxtralTalker:
+    defaults = Sampling(temperature=1.0, top_k=0, top_p=1.0, repetition_penalty=1.0)
+    """Only the temperature has an effect: it scales the noise of the flow head."""
+    frame_dtype = torch.int64
+
+    def __init__(self, context: StageContext) -> None:
+        self._config = config = read(context.config)
+        self._device, self._dtype = torch.device(context.device), getattr(torch, context.dtype)
+        self._wide = torch.promote_types(self._dtype, torch.float32)
+        self.net = parts.talker(config, context)
+        self.frame_shape = (config.codes.books,)
+        folder = checkpoint_of(context)
+        counts = Tekken(folder).voice_tokens if context.random_weights else {}
+        self._voices = read_voices(context, config, counts).table.to(self._device, self._dtype)
+        self._has_encoder = has_encoder(folder)
+        codes = torch.arange(self.net.acoustic_transformer.semantic_codebook_output.out_features, device=self._device)
+        self._banned = (codes == EMPTY) | (codes >= config.codes.semantic_rows)
+        if context.random_weights:  # they would end at random; measurements need a fixed length
+            self._banned |= codes == END
+        self._prompts = PromptRuns(self._run_prompts, self._device)
+
+    def kv(self) -> tuple[KVLayout, ...]:
+        return (self.net.config.kv(),)
+
+    def state(self, slots: int) -> VoxtralState:
+        return VoxtralState(slots, self._config, self._dtype, self._device)
+
+    # --- the prompt ---
+
+    def prefill(self, prompts: Sequence[VoxtralPrompt], spans: Sequence[Span], rows: Rows, state: VoxtralState) -> None:
+        def inputs(shape: tuple[int, int]) -> tuple[NDArray[Any], ...]:
+            return (content_of(prompts, spans, shape, self._blank()),)
+
+        self._prompts.prefill(prompts, spans, rows, inputs, lambda ended, slots: self._ready(ended, slots, state))
+
+    def _run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, content: Tensor) -> None:
+        self.hidden(self.embed(content), rows, where, valid)
+
+    def _blank(self) -> NDArray[np.int64]:
+        """A position without anything: padding."""
+        return np.full(CODES + self._config.codes.books, NONE, np.int64)
+
+    def capture(self, rows: Rows, most_positions: int) -> None:
+        def blank(batch: int, length: int) -> tuple[Tensor, ...]:
+            return (self._upload(np.tile(self._blank(), (batch, length, 1))),)
+
+        self._prompts.capture(rows, most_positions, blank)
+
+    def embed(self, content: Tensor) -> Tensor:
+        """Embeds prompt positions: `content [B, T, 3 + books]` to [B, T, dim]."""
+        x = self.net.text(content[..., ID].clamp(min=0))
+        if len(self._voices):
+            row = content[..., ROW]
+            x = torch.where((row >= 0)[..., None], self._voices[row.clamp(min=0)], x)
+        if self._has_encoder:
+            codes = content[..., CODES:]
+            frames = self.net.frame(codes.clamp(min=0).flatten(0, 1)).unflatten(0, codes.shape[:2])
+            x = torch.where(codes[..., :1] >= 0, frames, x)
+        return x
+
+    def _ready(self, prompts: Sequence[VoxtralPrompt], slots: Tensor, state: VoxtralState) -> None:
+        """Puts what the first step needs where it looks for it."""
+        state.next[slots] = self.net.text(self._upload(np.array([prompt.last for prompt in prompts])))
+        state.cfg_alpha[slots] = self._upload(np.array([prompt.cfg_alpha for prompt in prompts], np.float32))
+
+    # --- the step ---
+
+    def step(self, rows: Rows, state: VoxtralState) -> Step:
+        slots = rows.slots
+        hidden = self.hidden(state.next[slots][:, None], rows, rows.positions[:, None])[:, 0]
+        semantic = self.semantic(hidden)
+        stopped = semantic == END
+        semantic = semantic.clamp(min=OFFSET)  # the end is no sound: nobody may look it up as one
+        acoustic = self.net.acoustic_transformer.codes(self.noise(rows), hidden, state.cfg_alpha[slots].to(self._wide))
+        frame = torch.cat((semantic[:, None], acoustic), dim=1)
+        state.next[slots] = self.net.frame(frame)
+        return Step(frame, ~stopped, stopped)
+
+    def hidden(self, x: Tensor, rows: Rows, positions: Tensor, valid: Tensor | None = None) -> Tensor:
+        """The backbone over `x [B, T, dim]` at `positions [B, T]`."""
+        backend = PagedAttention(rows.kv[0], rows, positions, valid)
+        return self.net(x, self.net.rotary(positions, x.dtype), backend)
+
+    def semantic(self, hidden: Tensor) -> Tensor:
+        """The best semantic code, [B]; nothing is sampled."""
+        return self.net.semantic_logits(hidden).masked_fill(self._banned, float("-inf")).argmax(-1)
+
+    def noise(self, rows: Rows) -> Tensor:
+        """What the acoustic numbers of each row start from, [B, acoustic books]."""
+        return initial_noise(rows, (self._config.codes.n_acoustic_codebook,), self._wide)
+
+    def _upload(self, values: NDArray[Any]) -> Tensor:
+        return upload(values, self._device)

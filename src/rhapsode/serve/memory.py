@@ -1,0 +1,38 @@
+"""Returns freed memory to the system when the server is idle: malloc keeps what many clients once needed."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import sys
+from collections.abc import Callable
+
+IDLE_S = 1.0
+
+
+class Tidier:
+    """Trims the heap once nothing has happened for a while; inference itself is never slowed down by it."""
+
+    def __init__(self, is_busy: Callable[[], bool]) -> None:
+        self._is_busy = is_busy
+        self._timer: asyncio.TimerHandle | None = None
+
+    def request_ended(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(IDLE_S, self._tidy)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _tidy(self) -> None:
+        self._timer = None
+        if not self._is_busy():
+            asyncio.get_running_loop().run_in_executor(None, trim)
+
+
+def trim() -> None:
+    """Does nothing where the C library is not glibc."""
+    if sys.platform == "linux" and (malloc_trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        malloc_trim(0)

@@ -1,0 +1,71 @@
+"""The sending side of a WebSocket: one message at a time, from several tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from contextlib import suppress
+from typing import Any, Literal
+
+from fastapi import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocketState
+
+from rhapsode.errors import Aborted, RhapsodeError
+from rhapsode.serve.response.delivery import Stalled
+
+GONE = 1006
+
+
+class SocketSender:
+    """Sends JSON and audio to one client, and knows when it last sent something."""
+
+    def __init__(self, socket: WebSocket, patience_s: float) -> None:
+        self._socket = socket
+        self._patience_s = patience_s
+        self._sending = asyncio.Lock()
+        self.active_s = 0.0
+        """When a message was last sent, by the event loop's clock."""
+
+    def touch(self) -> None:
+        self.active_s = asyncio.get_running_loop().time()
+
+    async def send(self, kind: str, **fields: Any) -> None:
+        """Sends a message; a client that reads nothing for too long is `Stalled`."""
+        text = json.dumps({"type": kind, **fields})
+        try:
+            async with asyncio.timeout(self._patience_s), self._sending:
+                self._check_open()
+                await self._socket.send_text(text)
+        except TimeoutError:
+            raise Stalled("the client does not read.") from None
+        self.touch()
+
+    async def send_error(self, error: RhapsodeError, **where: int) -> None:
+        if not isinstance(error, Aborted):  # a client that cancelled needs no error
+            await self.send("error", **where, message=error.message, **error.body())
+
+    async def send_audio(
+        self, data: bytes, transport: Literal["binary", "base64"], chunk_id: int, where: dict[str, int]
+    ) -> None:
+        """Sends audio; the playback limits how long that may take."""
+        if transport == "base64":
+            await self.send("audio.chunk", **where, chunk_id=chunk_id, audio_b64=base64.b64encode(data).decode("ascii"))
+            return
+        async with self._sending:
+            self._check_open()
+            await self._socket.send_bytes(data)
+            self.touch()
+
+    def _check_open(self) -> None:
+        """Raises `WebSocketDisconnect` if another sender has already found that the client is gone."""
+        if self._socket.application_state is WebSocketState.DISCONNECTED:
+            raise WebSocketDisconnect(GONE)
+
+    def reset(self) -> None:
+        """Ends the connection without a closing handshake, for a client that does not read."""
+        self._socket.scope["state"].get("reset", lambda: None)()
+
+    async def close(self, code: int, reason: str) -> None:
+        with suppress(WebSocketDisconnect, RuntimeError):  # the client may have closed first
+            await self._socket.close(code, reason[:100])
