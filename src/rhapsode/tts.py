@@ -10,6 +10,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from rhapsode.audio.chain import Chain
+from rhapsode.audio.channels import Remix
 from rhapsode.audio.clip import Audio
 from rhapsode.audio.tempo import Tempo
 from rhapsode.config import Deployment, resolve
@@ -22,13 +24,13 @@ log = logging.getLogger("rhapsode")
 
 
 class Stream:
-    """Chunks as they are spoken, at the speed asked for: `for chunk in stream` or `async for chunk in stream`."""
+    """Chunks as they are spoken, with the speed and the channels asked for: `for chunk in stream`, or `async for`."""
 
-    def __init__(self, speech: Speech, speed: float) -> None:
+    def __init__(self, speech: Speech, speed: float, channels: int | None = None) -> None:
         self._speech = speech
-        self._tempo = Tempo(speed, speech.sample_rate, speech.channels)
         self.sample_rate = speech.sample_rate
-        self.channels = speech.channels
+        self.channels = channels or speech.channels
+        self._transform = Chain(Remix(speech.channels, self.channels), Tempo(speed, speech.sample_rate, self.channels))
 
     @property
     def outcome(self) -> Outcome | None:
@@ -49,19 +51,19 @@ class Stream:
     def __iter__(self) -> Iterator[AudioChunk]:
         index = 0
         for chunk in self._speech:
-            if out := self._chunk(self._tempo.write(chunk.samples), index):
+            if out := self._chunk(self._transform.write(chunk.samples), index):
                 yield out
                 index += 1
-        if out := self._chunk(self._tempo.close(), index):
+        if out := self._chunk(self._transform.close(), index):
             yield out
 
     async def __aiter__(self) -> AsyncIterator[AudioChunk]:
         index = 0
         async for chunk in self._speech:
-            if out := self._chunk(self._tempo.write(chunk.samples), index):
+            if out := self._chunk(self._transform.write(chunk.samples), index):
                 yield out
                 index += 1
-        if out := self._chunk(self._tempo.close(), index):
+        if out := self._chunk(self._transform.close(), index):
             yield out
 
     def _chunk(self, samples: Any, index: int) -> AudioChunk | None:
@@ -100,7 +102,7 @@ class TTS:
     def stream(self, text: str | SpeechRequest, voice: str | Voice | None = None, **wishes: Any) -> Stream:
         """Speech as it is made; with `text_open=True` more text may be appended while it speaks."""
         request = text if isinstance(text, SpeechRequest) else make_request(text, voice, **wishes)
-        return Stream(self.engine.submit(request), request.speed)
+        return Stream(self.engine.submit(request), request.speed, request.channels)
 
     def close(self) -> None:
         self.engine.stop()

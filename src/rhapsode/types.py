@@ -90,6 +90,8 @@ class SpeechRequest:
     language: str | None = None
     instructions: str | None = None
     speed: float = 1.0
+    channels: int | None = None
+    """1 is mono, 2 is stereo; `None` is what the model makes. `TTS` mixes the channels; a server has a field for it."""
     seed: int | None = None
     sampling: Sampling = field(default_factory=Sampling)
     max_frames: int | None = None

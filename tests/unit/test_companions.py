@@ -56,6 +56,28 @@ def test_a_place_that_is_none_is_refused(tmp_path: Path) -> None:
         find_companions(SPEC, tmp_path, {"codec": "/no/such/folder"})
 
 
+NAMED = replace(SPEC, companions=(replace(CODEC, named_by="tokenizer_path"),))
+
+
+def test_a_folder_with_the_name_in_the_config_is_found_in_the_checkpoint_and_beside_it(
+    tmp_path: Path, downloads: list
+) -> None:
+    checkpoint, config = tmp_path / "talker", {"tokenizer_path": "someone/the-codec@v1"}
+    checkpoint.mkdir()
+    assert find_companions(NAMED, checkpoint, {}, config) == {"codec": tmp_path / "cache"}
+    assert downloads == [("someone/the-codec@v1", (*hub.FILES, "*.bin"))]
+    (tmp_path / "the-codec").mkdir()
+    assert find_companions(NAMED, checkpoint, {}, config) == {"codec": tmp_path / "the-codec"}
+    (checkpoint / "the-codec").mkdir()
+    assert find_companions(NAMED, checkpoint, {}, config) == {"codec": checkpoint / "the-codec"}
+
+
+@pytest.mark.parametrize("name", ["/etc", "../secrets", "a/../b", "one", 7, None])
+def test_a_config_can_name_no_path(tmp_path: Path, downloads: list, name: object) -> None:
+    assert find_companions(NAMED, tmp_path, {}, {"tokenizer_path": name}) == {"codec": tmp_path / "cache"}
+    assert downloads == [("owner/codec", (*hub.FILES, "*.bin"))]
+
+
 def test_an_unknown_companion_of_a_deployment_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no companion 'kodec': did you mean 'codec'\?"):
         find_companions(SPEC, tmp_path, {"kodec": "a/b"})

@@ -38,8 +38,12 @@ class DecodeLimits:
 class DecoderPool:
     """Up to `workers` processes, started when they are needed; `waiting` further files may wait for one of them."""
 
-    def __init__(self, workers: int = 2, limits: DecodeLimits | None = None, waiting: int = 32) -> None:
+    def __init__(
+        self, workers: int = 2, limits: DecodeLimits | None = None, waiting: int = 32, *, mono: bool = True
+    ) -> None:
+        """`mono`: audio is mixed to one channel; otherwise it may have one or two."""
         self._limits = limits or DecodeLimits()
+        self._mono = mono
         self._most = workers + waiting
         self._inside = 0
         self._closed = False
@@ -48,12 +52,12 @@ class DecoderPool:
         self._idle = deque(self._all)
 
     def decode(self, data: bytes) -> Clip:
-        """Returns the audio, mixed to mono; `BadAudio` if it cannot be decoded within the limits. Blocks."""
+        """Returns the audio; `BadAudio` if it cannot be decoded within the limits. Blocks."""
         if len(data) > self._limits.max_bytes:
             raise BadAudio(f"The audio is too large: {len(data)} bytes, where {self._limits.max_bytes} are allowed.")
         decoder = self._take()
         try:
-            return decoder.decode(data, self._limits)
+            return decoder.decode(data, self._limits, self._mono)
         finally:
             with self._changed:
                 self._inside -= 1
@@ -99,12 +103,12 @@ class _Decoder:
         self.process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
-    def decode(self, data: bytes, limits: DecodeLimits) -> Clip:
+    def decode(self, data: bytes, limits: DecodeLimits, mono: bool) -> Clip:
         process = self._started()
         timer = threading.Timer(_START_S + _WALL_FACTOR * limits.max_cpu_s, process.kill)
         timer.start()
         try:
-            return _exchange(process, data, limits)
+            return _exchange(process, data, limits, mono)
         except (OSError, EOFError, ValueError):  # it was stopped, or it crashed
             self.stop()
             raise BadAudio("The audio takes too long to decode, or its decoder failed.") from None
@@ -139,10 +143,10 @@ class _Decoder:
             return self.process
 
 
-def _exchange(process: subprocess.Popen[bytes], data: bytes, limits: DecodeLimits) -> Clip:
+def _exchange(process: subprocess.Popen[bytes], data: bytes, limits: DecodeLimits, mono: bool) -> Clip:
     assert process.stdin is not None
     assert process.stdout is not None
-    job = {"bytes": len(data), **vars(limits)}
+    job = {"bytes": len(data), "mono": mono, **vars(limits)}
     process.stdin.write(json.dumps(job).encode() + b"\n")
     process.stdin.write(data)
     process.stdin.flush()

@@ -18,6 +18,7 @@ if sys.platform != "win32":
     import resource
 
 MEMORY_BYTES = 3 * 2**30
+MOST_CHANNELS = 2
 
 
 def main() -> None:
@@ -28,7 +29,9 @@ def main() -> None:
         data = jobs.read(job["bytes"])
         _limit_cpu(job["max_cpu_s"])
         try:
-            clip = decode(data, max_bytes=job["max_bytes"], max_duration_s=job["max_duration_s"])
+            clip = decode(data, max_bytes=job["max_bytes"], max_duration_s=job["max_duration_s"], mono=job["mono"])
+            if clip.channels > MOST_CHANNELS:
+                raise BadAudio(f"The audio has {clip.channels} channels: mono and stereo are allowed.")
         except BadAudio as error:
             _write(results, {"error": error.message})
         except MemoryError:

@@ -42,6 +42,7 @@ class _Codec:
     codec: str
     sample_format: str
     bit_rate: int | None = None
+    """Of mono; stereo gets half as much again."""
     codec_options: dict[str, str] = field(default_factory=dict)
     stream_options: dict[str, str] = field(default_factory=dict)
     """Muxer options for a stream, whose header cannot be rewritten at the end."""
@@ -147,7 +148,7 @@ class _AvMux:
         self._stream.codec_context.thread_count = 1  # more make nothing faster
         self._stream.codec_context.format = codec.sample_format
         if codec.bit_rate:
-            self._stream.codec_context.bit_rate = codec.bit_rate
+            self._stream.codec_context.bit_rate = codec.bit_rate * (channels + 1) // 2
         self._pts = 0
 
     def write(self, samples: Samples) -> bytes:

@@ -1,4 +1,4 @@
-"""Reads the tensors of a folder one at a time: one safetensors file, shards with an index, or all files."""
+"""Reads the tensors of a folder: one at a time from safetensors files, or all at once from a pickle of tensors."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from rhapsode.checkpoints.files import read_file
 from rhapsode.checkpoints.folder import read_json
 from rhapsode.errors import CheckpointError
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+PICKLED = "pytorch_model.bin"
 
 
 class Tensors(Protocol):
@@ -75,6 +77,14 @@ class ChangedTensors:
 
     def read(self, name: str) -> Tensor:
         return self._tensors.read(name)
+
+
+def open_weights(folder: Path) -> Tensors:
+    """Returns the tensors of a folder: of its safetensors files, or of `pytorch_model.bin` where there are none."""
+    safe = any((folder / name).is_file() for name in (SINGLE, INDEX))
+    if safe or not (folder / PICKLED).is_file():
+        return Weights(folder)
+    return TensorsInMemory(folder / PICKLED, read_file(folder / PICKLED))
 
 
 class Weights:

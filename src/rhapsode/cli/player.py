@@ -72,7 +72,7 @@ class LivePlayer:
 
         if self._process and self._process.stdin:
             try:
-                self._process.stdin.write(pcm16(samples).tobytes())
+                self._process.stdin.write(pcm16(samples).T.tobytes())  # channels are interleaved
                 self._process.stdin.flush()
             except OSError:  # the player has exited: the file is still written
                 self._process = None

@@ -19,8 +19,8 @@ def paired(files: Sequence[Path], texts: Sequence[str]) -> list[tuple[Path, str 
         raise InvalidRequest(
             f"there are {len(texts)} --reference-text for {len(files)} --reference: give one each, or none."
         )
-    known: Sequence[str | None] = texts if texts else [None] * len(files)
-    return list(zip(files, known, strict=True))
+    transcripts: Sequence[str | None] = texts or [None] * len(files)
+    return list(zip(files, transcripts, strict=True))
 
 
 def voice_of(name: str | None, references: Sequence[tuple[Path, str | None]]) -> Voice:
@@ -31,7 +31,7 @@ def voice_of(name: str | None, references: Sequence[tuple[Path, str | None]]) ->
         return Voice(name=name)
     from rhapsode.audio.decode import decode  # which a bare GPU machine cannot import
 
-    return Voice(name=name, references=tuple(Reference(decode(file), text) for file, text in references))
+    return Voice(name=name, references=tuple(Reference(decode(file, mono=False), text) for file, text in references))
 
 
 def as_fields(references: Sequence[tuple[Path, str | None]]) -> list[dict[str, Any]] | None:

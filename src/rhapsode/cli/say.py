@@ -35,6 +35,7 @@ ReferenceFiles = Annotated[
 ReferenceTexts = Annotated[list[str] | None, typer.Option("--reference-text", help="The words of each recording.")]
 Format = Annotated[str | None, typer.Option("--format", help="The format, where the file's name does not say it.")]
 Speed = Annotated[float, typer.Option(help="0.25 to 4, at the same pitch.")]
+Channels = Annotated[int | None, typer.Option(min=1, max=2, help="1 is mono, 2 is stereo.", show_default="the model's")]
 Seed = Annotated[int | None, typer.Option(help="The same seed says it the same way again.")]
 Language = Annotated[str | None, typer.Option(help="The language of the text, where the model asks for it.")]
 Instructions = Annotated[str | None, typer.Option(help="How to say it, for models that take instructions.")]
@@ -58,6 +59,7 @@ def say(
     reference_text: ReferenceTexts = None,
     format: Format = None,
     speed: Speed = 1.0,
+    channels: Channels = None,
     seed: Seed = None,
     language: Language = None,
     instructions: Instructions = None,
@@ -76,8 +78,8 @@ def say(
     cloned = references.paired(reference or [], reference_text or [])
     if server is not None:
         wishes = {"model": model, "voice": voice, "speed": speed, "seed": seed, "language": language}
-        body = {**wishes, "instructions": instructions, "references": references.as_fields(cloned)}
-        body |= parse_options(option or [])
+        wishes |= {"channels": channels, "instructions": instructions}
+        body = {**wishes, "references": references.as_fields(cloned), **parse_options(option or [])}
         say_from(server, {"input": words, **body}, api_key, output, format, play)
         return
     from rhapsode.tts import TTS
@@ -89,6 +91,7 @@ def say(
         language=language,
         instructions=instructions,
         speed=speed,
+        channels=channels,
         seed=seed,
         options=parse_options(option or []),
     )

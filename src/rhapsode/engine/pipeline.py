@@ -46,7 +46,7 @@ class Pipeline:
         self._spec = spec
         self._source = source
         self._settings = parse_settings(spec, deployment.options)
-        self._companions = find_companions(spec, source.checkpoint, deployment.companions)
+        self._companions = find_companions(spec, source.checkpoint, deployment.companions, source.config)
         self.deployment = deployment
         self.references = ReferenceCache(deployment.memory.reference_bytes)
         self.stages: dict[str, Stage] = {}

@@ -30,6 +30,8 @@ def checked(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Li
     low, high = SPEED_RANGE
     if not low <= request.speed <= high:
         raise InvalidRequest(f"speed must be between {low} and {high}.", param="speed")
+    if request.channels not in (None, 1, 2):
+        raise InvalidRequest("channels must be 1 (mono) or 2 (stereo).", param="channels")
     if request.seed is not None and not 0 <= request.seed < 2**63:
         raise InvalidRequest("seed must be between 0 and 2**63 - 1.", param="seed")
     for name, frames in (("max_frames", request.max_frames), ("first_chunk_frames", request.first_chunk_frames)):
@@ -51,6 +53,7 @@ def _check_types(request: SpeechRequest) -> None:
     expected: dict[str, tuple[Any, type | tuple[type, ...]]] = {
         "text": (request.text, str),
         "speed": (request.speed, (int, float)),
+        "channels": (1 if request.channels is None else request.channels, int),
         "seed": (request.seed or 0, int),
         "max_frames": (request.max_frames or 1, int),
         "first_chunk_frames": (request.first_chunk_frames or 1, int),

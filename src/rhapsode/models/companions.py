@@ -1,9 +1,10 @@
-"""Finds the second repositories that a checkpoint needs: beside it, where the deployment says, or on the hub."""
+"""Finds the second repositories that a checkpoint needs: in it, beside it, where the deployment says, or on the hub."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from rhapsode.checkpoints import hub
 from rhapsode.checkpoints.folder import as_folder
@@ -11,22 +12,45 @@ from rhapsode.errors import CheckpointError, ConfigError, did_you_mean
 from rhapsode.models.spec import Companion, ModelSpec
 
 
-def find_companions(spec: ModelSpec, checkpoint: Path | None, given: Mapping[str, str]) -> dict[str, Path]:
-    """Returns the folder of every companion of a family; `given` is what the deployment names, by companion."""
+def find_companions(
+    spec: ModelSpec, checkpoint: Path | None, given: Mapping[str, str], config: Mapping[str, Any] | None = None
+) -> dict[str, Path]:
+    """Returns the folder of every companion of a family.
+
+    `given` is what the deployment names, by companion; `config` is the checkpoint's own configuration.
+    """
     known = [companion.name for companion in spec.companions]
     for name in given:
         if name not in known:
             raise ConfigError(f"{spec.name} has no companion '{name}': {did_you_mean(name, known)}")
-    return {one.name: _find(spec, one, checkpoint, given.get(one.name)) for one in spec.companions}
+    return {
+        one.name: _find(spec, one, checkpoint, given.get(one.name), _named(one, config or {}))
+        for one in spec.companions
+    }
 
 
-def _find(spec: ModelSpec, companion: Companion, checkpoint: Path | None, given: str | None) -> Path:
-    inside = checkpoint / companion.name if checkpoint else None
-    if given is None and inside is not None and inside.is_dir():
-        return inside
-    wanted = given or companion.default
+def _named(companion: Companion, config: Mapping[str, Any]) -> str | None:
+    """Returns the id that the checkpoint's configuration names. Anything but an id is ignored: it is not our path."""
+    name = config.get(companion.named_by or "")
+    return name if isinstance(name, str) and hub.is_id(name) else None
+
+
+def _folders(companion: Companion, checkpoint: Path, named: str | None) -> Iterator[Path]:
+    yield checkpoint / companion.name
+    if named is not None:
+        last = named.partition("@")[0].rpartition("/")[2]
+        yield checkpoint / last
+        yield checkpoint.absolute().parent / last
+
+
+def _find(spec: ModelSpec, companion: Companion, checkpoint: Path | None, given: str | None, named: str | None) -> Path:
+    if given is None and checkpoint is not None:
+        for near in _folders(companion, checkpoint, named):
+            if near.is_dir():
+                return near
+    wanted = given or named or companion.default
     if wanted is None:
-        where = f" in {inside}, or" if inside else ""
+        where = f" in {checkpoint / companion.name}, or" if checkpoint else ""
         raise CheckpointError(
             f"{spec.name} needs its {companion.name}: put it{where} where 'companions.{companion.name}' of the"
             " deployment says (a folder, or owner/name on the Hugging Face hub)."

@@ -53,9 +53,12 @@ class DecoderConfig:
     """`None`: `eps`."""
     norm: Literal["rms", "layer"] = "rms"
     eps: float = 1e-6
-    mlp: Literal["swiglu", "gelu"] = "swiglu"
+    mlp: Literal["swiglu", "gelu", "gelu_tanh"] = "swiglu"
+    """`gelu_tanh` is GELU by the formula with a hyperbolic tangent."""
     attention_bias: bool = False
     output_bias: bool = False
+    mlp_bias: bool = False
+    """For the feed-forward networks with GELU."""
 
     @classmethod
     def of(cls, sizes: LayerSizes, head_dim: int, rope: RopeConfig | None, **options: Any) -> DecoderConfig:
@@ -154,15 +157,17 @@ class PlainMLP(nn.Module):
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
-        self.fc1 = nn.Linear(config.hidden, config.ffn, bias=False)
-        self.fc2 = nn.Linear(config.ffn, config.hidden, bias=False)
+        self.fc1 = nn.Linear(config.hidden, config.ffn, bias=config.mlp_bias)
+        self.fc2 = nn.Linear(config.ffn, config.hidden, bias=config.mlp_bias)
+        self._approximate = "tanh" if config.mlp == "gelu_tanh" else "none"
 
     def forward(self, x: Tensor) -> Tensor:
-        return linear(F.gelu(linear(x, self.fc1)), self.fc2)
+        return linear(F.gelu(linear(x, self.fc1), approximate=self._approximate), self.fc2)
 
     def add_to(self, x: Tensor, norm: nn.Module) -> Tensor:
-        """Returns `x + mlp(norm(x))`."""
-        return x + self(norm(x))
+        """Returns `x + mlp(norm(x))`; `x` may be overwritten."""
+        inner = F.gelu(normed_linear(x, norm, weight_of(self.fc1), self.fc1.bias), approximate=self._approximate)
+        return linear(inner, self.fc2, residual=x)
 
 
 def make_norm(config: DecoderConfig) -> nn.Module:

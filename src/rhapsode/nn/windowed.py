@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rhapsode.device.state import State, buffer
+from rhapsode.device.trace import decides
 from rhapsode.nn.attention import AttentionBackend
 from rhapsode.nn.decoder import DecoderConfig, DecoderLayer
 from rhapsode.nn.derived import Derived
@@ -49,11 +50,12 @@ class WindowAttention:
     def __init__(self, state: WindowState, slots: Tensor, length: int, slopes: Tensor | None = None) -> None:
         window = state.ring.shape[1]
         position = state.position.index_select(0, slots)[:, None]  # [B, 1]
-        last, place = position - 1, torch.arange(window, device=slots.device)
-        held = last - (last - place) % window  # [B, window], the position in each place; negative: none yet
         self.positions = position + torch.arange(length, device=slots.device)  # [B, T]
-        self._mask = _mask(self.positions, torch.cat([held, self.positions], dim=1), window, slopes)
-        self._past = state.ring.index_select(0, slots)  # [B, window, layers, 2, kv_heads, D]
+        # [B, places, layers, 2, kv_heads, D]. Only a CPU knows how many places are filled; a GPU takes all of them.
+        on_cpu = slots.device.type == "cpu"
+        self._past = _rings(state.ring, slots, position) if on_cpu else state.ring.index_select(0, slots)
+        keys = _keys_in(self._past, position, self.positions, window)
+        self._bias = _bias(self.positions, keys, window, state.ring.dtype, slopes)
         self._new: list[Tensor] = []  # per layer, [B, T, 2, kv_heads, D]
         self._state, self._slots = state, slots
 
@@ -61,7 +63,7 @@ class WindowAttention:
         new = torch.stack([key, value], dim=2)
         self._new.append(new)
         keys, values = torch.cat([self._past[:, :, layer], new], dim=1).unbind(2)
-        return _attend(query, keys, values, self._mask)
+        return _attend(query, keys, values, self._bias)
 
     def store(self) -> None:
         """Writes the new keys and values of all layers to the ring, and advances the positions."""
@@ -75,32 +77,51 @@ class WindowAttention:
 class OnePassAttention:
     """Causal attention of one pass over a whole sequence, without state; `window` may be `None`."""
 
-    def __init__(self, length: int, window: int | None, device: torch.device, slopes: Tensor | None = None) -> None:
-        self.positions = torch.arange(length, device=device)[None]
-        self._mask = _mask(self.positions, self.positions, window or length, slopes)
+    def __init__(self, length: int, window: int | None, like: Tensor, slopes: Tensor | None = None) -> None:
+        self.positions = torch.arange(length, device=like.device)[None]
+        self._bias = _bias(self.positions, self.positions, window or length, like.dtype, slopes)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return _attend(query, key, value, self._mask)
+        return _attend(query, key, value, self._bias)
 
 
-def _mask(queries: Tensor, keys: Tensor, window: int, slopes: Tensor | None) -> Tensor:
-    """Which keys each query attends to: its own and `window - 1` before it, from position 0 on; [B, 1, T, S].
+@decides
+def _rings(ring: Tensor, slots: Tensor, position: Tensor) -> Tensor:
+    """Returns the rings of these slots; of a single one, without a copy, the places that hold something.
 
-    With `slopes [heads]` the mask is added to the scores, and falls with the distance: [B, heads, T, S].
+    With several the length must not depend on them: the order of sums does, and a row is to be computed as ever.
+    """
+    if slots.shape[0] == 1:
+        return ring.narrow(0, int(slots[0]), 1).narrow(1, 0, min(int(position[0, 0]), ring.shape[1]))
+    return ring.index_select(0, slots)
+
+
+@decides
+def _keys_in(past: Tensor, position: Tensor, positions: Tensor, window: int) -> Tensor:
+    """Returns the positions of the ring's places and of what is new, [B, S]; negative: nothing is there yet."""
+    last, place = position - 1, torch.arange(past.shape[1], device=past.device)
+    return torch.cat([last - (last - place) % window, positions], dim=1)
+
+
+def _bias(queries: Tensor, keys: Tensor, window: int, dtype: torch.dtype, slopes: Tensor | None) -> Tensor:
+    """Returns what is added to scores, [B, 1, T, S]; made once for all layers, each of which would convert a mask.
+
+    A query attends to its own key and to `window - 1` before it, from position 0 on. With `slopes [heads]` the bias
+    falls with the distance: [B, heads, T, S].
     """
     age = queries[:, :, None] - keys[:, None]
-    visible = ((age >= 0) & (age < window) & (keys >= 0)[:, None])[:, None]
-    if slopes is None:
-        return visible
-    bias = slopes[:, None, None] * -age[:, None].to(slopes.dtype)
-    return bias.masked_fill(~visible, float("-inf"))
+    visible = (age >= 0) & (age < window) & (keys >= 0)[:, None]
+    bias = torch.zeros_like(age, dtype=dtype)[:, None]
+    if slopes is not None:
+        bias = slopes[:, None, None] * -age[:, None].to(dtype)
+    return bias.masked_fill(~visible[:, None], float("-inf"))
 
 
-def _attend(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+def _attend(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> Tensor:
     """Attention of `[B, T, heads, D]` over `[B, S, kv_heads, D]`, in the model's own dtype, as upstream's codecs do."""
     query, keys, values = query.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2)
     grouped = query.shape[1] != keys.shape[1]
-    return F.scaled_dot_product_attention(query, keys, values, mask, enable_gqa=grouped).transpose(1, 2)
+    return F.scaled_dot_product_attention(query, keys, values, bias, enable_gqa=grouped).transpose(1, 2)
 
 
 class LayerScale(nn.Module):
@@ -151,7 +172,7 @@ class WindowedTransformer(Streaming, Derived):
 
     def forward(self, x: Tensor, slots: Tensor | None = None, state: WindowState | None = None) -> Tensor:
         if slots is None or state is None:
-            return self._run(x, OnePassAttention(x.shape[1], self.window, x.device, self.slopes))
+            return self._run(x, OnePassAttention(x.shape[1], self.window, x, self.slopes))
         attention = WindowAttention(state, slots, x.shape[1], self.slopes)
         x = self._run(x, attention)
         attention.store()

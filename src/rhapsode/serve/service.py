@@ -42,7 +42,7 @@ class Service:
         self.outcomes = Outcomes(self.metrics.ended)
         self.host = Host(model, deployment, self.outcomes.ended, self.metrics.loads.inc)
         self.store = VoiceStore(self.config.voices.expanduser(), self.config.max_voices)
-        self.references = References(self.config, self.store)
+        self.references = References(self.config, self.store, mono=self.spec.channels == 1)
         self.schemas = Schemas(self.spec)
         self.info = self.host.info
         self.intake = Intake(self.info, deployment, self.schemas, self.store, self.references)

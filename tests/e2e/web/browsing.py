@@ -104,9 +104,9 @@ class Visit:
             "quiet => heard.blocks.length && performance.now() - heard.blocks.at(-1).arrivedMs > quiet", arg=quiet_ms
         )
 
-    def heard(self) -> NDArray[np.float32]:
+    def heard(self, channel: int = 0) -> NDArray[np.float32]:
         """All that was played, from the first sound to the last, silence in between included."""
-        blocks = self.page.evaluate("heard.blocks.map(({ frame, samples }) => [frame, samples])")
+        blocks = self.page.evaluate("n => heard.blocks.map(({ frame, channels }) => [frame, channels[n]])", channel)
         if not blocks:
             return np.zeros(0, np.float32)
         start = blocks[0][0]

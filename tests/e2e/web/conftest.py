@@ -7,6 +7,7 @@ import pytest
 
 from e2e.serve.running import Running, in_thread, running
 from e2e.web.browsing import Visit, chromium
+from tiny import moss_tts_nano
 from tiny.qwen3_tts import Tiny, write
 
 ROOM = {"max_concurrency": 8, "max_positions": 1024}
@@ -58,6 +59,15 @@ def cloning(browser, tmp_path_factory) -> Iterator[Running]:
     checkpoint = tmp_path_factory.mktemp("tiny-base")
     write(checkpoint, Tiny(kind="base", eos_gain=1.4))
     # In float64, so that what is said twice is the same to the bit.
+    settings = {"limits": {"max_concurrency": 4, "max_positions": 512}, "dtype": "float64"}
+    with in_thread(str(checkpoint), tmp_path_factory.mktemp("page"), **settings) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def stereo(browser, tmp_path_factory) -> Iterator[Running]:
+    checkpoint = tmp_path_factory.mktemp("tiny-stereo")
+    moss_tts_nano.write(checkpoint, moss_tts_nano.Tiny(patch=1920))  # frames of 80 ms
     settings = {"limits": {"max_concurrency": 4, "max_positions": 512}, "dtype": "float64"}
     with in_thread(str(checkpoint), tmp_path_factory.mktemp("page"), **settings) as server:
         yield server

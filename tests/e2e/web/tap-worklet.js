@@ -1,8 +1,7 @@
 registerProcessor("tap", class extends AudioWorkletProcessor {
   process([input]) {
-    const channel = input[0];
-    if (channel?.some((sample) => sample !== 0)) {
-      this.port.postMessage({ frame: currentFrame, samples: Array.from(channel) });
+    if (input.some((channel) => channel.some((sample) => sample !== 0))) {
+      this.port.postMessage({ frame: currentFrame, channels: input.map((channel) => Array.from(channel)) });
     }
     return true;
   }

@@ -119,7 +119,7 @@ def test_settings_reach_the_server_and_only_those_that_were_set(visit: Open, dum
     assert bodies == [
         {
             "input": "Hi.", "voice": "high", "speed": 1.5, "instructions": "calm", "seed": 4, "endless": False,
-            "response_format": "pcm", "sample_rate": RATE,
+            "response_format": "pcm", "sample_rate": RATE, "channels": 1,
         }
     ]  # fmt: skip
 

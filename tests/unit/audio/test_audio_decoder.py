@@ -1,9 +1,11 @@
 """Audio of users is decoded in processes of its own: slow files, and files that crash a decoder, harm nobody else."""
 
+import io
 import os
 import signal
 import threading
 import time
+import wave
 from collections.abc import Iterator
 
 import numpy as np
@@ -33,6 +35,19 @@ def test_the_process_decodes_what_the_function_does(pool: DecoderPool, name: str
     clip, expected = pool.decode(data), decode(data)
     assert clip.sample_rate == expected.sample_rate
     assert np.array_equal(clip.samples, expected.samples)
+
+
+def test_stereo_is_kept_on_request_and_more_channels_are_refused() -> None:
+    file = io.BytesIO()
+    with wave.open(file, "wb") as surround:
+        surround.setparams((6, 2, 16_000, 0, "NONE", ""))
+        surround.writeframes(bytes(6 * 2 * 1000))
+    stereo = encode(Clip(np.concatenate([TONE.samples, -TONE.samples]), 16_000), "wav")
+    with DecoderPool(workers=1, mono=False) as pool:
+        assert np.array_equal(pool.decode(stereo).samples, decode(stereo, mono=False).samples)
+        assert pool.decode(encode(TONE, "wav")).channels == 1
+        with pytest.raises(BadAudio, match="6 channels"):
+            pool.decode(file.getvalue())
 
 
 @pytest.mark.parametrize("data", [b"", b"nonsense", encode(TONE, "flac")[:50]])

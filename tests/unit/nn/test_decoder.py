@@ -22,6 +22,7 @@ VARIANTS = {
     "no positions": replace(PLAIN, rope=None, qk_norm=False),
     "layer norm and gelu": replace(PLAIN, norm="layer", mlp="gelu", attention_bias=True),
     "one kv head": replace(PLAIN, kv_heads=1),
+    "gpt-2": replace(PLAIN, norm="layer", mlp="gelu_tanh", attention_bias=True, output_bias=True, mlp_bias=True),
 }
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,26 @@ def has_vocabulary(folder: Path) -> bool:
 
 
 def write(folder: Path) -> None:
-    """Writes `tokenizer.json`, in the format of the `tokenizers` package."""
+    """Writes `tokenizer.json`, in the format of the `tokenizers` package, and `tokenizer.model`, in SentencePiece's."""
     (folder / "tokenizer.json").write_text(json.dumps(description()), encoding="utf-8")
+    (folder / "tokenizer.model").write_bytes(sentencepiece_model())
+
+
+def sentencepiece_model() -> bytes:
+    """Returns a BPE model of SentencePiece that has no piece but the 256 bytes."""
+    unknown, byte, bpe = 2, 6, 2
+    pieces = [_piece("<unk>", unknown), *(_piece(f"<0x{number:02X}>", byte) for number in range(256))]
+    byte_fallback = b"\x98\x02\x01"  # field 35
+    return b"".join(_message(1, piece) for piece in pieces) + _message(2, bytes((3 << 3, bpe)) + byte_fallback)
+
+
+def _piece(text: str, kind: int) -> bytes:
+    return _message(1, text.encode()) + bytes((2 << 3 | 5,)) + struct.pack("<f", 0.0) + bytes((3 << 3, kind))
+
+
+def _message(field: int, content: bytes) -> bytes:
+    """Returns a protobuf field of fewer than 128 bytes."""
+    return bytes((field << 3 | 2, len(content))) + content
 
 
 def description() -> dict[str, Any]:

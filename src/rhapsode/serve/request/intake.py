@@ -66,7 +66,7 @@ class Intake:
     async def read_voice(self, body: VoiceFields, default_format: str, mode: Literal["whole", "audio", "sse"]) -> Order:
         """Returns everything but the text."""
         check_model(body.model, self._deployment, self._info)
-        delivery = Delivery(FORMATS[body.response_format or default_format], mode, body.sample_rate)
+        delivery = Delivery(FORMATS[body.response_format or default_format], mode, body.sample_rate, body.channels)
         delivery.check()
         given = chosen(body)
         request = SpeechRequest(

@@ -22,14 +22,15 @@ DECODERS, WAITING = 2, 30
 class References:
     """Turns references of clients into clips: fetched, decoded within limits, and cached by content."""
 
-    def __init__(self, config: ServerConfig, store: VoiceStore) -> None:
+    def __init__(self, config: ServerConfig, store: VoiceStore, mono: bool = True) -> None:
+        """`mono`: recordings are mixed to one channel, for models that take no more."""
         self._config = config
         self._store = store
         self._cache = ReferenceCache(config.reference_cache_bytes)
         fetch = config.fetch
         most_bytes = max(config.max_upload_bytes, fetch.max_bytes)
         limits = DecodeLimits(most_bytes, config.max_reference_s, config.max_decode_cpu_s)
-        self._decoders = DecoderPool(DECODERS, limits, WAITING)
+        self._decoders = DecoderPool(DECODERS, limits, WAITING, mono=mono)
         # Separate threads, so that requests that wait for a decoder delay nothing else.
         self._threads = ThreadPoolExecutor(DECODERS + WAITING, "rhapsode-references")
         self._fetcher = ReferenceFetcher(

@@ -82,6 +82,9 @@ class VoiceFields(Strict):
     sample_rate: Annotated[int, Field(ge=8_000, le=192_000)] | None = Field(
         None, description="The model's own by default; 24000 for pcm."
     )
+    channels: Literal[1, 2] | None = Field(
+        None, description="1 is mono, 2 is stereo. The model's own by default; 1 for pcm and server-sent events."
+    )
     language: str | None = Field(None, max_length=64)
     ref_audio: Source | Few[Source] | None = Field(None, description="A data: or https: URL, or an uploaded voice.")
     ref_text: Sentence | Few[Sentence] | None = Field(None, description="What is said in `ref_audio`.")

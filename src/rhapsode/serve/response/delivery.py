@@ -14,6 +14,7 @@ from typing import Literal, ParamSpec, TypeVar
 import numpy as np
 
 from rhapsode.audio.chain import Chain
+from rhapsode.audio.channels import Remix
 from rhapsode.audio.encode import Encoder
 from rhapsode.audio.formats import PCM, WAV, Format
 from rhapsode.audio.resample import Resampler
@@ -45,6 +46,7 @@ class Delivery:
     format: Format
     mode: Literal["whole", "audio", "sse"] = "audio"
     sample_rate: int | None = None
+    channels: Literal[1, 2] | None = None
 
     def check(self) -> None:
         rates = self.format.sample_rates
@@ -56,6 +58,12 @@ class Delivery:
         """Returns the sample rate of what is sent."""
         default = PCM_RATE if self.format is PCM else model_rate
         return self.format.rate_for(self.sample_rate or default)
+
+    def channels_from(self, model_channels: int) -> int:
+        """Returns the channels of what is sent: by default those of the model, but clients of pcm and of server-sent
+        events expect mono."""
+        expects_mono = self.format is PCM or self.mode == "sse"
+        return self.channels or (1 if expects_mono else model_channels)
 
 
 @dataclass(frozen=True)
@@ -86,17 +94,19 @@ class Playback:
         self.speech = speech
         self.delivery = delivery
         self.sample_rate = delivery.rate_from(speech.sample_rate)
-        self.channels = speech.channels
+        self.channels = delivery.channels_from(speech.channels)
         self.reason: RhapsodeError | None = None
         """Why it was aborted, where the engine cannot know."""
         self._limits = limits or DeliveryLimits()
         self._transform = Chain(
-            Tempo(speed, speech.sample_rate, speech.channels),
-            Resampler(speech.sample_rate, self.sample_rate, speech.channels),
+            Remix(speech.channels, self.channels),
+            Tempo(speed, speech.sample_rate, self.channels),
+            Resampler(speech.sample_rate, self.sample_rate, self.channels),
         )
         self._is_whole = delivery.mode == "whole"
-        self._encoder = Encoder(delivery.format, self.sample_rate, speech.channels, whole=self._is_whole)
-        cheap = delivery.format in (PCM, WAV) and speed == 1.0 and self.sample_rate == speech.sample_rate
+        self._encoder = Encoder(delivery.format, self.sample_rate, self.channels, whole=self._is_whole)
+        is_unchanged = (self.sample_rate, self.channels) == (speech.sample_rate, speech.channels)
+        cheap = delivery.format in (PCM, WAV) and speed == 1.0 and is_unchanged
         self._pool = None if cheap else pool
         self._encoding = threading.Lock()
         self._on_gap = on_gap

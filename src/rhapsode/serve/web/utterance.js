@@ -24,7 +24,7 @@ export class Utterance {
     const player = heard ? await playerAt(sampleRate, channels) : null;
     const played = player && this.play(player, clickedMs, onPlayed);
     try {
-      const wish = { ...this.fields, response_format: "pcm", sample_rate: sampleRate };
+      const wish = { ...this.fields, response_format: "pcm", sample_rate: sampleRate, channels };
       const answer = await speech(wish, this.leaving.signal);
       await this.read(answer, clickedMs, onSamples);
       this.track?.end();

@@ -118,7 +118,8 @@ export class TalkView {
   // --- hearing ---
 
   call() {
-    const fields = { ...this.settings.values(), response_format: "pcm", sample_rate: this.model.sample_rate };
+    const { sample_rate, channels } = this.model;
+    const fields = { ...this.settings.values(), response_format: "pcm", sample_rate, channels };
     return new Conversation(fields, {
       started: () => {
         this.ear.begin();

@@ -1,0 +1,1 @@
+"""MOSS-TTS-Nano: a small talker with sixteen codes per frame, and a transformer codec; 48 kHz stereo."""

@@ -1,0 +1,129 @@
+"""The prepare stage: checks and tokenises a request. What it returns lacks only the encoded reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rhapsode.checkpoints.sentencepiece import SentencePiece
+from rhapsode.errors import CheckpointError, InvalidRequest, TextTooLong
+from rhapsode.models.base import Part, StageContext
+from rhapsode.models.moss_tts_nano.chunks import chunks_of, pause_after_s
+from rhapsode.models.moss_tts_nano.config import MossConfig, read
+from rhapsode.models.moss_tts_nano.spec import MossOptions
+from rhapsode.models.parts import checkpoint_of
+from rhapsode.types import Clip, Reference, SpeechRequest
+
+TOKENIZER = "tokenizer.model"
+LEAST_LIMIT, FRAMES_PER_TOKEN = 375, 8
+"""Upstream cuts at 375 frames (30 s), enough for the 75 tokens of a chunk. A longer text may take 0.64 s a token."""
+
+
+@dataclass(frozen=True)
+class MossDraft:
+    """A prompt before its reference is encoded."""
+
+    text: list[int]
+    max_frames: int
+    options: MossOptions
+    books: int
+    reference: Clip | None = None
+    """The voice to sound like."""
+    continued: Clip | None = None
+    """Speech to continue; its transcript is part of the text."""
+    following: Callable[[], Any] | None = None
+    """Names the next chunk of a text that is spoken in several, as `Prompt.following` does."""
+    silence_s: float | None = None
+    """The silence before a following chunk; `None` for the first."""
+
+
+@dataclass(frozen=True)
+class NextChunk(Part):
+    """The chunks that are left, and the silence before them."""
+
+    silence_s: float = 0.0
+
+
+class MossPrepare:
+    """Turns a checked request into a draft."""
+
+    def __init__(self, context: StageContext) -> None:
+        self._config = read(context.config)
+        self._tokenizer = read_tokenizer(context, self._config)
+
+    def __call__(self, work: SpeechRequest | NextChunk) -> MossDraft:
+        request = work.request if isinstance(work, NextChunk) else work
+        options: MossOptions = request.options
+        books = self._books(options)
+        if request.instructions:
+            raise InvalidRequest("moss-tts-nano takes no instructions.", param="instructions")
+        reference, continued = recordings(request, options)
+        if isinstance(work, NextChunk):
+            chunks = list(work.texts)
+        else:
+            most = options.max_text_tokens if reference is not None else 0
+            chunks = chunks_of(request.text, most, self._count)
+        text, *rest = chunks
+        own = self._tokenizer.encode(text)
+        tokens = self._tokenizer.encode((continued.text or "") + text) if continued else own
+        self._check_length(len(tokens))
+        return MossDraft(
+            tokens,
+            max(LEAST_LIMIT, FRAMES_PER_TOKEN * len(own)),
+            options,
+            books,
+            reference=reference,
+            continued=continued.audio if continued else None,
+            following=(lambda: NextChunk(request, tuple(rest), pause_after_s(text))) if rest else None,
+            silence_s=work.silence_s if isinstance(work, NextChunk) else None,
+        )
+
+    def _count(self, text: str) -> int:
+        return len(self._tokenizer.encode(text))
+
+    def _books(self, options: MossOptions) -> int:
+        most = self._config.books
+        if options.nq is not None and options.nq > most:
+            raise InvalidRequest(f"nq is {options.nq}; this checkpoint has {most} codebooks.", param="nq")
+        return options.nq or most
+
+    def _check_length(self, tokens: int) -> None:
+        most = self._config.tokens.max_position_embeddings
+        if tokens >= most:
+            raise TextTooLong(f"the text has {tokens} tokens; this model takes fewer than {most}.", param="input")
+
+
+def recordings(request: SpeechRequest, options: MossOptions) -> tuple[Clip | None, Reference | None]:
+    """Returns the recording that gives the sound of the voice, or the one that is continued."""
+    voice = request.voice
+    given = voice.references[0] if voice.references else None
+    if given is None and voice.continued is None:
+        if options.cloning is not None:
+            raise InvalidRequest("'cloning' needs reference audio.", param="cloning")
+        return None, None
+    if voice.continued is not None:
+        if given is not None:
+            raise InvalidRequest("moss-tts-nano takes a reference or prompt audio, not both.", param="prompt_audio")
+        if options.cloning == "reference":
+            raise InvalidRequest("prompt audio is always continued; give it as 'ref_audio'.", param="cloning")
+        return None, _with_transcript(voice.continued, "prompt_text")
+    assert given is not None
+    if (options.cloning or ("continuation" if given.text else "reference")) == "reference":
+        return given.audio, None
+    return None, _with_transcript(given, "ref_text")
+
+
+def _with_transcript(recording: Reference, param: str) -> Reference:
+    if not (recording.text or "").strip():
+        raise InvalidRequest("to continue a recording, its transcript is needed.", param=param)
+    return recording
+
+
+def read_tokenizer(context: StageContext, config: MossConfig) -> SentencePiece:
+    file = checkpoint_of(context) / TOKENIZER
+    tokenizer = SentencePiece(file)
+    if tokenizer.size > config.layers.vocab_size:
+        sizes = f"{tokenizer.size} pieces, but config.json has a vocabulary of {config.layers.vocab_size}"
+        raise CheckpointError(f"{file} has {sizes}.")
+    return tokenizer

@@ -1,0 +1,137 @@
+"""The talker: one frame of codes per step, and the decision to end before each frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rhapsode.device.kv import KVLayout
+from rhapsode.device.prompts import PromptRuns, Spans, content_of
+from rhapsode.device.slots import Rows
+from rhapsode.device.state import State, buffer
+from rhapsode.device.upload import upload
+from rhapsode.models.base import StageContext, Step
+from rhapsode.models.moss_tts_nano import parts
+from rhapsode.models.moss_tts_nano.config import MossConfig, read
+from rhapsode.models.moss_tts_nano.net import Choose, Decide
+from rhapsode.models.moss_tts_nano.prompt import MossPrompt
+from rhapsode.nn.attention import PagedAttention
+from rhapsode.nn.kernels.sampling import Rules, Settings
+from rhapsode.nn.sampling import Gumbel, Noise, draw
+from rhapsode.types import Sampling
+
+
+class MossState(State):
+    """What a request owns beside its keys and values."""
+
+    def __init__(self, slots: int, config: MossConfig, dtype: torch.dtype, device: torch.device) -> None:
+        self.next = buffer(slots, config.layers.n_embd, dtype=dtype, device=device)  # the next step's input
+        # Codes generated so far, by codebook: what the repetition penalty is applied to.
+        self.history = buffer(slots, config.books, config.codes, dtype=torch.bool, device=device)
+        self.books = buffer(slots, dtype=torch.int64, device=device)  # codebooks in use
+        self.temperature = buffer(slots, device=device)  # of the decision to end
+        self.top_k = buffer(slots, dtype=torch.int64, device=device)
+        self.top_p = buffer(slots, device=device)
+
+
+class MossTalker:
+    frame_dtype = torch.int64
+    defaults = Sampling(temperature=0.8, top_k=25, top_p=0.95, repetition_penalty=1.2)
+    """Those of upstream's command line and servers; no file of the checkpoint has them."""
+
+    def __init__(self, context: StageContext) -> None:
+        self._config = config = read(context.config)
+        self._device, self._dtype = torch.device(context.device), getattr(torch, context.dtype)
+        self.net = parts.talker(config, context)
+        self.frame_shape = (config.books,)
+        self._gumbel = Gumbel([2] + [config.codes] * config.books, self._device)
+        self._book = torch.arange(config.books, device=self._device)
+        self._no_code = torch.zeros(config.codes, dtype=torch.bool, device=self._device)
+        self._prompts = PromptRuns(self._run_prompts, self._device)
+
+    def kv(self) -> tuple[KVLayout, ...]:
+        return (self.net.transformer.config.kv(),)
+
+    def state(self, slots: int) -> MossState:
+        return MossState(slots, self._config, self._dtype, self._device)
+
+    # --- the prompt ---
+
+    def prefill(self, prompts: Sequence[MossPrompt], spans: Spans, rows: Rows, state: MossState) -> None:
+        def inputs(shape: tuple[int, int]) -> tuple[NDArray[Any], ...]:
+            return (content_of(prompts, spans, shape, self._blank_row()),)
+
+        self._prompts.prefill(prompts, spans, rows, inputs, lambda ended, slots: self._ready(ended, slots, state))
+
+    def _run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, content: Tensor) -> None:
+        self.hidden(self.net.embed(content), rows, where, valid)
+
+    def capture(self, rows: Rows, most_positions: int) -> None:
+        def blank(batch: int, length: int) -> tuple[Tensor, ...]:
+            return (self._upload(np.tile(self._blank_row(), (batch, length, 1))),)
+
+        self._prompts.capture(rows, most_positions, blank)
+
+    def _blank_row(self) -> NDArray[np.int64]:
+        row = np.full(1 + self._config.books, self._config.tokens.audio_pad_token_id, np.int64)
+        row[0] = self._config.tokens.im_start_token_id
+        return row
+
+    def _ready(self, prompts: Sequence[MossPrompt], slots: Tensor, state: MossState) -> None:
+        """Puts what the first step needs where it looks for it. A following prompt starts with an empty history."""
+        state.next[slots] = self.net.embed(self._upload(np.stack([prompt.last for prompt in prompts])))
+        state.history.index_fill_(0, slots, False)
+        state.books[slots] = self._upload(np.array([prompt.books for prompt in prompts], np.int64))
+        temperature, top_k, top_p = zip(*(prompt.ending for prompt in prompts), strict=True)
+        state.temperature[slots] = self._upload(np.array(temperature, np.float32))
+        state.top_k[slots] = self._upload(np.array(top_k, np.int64))
+        state.top_p[slots] = self._upload(np.array(top_p, np.float32))
+
+    # --- the step ---
+
+    def step(self, rows: Rows, state: MossState) -> Step:
+        slots = rows.slots
+        hidden = self.hidden(state.next[slots][:, None], rows, rows.positions[:, None])[:, 0]
+        noise = self._gumbel(rows.seeds, rows.steps)
+        stopped, codes = self.net.frame(hidden, self._decide(noise[0], rows, state), self._choose(noise, rows, state))
+        unused = self._book >= state.books[slots][:, None]
+        frame = codes.masked_fill(unused, self._config.codes)
+        following = self.net.embed_frame(frame)
+        drawn = (slots[:, None] * self._config.books + self._book) * self._config.codes + codes
+        state.history.view(-1).index_fill_(0, drawn.flatten(), 1)  # not True: no trace knows that
+        state.next[slots] = following
+        return Step(frame, ~stopped, stopped)
+
+    def hidden(self, x: Tensor, rows: Rows, positions: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Runs the global transformer over `x [B, T, hidden]` at `positions [B, T]`."""
+        backend = PagedAttention(rows.kv[0], rows, positions, valid)
+        return self.net.transformer(x, self.net.transformer.rotary(positions, x.dtype), backend)
+
+    def _decide(self, noise: Noise, rows: Rows, state: MossState) -> Decide:
+        slots = rows.slots
+        # A request that is to be greedy is greedy throughout.
+        temperature = state.temperature[slots] * (rows.table.temperature[slots] > 0)
+        settings = Settings(temperature, state.top_k[slots], state.top_p[slots])
+        return lambda logits: draw(logits, settings, noise, settings.partial_k())
+
+    def _choose(self, noise: Sequence[Noise], rows: Rows, state: MossState) -> Choose:
+        table, slots = rows.table, rows.slots
+        settings = Settings(table.temperature[slots], table.top_k[slots], table.top_p[slots])
+        partial_k, penalty, steps = settings.partial_k(), table.repetition_penalty[slots], rows.steps
+        history, first = state.history.flatten(0, 1), slots * self._config.books
+
+        def choose(book: int, logits: Tensor) -> Tensor:
+            rules = Rules(
+                history, first + book, penalty, banned=self._no_code, late=self._no_code, steps=steps, least_steps=0
+            )
+            return draw(logits, settings, noise[1 + book], partial_k, rules)
+
+        return choose
+
+    def _upload(self, values: NDArray[Any]) -> Tensor:
+        return upload(values, self._device)
