@@ -16,6 +16,7 @@ FEW_ROWS = 4
 """Up to this many rows are multiplied by 8-bit weights; with more, arithmetic dominates."""
 LARGEST = 127
 
+_torch: Any = torch  # its types say less than there is
 _ops: Any = torch.ops
 _dynamic = _ops.quantized.linear_dynamic.default
 _packed: dict[int, Any] = {}  # by handle
@@ -51,7 +52,7 @@ def pack(values: Tensor, scales: Tensor) -> int:
     handle = next(_handles)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)  # a later PyTorch drops this type
-        quantised = _ops.aten._make_per_channel_quantized_tensor(values, scales.double(), zeros, 0)
+        quantised = _torch._make_per_channel_quantized_tensor(values, scales.double(), zeros, 0)
         _packed[handle] = _ops.quantized.linear_prepack(quantised, None)
     return handle
 

@@ -26,4 +26,5 @@ class Float8Weight(NamedTuple):
         return (self.values.to(wide) * self.scales[:, None]).to(dtype)
 
 
-Weight = Tensor | Float8Weight | Int8Weight
+GpuWeight = Tensor | Float8Weight
+Weight = GpuWeight | Int8Weight
