@@ -36,7 +36,7 @@ def engine(
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of each batch; eager and graphs take turns.")] = 3,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, float16 or float64.")] = "auto",
-    weights: Annotated[str | None, typer.Option(help="auto (as dtype says) or fp8, of the talker's layers.")] = None,
+    weights: Annotated[str | None, typer.Option(help="auto (as dtype), fp8 or int8: the talker's layers.")] = None,
     mode: Annotated[str, typer.Option(help="auto, graphs, eager or both.")] = "auto",
     max_positions: Annotated[int | None, typer.Option(min=1, help="Positions of a slot: prompt and frames.")] = None,
     bandwidth: Annotated[

@@ -101,9 +101,10 @@ class Deployment(Section):
     """A family's name, a checkpoint's folder or hub id, or a checkpoint that is part of this package."""
     device: str = "auto"
     dtype: str = "auto"
-    weights: Literal["auto", "fp8"] = "auto"
-    """Number format of the talker's layers: `dtype`, or 8 bits with a scale per output. With 8 bits a frame reads half
-    as many bytes, which is faster for few listeners; results differ, and more memory is used."""
+    weights: Literal["auto", "fp8", "int8"] = "auto"
+    """Number format of the talker's layers: `dtype`, or 8 bits with a scale per output (`fp8` on a GPU, `int8` on a
+    CPU). With 8 bits a frame reads fewer bytes, which is faster for few listeners; results differ, and more memory is
+    used."""
     threads: Count | None = None
     """CPU threads of one operation. By default talker and codec share the cores. Small models are fastest with 1."""
     graphs: bool = True

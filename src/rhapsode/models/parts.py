@@ -13,11 +13,11 @@ from torch.overrides import TorchFunctionMode
 from rhapsode.checkpoints.load import load
 from rhapsode.checkpoints.random import randomize
 from rhapsode.checkpoints.weights import Tensors
-from rhapsode.errors import CheckpointError
+from rhapsode.errors import CheckpointError, ConfigError
 from rhapsode.models.base import StageContext
 from rhapsode.nn.decoder import DecoderLayer
 from rhapsode.nn.derived import derive
-from rhapsode.nn.quantised import quantise
+from rhapsode.nn.quantised import Int8Quantised, Quantised, quantise
 
 Net = TypeVar("Net", bound=nn.Module)
 
@@ -45,11 +45,20 @@ def fill(
     else:
         load(net, source(), prefix=prefix, device=context.device, dtype=dtype, ignore=ignore, names=names)
     derive(net)
-    if context.weights == "fp8":
+    if context.weights != "auto":
+        kind = _quantised_as(context)
         for layer in net.modules():
             if isinstance(layer, DecoderLayer):
-                quantise(layer)
+                quantise(layer, kind)
     return net.eval()
+
+
+def _quantised_as(context: StageContext) -> type[Quantised] | type[Int8Quantised]:
+    if context.weights == "fp8":
+        return Quantised
+    if context.device != "cpu":
+        raise ConfigError("weights: int8 is for CPUs; on a GPU use fp8.")
+    return Int8Quantised
 
 
 class Uninitialised(TorchFunctionMode):

@@ -131,7 +131,7 @@ class StageContext:
     references: ReferenceCache = field(default_factory=lambda: ReferenceCache(0))
     """Results of reference encoders, shared by all stages."""
     weights: str = "auto"
-    """`fp8`: `models.parts.fill` quantises decoder layers to 8 bits."""
+    """`fp8` or `int8`: `models.parts.fill` quantises decoder layers to 8 bits."""
     random_weights: bool = False
     """Weights are random instead of read: for measurements without a checkpoint's weights."""
     settings: Any = None

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from rhapsode.nn.kernels.linear import fused_linear
 from rhapsode.nn.kernels.weight import Weight
 from rhapsode.nn.norm import RMSNorm
-from rhapsode.nn.quantised import Quantised
+from rhapsode.nn.quantised import Int8Quantised, Quantised
 
 
 class FusedLinear(nn.Linear):
@@ -21,7 +21,7 @@ class FusedLinear(nn.Linear):
 def weight_of(layer: nn.Linear) -> Weight:
     """Returns the weight of a layer as kernels take it."""
     weight: nn.Module | Tensor = layer.weight
-    return weight.packed if isinstance(weight, Quantised) else layer.weight
+    return weight.packed if isinstance(weight, Quantised | Int8Quantised) else layer.weight
 
 
 def linear(x: Tensor, layer: nn.Linear, *, gated: bool = False, residual: Tensor | None = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Weights as 8-bit floats: half of bfloat16's bytes to read, where reading them is what takes the time."""
+"""Weights in 8 bits, floats on a GPU and integers on a CPU: fewer bytes to read, where that is what takes the time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from rhapsode.nn import kernels
+from rhapsode.nn.kernels import int8
+from rhapsode.nn.kernels.int8 import Int8Weight
 from rhapsode.nn.kernels.weight import Float8Weight
 
 FLOAT8 = torch.float8_e4m3fn
@@ -41,11 +43,35 @@ class Quantised(nn.Module):
         return Float8Weight(self.values, self.scales, self.dense)
 
 
+class Int8Quantised(nn.Module):
+    """Replaces a weight `[N, K]` on a CPU by 8-bit integers with one scale per output.
+
+    Up to four rows, those of decode steps, are multiplied by the integers. For prompts and larger batches the same
+    numbers are kept as `dense`, so all launches see the same weights.
+    """
+
+    dense: Tensor  # [N, K]
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        wide = weight.detach().float()
+        scales = wide.abs().amax(dim=1).clamp(min=torch.finfo(torch.float32).tiny * int8.LARGEST) / int8.LARGEST
+        values = (wide / scales[:, None]).round().to(torch.int8)
+        self.register_buffer("dense", (values.float() * scales[:, None]).to(weight.dtype), persistent=False)
+        self._handle = int8.pack(values, scales)
+        int8.forget_with(self, self._handle)
+
+    @property
+    def packed(self) -> Int8Weight:
+        """The record that kernels take."""
+        return Int8Weight(self._handle, self.dense)
+
+
 @torch.no_grad()
-def quantise(module: nn.Module) -> None:
+def quantise(module: nn.Module, kind: type[Quantised] | type[Int8Quantised] = Quantised) -> None:
     """Quantises every linear layer of `module`. Call it once the weights are loaded."""
     for layer in list(module.modules()):
         if isinstance(layer, nn.Linear):
-            weight = Quantised(layer.weight)
+            weight = kind(layer.weight)
             del layer.weight
             layer.add_module("weight", weight)

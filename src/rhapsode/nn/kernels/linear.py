@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rhapsode.nn import kernels
 from rhapsode.nn.kernels.activation import silu_mul, silu_mul_reference
+from rhapsode.nn.kernels.int8 import Int8Weight, int8_linear
 from rhapsode.nn.kernels.norm import rms_norm, rms_norm_reference
 from rhapsode.nn.kernels.weight import Float8Weight, Norm, Weight
 
@@ -47,7 +48,7 @@ def fused_linear(
     A small batch is one kernel, which computes each row as if it were alone. A larger one is cuBLAS between small
     kernels, and the order of its sums may depend on the number of rows.
     """
-    if not kernels.on(x):
+    if not kernels.on(x) or isinstance(weight, Int8Weight):
         return fused_linear_reference(x, weight, bias, norm=norm, gated=gated, residual=residual)
     from rhapsode.nn.kernels.gpu import linear
 
@@ -81,7 +82,10 @@ def fused_linear_reference(
 ) -> Tensor:
     if norm is not None:
         x = rms_norm_reference(x, *norm)
-    x = F.linear(x, weight.dequantised(x.dtype) if isinstance(weight, Float8Weight) else weight, bias)
+    if isinstance(weight, Int8Weight):
+        x = int8_linear(x, weight, bias)
+    else:
+        x = F.linear(x, weight.dequantised(x.dtype) if isinstance(weight, Float8Weight) else weight, bias)
     if gated:
         x = silu_mul_reference(x)
     return x if residual is None else residual + x

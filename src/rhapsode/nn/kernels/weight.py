@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from rhapsode.nn.kernels.int8 import Int8Weight
+
 Norm = tuple[Tensor, float]
 """The weight and the epsilon of an RMS norm."""
 
@@ -24,4 +26,5 @@ class Float8Weight(NamedTuple):
         return (self.values.to(wide) * self.scales[:, None]).to(dtype)
 
 
-Weight = Tensor | Float8Weight
+GpuWeight = Tensor | Float8Weight
+Weight = GpuWeight | Int8Weight

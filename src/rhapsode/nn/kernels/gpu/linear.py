@@ -27,7 +27,7 @@ from torch import Tensor
 from rhapsode.nn.kernels.gpu.activation import silu_times
 from rhapsode.nn.kernels.gpu.launch import options, power_of_two, reads_float8, wait_for_previous
 from rhapsode.nn.kernels.gpu.norm import rms_scale, rounded_times
-from rhapsode.nn.kernels.weight import Float8Weight, Norm, Weight
+from rhapsode.nn.kernels.weight import Float8Weight, GpuWeight, Norm
 
 VECTOR_ROWS = 4
 """Up to this many rows are served from registers."""
@@ -203,7 +203,7 @@ def _rows_plan(rows: int, width: int, k: int, gated: bool) -> Plan:
     return plan._replace(stages=min(plan.stages, SHARED // tile))
 
 
-def supports(x: Tensor, weight: Weight, residual: Tensor | None) -> bool:
+def supports(x: Tensor, weight: GpuWeight, residual: Tensor | None) -> bool:
     """Whether `small_batch_linear` takes these arguments."""
     if residual is not None and not residual.is_contiguous():
         return False
@@ -214,7 +214,7 @@ def supports(x: Tensor, weight: Weight, residual: Tensor | None) -> bool:
 
 def small_batch_linear(
     x: Tensor,
-    weight: Weight,
+    weight: GpuWeight,
     bias: Tensor | None = None,
     *,
     norm: Norm | None = None,
