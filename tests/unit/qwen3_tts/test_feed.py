@@ -34,19 +34,19 @@ PIECES = [
 
 
 @pytest.fixture(scope="module")
-def encode(tmp_path_factory: pytest.TempPathFactory) -> tokenizer.Encode:
+def encode(tmp_path_factory: pytest.TempPathFactory) -> tokenizer.Tokenize:
     folder: Path = tmp_path_factory.mktemp("tokenizer")
     qwen_tokenizer.write(folder)
     return tokenizer.read(folder)
 
 
-def whole(encode: tokenizer.Encode, text: str) -> list[int]:
+def whole(encode: tokenizer.Tokenize, text: str) -> list[int]:
     return encode(ROLE + text)[ROLE_TOKENS:]
 
 
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=14))
 @settings(max_examples=300)
-def test_the_tokens_are_those_of_the_whole_text(encode: tokenizer.Encode, pieces: list[str]) -> None:
+def test_the_tokens_are_those_of_the_whole_text(encode: tokenizer.Tokenize, pieces: list[str]) -> None:
     feed = WordFeed(encode, END)
     tokens = [token for piece in pieces for token in feed.push(piece)]
     assert feed.steps() == len(tokens)
@@ -56,7 +56,7 @@ def test_the_tokens_are_those_of_the_whole_text(encode: tokenizer.Encode, pieces
     assert feed.steps() is None
 
 
-def test_a_word_is_certain_once_the_next_has_begun(encode: tokenizer.Encode) -> None:
+def test_a_word_is_certain_once_the_next_has_begun(encode: tokenizer.Tokenize) -> None:
     feed = WordFeed(encode, END)
     assert feed.push("Hel") == ()
     assert feed.push("lo") == ()
@@ -67,13 +67,13 @@ def test_a_word_is_certain_once_the_next_has_begun(encode: tokenizer.Encode) -> 
     assert list(feed.close()) == [*encode(" you"), END]
 
 
-def test_a_text_that_never_came_has_no_end_either(encode: tokenizer.Encode) -> None:
+def test_a_text_that_never_came_has_no_end_either(encode: tokenizer.Tokenize) -> None:
     feed = WordFeed(encode, END)
     feed.push("  \n ")
     assert feed.close() == ()
 
 
-def test_a_closed_feed_takes_nothing_more(encode: tokenizer.Encode) -> None:
+def test_a_closed_feed_takes_nothing_more(encode: tokenizer.Tokenize) -> None:
     feed = WordFeed(encode, END)
     feed.push("One two")
     feed.close()
@@ -81,7 +81,7 @@ def test_a_closed_feed_takes_nothing_more(encode: tokenizer.Encode) -> None:
     assert feed.close() == ()
 
 
-def test_tokens_in_the_prompt_are_good_for_no_step(encode: tokenizer.Encode) -> None:
+def test_tokens_in_the_prompt_are_good_for_no_step(encode: tokenizer.Tokenize) -> None:
     feed = WordFeed(encode, END)
     known = len(feed.push("One two"))
     feed.use(known + 2)
@@ -91,7 +91,7 @@ def test_tokens_in_the_prompt_are_good_for_no_step(encode: tokenizer.Encode) -> 
     assert feed.steps() == more - 2
 
 
-def test_a_long_text_ends_with_a_sentence_and_the_rest_is_kept(encode: tokenizer.Encode) -> None:
+def test_a_long_text_ends_with_a_sentence_and_the_rest_is_kept(encode: tokenizer.Tokenize) -> None:
     feed = WordFeed(encode, END, longest=40)
     assert feed.push("One. Two three four five six. Seven ")[-1] == END
     assert feed.steps() is None  # this part is whole
@@ -100,14 +100,14 @@ def test_a_long_text_ends_with_a_sentence_and_the_rest_is_kept(encode: tokenizer
     assert feed.rest() == ("Seven eight.", True)
 
 
-def test_a_sentence_that_never_ends_is_cut_between_words(encode: tokenizer.Encode) -> None:
+def test_a_sentence_that_never_ends_is_cut_between_words(encode: tokenizer.Tokenize) -> None:
     feed = WordFeed(encode, END, longest=20)
     tokens = feed.push("one two three four five six seven ")
     assert list(tokens) == [*encode(f"{ROLE}one two three four")[ROLE_TOKENS:], END]
     assert feed.rest() == ("five six seven ", False)
 
 
-def test_the_parts_of_a_text_are_all_of_it(encode: tokenizer.Encode) -> None:
+def test_the_parts_of_a_text_are_all_of_it(encode: tokenizer.Tokenize) -> None:
     text, parts = "Here is one. Here is another, and it is longer than that! And then? " * 4, []
     closed = False
     while not closed:
@@ -122,7 +122,7 @@ def test_the_parts_of_a_text_are_all_of_it(encode: tokenizer.Encode) -> None:
     assert " ".join(parts) == "Here is one. Here is another, and it is longer than that! And then? " * 4
 
 
-def test_a_short_text_has_no_rest(encode: tokenizer.Encode) -> None:
+def test_a_short_text_has_no_rest(encode: tokenizer.Tokenize) -> None:
     feed = WordFeed(encode, END, longest=60)
     assert [*feed.push("Hello there."), *feed.close()][-1] == END
     assert feed.rest() is None
