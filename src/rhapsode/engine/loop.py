@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from contextvars import copy_context
 
 from rhapsode.device import compilations
 from rhapsode.engine.clock import clock_s
@@ -25,7 +26,8 @@ class Loop:
         self._stages = stages
         self._wake = threading.Event()
         self._stopping = False
-        self._thread = threading.Thread(target=self._run, name=f"rhapsode-{name}", daemon=True)
+        context = copy_context()  # such as which kernels are on: the loop works as its maker asked
+        self._thread = threading.Thread(target=lambda: context.run(self._run), name=f"rhapsode-{name}", daemon=True)
         self.slow_turns: Counter[str] = Counter()
         """How many turns of each stage were slow."""
         for stage in stages:

@@ -23,7 +23,6 @@ from rhapsode.device.place import pick_device, pick_dtype
 from rhapsode.device.sections import recording
 from rhapsode.engine import Engine, Source, Speech
 from rhapsode.errors import GenerationFailed
-from rhapsode.nn import kernels
 from rhapsode.types import FinishReason, Outcome, SpeechRequest
 
 TIMEOUT_S = 600.0
@@ -106,12 +105,12 @@ class EngineBench:
         return done, times
 
     def weight_reads(self) -> dict[str, int]:
-        """Counts the bytes of weights one request reads per step and per codec launch. Only where launches are eager.
+        """Counts the bytes of weights one request reads per step and per codec launch.
 
-        GPU kernels are off meanwhile, because operators inside a kernel cannot be observed.
+        Only for an eager engine that was made with GPU kernels off: operators inside a kernel cannot be observed.
         """
         reads = WeightReads(self.engine.pipeline.workers.values())
-        with kernels.use("off"), recording(reads):
+        with recording(reads):
             self._round(1, COUNTED_FRAMES)
         return reads.bytes
 

@@ -20,6 +20,7 @@ from rhapsode.bench.progress import Advance, progress
 from rhapsode.bench.report import Run, compose
 from rhapsode.bench.stats import percentile, rounded
 from rhapsode.device.place import pick_device, pick_dtype
+from rhapsode.nn import kernels
 
 STEP_SECTIONS = ("talker", "depth", "sampling")
 Split = tuple[Round, SectionTimes]
@@ -91,7 +92,7 @@ def _measure_rounds(
 def _count_weights(subject: Subject, plan: EnginePlan, found: Findings) -> None:
     """Counts what a frame reads. If a kernel has no reference in PyTorch, the report has a note instead."""
     try:
-        with EngineBench(subject, replace(plan, batches=(1,)), "eager") as bench:
+        with kernels.use("off"), EngineBench(subject, replace(plan, batches=(1,)), "eager") as bench:
             found.weight_reads = bench.weight_reads()
     except Exception as error:
         found.notes.append(f"the weights a frame reads could not be counted: {type(error).__name__}: {error}")

@@ -1,0 +1,53 @@
+"""The device loop: it works in the context of its maker, and counts turns that keep everybody waiting."""
+
+import threading
+import time
+
+import torch
+
+from rhapsode.engine import loop as loops
+from rhapsode.engine.loop import Loop
+from rhapsode.engine.stage import TurnStage
+from rhapsode.nn import kernels
+
+
+class Once(TurnStage):
+    """Does one thing in its first turn."""
+
+    def __init__(self, do):
+        super().__init__("once")
+        self._do = do
+        self.done = threading.Event()
+
+    def turn(self):
+        if self.done.is_set():
+            return False
+        self._do()
+        self.done.set()
+        return True
+
+    def jobs(self):
+        return []
+
+
+def run(do):
+    stage = Once(do)
+    loop = Loop("test", [stage])
+    loop.start()
+    assert stage.done.wait(5)
+    loop.stop()
+    return loop
+
+
+def test_kernels_are_on_in_the_loop_as_they_were_where_it_was_made():
+    found = []
+    for mode in ("always", "off"):
+        with kernels.use(mode):
+            run(lambda: found.append(kernels.on(torch.zeros(1))))
+    assert found == [True, False]
+
+
+def test_a_slow_turn_is_counted_by_its_stage(monkeypatch):
+    monkeypatch.setattr(loops, "SLOW_S", 0.01)
+    assert run(lambda: time.sleep(0.03)).slow_turns == {"once": 1}
+    assert run(lambda: None).slow_turns == {}
