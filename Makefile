@@ -10,12 +10,13 @@ override TEXT := $(value TEXT)
 export TEXT
 
 .DEFAULT_GOAL := help
-.PHONY: help serve say test test-gpu browser lint format bench clean
+.PHONY: help serve say test test-all test-gpu browser lint format bench clean
 
 help:
 	@echo 'make serve               the OpenAI speech API on port $(PORT); MODEL=, HOST=, PORT='
 	@echo 'make say TEXT="Hello."   speak, into $(OUTPUT) and to the speakers'
 	@echo 'make test                lint, types, layers and all tests'
+	@echo 'make test-all            the same with the long ones'
 	@echo 'make browser             Chromium for the tests of the page, which are skipped without it'
 	@echo 'make test-gpu            kernels, the contract suite and a storm of requests on a GPU'
 	@echo 'make lint | format       what the code should look like'
@@ -50,6 +51,10 @@ format: .venv/.dev
 test: lint
 	$(BIN)/pytest tests/e2e/web  # alone, since sound takes its time and does not wait
 	$(BIN)/pytest -n 2 --ignore tests/e2e/web
+
+test-all: lint
+	$(BIN)/pytest tests/e2e/web
+	TEST_EXAMPLES=24 $(BIN)/pytest -n 2 --ignore tests/e2e/web -m "slow or not slow"
 
 test-gpu: .venv/.dev
 	TEST_DEVICE=cuda $(BIN)/pytest -o timeout=600 tests/unit/nn/kernels tests/unit/engine/test_pcm16.py tests/contract

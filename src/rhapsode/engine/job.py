@@ -130,5 +130,5 @@ class Job:
                 longest_gap_s=self._longest_gap_s,
                 error=error,
             )
+        self._on_over(self)  # first, so that a listener who has heard the end finds the outcome recorded
         self.speech.end(self.outcome, error)
-        self._on_over(self)
