@@ -19,7 +19,8 @@ def paired(files: Sequence[Path], texts: Sequence[str]) -> list[tuple[Path, str 
         raise InvalidRequest(
             f"there are {len(texts)} --reference-text for {len(files)} --reference: give one each, or none."
         )
-    return list(zip(files, texts or [None] * len(files), strict=True))
+    words: list[str | None] = [*texts] or [None] * len(files)
+    return list(zip(files, words, strict=True))
 
 
 def voice_of(name: str | None, references: Sequence[tuple[Path, str | None]]) -> Voice:
