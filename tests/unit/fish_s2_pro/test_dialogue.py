@@ -19,6 +19,11 @@ def test_a_tag_may_be_written_without_bars() -> None:
     assert canonical("<speaker:12>Hi <speaker:x> <|speaker:3|>") == "<|speaker:12|>Hi <speaker:x> <|speaker:3|>"
 
 
+def test_a_speaker_s_number_may_have_any_number_of_digits() -> None:
+    huge = f"<|speaker:{'9' * 10_000}|>"
+    assert turns(f"{huge} Hi.<|speaker:007|>Ho.") == [f"{huge} Hi.", "<|speaker:007|>Ho."]
+
+
 def test_batches_hold_five_turns_at_most_and_so_many_bytes() -> None:
     assert batches(["a"] * 7, 100) == ["a\na\na\na\na", "a\na"]
     assert batches(["aaa", "bb", "ü", "a long one", "c"], 5) == ["aaa\nbb", "ü", "a long one", "c"]

@@ -19,10 +19,10 @@ _TAG_BEGUN = re.compile(r"<(\|?(s(p(e(a(k(e(r(:\d*\|?)?)?)?)?)?)?)?)?)?$")
 
 def canonical(text: str) -> str:
     """Returns the text with every speaker's tag as the model knows it; `<speaker:0>` is taken, too."""
-    return _TAG.sub(lambda found: tag(int(found[1] or found[2])), text)
+    return _TAG.sub(lambda found: tag(found[1] or found[2]), text)
 
 
-def tag(speaker: int) -> str:
+def tag(speaker: int | str) -> str:
     return f"<|speaker:{speaker}|>"
 
 
@@ -78,7 +78,7 @@ class DialogueStream:
         while found := _TAG.search(self._rest):
             self._sentences.push(self._rest[: found.start()])
             self._end_sentences()
-            self._speaker = tag(int(found[1] or found[2]))
+            self._speaker = tag(found[1] or found[2])
             self._rest = self._rest[found.end() :]
         begun = _TAG_BEGUN.search(self._rest)
         sure = begun.start() if begun else len(self._rest)

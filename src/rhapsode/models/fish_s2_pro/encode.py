@@ -44,7 +44,7 @@ class FishEncode:
         self._check_length(len(columns))
         spoken = len(columns) - (1 if draft.max_frames else 0)
         frames_left = min(draft.max_frames, self._most - len(columns))
-        positions = len(columns) + frames_left + draft.later_positions if draft.later_positions else 0
+        positions = len(columns) + frames_left + draft.later_positions if draft.later_positions else 0  # of all prompts
         return FishPrompt(
             max_frames=frames_left,
             length=spoken,

@@ -18,6 +18,8 @@ from rhapsode.types import Clip, Reference, SpeechRequest
 
 FRAMES_PER_TOKEN, SPARE_FRAMES = 24, 200
 """More than any text needs: 1.1 s a token (speech takes about 0.3 s), and nine seconds for pauses and breath."""
+OPEN_POSITIONS = 4096
+"""What a text of unknown length reserves: two minutes of speech and more. When it is full, a new context begins."""
 MOST_CHARS = 300
 """Of a sentence, where text arrives while it is spoken."""
 
@@ -60,7 +62,6 @@ class FishPrepare:
         config = read(context.config)
         tokens = tokenizer.read_tokens(folder, config)
         self._segments = Segments(tokenizer.read(folder, tokens.phonemes), tokens, config.books)
-        self._most_positions = config.slow.max_seq_len
         self._turn_marks = len(self._segments.turn(""))  # of a turn without any words
 
     def __call__(self, work: SpeechRequest | NextTurns) -> FishDraft:
@@ -82,7 +83,7 @@ class FishPrepare:
         """Returns the context of a text that arrives later: it is prefilled before the first sentence is complete."""
         stream = DialogueStream(MOST_CHARS)
         stream.push(request.text)
-        return self._beginning(request, [], stream, is_first=True, later_positions=self._most_positions)
+        return self._beginning(request, [], stream, is_first=True, later_positions=OPEN_POSITIONS)
 
     def _beginning(
         self,
@@ -107,7 +108,7 @@ class FishPrepare:
 
     def _next(self, work: NextTurns) -> FishDraft:
         turn, rest = self._segments.turn(work.text), work.rest
-        afresh = self._beginning(work.request, turn, rest, later_positions=self._most_positions)
+        afresh = self._beginning(work.request, turn, rest, later_positions=OPEN_POSITIONS)
         return FishDraft(
             [],
             turn if work.is_first else [*self._segments.closing(), *turn],
