@@ -162,8 +162,8 @@ def test_past_the_queue_the_answer_is_429_with_a_time(guarded: Running) -> None:
         long = {"input": "x" * 450, "response_format": "pcm"}
         streams = [client.stream("POST", "/v1/audio/speech", json=long) for _ in range(2)]
         opened = [stream.__enter__() for stream in streams]
-        waiting = threading.Thread(target=httpx2.post, args=(f"{guarded.url}/v1/audio/speech",),
-                                   kwargs={"json": long, "headers": {"Authorization": "Bearer sk-one"}})  # fmt: skip
+        ask = {"url": f"{guarded.url}/v1/audio/speech", "json": long, "headers": dict(guarded.http.headers)}
+        waiting = threading.Thread(target=lambda: httpx2.post(**ask, timeout=60, trust_env=False))
         waiting.start()
         deadline_s = time.monotonic() + 20
         while not guarded.metric("rhapsode_queue_depth") and time.monotonic() < deadline_s:
