@@ -28,7 +28,7 @@ class _Speaking:
 
 
 class GeneratorStage(TurnStage):
-    """Interleaves the generators of all running requests, chunk by chunk."""
+    """Advances one generator per turn: that of the listener who runs out of audio first."""
 
     def __init__(self, name: str, model: Generator, sample_rate: int, unread_timeout_s: float) -> None:
         super().__init__(name)

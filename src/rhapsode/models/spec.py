@@ -105,7 +105,7 @@ class ModelSpec:
     """For tests and demonstrations: works by name, and is not listed."""
 
     def info(self) -> ModelInfo:
-        """Returns what the family can do, as far as the spec knows."""
+        """Returns what the family can do in general; `describe` narrows it down to one checkpoint."""
         return ModelInfo(
             family=self.name,
             summary=self.summary,

@@ -32,7 +32,7 @@ SECOND_TOP_P = 0.9
 
 
 class FishState(State):
-    """What a request owns beside its keys and values."""
+    """The talker's state per slot, in addition to keys and values."""
 
     def __init__(self, slots: int, config: FishConfig, dtype: torch.dtype, device: torch.device) -> None:
         self.next = buffer(slots, config.slow.dim, dtype=dtype, device=device)  # the next step's input

@@ -23,7 +23,7 @@ class Rest(NamedTuple):
 
 
 class WordFeed:
-    """Tokens of the words that can no longer change: those before the last space that a word follows.
+    """Tokenises text as it arrives. Returns the tokens of complete words: those before the last space.
 
     The tokenizer never joins anything across such a space, so that the tokens are those of the whole text. A text that
     grows longer than `longest` letters ends before that, with a sentence if it can; what follows is the `rest`.
