@@ -1,7 +1,8 @@
 """Compares every kernel of `nn/kernels` with its PyTorch reference on a GPU, at the shapes of Qwen3-TTS-1.7B.
 
-    python benchmarks/kernels.py                    errors, and times by number of rows
-    python benchmarks/kernels.py --sweep            other tile sizes for the linears
+    python benchmarks/kernels.py
+
+It prints errors, and times by number of rows. Other tile sizes for the linears: `benchmarks/linear_plans.py`.
 
 Times are microseconds of one call inside a CUDA graph of many. Each call has weights of its own, so that no cache holds
 them. The floor is the bytes a call has to read over 4.1 TB/s. `overlap` is programmatic dependent launch.
@@ -9,8 +10,6 @@ them. The floor is the bytes a call has to read over 4.1 TB/s. `overlap` is prog
 
 from __future__ import annotations
 
-import argparse
-import itertools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,11 +25,13 @@ from rhapsode.nn.decoder import DecoderConfig
 from rhapsode.nn.depth import FrameAttention
 from rhapsode.nn.kernels.embedding import frame_sum
 from rhapsode.nn.kernels.gpu import linear as gpu_linear
+from rhapsode.nn.kernels.gpu import linear_plan
 from rhapsode.nn.kernels.gpu.launch import overlap
 from rhapsode.nn.kernels.heads import HeadNorm, ProjectedHeads
 from rhapsode.nn.kernels.linear import fused_linear
 from rhapsode.nn.kernels.norm import rms_norm
 from rhapsode.nn.kernels.sampling import Rules, Settings
+from rhapsode.nn.kernels.weight import Norm
 from rhapsode.nn.rope import Rope, RopeConfig
 from rhapsode.nn.sampling import Gumbel, draw
 
@@ -73,7 +74,7 @@ class Linear:
     def call(self, rows: int, run: Callable[..., Tensor] = fused_linear, **extra: object) -> Call:
         x = random(rows, self.k, dtype=self.dtype)
         residual = random(rows, self.width, dtype=self.dtype) if "residual" in self.fused else None
-        norm = (self.gain, 1e-6) if "norm" in self.fused else None
+        norm = Norm(self.gain, 1e-6) if "norm" in self.fused else None
         gated = "gated" in self.fused
         return lambda i: run(x, self.weights[i], norm=norm, gated=gated, residual=residual, **extra)
 
@@ -245,55 +246,21 @@ def kinds() -> None:
         gated = "gated" in linear.fused
         for m in (1, 2, 4):
             plans = (
-                gpu_linear._vector_plan(linear.width, linear.k, gated),
-                gpu_linear._rows_plan(m, linear.width, linear.k, gated),
+                linear_plan.vector_plan(linear.width, linear.k, gated),
+                linear_plan.rows_plan(m, linear.width, linear.k, gated),
             )
             took = [graph_us(linear.call(m, gpu_linear.small_batch_linear, plan=plan), linear.copies) for plan in plans]
             cells.append(f"{m}: {took[0]:5.1f}/{took[1]:5.1f}")
         print(f"  {name:18s} {linear.bytes / BANDWIDTH * 1e6:5.2f} | " + "   ".join(cells), flush=True)
 
 
-def sweep(seconds: float) -> None:
-    print("\nplans, us: the best three of each")
-    until = time.monotonic() + seconds
-    plan = gpu_linear.Plan
-    for name, rows in itertools.product(LINEARS, (1, 8)):
-        linear = Linear(name)
-        if rows == 1:
-            tried = [
-                plan("vector", n, k, w)
-                for n, k, w in itertools.product((1, 2, 4, 8), (1024, 2048), (2, 4, 8))
-                if linear.k % k == 0 and 16 <= n * k // (32 * w) <= 128
-            ]
-        else:
-            tried = [
-                plan("rows", n, k, w, s)
-                for n, k, w, s in itertools.product((16, 32), (128, 256, 512), (2, 4), (3, 5))
-                if (n * (2 if "gated" in linear.fused else 1) + 16) * k * 2 * s <= 200_000
-            ]
-        results = []
-        for one in tried:
-            if time.monotonic() > until:
-                break
-            results.append((graph_us(linear.call(rows, gpu_linear.small_batch_linear, plan=one), linear.copies), one))
-        best = ", ".join(f"{us:.1f} {tuple(one[1:])}" for us, one in sorted(results)[:3])
-        now = gpu_linear.plan_for(rows, linear.width, linear.k, "gated" in linear.fused, torch.bfloat16)
-        print(f"  {name:18s} rows {rows}: {best}; now {tuple(now[1:])}", flush=True)
-
-
 @torch.inference_mode()
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--sweep", type=float, nargs="?", const=120.0, help="seconds to search for better plans")
-    given = arguments.parse_args()
     torch.manual_seed(0)
     started = time.monotonic()
-    if given.sweep:
-        sweep(given.sweep)
-    else:
-        check()
-        times()
-        kinds()
+    check()
+    times()
+    kinds()
     print(f"{time.monotonic() - started:.0f} s")
 
 

@@ -66,6 +66,9 @@ class DeviceStage(TurnStage, Generic[Row]):
     follows from its results (`_landed`). Every slot has at most one row.
     """
 
+    starts_together = False
+    """Whether rows that are prefilled one after the other start together, on devices where the host runs ahead."""
+
     def __init__(
         self,
         name: str,
@@ -91,7 +94,10 @@ class DeviceStage(TurnStage, Generic[Row]):
         if isinstance(worker, PrefillsPrompt) and memory.kv:
             sampling = defaults or Sampling(temperature=0.0, top_k=0, top_p=0.0, repetition_penalty=0.0)
             positions = deployment.memory.prefill_positions
-            self._prefill = Prefill(worker, memory, sampling, positions, deployment.deterministic)
+            together = self.starts_together and memory.device.type == "cuda" and not deployment.deterministic
+            self._prefill = Prefill(
+                worker, memory, sampling, positions, alone=deployment.deterministic, together=together
+            )
         fixed = most_rows if deployment.deterministic else None
         self._launcher = Launcher(self._on_device, slots, memory.device, fixed, columns)
         self._in_flight: deque[InFlight] = deque()

@@ -33,6 +33,8 @@ UNLIMITED = np.iinfo(np.int64).max
 class FrameStage(DeviceStage[FrameRow]):
     """Emits one frame per turn for every request that can go on."""
 
+    starts_together = True
+
     def __init__(
         self,
         name: str,

@@ -19,21 +19,39 @@ from rhapsode.types import Sampling
 
 Row = TypeVar("Row", bound=PromptRow)
 
+CROWD_TURNS = 8
+"""For so many prefill launches at most, the first rows of a crowd wait for the others."""
+
 
 class Prefill(Generic[Row]):
     """Rows that are joining, in the order they came. Each turn runs a bounded number of prompt positions."""
 
     def __init__(
-        self, worker: PrefillsPrompt, memory: SlotMemory, defaults: Sampling, positions_per_turn: int, alone: bool
+        self,
+        worker: PrefillsPrompt,
+        memory: SlotMemory,
+        defaults: Sampling,
+        positions_per_turn: int,
+        *,
+        alone: bool,
+        together: bool = False,
     ) -> None:
-        """`alone`: one row a turn and no shared pages, so that what is computed depends on no other request."""
+        """`alone`: one row a turn and no shared pages, so that what is computed depends on no other request.
+
+        `together`: rows of a crowd start together. A row that starts while others are prefilled gets its frames at a
+        slower pace than they are played, and its listener would run dry.
+        """
         self._worker = worker
         self._memory = memory
         self._defaults = defaults
         self._positions_per_turn = positions_per_turn
         self._alone = alone
+        self._together = together
         self._waiting: deque[Row] = deque()  # for pages
         self._filling: list[Row] = []
+        self._ready: list[Row] = []  # for the others of their crowd
+        self._last_of_crowd: Row | None = None
+        self._crowd_turns = 0
 
     def add(self, row: Row) -> None:
         """Takes a row in; one whose listener already hears something goes first."""
@@ -58,19 +76,33 @@ class Prefill(Generic[Row]):
             self._waiting.remove(row)
         if row in self._filling:
             self._filling.remove(row)
+        if row in self._ready:
+            self._ready.remove(row)
 
     def turn(self, fail: Callable[[Row, BaseException], None]) -> tuple[list[Row], bool]:
         """Moves on; returns the rows that are ready to step, and whether there was anything to do."""
         self._reserve()
         batch = self._batch()
-        ready: list[Row] = []
         for rows, stops in isolate(batch, self._launch, fail):
             for row, stop in zip(rows, stops, strict=True):
                 self._publish(row, stop)
                 if stop == row.prompt.length:
                     self._filling.remove(row)
-                    ready.append(row)
-        return ready, bool(batch)
+                    self._ready.append(row)
+        return self._starting(), bool(batch)
+
+    def _starting(self) -> list[Row]:
+        """Takes the rows that start now: all that are ready, once the crowd they came with is."""
+        if self._ready and self._together and self._filling:
+            if self._last_of_crowd is None:
+                self._last_of_crowd, self._crowd_turns = self._filling[-1], 0
+            self._crowd_turns += 1
+            if self._last_of_crowd in self._filling and self._crowd_turns < CROWD_TURNS:
+                heard = [row for row in self._ready if row.part]  # their listeners wait for nobody
+                self._ready = [row for row in self._ready if not row.part]
+                return heard
+        starting, self._ready, self._last_of_crowd = self._ready, [], None
+        return starting
 
     def _reserve(self) -> None:
         """Takes pages for a request's whole life at once: no request runs out of them midway."""

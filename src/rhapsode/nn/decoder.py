@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rhapsode.device.kv import KVLayout
 from rhapsode.nn.attention import AttentionBackend, FusedAttentionBackend
 from rhapsode.nn.derived import Derived
+from rhapsode.nn.kernels.activation import Gelu, gelu
 from rhapsode.nn.kernels.heads import HeadNorm, ProjectedHeads, stack_norms
 from rhapsode.nn.kernels.rotary import RotaryAngles
 from rhapsode.nn.linear import FusedLinear, linear, normed_linear, weight_of
@@ -159,14 +159,14 @@ class PlainMLP(nn.Module):
         super().__init__()
         self.fc1 = nn.Linear(config.hidden, config.ffn, bias=config.mlp_bias)
         self.fc2 = nn.Linear(config.ffn, config.hidden, bias=config.mlp_bias)
-        self._approximate = "tanh" if config.mlp == "gelu_tanh" else "none"
+        self._activation: Gelu = "gelu_tanh" if config.mlp == "gelu_tanh" else "gelu"
 
     def forward(self, x: Tensor) -> Tensor:
-        return linear(F.gelu(linear(x, self.fc1), approximate=self._approximate), self.fc2)
+        return linear(gelu(linear(x, self.fc1), self._activation), self.fc2)
 
     def add_to(self, x: Tensor, norm: nn.Module) -> Tensor:
         """Returns `x + mlp(norm(x))`; `x` may be overwritten."""
-        inner = F.gelu(normed_linear(x, norm, weight_of(self.fc1), self.fc1.bias), approximate=self._approximate)
+        inner = normed_linear(x, norm, weight_of(self.fc1), self.fc1.bias, activation=self._activation)
         return linear(inner, self.fc2, residual=x)
 
 

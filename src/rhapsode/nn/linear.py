@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from rhapsode.nn.kernels.activation import Gelu
 from rhapsode.nn.kernels.linear import fused_linear
-from rhapsode.nn.kernels.weight import Weight
+from rhapsode.nn.kernels.weight import Norm, Weight
 from rhapsode.nn.norm import RMSNorm
 from rhapsode.nn.quantised import Int8Quantised, Quantised
 
@@ -30,9 +31,19 @@ def linear(x: Tensor, layer: nn.Linear, *, gated: bool = False, residual: Tensor
 
 
 def normed_linear(
-    x: Tensor, norm: nn.Module, weight: Weight, bias: Tensor | None = None, *, gated: bool = False
+    x: Tensor,
+    norm: nn.Module,
+    weight: Weight,
+    bias: Tensor | None = None,
+    *,
+    gated: bool = False,
+    activation: Gelu | None = None,
 ) -> Tensor:
-    """Applies `norm` and a linear layer, fused where the norm is an RMS norm."""
+    """Applies `norm` and a linear layer, fused where the norm is an RMS norm or a layer norm."""
     if isinstance(norm, RMSNorm):
-        return fused_linear(x, weight, bias, norm=(norm.weight, norm.eps), gated=gated)
-    return fused_linear(norm(x), weight, bias, gated=gated)
+        fused = Norm(norm.weight, norm.eps)
+    elif isinstance(norm, nn.LayerNorm) and norm.bias is not None:
+        fused = Norm(norm.weight, norm.eps, norm.bias)
+    else:
+        return fused_linear(norm(x), weight, bias, gated=gated, activation=activation)
+    return fused_linear(x, weight, bias, norm=fused, gated=gated, activation=activation)

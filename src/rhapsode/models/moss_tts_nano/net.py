@@ -14,7 +14,7 @@ from rhapsode.nn.decoder import DecoderStack
 from rhapsode.nn.depth import DepthStack
 from rhapsode.nn.derived import Derived
 from rhapsode.nn.kernels.embedding import frame_sum
-from rhapsode.nn.kernels.linear import fused_linear
+from rhapsode.nn.linear import normed_linear
 
 Decide = Callable[[Tensor], Tensor]
 """Samples from the logits of going on and of ending, [B, 2]: 1 ends."""
@@ -83,14 +83,14 @@ class MossNet(Derived):
         local = self.local_transformer
         frame = local.begin(hidden.shape[0], hidden.dtype, hidden.device)
         slot = self.transformer.wte.weight[self.config.tokens.audio_assistant_slot_token_id].expand_as(hidden)
-        states = local.advance(torch.stack((hidden, slot), dim=1), frame)  # [B, 2, hidden]
-        ends = decide(fused_linear(states[:, 0], self.end_head)) == 1
+        states = local.advance_unnormed(torch.stack((hidden, slot), dim=1), frame)  # [B, 2, hidden]
+        ends = decide(normed_linear(states[:, 0], local.norm, self.end_head)) == 1
         codes = [choose(0, self.logits(states[:, 1], 0))]
         for book in range(1, self.config.books):
             x = F.embedding(codes[-1], self.codes[book - 1])[:, None]
-            codes.append(choose(book, self.logits(local.advance(x, frame)[:, 0], book)))
+            codes.append(choose(book, self.logits(local.advance_unnormed(x, frame)[:, 0], book)))
         return ends, torch.stack(codes, dim=1)
 
     def logits(self, state: Tensor, book: int) -> Tensor:
-        """Applies a codebook's head to the local transformer's normed `state [B, hidden]`: [B, codes]."""
-        return fused_linear(state, self.codes[book, :-1])
+        """Applies a codebook's head to the local transformer's `state [B, hidden]`, not normed yet: [B, codes]."""
+        return normed_linear(state, self.local_transformer.norm, self.codes[book, :-1])

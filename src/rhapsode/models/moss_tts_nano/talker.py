@@ -123,11 +123,11 @@ class MossTalker:
         table, slots = rows.table, rows.slots
         settings = Settings(table.temperature[slots], table.top_k[slots], table.top_p[slots])
         partial_k, penalty, steps = settings.partial_k(), table.repetition_penalty[slots], rows.steps
-        history, first = state.history.flatten(0, 1), slots * self._config.books
+        history, places = state.history.flatten(0, 1), self._book[:, None] + slots * self._config.books
 
         def choose(book: int, logits: Tensor) -> Tensor:
             rules = Rules(
-                history, first + book, penalty, banned=self._no_code, late=self._no_code, steps=steps, least_steps=0
+                history, places[book], penalty, banned=self._no_code, late=self._no_code, steps=steps, least_steps=0
             )
             return draw(logits, settings, noise[1 + book], partial_k, rules)
 

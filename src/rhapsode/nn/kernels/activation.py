@@ -1,11 +1,20 @@
-"""The gate of a SwiGLU feed-forward network."""
+"""What feed-forward networks apply between their layers: the gate of SwiGLU, or GELU."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from rhapsode.nn import kernels
+
+Gelu = Literal["gelu", "gelu_tanh"]
+"""GELU, exactly or by the formula with a hyperbolic tangent."""
+
+
+def gelu(x: Tensor, kind: Gelu) -> Tensor:
+    return F.gelu(x, approximate="tanh" if kind == "gelu_tanh" else "none")
 
 
 def silu_mul(x: Tensor) -> Tensor:

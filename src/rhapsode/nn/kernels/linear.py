@@ -1,4 +1,4 @@
-"""A linear layer fused with what surrounds it in a decoder layer: the norm of its input, a gate, a residual."""
+"""A linear layer fused with what surrounds it in a decoder layer: the norm of its input, an activation, a residual."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rhapsode.nn import kernels
-from rhapsode.nn.kernels.activation import silu_mul, silu_mul_reference
+from rhapsode.nn.kernels.activation import Gelu, gelu, silu_mul, silu_mul_reference
 from rhapsode.nn.kernels.int8 import Int8Weight, int8_linear
-from rhapsode.nn.kernels.norm import rms_norm, rms_norm_reference
+from rhapsode.nn.kernels.norm import normalise, rms_norm_reference
 from rhapsode.nn.kernels.weight import Float8Weight, Norm, Weight
 
 SMALL_BATCH = 16
@@ -38,18 +38,20 @@ def fused_linear(
     *,
     norm: Norm | None = None,
     gated: bool = False,
+    activation: Gelu | None = None,
     residual: Tensor | None = None,
 ) -> Tensor:
     """Multiplies `x [..., K]` by `weight [N, K]`, after `norm` of `x`, and adds `residual [..., N]`.
 
-    `gated`: the rows of `weight` are gates, then values, and the result is `silu(gate) * value`, [..., N / 2].
+    `gated`: the rows of `weight` are gates, then values, and the result is `silu(gate) * value`, [..., N / 2]. Without
+    a gate, `activation` is applied to the product.
     `residual` may be overwritten: on a GPU it may become the result. Sums are float32.
 
     A small batch is one kernel, which computes each row as if it were alone. A larger one is cuBLAS between small
     kernels, and the order of its sums may depend on the number of rows.
     """
     if not kernels.on(x) or isinstance(weight, Int8Weight):
-        return fused_linear_reference(x, weight, bias, norm=norm, gated=gated, residual=residual)
+        return fused_linear_reference(x, weight, bias, norm=norm, gated=gated, activation=activation, residual=residual)
     from rhapsode.nn.kernels.gpu import linear
 
     x = x.contiguous()
@@ -57,17 +59,21 @@ def fused_linear(
         weight = weight.dequantised(x.dtype) if weight.dense is None else weight.dense
     rows = x.numel() // x.shape[-1]
     if rows <= _small_batch.get() and linear.supports(x, weight, residual):
-        return linear.small_batch_linear(x, weight, bias, norm=norm, gated=gated, residual=residual)
+        return linear.small_batch_linear(
+            x, weight, bias, norm=norm, gated=gated, activation=activation, residual=residual
+        )
     assert isinstance(weight, Tensor)
     if norm is not None:
-        x = rms_norm(x, *norm)
-    if residual is not None and bias is None and not gated and residual.is_contiguous():
+        x = normalise(x, norm)
+    if residual is not None and bias is None and not gated and activation is None and residual.is_contiguous():
         # The product is added in place: no kernel of its own, and no rounding in between.
         residual.view(-1, residual.shape[-1]).addmm_(x.reshape(-1, x.shape[-1]), weight.t())
         return residual
     x = F.linear(x, weight, bias)
     if gated:
         x = silu_mul(x)
+    if activation is not None:
+        x = gelu(x, activation)
     return x if residual is None else residual + x
 
 
@@ -78,14 +84,17 @@ def fused_linear_reference(
     *,
     norm: Norm | None = None,
     gated: bool = False,
+    activation: Gelu | None = None,
     residual: Tensor | None = None,
 ) -> Tensor:
     if norm is not None:
-        x = rms_norm_reference(x, *norm)
+        x = rms_norm_reference(x, norm.weight, norm.eps) if norm.bias is None else normalise(x, norm)
     if isinstance(weight, Int8Weight):
         x = int8_linear(x, weight, bias)
     else:
         x = F.linear(x, weight.dequantised(x.dtype) if isinstance(weight, Float8Weight) else weight, bias)
     if gated:
         x = silu_mul_reference(x)
+    if activation is not None:
+        x = gelu(x, activation)
     return x if residual is None else residual + x

@@ -1,10 +1,19 @@
-"""Root-mean-square normalisation."""
+"""Normalisation of the last axis."""
 
 from __future__ import annotations
 
+import torch.nn.functional as F
 from torch import Tensor
 
 from rhapsode.nn import kernels
+from rhapsode.nn.kernels.weight import Norm
+
+
+def normalise(x: Tensor, norm: Norm) -> Tensor:
+    """Applies an RMS norm or a layer norm."""
+    if norm.bias is not None:
+        return F.layer_norm(x, x.shape[-1:], norm.weight, norm.bias, norm.eps)
+    return rms_norm(x, norm.weight, norm.eps)
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:

@@ -9,8 +9,13 @@ from torch import Tensor
 
 from rhapsode.nn.kernels.int8 import Int8Weight
 
-Norm = tuple[Tensor, float]
-"""The weight and the epsilon of an RMS norm."""
+
+class Norm(NamedTuple):
+    """What normalises a linear layer's input: layer norm if it has a bias, else RMS norm."""
+
+    weight: Tensor
+    eps: float
+    bias: Tensor | None = None
 
 
 class Float8Weight(NamedTuple):

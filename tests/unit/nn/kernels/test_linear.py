@@ -7,6 +7,7 @@ from rhapsode.nn import kernels
 from rhapsode.nn.kernels.activation import silu_mul, silu_mul_reference
 from rhapsode.nn.kernels.linear import fused_linear, fused_linear_reference
 from rhapsode.nn.kernels.norm import rms_norm, rms_norm_reference
+from rhapsode.nn.kernels.weight import Norm
 from rhapsode.nn.quantised import Quantised
 
 WIDE = {"rtol": 1e-5, "atol": 1e-5}
@@ -22,6 +23,9 @@ USES = {
     "normed and gated": {"norm": True, "gated": True},
     "all of it": {"norm": True, "gated": True, "bias": True, "residual": True},
     "added": {"residual": True},
+    "centred": {"norm": True, "centred": True, "bias": True},
+    "centred, then GELU": {"norm": True, "centred": True, "bias": True, "activation": "gelu"},
+    "GELU by tanh, added": {"activation": "gelu_tanh", "residual": True},
 }
 ODD = (50, 72)  # outputs, inputs: no block fits
 EVEN = (32, 4096)
@@ -33,7 +37,9 @@ def by_kernel():
         yield
 
 
-def operands(device, dtype, shape, rows, norm=False, gated=False, bias=False, residual=False):
+def operands(
+    device, dtype, shape, rows, norm=False, centred=False, gated=False, activation=None, bias=False, residual=False
+):
     n, k = shape
 
     def random(*size, scale=1.0):
@@ -41,8 +47,9 @@ def operands(device, dtype, shape, rows, norm=False, gated=False, bias=False, re
 
     out = n // 2 if gated else n
     options = {
-        "norm": (random(k), 1e-6) if norm else None,
+        "norm": Norm(random(k), 1e-6, random(k) if centred else None) if norm else None,
         "gated": gated,
+        "activation": activation,
         "residual": random(*rows, out) if residual else None,
     }
     return (random(*rows, k), random(n, k, scale=k**-0.5), random(n) if bias else None), options

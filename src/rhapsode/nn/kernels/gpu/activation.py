@@ -1,4 +1,4 @@
-"""The gate of SwiGLU."""
+"""The gate of SwiGLU, and GELU."""
 
 from __future__ import annotations
 
@@ -17,6 +17,19 @@ def silu_times(gate, up):
     """Returns `silu(gate) * up`, rounded after each of the two operations as the reference does."""
     wide = gate.to(tl.float32)
     return rounded_times(wide / (1.0 + tl.exp(-wide)), up)
+
+
+@triton.jit
+def gelu(x, TANH: tl.constexpr):
+    """Returns the GELU of `x`, in its dtype; `TANH` is the formula with a hyperbolic tangent."""
+    wide = x.to(tl.float32)
+    if TANH:
+        # x * (1 + tanh(y)) / 2 is x * sigmoid(2 * y).
+        y = 0.7978845608028654 * (wide + 0.044715 * wide * wide * wide)
+        result = wide / (1.0 + tl.exp(-2.0 * y))
+    else:
+        result = 0.5 * wide * (1.0 + tl.erf(wide * 0.7071067811865476))
+    return result.to(x.dtype)
 
 
 @triton.jit

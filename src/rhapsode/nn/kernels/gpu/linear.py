@@ -2,11 +2,14 @@
 
 The number of rows selects one of two kernels:
 
-- `_vector`, up to four rows: plain multiply-adds. A program loads a tile of weights, all columns of a few outputs, at
-  once, 16 bytes per thread and load, and serves every row from registers. Enough programs fit a multiprocessor to have
-  the whole matrix (a small one) or tens of kilobytes per multiprocessor (a large one) in flight. A sum never leaves its
-  program: no split, no second pass.
-- `_rows`, above four rows: tiles through shared memory into the tensor cores, the rows padded to 16 or more.
+- `_vector`, one or two rows, up to four of a small matrix: plain multiply-adds. A program loads a tile of weights, all
+  columns of a few outputs, at once, 16 bytes per thread and load, and serves every row from registers. Enough programs
+  fit a multiprocessor to have the whole matrix (a small one) or tens of kilobytes per multiprocessor (a large one) in
+  flight. A sum never leaves its program: no split, no second pass. Blocks are powers of two and the number of columns
+  need not be, so a row is two blocks: the first one full, and the rest.
+- `_rows`, more rows: tiles through shared memory into the tensor cores, the rows padded to 16 or more. Two programs fit
+  a multiprocessor: the number of programs is seldom a multiple of the multiprocessors, and those with two programs
+  then read twice as fast as those with one.
 
 `_vector` also reads 8-bit weights: it converts them in registers, and multiplies the sums by the scales of their
 outputs. For `_rows` that work would cost more than the bytes it saves.
@@ -17,58 +20,73 @@ of the sums differs.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
-
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.activation import silu_times
+from rhapsode.nn.kernels.activation import Gelu
+from rhapsode.nn.kernels.gpu.activation import gelu, silu_times
 from rhapsode.nn.kernels.gpu.launch import options, power_of_two, reads_float8, wait_for_previous
-from rhapsode.nn.kernels.gpu.norm import rms_scale, rounded_times
+from rhapsode.nn.kernels.gpu.linear_plan import MOST_VECTOR_ROWS, Plan, plan_for, vector_plan
+from rhapsode.nn.kernels.gpu.norm import rounded_times
 from rhapsode.nn.kernels.weight import Float8Weight, GpuWeight, Norm
 
-VECTOR_ROWS = 4
-"""Up to this many rows are served from registers."""
-
-SHARED = 200 << 10
-"""Bytes of a multiprocessor's shared memory that one program may use."""
-
-MIN_PROGRAMS = 1024
-"""Programs a launch should have: eight for each of an H200's 132 multiprocessors."""
-
-
-# --- up to four rows ---
+# --- few rows ---
 
 
 @triton.jit
-def _tile(weight, outputs, K: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Loads the rows `outputs` of the weights, zero past the last column."""
+def _columns(x, FIRST: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr):
+    """Loads `BLOCK` numbers of a row `x [K]` from `FIRST` on, zero past the last."""
+    column = FIRST + tl.arange(0, BLOCK)
+    if FIRST + BLOCK <= K:
+        return tl.load(x + column)
+    return tl.load(x + column, mask=column < K, other=0.0)
+
+
+@triton.jit
+def _tile(weight, outputs, FIRST: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr):
+    """The same of the rows `outputs` of the weights."""
     # Eight per thread and no more, so that 8-bit weights are in the same threads as the inputs they multiply.
-    column = tl.max_contiguous(tl.arange(0, BLOCK_K), 8)[None, :]
+    column = tl.max_contiguous(FIRST + tl.arange(0, BLOCK), 8)[None, :]
     at = weight + outputs.to(tl.int64)[:, None] * K + column
     # Weights are read once: they should evict nothing else from the cache.
-    if K == BLOCK_K:
+    if FIRST + BLOCK <= K:
         return tl.load(at, eviction_policy="evict_first")
     return tl.load(at, mask=column < K, other=0.0, eviction_policy="evict_first")
 
 
 @triton.jit
+def _product(tile, columns):
+    return tl.sum(tile.to(tl.float32) * columns[None, :], axis=1)
+
+
+@triton.jit
+def _normed(wide, scale, weights, biases, CENTRED: tl.constexpr):
+    """Applies what is left of a norm once the columns are centred and their scale is known."""
+    if CENTRED:
+        return (wide * scale * weights.to(tl.float32) + biases.to(tl.float32)).to(weights.dtype).to(tl.float32)
+    return rounded_times(wide * scale, weights).to(tl.float32)
+
+
+@triton.jit
 def _vector(
-    x, weight, scale, bias, norm_weight, residual, out, width, eps,
-    ROWS: tl.constexpr, K: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, NORM: tl.constexpr,
-    GATED: tl.constexpr, SCALED: tl.constexpr, BIAS: tl.constexpr, RESIDUAL: tl.constexpr, OVERLAP: tl.constexpr,
+    x, weight, scale, bias, norm_weight, norm_bias, residual, out, width, eps,
+    ROWS: tl.constexpr, K: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, REST: tl.constexpr,
+    NORM: tl.constexpr, CENTRED: tl.constexpr, GATED: tl.constexpr, GELU: tl.constexpr, SCALED: tl.constexpr,
+    BIAS: tl.constexpr, RESIDUAL: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     wanted = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     outputs = tl.minimum(wanted, width - 1)
-    column = tl.arange(0, BLOCK_K)
     # The weights are in flight before anything waits for the previous kernel.
-    tile = _tile(weight, outputs, K, BLOCK_K)
+    tile, tile_rest = _tile(weight, outputs, 0, BLOCK_K, K), _tile(weight, outputs, BLOCK_K, REST, K)
     if GATED:
-        tile_up = _tile(weight, outputs + width, K, BLOCK_K)
+        tile_up = _tile(weight, outputs + width, 0, BLOCK_K, K)
+        tile_up_rest = _tile(weight, outputs + width, BLOCK_K, REST, K)
     if NORM:
-        norm_weights = tl.load(norm_weight + column, mask=column < K, other=0.0)
+        norm_weights, norm_weights_rest = _columns(norm_weight, 0, BLOCK_K, K), _columns(norm_weight, BLOCK_K, REST, K)
+        norm_biases, norm_biases_rest = norm_weights, norm_weights_rest
+    if CENTRED:
+        norm_biases, norm_biases_rest = _columns(norm_bias, 0, BLOCK_K, K), _columns(norm_bias, BLOCK_K, REST, K)
     if SCALED:
         scales = tl.load(scale + outputs)
         if GATED:
@@ -81,22 +99,32 @@ def _vector(
     for row in tl.static_range(ROWS):
         if RESIDUAL:  # needed last, loaded first
             before = tl.load(residual + row * width + outputs)
-        columns = tl.load(x + row * K + column, mask=column < K, other=0.0).to(tl.float32)
+        columns = _columns(x + row * K, 0, BLOCK_K, K).to(tl.float32)
+        columns_rest = _columns(x + row * K, BLOCK_K, REST, K).to(tl.float32)
+        if CENTRED:
+            mean = (tl.sum(columns, axis=0) + tl.sum(columns_rest, axis=0)) / K
+            columns -= mean
+            columns_rest = tl.where(BLOCK_K + tl.arange(0, REST) < K, columns_rest - mean, 0.0)
         if NORM:
-            columns = rounded_times(columns * rms_scale(columns, K, eps), norm_weights).to(tl.float32)
-        result = tl.sum(tile.to(tl.float32) * columns[None, :], axis=1)
+            squares = tl.sum(columns * columns, axis=0) + tl.sum(columns_rest * columns_rest, axis=0)
+            row_scale = tl.rsqrt(squares / K + eps)
+            columns = _normed(columns, row_scale, norm_weights, norm_biases, CENTRED)
+            columns_rest = _normed(columns_rest, row_scale, norm_weights_rest, norm_biases_rest, CENTRED)
+        result = _product(tile, columns) + _product(tile_rest, columns_rest)
         if SCALED:
             result *= scales
         if BIAS:
             result += biases
         result = result.to(out.dtype.element_ty)
         if GATED:
-            up = tl.sum(tile_up.to(tl.float32) * columns[None, :], axis=1)
+            up = _product(tile_up, columns) + _product(tile_up_rest, columns_rest)
             if SCALED:
                 up *= scales_up
             if BIAS:
                 up += biases_up
             result = silu_times(result, up.to(out.dtype.element_ty))
+        if GELU > 0:
+            result = gelu(result, GELU == 2)
         if RESIDUAL:
             result = (before.to(tl.float32) + result.to(tl.float32)).to(before.dtype)
         tl.store(out + row * width + outputs, result, mask=wanted < width)
@@ -106,20 +134,31 @@ def _vector(
 
 
 @triton.jit
-def _row_scales(inputs, inside, at, eps, K: tl.constexpr, ROWS: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Returns the reciprocal root mean square of each row."""
+def _row_means(inputs, inside, at, K: tl.constexpr, ROWS: tl.constexpr, BLOCK_K: tl.constexpr):
+    sums = tl.zeros((ROWS, BLOCK_K), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        sums += tl.load(inputs + start, mask=inside & (start + at < K)[None, :], other=0.0).to(tl.float32)
+    return tl.sum(sums, axis=1) / K
+
+
+@triton.jit
+def _row_scales(inputs, means, inside, at, eps, K: tl.constexpr, ROWS: tl.constexpr, BLOCK_K: tl.constexpr):
+    """Returns the reciprocal root mean square of each row, counted from its entry in `means`."""
     squares = tl.zeros((ROWS, BLOCK_K), tl.float32)
     for start in range(0, K, BLOCK_K):
-        wide = tl.load(inputs + start, mask=inside & (start + at < K)[None, :], other=0.0).to(tl.float32)
+        held = inside & (start + at < K)[None, :]
+        wide = tl.load(inputs + start, mask=held, other=0.0).to(tl.float32)
+        wide = tl.where(held, wide - means[:, None], 0.0)
         squares += wide * wide
     return tl.rsqrt(tl.sum(squares, axis=1) / K + eps)
 
 
 @triton.jit(do_not_specialize=["rows"])
 def _rows(
-    x, weight, bias, norm_weight, residual, out, rows, width, eps,
+    x, weight, bias, norm_weight, norm_bias, residual, out, rows, width, eps,
     K: tl.constexpr, ROWS: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, NORM: tl.constexpr,
-    GATED: tl.constexpr, BIAS: tl.constexpr, RESIDUAL: tl.constexpr, OVERLAP: tl.constexpr,
+    CENTRED: tl.constexpr, GATED: tl.constexpr, GELU: tl.constexpr, BIAS: tl.constexpr, RESIDUAL: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):  # fmt: skip
     outputs = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     known = outputs < width
@@ -134,7 +173,10 @@ def _rows(
     if RESIDUAL:
         before = tl.load(residual + where, mask=stored, other=0.0)
     if NORM:
-        row_scales = _row_scales(inputs, inside, at, eps, K, ROWS, BLOCK_K)
+        means = tl.zeros((ROWS,), tl.float32)
+        if CENTRED:
+            means = _row_means(inputs, inside, at, K, ROWS, BLOCK_K)
+        row_scales = _row_scales(inputs, means, inside, at, eps, K, ROWS, BLOCK_K)
     sums = tl.zeros((ROWS, BLOCK_N), tl.float32)
     sums_up = tl.zeros((ROWS, BLOCK_N), tl.float32)
     for start in range(0, K, BLOCK_K):
@@ -142,7 +184,12 @@ def _rows(
         columns = tl.load(inputs + start, mask=inside & held, other=0.0)
         if NORM:
             norm_weights = tl.load(norm_weight + start + at, mask=start + at < K, other=0.0)[None, :]
-            columns = rounded_times(columns.to(tl.float32) * row_scales[:, None], norm_weights)
+            if CENTRED:
+                norm_biases = tl.load(norm_bias + start + at, mask=start + at < K, other=0.0)[None, :]
+                scaled = (columns.to(tl.float32) - means[:, None]) * row_scales[:, None]
+                columns = (scaled * norm_weights.to(tl.float32) + norm_biases.to(tl.float32)).to(columns.dtype)
+            else:
+                columns = rounded_times(columns.to(tl.float32) * row_scales[:, None], norm_weights)
         tile = tl.load(weights + start, mask=held, other=0.0, eviction_policy="evict_first")
         sums = tl.dot(columns, tile.T, sums)
         if GATED:
@@ -157,6 +204,8 @@ def _rows(
     result = sums.to(out.dtype.element_ty)
     if GATED:
         result = silu_times(result, sums_up.to(out.dtype.element_ty))
+    if GELU > 0:
+        result = gelu(result, GELU == 2)
     if RESIDUAL:
         result = (before.to(tl.float32) + result.to(tl.float32)).to(before.dtype)
     tl.store(out + where, result, mask=stored)
@@ -165,50 +214,12 @@ def _rows(
 # --- launching ---
 
 
-class Plan(NamedTuple):
-    """Which kernel, and how it tiles the matrix."""
-
-    kernel: Literal["vector", "rows"]
-    block_n: int
-    block_k: int
-    warps: int = 4
-    stages: int = 1
-
-
-def plan_for(rows: int, width: int, k: int, gated: bool, dtype: torch.dtype) -> Plan:
-    # Tensor cores have no float32: `_vector` serves it, however many rows.
-    if rows <= VECTOR_ROWS or dtype == torch.float32:
-        return _vector_plan(width, k, gated)
-    return _rows_plan(rows, width, k, gated)
-
-
-def _vector_plan(width: int, k: int, gated: bool) -> Plan:
-    """64 weights per thread at once, and enough programs for every multiprocessor to have several."""
-    block_k = power_of_two(k, 16)
-    warps = 8 if gated and width * k >= 1 << 23 else 4
-    block_n = max(1, 64 * 32 * warps // block_k // (2 if gated else 1))
-    while block_n > 1 and width // block_n < MIN_PROGRAMS:
-        block_n //= 2
-    return Plan("vector", block_n, block_k, warps)
-
-
-def _rows_plan(rows: int, width: int, k: int, gated: bool) -> Plan:
-    """One program for most multiprocessors, with as many bytes in flight as its shared memory holds."""
-    if gated or width >= 3072:
-        plan = Plan("rows", 32, min(256, power_of_two(k, 16)), stages=3 if gated else 5)
-    else:
-        warps = 2 if rows <= 16 else 4  # with more rows two warps would spill registers
-        plan = Plan("rows", 16, min(512, power_of_two(k, 16)), warps, stages=5)
-    tile = (plan.block_n * (2 if gated else 1) + power_of_two(rows, 16)) * plan.block_k * 2
-    return plan._replace(stages=min(plan.stages, SHARED // tile))
-
-
 def supports(x: Tensor, weight: GpuWeight, residual: Tensor | None) -> bool:
     """Whether `small_batch_linear` takes these arguments."""
     if residual is not None and not residual.is_contiguous():
         return False
     if isinstance(weight, Float8Weight):
-        return reads_float8() and x.numel() // x.shape[-1] <= VECTOR_ROWS
+        return reads_float8() and x.numel() // x.shape[-1] <= MOST_VECTOR_ROWS
     return weight.is_contiguous() and x.dtype == weight.dtype
 
 
@@ -219,24 +230,30 @@ def small_batch_linear(
     *,
     norm: Norm | None = None,
     gated: bool = False,
+    activation: Gelu | None = None,
     residual: Tensor | None = None,
     plan: Plan | None = None,
 ) -> Tensor:
     """`fused_linear` of a small batch; benchmarks pass a `plan` to compare it with the default."""
+    eight_bits = isinstance(weight, Float8Weight)
     values, scales = (weight.values, weight.scales) if isinstance(weight, Float8Weight) else (weight, x)
     outputs, k = values.shape
     width = outputs // 2 if gated else outputs
     rows = x.numel() // k
-    plan = plan or plan_for(rows, width, k, gated, x.dtype)
+    if plan is None:
+        plan = vector_plan(width, k, gated) if eight_bits else plan_for(rows, width, k, gated, x.dtype)
     out = x.new_empty(*x.shape[:-1], width)
-    norm_weight, eps = norm or (x, 0.0)
-    others = (x if bias is None else bias, norm_weight, x if residual is None else residual, out)
+    norm_weight, eps, norm_bias = norm or (x, 0.0, None)
+    given = (x if one is None else one for one in (bias, norm_weight, norm_bias, residual))
+    others = (*given, out)
     constants = {
         "K": k,
         "BLOCK_N": plan.block_n,
         "BLOCK_K": plan.block_k,
         "NORM": norm is not None,
+        "CENTRED": norm_bias is not None,
         "GATED": gated,
+        "GELU": 0 if activation is None else 2 if activation == "gelu_tanh" else 1,
         "BIAS": bias is not None,
         "RESIDUAL": residual is not None,
         "num_warps": plan.warps,
@@ -245,7 +262,10 @@ def small_batch_linear(
     }
     programs = triton.cdiv(width, plan.block_n)
     if plan.kernel == "vector":
-        _vector[(programs,)](x, values, scales, *others, width, eps, ROWS=rows, SCALED=scales is not x, **constants)
+        rest = power_of_two(k - plan.block_k)
+        _vector[(programs,)](
+            x, values, scales, *others, width, eps, ROWS=rows, REST=rest, SCALED=eight_bits, **constants
+        )
     else:
         _rows[(programs,)](x, values, *others, rows, width, eps, ROWS=power_of_two(rows, 16), **constants)
     return out

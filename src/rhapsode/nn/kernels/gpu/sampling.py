@@ -18,18 +18,18 @@ from rhapsode.nn.kernels.sampling import NoiseCounters, Repetition, Rules, Setti
 
 
 @triton.jit
-def _ordered(scores):
-    """Maps floats to unsigned integers of the same order."""
+def _ordered(scores, BITS: tl.constexpr):
+    """Maps floats to unsigned integers of the same order: the upper `BITS`, which is all of a bfloat16."""
     bits = scores.to(tl.int32, bitcast=True)
     flipped = tl.where(bits < 0, ~bits, bits ^ -(2**31))
-    return flipped.to(tl.uint32, bitcast=True)
+    return flipped.to(tl.uint32, bitcast=True) >> (32 - BITS)
 
 
 @triton.jit
 def _kth_largest(keys, k, BITS: tl.constexpr):
-    """Returns the largest value that at least `k` of `keys [BLOCK]` reach: the upper `BITS`, two at a time."""
+    """Returns the largest value that at least `k` of `keys [BLOCK]` reach, found two bits at a time."""
     found = tl.full((), 0, tl.uint32)
-    step = tl.full((), 1 << 30, tl.uint32)
+    step = tl.full((), 1 << (BITS - 2), tl.uint32)
     for _ in range(BITS // 2):
         one, two, three = found + step, found + 2 * step, found + 3 * step
         # Three counts in one sum: fewer than 2^20 ids each.
@@ -44,16 +44,18 @@ def _kth_largest(keys, k, BITS: tl.constexpr):
 
 
 @triton.jit
-def _edge_of_tail(keys, masses, limit, STRICT: tl.constexpr):
+def _edge_of_tail(keys, masses, limit, BITS: tl.constexpr, STRICT: tl.constexpr):
     """Returns the largest value below which `keys [BLOCK]` hold no more than `limit` of the `masses`; with `STRICT`,
-    less than that."""
+    less than that. Found two bits at a time."""
+    digit = tl.arange(0, 4).to(tl.uint32)
     found = tl.full((), 0, tl.uint32)
-    step = tl.full((), 1 << 31, tl.uint32)
-    for _ in range(32):
-        tried = found + step
-        below = tl.sum(tl.where(keys < tried, masses, 0.0), axis=0)
-        found = tl.where((below < limit) if STRICT else (below <= limit), tried, found)
-        step = step >> 1
+    step = tl.full((), 1 << (BITS - 2), tl.uint32)
+    for _ in range(BITS // 2):
+        tried = found + digit * step
+        below = tl.sum(tl.where(keys[None, :] < tried[:, None], masses[None, :], 0.0), axis=1)
+        fits = (below < limit) if STRICT else (below <= limit)
+        found += tl.sum((fits & (digit > 0)).to(tl.uint32), axis=0) * step
+        step = step >> 2
     return found
 
 
@@ -67,7 +69,7 @@ def _kept_after_top_k(scores, keys, ids, temperature, k, p, width, BITS: tl.cons
         best = tl.max(scores, axis=0)
         masses = tl.where(keep, tl.exp((scores - best) / temperature), 0.0)
         limit = (1.0 - p) * tl.sum(masses, axis=0)
-        edge = _edge_of_tail(keys, masses, limit, False)
+        edge = _edge_of_tail(keys, masses, limit, BITS, False)
         # Of ids that tie at the edge the first ones are dropped, as many as fit the tail.
         tied = keep & (keys == edge)
         before = tl.sum(tl.where(keys < edge, masses, 0.0), axis=0)
@@ -78,14 +80,14 @@ def _kept_after_top_k(scores, keys, ids, temperature, k, p, width, BITS: tl.cons
 
 
 @triton.jit
-def _kept_by_rank(scores, keys, ids, k, p, width, THROUGH: tl.constexpr):
+def _kept_by_rank(scores, keys, ids, k, p, width, BITS: tl.constexpr, THROUGH: tl.constexpr):
     """Returns which ids `TopP.THROUGH` or `TopP.BELOW` keeps; of equal scores the first ids have the lower ranks."""
     best = tl.max(scores, axis=0)
     keep = scores > float("-inf")
     if p < 1.0:
         masses = tl.exp(scores - best)
         limit = (1.0 - p) * tl.sum(masses, axis=0)
-        edge = _edge_of_tail(keys, masses, limit, not THROUGH)
+        edge = _edge_of_tail(keys, masses, limit, BITS, not THROUGH)
         tied = keys == edge
         order = tl.cumsum(tied.to(tl.int32), axis=0)
         behind = tl.sum(tied.to(tl.int32), axis=0) - order  # ids with the same score and a higher rank
@@ -93,7 +95,7 @@ def _kept_by_rank(scores, keys, ids, k, p, width, THROUGH: tl.constexpr):
         fits = (below + masses > limit) if THROUGH else (below >= limit)
         keep = keep & ((keys > edge) | (tied & fits))
     if (k > 0) & (k < width):
-        last = _kth_largest(keys, k, 32)
+        last = _kth_largest(keys, k, BITS)
         level = keys == last
         above = tl.sum((keys > last).to(tl.int32), axis=0)
         keep = keep & ((keys > last) | (level & (above + tl.cumsum(level.to(tl.int32), axis=0) <= k)))
@@ -106,11 +108,11 @@ def _best(
     scores, noise, ids, inside, temperature, k, p, width, BITS: tl.constexpr, TOP_P: tl.constexpr,
 ):  # fmt: skip
     """Returns the id of the highest sum of score and noise among those that are kept."""
-    keys = tl.where(inside, _ordered(scores), 0)
+    keys = tl.where(inside, _ordered(scores, BITS), 0)
     if TOP_P == 0:
         keep = _kept_after_top_k(scores, keys, ids, temperature, k, p, width, BITS)
     else:
-        keep = _kept_by_rank(scores, keys, ids, k, p, width, TOP_P == 1)
+        keep = _kept_by_rank(scores, keys, ids, k, p, width, BITS, TOP_P == 1)
     noisy = tl.where(keep, scores + tl.where(temperature > 0.0, noise * temperature, 0.0), float("-inf"))
     return tl.argmax(noisy, axis=0)
 

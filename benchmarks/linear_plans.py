@@ -1,0 +1,110 @@
+"""Searches for the best tile sizes of the small-batch linears on a GPU, at the shapes of several families.
+
+    python benchmarks/linear_plans.py --rows 4 8 16 [--only fish]
+
+Kernels are compiled by many processes first, and then timed by one. Times are microseconds of one call inside a CUDA
+graph of many, each with weights of its own. "now" is the plan in use. The best plans follow, as (outputs, inputs,
+warps, stages) of a program: `v` is from registers, `+` is with programmatic dependent launch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import torch
+from kernels import BANDWIDTH, LINEARS, Linear, graph_us
+
+from rhapsode.nn.kernels.gpu.launch import overlap
+from rhapsode.nn.kernels.gpu.linear import small_batch_linear
+from rhapsode.nn.kernels.gpu.linear_plan import Plan, plan_for, vector_plan
+
+LINEARS |= {  # the same sizes: Fish S2-Pro and Higgs TTS v3
+    "fish qkv": (6144, 2560, {"norm"}),
+    "fish o": (2560, 4096, {"residual"}),
+    "fish gate_up": (19456, 2560, {"norm", "gated"}),
+    "fish down": (2560, 9728, {"residual"}),
+    "fish head": (4096, 2560, {"norm"}),
+}
+SHARED_BUDGETS = (66 << 10, 100 << 10, 200 << 10)
+"""Bytes of shared memory of one program: three, two or one of them fit a multiprocessor."""
+TILES = [
+    *itertools.product((16,), (256, 512), (2, 4)),
+    *itertools.product((32,), (128, 256), (2, 4, 8)),
+    *itertools.product((64,), (64, 128), (4, 8)),
+]
+"""Outputs, inputs and warps of a program."""
+Case = tuple[str, int, Plan, bool]
+"""A linear layer, rows, a plan, and whether launches overlap."""
+
+
+def cases(name: str, rows: int) -> Iterator[Case]:
+    n, k, fused = LINEARS[name]
+    tiles = 2 if "gated" in fused else 1
+    if rows <= 2:
+        usual = vector_plan(n // tiles, k, tiles == 2)
+        for block_n, warps in itertools.product((1, 2, 4, 8), (1, 2, 4, 8)):
+            if 24 <= block_n * tiles * k // (32 * warps) <= 128:
+                yield name, rows, usual._replace(block_n=block_n, warps=warps), True
+    for (block_n, block_k, warps), budget in itertools.product(TILES, SHARED_BUDGETS):
+        stages = min(8, budget // ((block_n * tiles + 16) * block_k * 2))
+        if stages >= 2 and block_k <= k:
+            for early in (False, True) if budget < SHARED_BUDGETS[-1] else (False,):
+                yield name, rows, Plan("rows", block_n, block_k, warps, stages), early
+
+
+def compile_case(case: Case) -> None:
+    name, rows, plan, early = case
+    with torch.inference_mode(), overlap(early):
+        Linear(name, copies=1).call(rows, small_batch_linear, plan=plan)(0)
+
+
+def compile_all(work: list[Case]) -> None:
+    # Batches of cases go to one process each: the context of the GPU is made once.
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+        list(pool.map(compile_case, work, chunksize=8))
+
+
+def time_plans(name: str, rows: int) -> None:
+    linear = Linear(name)
+    gated = "gated" in linear.fused
+    results = []
+    for _, _, plan, early in dict.fromkeys(cases(name, rows)):
+        with overlap(early):
+            took = graph_us(linear.call(rows, small_batch_linear, plan=plan), linear.copies, replays=4)
+        results.append((took, f"{took:.1f} {plan[1:]}{'v' * (plan.kernel == 'vector')}{'+' * early}"))
+    now = plan_for(rows, linear.width, linear.k, gated, torch.bfloat16)
+    took = graph_us(linear.call(rows, small_batch_linear, plan=now), linear.copies, replays=4)
+    plain = graph_us(linear.call(64), linear.copies, replays=4)
+    best = ", ".join(text for _, text in sorted(results)[:4])
+    floor = linear.bytes / BANDWIDTH * 1e6
+    print(
+        f"  {name:18s} {rows:2d} rows, floor {floor:4.1f}: now {took:.1f} {now[1:]}; {best}; 64 rows {plain:.1f}",
+        flush=True,
+    )
+
+
+@torch.inference_mode()
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--rows", type=int, nargs="+", default=[8])
+    arguments.add_argument("--only", default="", help="linears whose name contains this")
+    given = arguments.parse_args()
+    names = [name for name in LINEARS if given.only in name]
+    started = time.monotonic()
+    # In tiles, rows up to 16 are padded to 16: one compilation serves them all.
+    several = {min(rows, 3): rows for rows in given.rows}.values()
+    compile_all([case for name in names for rows in several for case in dict.fromkeys(cases(name, rows))])
+    print(f"compiled after {time.monotonic() - started:.0f} s", flush=True)
+    for name, rows in itertools.product(names, given.rows):
+        time_plans(name, rows)
+    print(f"{time.monotonic() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Which kernel multiplies a small batch by a matrix, and how it tiles the matrix: from sweeps on an H200.
+
+`benchmarks/linear_plans.py` compares the plans.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+
+from rhapsode.nn.kernels.gpu.launch import power_of_two
+
+MOST_NUMBERS = {1: 1 << 40, 2: 1 << 24, 3: 1 << 22, 4: 1 << 22}
+"""By rows: how large a matrix may be whose rows are served from registers."""
+
+MOST_VECTOR_ROWS = max(MOST_NUMBERS)
+
+SHARED = 112 << 10
+"""Bytes of a multiprocessor's shared memory that one program may use."""
+
+MIN_PROGRAMS = 512
+"""Programs a launch should have: four for each of an H200's 132 multiprocessors."""
+
+
+class Plan(NamedTuple):
+    """Which kernel, and how it tiles the matrix."""
+
+    kernel: Literal["vector", "rows"]
+    block_n: int
+    block_k: int
+    warps: int = 4
+    stages: int = 1
+
+
+def plan_for(rows: int, width: int, k: int, gated: bool, dtype: torch.dtype) -> Plan:
+    few = width * k * (2 if gated else 1) < MOST_NUMBERS.get(rows, 0)
+    # Tensor cores have no float32: `_vector` serves it, however many rows.
+    return vector_plan(width, k, gated) if few or dtype == torch.float32 else rows_plan(rows, width, k, gated)
+
+
+def vector_plan(width: int, k: int, gated: bool) -> Plan:
+    """As many weights per thread at once as pay, and enough programs for every multiprocessor to have several."""
+    first = power_of_two(k) // 2
+    rest = power_of_two(k - first)
+    columns = (first + rest) * (2 if gated else 1)
+    per_thread = 128 if width >= 3072 or k <= 1024 else 64
+    block_n = 1
+    while 2 * block_n * columns <= per_thread * 128 and width // block_n >= 2 * MIN_PROGRAMS:
+        block_n *= 2
+    warps = power_of_two(-(-block_n * columns // (32 * per_thread)))
+    # No thread should load what another one loads.
+    return Plan("vector", block_n, first, max(1, min(warps, 4, block_n * rest // 256)))
+
+
+def rows_plan(rows: int, width: int, k: int, gated: bool) -> Plan:
+    if gated:
+        plan = Plan("rows", 64, 64, 8, 5) if width >= 4096 else Plan("rows", 32, 128, 8, 5)
+    elif width >= 6144:
+        plan = Plan("rows", 64, 64, 8, 6)
+    elif width >= 3072:
+        plan = Plan("rows", 32, 256, 4, 4)
+    else:
+        plan = Plan("rows", 16, 512, 2 if rows <= 16 else 4, 3)  # with more rows two warps would spill registers
+    plan = plan._replace(block_k=min(plan.block_k, power_of_two(k, 16)))
+    tile = (plan.block_n * (2 if gated else 1) + power_of_two(rows, 16)) * plan.block_k * 2
+    return plan._replace(stages=max(1, min(plan.stages, SHARED // tile)))
