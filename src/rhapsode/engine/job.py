@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import random
 import threading
 from collections.abc import Callable, Iterable
 from enum import StrEnum
@@ -35,7 +35,7 @@ class Job:
     ) -> None:
         self.id = request_id
         self.request = request
-        self.seed = secrets.randbits(63) if request.seed is None else request.seed
+        self.seed = random.getrandbits(63) if request.seed is None else request.seed
         self.life = Life.QUEUED
         self.slot = -1
         self.frames = 0

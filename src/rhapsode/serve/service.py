@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import replace
 from typing import Any
 
 from rhapsode.config import Deployment
@@ -68,8 +67,7 @@ class Service:
             stack.callback(self._tidier.request_ended)
             with self._counting_refusals():
                 engine = await self._engine(stack)
-                request = replace(order.request, real_time=order.delivery.mode != "whole")
-                speech = stack.enter_context(self._submit(engine, request, request_id))
+                speech = stack.enter_context(self._submit(engine, order.request, request_id))
             playback = Playback(
                 speech, order.request.speed, order.delivery, self._codecs, self.metrics.gaps.observe, self._limits
             )
