@@ -101,6 +101,8 @@ class SpeechRequest:
     `ModelSpec.options` here."""
     text_open: bool = False
     """More text will be appended while the request is spoken."""
+    real_time: bool = False
+    """A listener plays the speech while it is made: it must be made faster than it plays."""
 
 
 class FinishReason(StrEnum):

@@ -36,7 +36,10 @@ class Limits(Section):
     )
     """Requests spoken at once, which is the number of slots; `auto` (None) is as many as memory allows."""
     max_queue: Annotated[int, Field(ge=0)] = 128
-    """Requests that may wait for a slot; further ones are refused with 429."""
+    """Requests that may wait for their turn; further ones are refused with 429."""
+    real_time: bool = True
+    """Lets a request in only while all listeners can be served faster than real time, by the measured pace. Without it
+    every slot is used: for work where throughput counts, and nobody listens."""
     max_text_chars: Count = 20_000
     max_positions: Count = 4096
     """Positions of one request: its prompt and its frames together."""

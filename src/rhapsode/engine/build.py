@@ -15,6 +15,7 @@ from rhapsode.engine.budget import fit
 from rhapsode.engine.clock import ListenerClock
 from rhapsode.engine.device_stage import DeviceStage
 from rhapsode.engine.frame_stage import FrameStage
+from rhapsode.engine.pace import Pace
 from rhapsode.engine.policy import ChunkPolicy, CpuPolicy, FixedPolicy, GpuPolicy, RelayPolicy
 from rhapsode.engine.schedule import ChunkSchedule
 from rhapsode.engine.sink import ListenerSink, Sink, StreamSink
@@ -50,6 +51,7 @@ class DeviceStages:
         self._places = {s.name: Place(torch.device(d), getattr(torch, t)) for s in self._chain for d, t in [place(s)]}
         self.deployment = self._fit(deployment)
         self._clock = ListenerClock(self.deployment.limits.slots)
+        self._talker_pace = Pace()
         self._schedules = {s.name: self._schedule(s) for s in self._chain if s.kind == "stream"}
         self._streams = {s.name: self._stream_into(s) for s in self._chain if s.kind == "stream"}
         self.stages: dict[str, DeviceStage[Any]] = {stage.name: self._build(stage) for stage in self._chain}
@@ -81,6 +83,12 @@ class DeviceStages:
         source = source_of(self._spec, stage)
         return self._rate_before(source) * self._rate(source)
 
+    def _frame_s(self, stage: StageSpec) -> float:
+        """Returns how many seconds of audio one input frame of the stage, or one frame of the talker, becomes."""
+        last = next(stage for stage in self._chain if not stage.stream_to)
+        hops = self._rate_before(last) / self._rate_before(stage)
+        return float(hops * self._workers[last.name].hop / self._spec.sample_rate)
+
     def _schedule(self, stage: StageSpec) -> ChunkSchedule:
         reach = self._workers[stage.name].reach
         captured = self.deployment.graphs and self._places[stage.name].device.type == "cuda"
@@ -107,9 +115,10 @@ class DeviceStages:
         place, worker = self._places[stage.name], self._workers[stage.name]
         if stage.kind == "frame":
             streams = [self._streams[name] for name in stage.stream_to]
-            return FrameStage(
-                stage.name, worker, streams, self.deployment, place.device, place.dtype, endless=self._endless
-            )
+            made_of = (stage.name, worker, streams, self.deployment, place.device, place.dtype)
+            talker = FrameStage(*made_of, endless=self._endless, frame_s=self._frame_s(stage))
+            self._talker_pace = talker.pace
+            return talker
         return StreamStage(
             stage.name,
             worker,
@@ -121,6 +130,7 @@ class DeviceStages:
             self._memory(stage),
             rate=self._rate(stage),
             needs_payload=bool(senders(self._spec, stage)) and not stage.accepts_early_stream,
+            frame_s=self._frame_s(stage),
         )
 
     def _memory(self, stage: StageSpec) -> SlotMemory:
@@ -149,6 +159,8 @@ class DeviceStages:
         if stage.stream_to:
             return RelayPolicy(schedule, self._clock, one_block=deployment.deterministic or granularity > 1)
         on_cpu = self._places[stage.name].device.type == "cpu"
-        kind = FixedPolicy if deployment.deterministic else CpuPolicy if on_cpu else GpuPolicy
         block_s = granularity * self._workers[stage.name].hop / self._spec.sample_rate
-        return kind(deployment.limits.slots, schedule, deployment.chunks, block_s, self._clock)
+        given = (deployment.limits.slots, schedule, deployment.chunks, block_s, self._clock)
+        if deployment.deterministic:
+            return FixedPolicy(*given)
+        return (CpuPolicy if on_cpu else GpuPolicy)(*given, self._talker_pace)

@@ -19,6 +19,7 @@ from rhapsode.device.landing import LANDING_S, Landing
 from rhapsode.device.launcher import Launcher
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.pages import Key, page_keys
+from rhapsode.engine.clock import clock_s
 from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.prefill import Prefill
 from rhapsode.engine.row import PromptRow
@@ -40,6 +41,11 @@ class Launch:
     @property
     def slots(self) -> Ints:
         return self.inputs[:, 0]
+
+    @property
+    def frames(self) -> int:
+        """Frames of all rows together."""
+        return len(self.inputs) * (self.statics[0] if self.statics else 1)
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,9 @@ class DeviceStage(TurnStage, Generic[Row]):
         columns: int = 1,
         defaults: Sampling | None = None,
         stream: torch.cuda.Stream | None = None,
+        frame_s: float = 0.0,
     ) -> None:
+        """`frame_s`: seconds of audio of one frame, if the pace of this stage is that of its launches."""
         super().__init__(name)
         if memory.device.type == "cuda":
             compilations.watch()
@@ -90,6 +98,7 @@ class DeviceStage(TurnStage, Generic[Row]):
         self._memory = memory
         self._cuda_stream = stream
         self.works_inline = memory.device.type != "cuda"
+        self._timed_frame_s = frame_s if self.works_inline else 0.0
         self._prefill: Prefill[Row] | None = None
         if isinstance(worker, PrefillsPrompt) and memory.kv:
             sampling = defaults or Sampling(temperature=0.0, top_k=0, top_p=0.0, repetition_penalty=0.0)
@@ -183,7 +192,11 @@ class DeviceStage(TurnStage, Generic[Row]):
         return True
 
     def _run(self, launch: Launch) -> None:
+        started_s = clock_s()
         values = self._launcher(launch.inputs, *launch.statics)
+        if self._timed_frame_s:
+            live = int(np.count_nonzero(self._live))
+            self.pace.observe(live, clock_s() - started_s, launch.frames * self._timed_frame_s)
         self._launched(launch)
         self._in_flight.append(InFlight(launch, self._tenure[launch.slots], Landing(values)))
 

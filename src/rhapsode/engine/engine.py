@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from rhapsode.config import Deployment
+from rhapsode.engine.admission import Admission
 from rhapsode.engine.job import Job
 from rhapsode.engine.pipeline import Pipeline, Source
 from rhapsode.engine.speech import Speech
@@ -32,6 +33,8 @@ class Load(Usage):
     slots: int
     slots_in_use: int = 0
     queued: int = 0
+    places: int = 0
+    """How many listeners can be served faster than real time, by the measured pace."""
     references: CacheStats = NOTHING_KEPT
     """The cache of encoded references."""
     slow_turns: Mapping[str, int] = field(default_factory=dict)
@@ -61,7 +64,7 @@ class Engine:
         self._text_chars: dict[str, int] = {}
         self._serial = itertools.count()
         self._running = False
-        self._usual_s = 1.0
+        self._admission = Admission(self.pipeline.pace(self._reconsider), self.deployment.limits)
 
     def start(self) -> Self:
         self.pipeline.start()
@@ -98,8 +101,10 @@ class Engine:
                 raise Unavailable("the engine is not running.")
             if request_id in self._jobs:
                 raise InvalidRequest(f"a request with the id '{request_id}' is still running.")
-            if not self._free_slots and len(self._queue) >= self.deployment.limits.max_queue:
-                raise Busy(f"{len(self._queue)} requests are waiting already.", retry_after_s=self._usual_s)
+            is_full = not self._free_slots or self._queue or not self._admission.fits(request)
+            if is_full and len(self._queue) >= self.deployment.limits.max_queue:
+                wait_s = self._admission.wait_s(self._queue)
+                raise Busy(f"{len(self._queue)} requests are waiting already.", retry_after_s=wait_s)
             self._jobs[request_id] = job
             self._text_chars[request_id] = len(request.text)
             self._queue.append(job)
@@ -140,21 +145,30 @@ class Engine:
         """Returns how full the engine is, and its totals."""
         with self._lock:
             slots = self.deployment.limits.slots
-            in_use, queued = slots - len(self._free_slots), len(self._queue)
+            in_use, queued, places = slots - len(self._free_slots), len(self._queue), self._admission.places
         usage, references = vars(self.pipeline.usage()), self.pipeline.references.stats()
         slow = self.pipeline.slow_turns()
-        return Load(slots=slots, slots_in_use=in_use, queued=queued, references=references, slow_turns=slow, **usage)
+        now = {"slots": slots, "slots_in_use": in_use, "queued": queued, "places": places}
+        return Load(**now, references=references, slow_turns=slow, **usage)
 
     # --- inside ---
 
     def _admit(self) -> None:
-        while self._free_slots and self._queue:
+        while self._free_slots and self._queue and self._admission.fits(self._queue[0].request):
             job = self._queue.popleft()
             slot = self._free_slots.pop()
             if job.admit(slot, self.pipeline.stages):
+                self._admission.enter(job)
                 self.pipeline.enter(Work(job, job.request))
             else:
                 self._free_slots.append(slot)
+
+    def _reconsider(self) -> None:
+        """Lets waiting requests in, if the pace that was just measured allows it."""
+        if self._queue:
+            with self._lock:
+                if self._running:
+                    self._admit()
 
     def _on_over(self, job: Job) -> None:
         """Cleans up after a job, however it ended: called once per job, from the thread that ended it."""
@@ -164,7 +178,7 @@ class Engine:
             if job.slot < 0 and job in self._queue:
                 self._queue.remove(job)
             if job.outcome is not None:
-                self._usual_s += 0.1 * (job.outcome.total_s - self._usual_s)
+                self._admission.learn(job)
                 self._on_outcome(job.outcome)
         self.pipeline.forget(job)  # one that was queued has no work there, but its text may be
 
@@ -172,5 +186,6 @@ class Engine:
         """Gives the slot of a job that no stage holds any more to the next in the queue."""
         with self._lock:
             self._free_slots.append(job.slot)
+            self._admission.leave(job)
             if self._running:
                 self._admit()

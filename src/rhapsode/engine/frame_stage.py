@@ -44,6 +44,7 @@ class FrameStage(DeviceStage[FrameRow]):
         device: torch.device,
         dtype: torch.dtype,
         endless: bool = False,
+        frame_s: float = 0.0,
     ) -> None:
         """`endless`: no row stops by itself, as for random weights, which would stop at any moment."""
         slots, memory = deployment.limits.slots, deployment.memory
@@ -60,7 +61,7 @@ class FrameStage(DeviceStage[FrameRow]):
         super().__init__(name, talker, deployment, held, most_rows=slots, defaults=talker.defaults)
         self._talker = talker
         self._streams = streams
-        self._endless = endless
+        self._endless, self._frame_s = endless, frame_s
         self._lag = lag_of(device)
         self._rows: dict[str, FrameRow] = {}
         self._texts = AppendedTexts()
@@ -208,7 +209,12 @@ class FrameStage(DeviceStage[FrameRow]):
 
     def _launch_next(self) -> bool:
         self._extend()
-        return len(self._in_flight) <= self._lag and super()._launch_next()
+        if len(self._in_flight) > self._lag:
+            return False
+        launched = super()._launch_next()
+        if not launched and not self._in_flight:
+            self.pace.pause()
+        return launched
 
     def _next(self) -> Launch | None:
         able = self._live & (self._steps_launched < np.minimum(self._allowed, self._limit))
@@ -235,6 +241,7 @@ class FrameStage(DeviceStage[FrameRow]):
         return emitted.to(torch.uint8) * EMITTED + stopped.to(torch.uint8) * STOPPED
 
     def _landed(self, launch: Launch, current: NDArray[np.bool_], values: NDArray[Any]) -> None:
+        self.pace.tick(len(launch.slots), launch.frames * self._frame_s)
         slots, flags = launch.slots[current], values[current]
         emitted = (flags & EMITTED).astype(np.int64)
         self._steps_total += 1

@@ -52,7 +52,7 @@ class GeneratorStage(TurnStage):
                     self._drop(job)
         ready = [s for s in self._speaking.values() if not s.parked and not self._is_stalled(s)]
         if ready:
-            self._advance(min(ready, key=lambda s: s.dry_at_s))
+            self._advance(min(ready, key=lambda s: s.dry_at_s), len(ready))
         return bool(ready)
 
     @property
@@ -85,8 +85,8 @@ class GeneratorStage(TurnStage):
                 speaking.feed.close()
             speaking.parked = False
 
-    def _advance(self, speaking: _Speaking) -> None:
-        job = speaking.job
+    def _advance(self, speaking: _Speaking, listeners: int) -> None:
+        job, started_s = speaking.job, clock_s()
         try:
             with section("generator"):
                 samples = next(speaking.chunks)
@@ -101,6 +101,7 @@ class GeneratorStage(TurnStage):
             job.frames += 1
             job.deliver(samples)
             played_s = samples.shape[1] / self._sample_rate
+            self.pace.observe(listeners, clock_s() - started_s, played_s)
             speaking.dry_at_s = max(speaking.dry_at_s, clock_s()) + played_s
         if job.over:
             speaking.parked = True  # until the engine's Drop arrives

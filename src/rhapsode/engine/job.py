@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import random
 import threading
 from collections.abc import Callable, Iterable
 from enum import StrEnum
@@ -35,7 +35,7 @@ class Job:
     ) -> None:
         self.id = request_id
         self.request = request
-        self.seed = secrets.randbits(63) if request.seed is None else request.seed
+        self.seed = random.getrandbits(63) if request.seed is None else request.seed
         self.life = Life.QUEUED
         self.slot = -1
         self.frames = 0
@@ -54,6 +54,11 @@ class Job:
     @property
     def over(self) -> bool:
         return self.life in (Life.FINISHED, Life.ABORTED, Life.FAILED)
+
+    @property
+    def spoken_s(self) -> float:
+        """Seconds of audio that were delivered."""
+        return self._samples / self._sample_rate
 
     def admit(self, slot: int, holders: Iterable[str]) -> bool:
         """Takes a slot until every holder has released it; False if the request ended while it was queued."""
@@ -121,7 +126,7 @@ class Job:
             self.outcome = Outcome(
                 request_id=self.id,
                 finish_reason=reason,
-                audio_s=self._samples / self._sample_rate,
+                audio_s=self.spoken_s,
                 frames=self.frames,
                 queued_s=(self._admitted_s or now_s) - self._created_s,
                 first_audio_s=self._first_audio_s - self._created_s if self._chunks else None,

@@ -13,6 +13,7 @@ from rhapsode.engine.call_stage import CallStage
 from rhapsode.engine.generator_stage import GeneratorStage
 from rhapsode.engine.job import Job
 from rhapsode.engine.loop import Loop
+from rhapsode.engine.pace import SlowestPace
 from rhapsode.engine.placement import place
 from rhapsode.engine.stage import Stage, Text, TurnStage, Usage, Work
 from rhapsode.engine.wiring import Junction, check_wiring, check_worker, senders
@@ -96,6 +97,13 @@ class Pipeline:
     def slow_turns(self) -> dict[str, int]:
         """Turns of each stage that kept all listeners of its device waiting."""
         return {name: count for loop in self._running for name, count in loop.slow_turns.items()}
+
+    def pace(self, on_change: Callable[[], None]) -> SlowestPace:
+        """Returns the measured pace of all stages together; calls back when it changes."""
+        paces = [stage.pace for stage in self.stages.values() if isinstance(stage, TurnStage)]
+        for pace in paces:
+            pace.on_change = on_change
+        return SlowestPace(paces)
 
     def usage(self) -> Usage:
         """Of the stage that talks, where there is one."""

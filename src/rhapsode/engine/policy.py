@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rhapsode.config import ChunkConfig
 from rhapsode.engine.clock import Ints, ListenerClock, Seconds
+from rhapsode.engine.pace import Pace
 from rhapsode.engine.schedule import ChunkSchedule
 
 Bools = NDArray[np.bool_]
@@ -53,22 +54,38 @@ class GpuPolicy:
 
     A row is due when its next chunk is complete. It is urgent when the rest of the chunk, at the pace of its blocks so
     far, would come too late for its listener: then it goes with what it has. While all listeners have plenty to play,
-    a launch waits for more rows.
+    a launch waits for more rows. A talker that is hardly faster than its listeners gets larger first chunks, which last
+    until the next one.
     """
 
+    MOST_FIRST = 4
+    """Blocks of a first chunk at most, unless the request asks for more."""
+    BUSY = 0.4
+    """The real-time factor of a talker from which on its listeners need more audio in hand."""
+
     def __init__(
-        self, slots: int, schedule: ChunkSchedule, config: ChunkConfig, block_s: float, clock: ListenerClock
+        self,
+        slots: int,
+        schedule: ChunkSchedule,
+        config: ChunkConfig,
+        block_s: float,
+        clock: ListenerClock,
+        pace: Pace | None = None,
     ) -> None:
+        """`pace`: that of the talker."""
+        self._pace = pace or Pace()
         self._schedule = schedule
         self._config = config
         self._block_s = block_s
         self._clock = clock
         self._next = np.zeros(slots + 1, np.int64)  # blocks of the next chunk
         self._since_s = np.zeros(slots + 1, np.float64)  # when the blocks of the next chunk began to come
+        self._asked = np.zeros(slots + 1, np.bool_)  # for a first chunk of this size
 
     def open(self, slot: int, first_frames: int | None) -> None:
         self._next[slot] = self._schedule.asked(first_frames) if first_frames else self._schedule.first
         self._since_s[slot] = 0.0
+        self._asked[slot] = first_frames is not None
 
     def launched(self, choice: Choice) -> None:
         self._since_s[choice.slots] = self._clock.now_s()
@@ -99,7 +116,26 @@ class GpuPolicy:
 
     def _wanted(self, slots: Ints, left_s: Seconds) -> Ints:
         """Blocks of each row's next chunk."""
-        return self._next[slots]
+        wanted, block_s = self._next[slots], self._block_wait_s(len(slots))
+        if not block_s:
+            return wanted
+        first = np.where(self._asked[slots], wanted, np.maximum(wanted, self._first(block_s)))
+        return np.where(self._clock.begun(slots), wanted, first)
+
+    def _first(self, block_wait_s: float) -> int:
+        """Blocks to begin with, so that they last until the second chunk; each block of it takes so long."""
+        schedule, spare_s = self._schedule, self._config.patience_s
+        lasting = (n for n in schedule.ladder if n * self._block_s >= block_wait_s * schedule.after(n) + spare_s)
+        return min(next(lasting, self.MOST_FIRST), self.MOST_FIRST, schedule.largest)
+
+    def _block_wait_s(self, rows: int) -> float:
+        """Seconds until all of so many listeners have one more block; 0: too few to plan for."""
+        return self._talker_s(rows)
+
+    def _talker_s(self, rows: int) -> float:
+        """Seconds until a talker has made one more block of each row; 0: too few to plan for."""
+        factor = self._pace.at(rows) if self._pace.known else 0.0
+        return factor * self._block_s if factor > self.BUSY else 0.0
 
     def _joins(self, ready: Ready, wanted: Ints, blocks: int) -> Bools:
         """Which rows can take part in a launch of this size."""
@@ -110,7 +146,8 @@ class GpuPolicy:
         waited_s = now_s - self._since_s[slots]
         rest_in_s = waited_s * (wanted - ready.blocks) / np.maximum(ready.blocks, 1) + self._launch_s() * wanted
         late = rest_in_s > np.maximum(left_s - patience_s, patience_s)
-        enough = (ready.blocks >= self._next[slots]) & (waited_s > patience_s)  # of a first chunk that was made larger
+        larger_s = patience_s + self._talker_s(len(slots)) * (wanted - self._next[slots])
+        enough = (ready.blocks >= self._next[slots]) & (waited_s > larger_s)  # of a first chunk that was made larger
         return (ready.blocks > 0) & np.where(self._clock.begun(slots), late, enough)
 
     def _launch_s(self) -> float:
@@ -121,8 +158,6 @@ class GpuPolicy:
 class CpuPolicy(GpuPolicy):
     """For devices where a launch is the work itself: chunks are so small that all listeners are served in time."""
 
-    MOST_FIRST = 4
-    """Blocks of a first chunk at most, unless the request asks for more."""
     NEGLIGIBLE = 0.1
     """Below this part of a block's playing time, serving everybody once costs nothing worth planning for."""
     RESERVE = 0.5
@@ -130,17 +165,9 @@ class CpuPolicy(GpuPolicy):
     MEMORY = 0.9
     """How much of the measured cost is carried over to the next measurement."""
 
-    def __init__(
-        self, slots: int, schedule: ChunkSchedule, config: ChunkConfig, block_s: float, clock: ListenerClock
-    ) -> None:
-        super().__init__(slots, schedule, config, block_s, clock)
-        self._asked = np.zeros(slots + 1, np.bool_)  # for a first chunk of this size
-        self._chosen_s = 0.0
-        self._recent = np.zeros(2)  # seconds that launches took, and blocks they were of
-
-    def open(self, slot: int, first_frames: int | None) -> None:
-        super().open(slot, first_frames)
-        self._asked[slot] = first_frames is not None
+    _chosen_s = 0.0
+    _recent = np.zeros(2)
+    """Seconds that launches took, and blocks they were of."""
 
     def choose(self, ready: Ready, most: int) -> Choice | None:
         choice = super().choose(ready, most)
@@ -157,18 +184,19 @@ class CpuPolicy(GpuPolicy):
         return seconds / blocks if blocks else 0.0
 
     def _wanted(self, slots: Ints, left_s: Seconds) -> Ints:
-        wanted, all_s = self._next[slots], self._launch_s() * len(slots)
-        if all_s < self.NEGLIGIBLE * self._block_s:
+        wanted, all_s = super()._wanted(slots, left_s), self._all_s(len(slots))
+        if not all_s:
             return wanted
         affordable = np.maximum(self.RESERVE * left_s / all_s, 1).astype(np.int64)
-        first = np.where(self._asked[slots], wanted, np.maximum(wanted, self._first(all_s)))
-        return np.where(self._clock.begun(slots), np.minimum(wanted, affordable), first)
+        return np.where(self._clock.begun(slots), np.minimum(wanted, affordable), wanted)
 
-    def _first(self, all_s: float) -> int:
-        """Blocks to begin with, so that they last until everybody has had a second chunk; one of each costs `all_s`."""
-        schedule, spare_s = self._schedule, self._config.patience_s
-        lasting = (n for n in schedule.ladder if n * self._block_s >= all_s * schedule.after(n) + spare_s)
-        return min(next(lasting, self.MOST_FIRST), self.MOST_FIRST, schedule.largest)
+    def _block_wait_s(self, rows: int) -> float:
+        return max(self._talker_s(rows), self._all_s(rows))
+
+    def _all_s(self, rows: int) -> float:
+        """Seconds of work for one block of everybody; 0: too few to plan for."""
+        all_s = self._launch_s() * rows
+        return all_s if all_s >= self.NEGLIGIBLE * self._block_s else 0.0
 
 
 class FixedPolicy(GpuPolicy):

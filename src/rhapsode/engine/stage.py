@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rhapsode.engine.job import Job
+from rhapsode.engine.pace import Pace
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ class TurnStage:
         self.name = name
         self.inbox = Inbox()
         self.outbox = Outbox()
+        self.pace = Pace()
 
     def start(self) -> None:
         """Allocates and warms up; called before the first turn."""

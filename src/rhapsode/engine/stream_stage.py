@@ -66,6 +66,7 @@ class StreamStage(DeviceStage[StreamRow]):
         *,
         rate: int = 1,
         needs_payload: bool = False,
+        frame_s: float = 0.0,
     ) -> None:
         """`ladder`: the sizes of launches, in blocks. `rate`: positions of the worker's own KV per frame."""
         reach, device = worker.reach, memory.device
@@ -74,7 +75,8 @@ class StreamStage(DeviceStage[StreamRow]):
         stream = torch.cuda.Stream(device, priority=-1) if device.type == "cuda" else None
         most = min(deployment.chunks.batch, deployment.limits.slots)
         columns = 1 if reach.plain else 4
-        super().__init__(name, worker, deployment, memory, most_rows=most, columns=columns, stream=stream)
+        given = (name, worker, deployment, memory)
+        super().__init__(*given, most_rows=most, columns=columns, stream=stream, frame_s=frame_s)
         self._reach = reach
         self._source = source
         self._sink = sink
@@ -88,7 +90,6 @@ class StreamStage(DeviceStage[StreamRow]):
         self._joining: dict[str, StreamRow] = {}  # those of them that have not begun
         self._offset = np.zeros(deployment.limits.slots + 1, np.int64)  # of the grid of blocks
         self._held_back = False
-        self.decodes = 0
         self._captured = deployment.graphs and device.type == "cuda"  # on a CPU it is arithmetic, not operators
         rows = [most] if deployment.deterministic else batch_sizes(most)
         self._sizes = LaunchSizes([n * reach.granularity for n in ladder], rows) if self._captured else None
@@ -248,7 +249,6 @@ class StreamStage(DeviceStage[StreamRow]):
         self._source.consume(launch.slots, counts)
         self._sink.launched(launch.slots, counts)
         self._policy.launched(Choice(launch.slots, launch.statics[0] // self._reach.granularity))
-        self.decodes += 1
 
     def _landed(self, launch: Launch, current: NDArray[np.bool_], values: NDArray[Any]) -> None:
         skip, counts = self._counts(launch)

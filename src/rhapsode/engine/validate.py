@@ -40,9 +40,10 @@ def checked(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Li
     _check_sampling(request.sampling)
     _check_abilities(request.voice, info)
     _check_embedding(request.voice.embedding, info)
+    voice, preset = request.voice, _preset(request.voice.name, info)
     return replace(
         request,
-        voice=replace(request.voice, name=_preset(request.voice.name, info)),
+        voice=voice if preset == voice.name else replace(voice, name=preset),
         language=_language(request.language, info),
         options=parse_options(spec, request.options),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -23,6 +24,16 @@ def parse_settings(spec: ModelSpec, given: Mapping[str, Any]) -> Any:
     return _parse(f"a deployment of {spec.name}", spec.settings, given, ConfigError, ConfigError)
 
 
+@lru_cache
+def _types(into: type) -> dict[str, Any]:
+    return get_type_hints(into)
+
+
+@lru_cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
 def _parse(
     owner: str,
     into: type,
@@ -30,13 +41,13 @@ def _parse(
     unknown: type[RhapsodeError],
     invalid: type[RhapsodeError],
 ) -> Any:
-    types = get_type_hints(into)
+    types = _types(into)
     parsed = {}
     for name, value in given.items():
         if name not in types:
             raise unknown(f"{owner} has no option '{name}': {did_you_mean(str(name), types)}", param=str(name))
         try:
-            parsed[name] = TypeAdapter(types[name]).validate_python(value, strict=True)
+            parsed[name] = _adapter(types[name]).validate_python(value, strict=True)
         except ValidationError as error:
             problem = error.errors()[0]["msg"].lower()
             raise invalid(f"option '{name}': {problem}, got {value!r}.", param=name) from None

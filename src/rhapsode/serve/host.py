@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
 from rhapsode.config import DEFAULT_SLOTS, Deployment
 from rhapsode.engine import Engine, Load
@@ -20,7 +21,10 @@ from rhapsode.types import Outcome, SpeechRequest, Voice
 
 log = logging.getLogger("rhapsode.serve")
 
-WARM_UP = "warm-up"
+WARM_UP_TEXT = "The quick brown fox jumps over the lazy dog."
+FIRST_FRAMES, PACE_FRAMES = 4, 10
+PACE_GROWTH = 4
+"""How much larger each batch of the warm-up is than the one before."""
 
 
 class Host:
@@ -46,6 +50,7 @@ class Host:
         self._loading: asyncio.Task[Engine] | None = None
         self._changing = asyncio.Lock()
         self._leases = 0
+        self._warming_up = False
         self._used_s = time.monotonic()
         self._past = Totals()
         self._idle_watch: asyncio.Task[None] | None = None
@@ -143,18 +148,22 @@ class Host:
         self._engine, self.error, self.warm = engine, None, True
         self._on_load()
         self._used_s = time.monotonic()
-        log.info("model ready", extra={"fields": {"model": self.info.family, "s": _since(started_s)}})
+        fields = {"model": self.info.family, "s": _since(started_s), "real_time_listeners": engine.load().places}
+        log.info("model ready", extra={"fields": fields})
         return engine
 
     def _open(self) -> Engine:
         engine = open_engine(self.model, self.deployment, self._tell)
         try:
+            self._warming_up = True
             self._warm_up(engine)
             gc.collect()
             gc.freeze()  # else each full collection scans the whole model and blocks the event loop
         except BaseException:
             engine.stop()
             raise
+        finally:
+            self._warming_up = False
         return engine
 
     def _warm_up(self, engine: Engine) -> None:
@@ -162,12 +171,25 @@ class Host:
         voice = Voice(embedding=(0.1,) * size) if size else Voice()
         for attempt in (Voice(), voice):
             with suppress(InvalidRequest):  # some models say nothing without a reference, others nothing with one
-                for _ in engine.submit(SpeechRequest("Warm up.", attempt, seed=0, max_frames=4), WARM_UP):
-                    pass
+                request = SpeechRequest(WARM_UP_TEXT, attempt, seed=0, max_frames=FIRST_FRAMES)
+                _hear(engine, request, 1)
+                self._measure_pace(engine, replace(request, max_frames=PACE_FRAMES))
                 return
 
+    def _measure_pace(self, engine: Engine, request: SpeechRequest) -> None:
+        """Speaks with growing batches, until one is too slow: admission then knows the pace from the start.
+
+        A model that yields audio itself serves its listeners one after the other: there is no batch to measure.
+        """
+        has_batches = any(stage.kind == "frame" for stage in self.model.spec.pipeline)
+        rows, load = 1, engine.load()
+        while self.deployment.limits.real_time and has_batches and rows < load.slots and load.places >= rows:
+            rows = min(PACE_GROWTH * rows, load.slots)
+            _hear(engine, request, rows)
+            load = engine.load()
+
     def _tell(self, outcome: Outcome) -> None:
-        if outcome.request_id != WARM_UP:
+        if not self._warming_up:
             self._on_outcome(outcome)
 
     async def _unload_when_idle(self, ttl_s: float) -> None:
@@ -187,6 +209,14 @@ class Host:
             await asyncio.to_thread(engine.stop)
             del engine
             await asyncio.to_thread(_free_memory)
+
+
+def _hear(engine: Engine, request: SpeechRequest, times: int) -> None:
+    for speech in [engine.submit(request) for _ in range(times)]:
+        for _ in speech:
+            pass
+    while engine.load().slots_in_use:  # a slot is free soon after its request has ended
+        time.sleep(0.001)
 
 
 def _free_memory() -> None:

@@ -117,7 +117,8 @@ def _print_resolved(deployment: Deployment, service: Service, port: int) -> None
             for name, place in deployment.stages.items()
         ),
         "limits": f"{limits.max_concurrency or 'as many as fit'} at once, "
-        f"{limits.max_queue} waiting, {limits.max_text_chars} characters",
+        f"{limits.max_queue} waiting, {limits.max_text_chars} characters; "
+        + ("as many listeners as stay faster than real time" if limits.real_time else "all slots, whatever the pace"),
         "chunks": f"{chunks.first} frame first, then x{chunks.growth} up to {chunks.largest}",
         "voices": f"{', '.join(info.voices) or 'no presets'}; uploads in {config.voices}",
         "names": ", ".join(["localhost", "IP addresses", *config.allowed_hosts]) if not config.api_keys else "any",

@@ -162,6 +162,29 @@ class TestCpuPolicy:
         assert stage.choose([8, 8, 8]).blocks == 2
 
 
+@pytest.mark.parametrize("kind", [GpuPolicy, CpuPolicy])
+class TestBusyTalker:
+    def stage(self, kind, factor):
+        stage = Stage(kind)
+        stage.policy._pace.observe(3, factor * BLOCK_S, 3 * BLOCK_S)
+        return stage
+
+    def test_the_first_chunk_of_a_talker_that_is_hardly_faster_than_its_listeners_is_larger(self, kind, clock):
+        assert self.stage(kind, 0.3).choose([1, 1, 1]).blocks == 1
+        stage = self.stage(kind, 0.7)
+        assert stage.choose([1, 1, 1]) is None
+        assert stage.choose([3, 3, 3]) is None
+        assert stage.choose([4, 4, 4]).blocks == 4
+
+    def test_it_waits_for_no_longer_than_the_talker_should_need(self, kind, clock):
+        stage = self.stage(kind, 0.7)
+        assert stage.choose([1, 0, 0]) is None
+        clock[0] += 3 * 0.7 * BLOCK_S + 0.04
+        assert stage.choose([2, 0, 0]) is None
+        clock[0] += 0.02
+        assert stage.choose([2, 0, 0]).blocks == 2
+
+
 class TestFixedPolicy:
     def test_the_clock_has_no_say(self, clock):
         stage = Stage(FixedPolicy)

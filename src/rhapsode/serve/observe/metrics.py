@@ -64,7 +64,7 @@ class Metrics:
             "rhapsode_first_audio_seconds", "From submission to the first chunk", buckets=LATENCY_S, registry=registry
         )
         self.queued = Histogram(
-            "rhapsode_queued_seconds", "Waiting for a slot", buckets=(0.0, *LATENCY_S), registry=registry
+            "rhapsode_queued_seconds", "Waiting to be let in", buckets=(0.0, *LATENCY_S), registry=registry
         )
         self.factor = Histogram(
             "rhapsode_real_time_factor", "Time taken over time spoken", buckets=FACTOR, registry=registry
@@ -137,7 +137,8 @@ class _Live(Collector):
             "model_loaded": ("Whether the model is in memory", float(now.loaded)),
             "slots": ("Requests that can be spoken at once", load.slots),
             "slots_in_use": ("Requests being spoken", load.slots_in_use),
-            "queue_depth": ("Requests waiting for a slot", load.queued),
+            "real_time_listeners": ("Listeners that the measured pace allows", load.places),
+            "queue_depth": ("Requests waiting for their turn", load.queued),
             "pages": ("KV pages", load.pages),
             "pages_in_use": ("KV pages taken", load.pages_in_use),
             "requests_in_flight": ("Requests the server is busy with", now.requests_in_flight),

@@ -59,22 +59,26 @@ class Intake:
             raise InvalidRequest("the text is empty: there is nothing to say.", param="input")
         if not is_speakable(text) and self._deployment.server.unspeakable == "refuse":
             raise InvalidRequest("the text has no letter and no digit: there is nothing to say.", param="input")
-        order = await self.read_voice(body, "mp3", mode_of(body))
-        instructions = order.request.instructions or system
-        return Order(replace(order.request, text=text, instructions=instructions), order.delivery)
+        order = await self.read_voice(body, "mp3", mode_of(body), text)
+        if not system or order.request.instructions:
+            return order
+        return Order(replace(order.request, instructions=system), order.delivery)
 
-    async def read_voice(self, body: VoiceFields, default_format: str, mode: Literal["whole", "audio", "sse"]) -> Order:
-        """Returns everything but the text."""
+    async def read_voice(
+        self, body: VoiceFields, default_format: str, mode: Literal["whole", "audio", "sse"], text: str = ""
+    ) -> Order:
+        """Returns everything but the text, which may be given, too."""
         check_model(body.model, self._deployment, self._info)
         delivery = Delivery(FORMATS[body.response_format or default_format], mode, body.sample_rate, body.channels)
         delivery.check()
         given = chosen(body)
         request = SpeechRequest(
-            "",
+            text,
             await self._voice(body),
             sampling=Sampling(**{name: given[name] for name in Sampling.__dataclass_fields__ if name in given}),
             options={name: given[name] for name in self._schemas.option_names if name in given},
             first_chunk_frames=given.get("initial_codec_chunk_frames") or None,
+            real_time=mode != "whole",
             **{here: given[there] for there, here in _REQUEST_FIELDS.items() if there in given},
         )
         return Order(request, delivery)
@@ -82,8 +86,8 @@ class Intake:
     # --- voices ---
 
     async def _voice(self, body: VoiceFields) -> Voice:
-        continued = await self._continued(body)
-        return replace(await self._sound(body), continued=continued)
+        continued, voice = await self._continued(body), await self._sound(body)
+        return voice if continued is None else replace(voice, continued=continued)
 
     async def _continued(self, body: VoiceFields) -> Reference | None:
         """Returns the recording that the utterance continues, with its transcript."""
@@ -152,7 +156,7 @@ class Intake:
 
 def chosen(body: VoiceFields) -> dict[str, Any]:
     """Returns the fields that the user set to something: neither defaults nor nulls."""
-    return {name: value for name, value in body if name in body.model_fields_set and value is not None}
+    return {name: value for name in body.model_fields_set if (value := getattr(body, name)) is not None}
 
 
 def text_of(body: SpeechBody) -> tuple[str, str | None]:

@@ -44,7 +44,7 @@ def served_id(deployment: Deployment) -> str:
 
 def check_model(name: str | None, deployment: Deployment, info: ModelInfo) -> None:
     """Raises if a request names a model that is not served here."""
-    known = (served_id(deployment), deployment.model, info.family, *OPENAI_MODELS)
-    if name is not None and name not in known and not name.startswith("gpt-4o-mini-tts-"):
-        here = served_id(deployment)
+    if name is None or name in (deployment.model, info.family, *OPENAI_MODELS) or name.startswith("gpt-4o-mini-tts-"):
+        return
+    if name != (here := served_id(deployment)):
         raise UnknownModel(f"the model '{name}' is not served here; '{here}' is.", param="model")

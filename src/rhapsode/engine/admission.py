@@ -1,0 +1,102 @@
+"""Admission: lets a request in only while all listeners can be served faster than real time."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable
+from math import isfinite
+
+from rhapsode.config import Limits
+from rhapsode.engine.job import Job
+from rhapsode.engine.pace import SlowestPace
+from rhapsode.types import FinishReason, SpeechRequest
+
+HEADROOM = 0.75
+"""The largest real-time factor that is planned for. The rest is for prompts of newcomers and for other programs."""
+SPEECH_S, CHARACTER_S = 4.0, 0.065
+"""Seconds of a usual request and of one character, until requests have ended."""
+NEARLY = 0.1
+"""The part of its expected length that is left of speech which lasts longer than expected."""
+LEARNT = 0.1
+"""How much a request that has ended changes what is expected of the next one."""
+
+
+class Admission:
+    """Knows who is in, what everybody needs, and when there will be room.
+
+    A listener plays its audio while it is made (`SpeechRequest.real_time`). Requests without one have no deadline, but
+    they take part in the same batches: they are let in freely while no listener is in, and by the same rule as
+    listeners while one is. Somebody is always let in, even by a machine that is too slow for one listener.
+    """
+
+    def __init__(self, pace: SlowestPace, limits: Limits) -> None:
+        self._pace = pace
+        self._limits = limits
+        self._in: dict[str, Job] = {}
+        self._speeds: Counter[float] = Counter()  # of those in who listen
+        self._speech_s, self._character_s = SPEECH_S, CHARACTER_S
+
+    @property
+    def places(self) -> int:
+        """How many listeners can be served faster than real time, by what was measured."""
+        slots = self._limits.slots
+        return self._pace.most(HEADROOM, slots) if self._limits.real_time else slots
+
+    def fits(self, request: SpeechRequest) -> bool:
+        """Whether one more request leaves everybody in, and itself, faster than real time."""
+        if not self._limits.real_time or not self._in:
+            return True
+        speed = max(self._speeds, default=0.0)
+        if request.real_time:
+            speed = max(speed, request.speed)
+        if not speed:
+            return True
+        return self._keeps_up(len(self._in) + 1, speed) or self._keeps_up(self._reading() + 1, speed)
+
+    def enter(self, job: Job) -> None:
+        self._in[job.id] = job
+        if job.request.real_time:
+            self._speeds[job.request.speed] += 1
+
+    def leave(self, job: Job) -> None:
+        if self._in.pop(job.id, None) is not None and job.request.real_time:
+            self._speeds -= Counter([job.request.speed])
+
+    def learn(self, job: Job) -> None:
+        """Learns from a request that has ended how long speech lasts."""
+        outcome, characters = job.outcome, len(job.request.text)
+        if outcome is None or outcome.finish_reason is not FinishReason.STOP:
+            return
+        self._speech_s += LEARNT * (outcome.audio_s - self._speech_s)
+        if not job.request.text_open:
+            self._character_s += LEARNT * (outcome.audio_s / characters - self._character_s)
+
+    def wait_s(self, queue: Iterable[Job]) -> float:
+        """Returns how long a request behind this queue would wait until it is let in, by what is known now."""
+        places = max(1, self.places)
+        factor = self._pace.at(max(len(self._in), 1))
+        factor = factor if isfinite(factor) else 1.0
+        ends_s = [self._left_s(job) * factor for job in self._in.values()]
+        heapq.heapify(ends_s)
+        while len(ends_s) > places:  # nobody takes the place of these
+            heapq.heappop(ends_s)
+        for job in queue:
+            starts_s = heapq.heappop(ends_s) if len(ends_s) >= places else 0.0
+            heapq.heappush(ends_s, starts_s + self._expected_s(job.request) * factor)
+        return ends_s[0] if len(ends_s) >= places else 0.0
+
+    def _keeps_up(self, rows: int, speed: float) -> bool:
+        return self._pace.at(rows) * speed <= HEADROOM
+
+    def _reading(self) -> int:
+        """How many of those in read what they are sent: the others are paused, and cost nothing."""
+        return sum(not job.speech.full for job in self._in.values())
+
+    def _expected_s(self, request: SpeechRequest) -> float:
+        """Returns how long the speech of a request will be."""
+        return self._speech_s if request.text_open else len(request.text) * self._character_s
+
+    def _left_s(self, job: Job) -> float:
+        expected_s = self._expected_s(job.request)
+        return max(expected_s - job.spoken_s, NEARLY * expected_s)

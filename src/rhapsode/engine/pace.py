@@ -1,0 +1,100 @@
+"""The measured pace of a stage: how long it works for a second of audio, by how many listeners it serves."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rhapsode.engine.clock import clock_s
+
+MEMORY = 64
+"""Measurements of one group of batch sizes that are averaged; older ones fade."""
+
+
+@dataclass
+class Group:
+    """Batch sizes between two powers of two: what was measured on average, the last measurements most."""
+
+    weight_s: float = 0.0
+    rows: float = 0.0
+    factor: float = 0.0
+
+    def add(self, rows: int, factor: float, audio_s: float) -> None:
+        self.weight_s = self.weight_s * (1 - 1 / MEMORY) + audio_s
+        share = audio_s / self.weight_s
+        self.rows += (rows - self.rows) * share
+        self.factor += (factor - self.factor) * share
+
+
+class Pace:
+    """The real-time factor of a stage by batch size: seconds until everybody has one more second of audio.
+
+    Sizes that were not measured are interpolated. Two rules relate all sizes: fewer rows are never slower, and rows
+    together take no longer than one after the other. A new measurement corrects what contradicts it by these rules, so
+    nothing stays that was learnt while other programs kept the machine busy. One thread measures, any thread asks.
+    """
+
+    def __init__(self) -> None:
+        self._groups: dict[int, Group] = {}
+        self._points: list[tuple[float, float]] = []
+        self._ticked_s = 0.0
+        self.on_change: Callable[[], None] = lambda: None
+
+    @property
+    def known(self) -> bool:
+        """Whether anything was measured."""
+        return bool(self._points)
+
+    def observe(self, rows: int, work_s: float, audio_s: float) -> None:
+        """Enters a measurement: for so many listeners, making `audio_s` of audio in all took `work_s`."""
+        if rows < 1 or audio_s <= 0:
+            return
+        new = self._groups.setdefault((rows - 1).bit_length(), Group())
+        new.add(rows, rows * work_s / audio_s, audio_s)
+        for group in self._groups.values():
+            ratio = group.rows / new.rows
+            least, most = new.factor * min(1.0, ratio), new.factor * max(1.0, ratio)
+            group.factor = min(max(group.factor, least), most)
+        self._points = sorted((group.rows, group.factor) for group in self._groups.values())
+        self.on_change()
+
+    def tick(self, rows: int, audio_s: float) -> None:
+        """Enters a step of work that never stops: it took the time since the last one."""
+        last_s, self._ticked_s = self._ticked_s, clock_s()
+        if last_s:
+            self.observe(rows, self._ticked_s - last_s, audio_s)
+
+    def pause(self) -> None:
+        """The work has stopped: the time until the next step is no work."""
+        self._ticked_s = 0.0
+
+    def at(self, rows: int) -> float:
+        """Returns the real-time factor with so many listeners; infinite if nothing was measured yet."""
+        points = self._points
+        if not points:
+            return math.inf
+        after = bisect_left(points, (rows,))
+        if after == 0:
+            return points[0][1]
+        low_rows, low = points[after - 1]
+        if after == len(points):
+            return low * rows / low_rows
+        high_rows, high = points[after]
+        return low + (high - low) * (rows - low_rows) / (high_rows - low_rows)
+
+
+class SlowestPace:
+    """The pace of stages that work side by side."""
+
+    def __init__(self, paces: list[Pace]) -> None:
+        self._paces = paces
+
+    def at(self, rows: int) -> float:
+        """Returns the real-time factor with so many listeners; infinite if nothing was measured yet."""
+        return max((pace.at(rows) for pace in self._paces if pace.known), default=math.inf)
+
+    def most(self, factor: float, rows: int) -> int:
+        """Returns how many listeners, of at most `rows`, can be served at this real-time factor."""
+        return bisect_right(range(1, rows + 1), factor, key=self.at)
