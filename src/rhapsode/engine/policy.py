@@ -60,7 +60,7 @@ class GpuPolicy:
 
     MOST_FIRST = 4
     """Blocks of a first chunk at most, unless the request asks for more."""
-    BUSY = 0.4
+    BUSY = 0.3
     """The real-time factor of a talker from which on its listeners need more audio in hand."""
 
     def __init__(
