@@ -158,6 +158,7 @@ class GpuPolicy:
 class CpuPolicy(GpuPolicy):
     """For devices where a launch is the work itself: chunks are so small that all listeners are served in time."""
 
+    BUSY = 0.4
     NEGLIGIBLE = 0.1
     """Below this part of a block's playing time, serving everybody once costs nothing worth planning for."""
     RESERVE = 0.5

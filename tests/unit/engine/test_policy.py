@@ -170,7 +170,7 @@ class TestBusyTalker:
         return stage
 
     def test_the_first_chunk_of_a_talker_that_is_hardly_faster_than_its_listeners_is_larger(self, kind, clock):
-        assert self.stage(kind, 0.3).choose([1, 1, 1]).blocks == 1
+        assert self.stage(kind, 0.25).choose([1, 1, 1]).blocks == 1
         stage = self.stage(kind, 0.7)
         assert stage.choose([1, 1, 1]) is None
         assert stage.choose([3, 3, 3]) is None
