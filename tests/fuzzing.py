@@ -22,7 +22,7 @@ def fuzzed(few: int) -> settings:
     scale = max(1.0, int(os.environ.get("TEST_EXAMPLES", "4")) / 4)
     is_long = scale > 1
     return settings(
-        max_examples=round(few * scale * (4 if is_long else 1)),
+        max_examples=round(few * scale),
         deadline=None,
         database=None,
         derandomize=not is_long,

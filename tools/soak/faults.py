@@ -26,6 +26,7 @@ def keep_thread():
 
 
 def keep_file():
+    os.makedirs("voices", exist_ok=True)
     with open(f"voices/.{secrets.token_hex(8)}.tmp", "wb"):
         pass
 
@@ -45,14 +46,12 @@ def leak(names):
 
 
 def swap_audio():
-    """Gives every fifth request the seed of another."""
+    """Gives a request the seed of another while several are spoken."""
     submit = Engine.submit
-    count = 0
 
     def swapping(self, request, *rest):
-        nonlocal count
-        count += 1
-        return submit(self, replace(request, seed=12345) if count % 5 == 0 else request, *rest)
+        is_crowded = self.load().slots_in_use > 2
+        return submit(self, replace(request, seed=12345) if is_crowded else request, *rest)
 
     Engine.submit = swapping
 

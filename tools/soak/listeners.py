@@ -67,9 +67,8 @@ async def converse(target: Target) -> str:
 
 
 async def _until_cancelled(socket) -> None:
-    async with asyncio.timeout(30):
-        while (message := await socket.receive()).type.name == "BINARY" or "session.cancelled" not in message.data:
-            pass
+    while (message := await socket.receive()).type.name == "BINARY" or "session.cancelled" not in message.data:
+        pass
 
 
 async def upload_and_delete(target: Target) -> str:
@@ -112,8 +111,9 @@ async def _names(target: Target) -> set[str]:
 
 async def look_around(target: Target) -> str:
     """Reads every page that changes nothing."""
-    paths = ["/", "/docs", "/openapi.json", "/v1/models", "/v1/models/tts-1", "/ready", VOICES, "/web/main.js"]
-    path = target.chance.choice(paths)
-    async with target.http.get(target.url(path)) as answer:
-        data = await answer.read()
-        return "complete" if answer.status == 200 else refusal(answer.status, data, allowed=[])
+    for path in ("/", "/docs", "/openapi.json", "/v1/models", "/v1/models/tts-1", "/ready", VOICES, "/web/main.js"):
+        async with target.http.get(target.url(path)) as answer:
+            data = await answer.read()
+            if answer.status != 200:
+                return refusal(answer.status, data, allowed=[])
+    return "complete"

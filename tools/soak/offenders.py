@@ -32,7 +32,7 @@ BAD_BODIES = (
     b'{"items": [' + b"1," * 50_000 + b"1]}",
     b'{"input": "a' + "\u0315\u0300".encode() * 30_000 + b'"}',
 )
-RECEIVE_TIMEOUT_S = 3.0
+RECEIVE_TIMEOUT_S = 8.0
 
 
 async def leave(target: Target) -> str:
@@ -41,9 +41,8 @@ async def leave(target: Target) -> str:
     async with RawRequest(target.served.port) as request:
         await request.ask(case.body)
         wanted = target.chance.randint(0, len(case.expected))
-        async with asyncio.timeout(60):
-            while len(request.data) < wanted and await request.read(4096):
-                pass
+        while len(request.data) < wanted and await request.read(4096):
+            pass
     return _heard(case, request)
 
 
@@ -83,7 +82,7 @@ async def send_half(target: Target) -> str:
     async with RawRequest(target.served.port) as request:
         request.writer.write(whole[: target.chance.randint(1, len(whole) - 1)])
         try:
-            async with asyncio.timeout(RECEIVE_TIMEOUT_S + 20):
+            async with asyncio.timeout(RECEIVE_TIMEOUT_S + 60):
                 while await request.read(4096):
                     pass
         except TimeoutError:

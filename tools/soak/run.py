@@ -1,6 +1,7 @@
 """Takes one server through a soak: rounds of load, and rest after each, for readings and for unloading the model."""
 
 import itertools
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -50,7 +51,7 @@ class Subject:
                 "debug": self.model == "dummy",  # one server with asyncio's own event loop, one with uvloop
                 "idle_unload_s": IDLE_UNLOAD_S,
                 "max_request_s": self.max_request_s,
-                "receive_timeout_s": 3.0,
+                "receive_timeout_s": 8.0,
                 "reference_cache_bytes": 2**20,  # a full cache would look like a leak
                 "socket": {"idle_s": 20.0, "config_s": 5.0},
             },
@@ -59,7 +60,7 @@ class Subject:
 
 SUBJECTS = {
     "dummy": Subject("dummy", slots=16, clients=12, cases=18, max_request_s=30.0),
-    "rhapsode-nano": Subject("rhapsode-nano", slots=3, clients=4, cases=6, max_request_s=120.0),
+    "rhapsode-nano": Subject("rhapsode-nano", slots=3, clients=4, cases=5, max_request_s=120.0),
 }
 
 
@@ -114,6 +115,16 @@ async def soak(subject: Subject, folder: Path, seconds: float, seed: int, faults
     return result
 
 
+def _print_progress(result: Result) -> None:
+    memory_mib, count = result.series[-1]["memory_mib"], result.ledger.endings.total()
+    print(
+        f"{result.model}: round {len(result.series)}, {memory_mib:.0f} MiB at rest, {count} actions, "
+        f"{result.ledger.violation_count} violations",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
 async def _drive(subject: Subject, served: Served, seconds: float, seed: int, result: Result) -> None:
     at_start = await served.responses()  # with /health, which was 503 until the model was there
     cases = await make_cases(served, subject.cases)
@@ -127,6 +138,7 @@ async def _drive(subject: Subject, served: Served, seconds: float, seed: int, re
         await crowd.round(round_s)
         result.series.append(await served.at_rest())
         result.checks = readings.compare(result.series[min(warm_up, len(result.series)) - 1], result.series[-1])
+        _print_progress(result)
         if not await served.unloaded(IDLE_UNLOAD_S + 30):
             raise Violation("an idle server did not unload its model")
     gauges = await served.gauges()
