@@ -6,11 +6,12 @@ OUTPUT ?= speech.wav
 MODEL ?=
 HOST ?= 127.0.0.1
 PORT ?= 8000
+MINUTES ?= 60
 override TEXT := $(value TEXT)
 export TEXT
 
 .DEFAULT_GOAL := help
-.PHONY: help serve say test test-all test-gpu browser lint format bench clean
+.PHONY: help serve say test test-all test-gpu soak browser lint format bench clean
 
 help:
 	@echo 'make serve               the OpenAI speech API on port $(PORT); MODEL=, HOST=, PORT='
@@ -19,6 +20,7 @@ help:
 	@echo 'make test-all            the same with the long ones'
 	@echo 'make browser             Chromium for the tests of the page, which are skipped without it'
 	@echo 'make test-gpu            kernels, the contract suite and a storm of requests on a GPU'
+	@echo 'make soak MINUTES=60     servers under good, bad and broken clients; then nothing may be left behind'
 	@echo 'make lint | format       what the code should look like'
 	@echo 'make bench               what the engine costs per frame'
 
@@ -58,6 +60,9 @@ test-all: lint
 
 test-gpu: .venv/.dev
 	TEST_DEVICE=cuda $(BIN)/pytest -o timeout=600 tests/unit/nn/kernels tests/unit/engine/test_pcm16.py tests/contract
+
+soak: .venv/.dev
+	$(BIN)/python -m tools.soak --minutes "$(MINUTES)"
 
 browser:
 	@bash tools/install_browser.sh

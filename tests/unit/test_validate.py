@@ -42,6 +42,13 @@ def test_text_without_a_word_is_refused(text: str) -> None:
     assert error.param == "input"
 
 
+@pytest.mark.parametrize("text", ["🎉", "?!", "...", "\u200b\u200d", "❤\ufe0f"])
+def test_text_without_a_letter_or_digit_is_refused(text: str) -> None:
+    error = complaint(SpeechRequest(text))
+    assert error.param == "input"
+    assert "no letter and no digit" in error.message
+
+
 def test_open_text_may_begin_empty() -> None:
     assert check(SpeechRequest("", text_open=True)).text == ""
 

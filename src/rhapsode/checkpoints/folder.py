@@ -12,6 +12,8 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from rhapsode.errors import CheckpointError
 
 T = TypeVar("T")
+LARGEST_NUMBER = 2**24
+"""Of sizes, ids and positions: published models stay far below it."""
 
 
 def as_folder(name: str) -> Path | None:
@@ -79,6 +81,8 @@ def _typed(value: Any, wanted: Any, what: str) -> Any:
     kind = get_origin(wanted) or wanted
     if kind is tuple and isinstance(value, list):
         return tuple(value)
+    if isinstance(value, int) and abs(value) > LARGEST_NUMBER:
+        raise CheckpointError(f"{what} is too large: {str(value)[:40]}.")
     if kind is Mapping and isinstance(value, dict):
         return value
     if isinstance(kind, type) and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):

@@ -114,8 +114,9 @@ def _sources(
         starts = [sum(sizes[:i]) for i in range(len(sizes))]
         rows = zip(names, starts, sizes, strict=True)
         return [TensorSource(part, start, start + size, (size, *shape[1:])) for part, start, size in rows]
-    whole, listed = naming(name), [naming(f"{path}.{i}.{leaf}") for i in range(shape[0] if shape else 0)]
-    if whole not in weights and listed and listed[0] in weights:
+    whole = naming(name)
+    if whole not in weights and shape and naming(f"{path}.0.{leaf}") in weights:
+        listed = [naming(f"{path}.{i}.{leaf}") for i in range(min(shape[0], len(list(weights)) + 1))]
         return [TensorSource(one, i, i + 1, shape[1:], stacked=True) for i, one in enumerate(listed)]
     return [TensorSource(whole, 0, shape[0] if shape else 1, shape)]
 

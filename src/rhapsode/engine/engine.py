@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import secrets
 import threading
 from collections import deque
@@ -22,6 +23,8 @@ from rhapsode.models.base import Embedder, ModelSpec
 from rhapsode.models.describe import describe
 from rhapsode.types import Clip, Outcome, SpeechRequest
 from rhapsode.voices.cache import CacheStats
+
+log = logging.getLogger("rhapsode.engine")
 
 NOTHING_KEPT = CacheStats(0, 0, 0, 0)
 
@@ -179,8 +182,15 @@ class Engine:
                 self._queue.remove(job)
             if job.outcome is not None:
                 self._admission.learn(job)
-                self._on_outcome(job.outcome)
+                self._report(job.outcome)
         self.pipeline.forget(job)  # one that was queued has no work there, but its text may be
+
+    def _report(self, outcome: Outcome) -> None:
+        """Reports an outcome; if the callback fails, for instance on a full disk, the job still ends."""
+        try:
+            self._on_outcome(outcome)
+        except Exception:
+            log.exception("an outcome could not be reported")
 
     def _on_free(self, job: Job) -> None:
         """Gives the slot of a job that no stage holds any more to the next in the queue."""

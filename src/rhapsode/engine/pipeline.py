@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rhapsode.checkpoints.blame import blaming
 from rhapsode.config import DEFAULT_SLOTS, Deployment, Placement
 from rhapsode.engine.call_stage import CallStage
 from rhapsode.engine.generator_stage import GeneratorStage
@@ -52,11 +53,12 @@ class Pipeline:
         self.references = ReferenceCache(deployment.memory.reference_bytes)
         self.stages: dict[str, Stage] = {}
         self._loops: dict[str, list[TurnStage]] = {}
-        self.workers = {stage.name: self._make(stage) for stage in spec.pipeline}
-        if any(stage.kind == "frame" for stage in spec.pipeline):
-            self._build_on_device()
-        else:
-            self.deployment = deployment.fixed(slots=DEFAULT_SLOTS, pages=None)
+        with blaming(source.checkpoint):
+            self.workers = {stage.name: self._make(stage) for stage in spec.pipeline}
+            if any(stage.kind == "frame" for stage in spec.pipeline):
+                self._build_on_device()
+            else:
+                self.deployment = deployment.fixed(slots=DEFAULT_SLOTS, pages=None)
         for stage in spec.pipeline:
             if stage.name not in self.stages:
                 self.stages[stage.name] = self._build(stage)

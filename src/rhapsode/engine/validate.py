@@ -9,6 +9,7 @@ from rhapsode.config import Limits
 from rhapsode.errors import InvalidRequest, TextTooLong, UnknownVoice, did_you_mean
 from rhapsode.models.base import ModelSpec
 from rhapsode.models.options import parse_options
+from rhapsode.text.clean import is_speakable
 from rhapsode.text.language import AUTO, code_of, name_of
 from rhapsode.types import ModelInfo, Reference, Sampling, SpeechRequest, Voice
 
@@ -22,9 +23,9 @@ def checked(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Li
     Raises an error that says what is wrong and what would be right.
     """
     _check_types(request)
-    if not request.text_open and not request.text.strip():
-        raise InvalidRequest("the text is empty: there is nothing to say.", param="input")
     check_length(len(request.text), limits)
+    if not request.text_open:
+        check_speakable(request.text)
     if request.text_open and not info.can.text_stream:
         raise InvalidRequest(f"{info.title} cannot take text while it speaks: send the whole text.", param="input")
     low, high = SPEED_RANGE
@@ -76,6 +77,14 @@ def check_length(chars: int, limits: Limits) -> None:
     """Raises if a text has more characters than the deployment allows."""
     if chars > limits.max_text_chars:
         raise TextTooLong(f"the text has {chars} characters; at most {limits.max_text_chars} are taken.", param="input")
+
+
+def check_speakable(text: str) -> None:
+    """Raises if a whole text has nothing to say: models babble when they get only spaces, signs or emoji."""
+    if not text.strip():
+        raise InvalidRequest("the text is empty: there is nothing to say.", param="input")
+    if not is_speakable(text):
+        raise InvalidRequest("the text has no letter and no digit: there is nothing to say.", param="input")
 
 
 def _check_sampling(sampling: Sampling) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rhapsode.checkpoints.blame import blaming
 from rhapsode.models.lazy import import_name
 from rhapsode.models.spec import ModelSpec
 from rhapsode.types import ModelInfo
@@ -16,5 +17,6 @@ def describe(spec: ModelSpec, checkpoint: Path | None, config: Mapping[str, Any]
     info = spec.info()
     if spec.describe is None or checkpoint is None:
         return info
-    described: ModelInfo = import_name(spec.describe)(info, checkpoint, config)
+    with blaming(checkpoint):
+        described: ModelInfo = import_name(spec.describe)(info, checkpoint, config)
     return described

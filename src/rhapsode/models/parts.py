@@ -19,6 +19,8 @@ from rhapsode.nn.decoder import DecoderLayer
 from rhapsode.nn.derived import derive
 from rhapsode.nn.quantised import Int8Quantised, Quantised, quantise
 
+MOST_CALLS = 50_000
+"""Calls of torch functions to build one network; the largest published ones need a few thousand."""
 Net = TypeVar("Net", bound=nn.Module)
 
 
@@ -62,10 +64,20 @@ def _quantised_as(context: StageContext) -> type[Quantised] | type[Int8Quantised
 
 
 class Uninitialised(TorchFunctionMode):
-    """Leaves out initialisers: on the meta device they fill nothing, but the first imports a compiler (two seconds)."""
+    """Leaves out initialisers: on the meta device they fill nothing, but the first imports a compiler (two seconds).
+
+    It counts what is built, too: a broken configuration may ask for a million layers.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls = 0
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        self._calls += 1
+        if self._calls > MOST_CALLS:
+            raise CheckpointError("the configuration of this checkpoint asks for too many layers.")
         if getattr(function, "__module__", None) == nn.init.__name__:
             return kwargs["tensor"] if "tensor" in kwargs else args[0]
         return function(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Owns the engine: loads it, warms it up, unloads it when it is idle, and drains it before the server stops."""
+"""Owns the engine of a server: loads it, warms it up, unloads it when idle, and stops it with the server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PACE_GROWTH = 4
 
 
 class Host:
-    """The one way to the engine: `async with host.lease() as engine`."""
+    """Holds the engine and lends it to requests: `async with host.lease() as engine`."""
 
     def __init__(
         self,
@@ -41,10 +41,10 @@ class Host:
         self.info = model.info()
         self.deployment = deployment
         self.error: RhapsodeError | None = None
-        """Why the model could not be loaded the last time."""
+        """The error of the last attempt to load the model, if it failed."""
         self.draining = False
         self.warm = False
-        """The model has been loaded once. It may be unloaded now; the next request loads it again."""
+        """True once the model has been loaded. It may be unloaded since; the next request loads it again."""
         self._on_outcome, self._on_load = on_outcome, on_load
         self._engine: Engine | None = None
         self._loading: asyncio.Task[Engine] | None = None
@@ -55,16 +55,17 @@ class Host:
         self._past = Totals()
         self._idle_watch: asyncio.Task[None] | None = None
 
-    # --- the life of the server ---
+    # --- start and stop ---
 
     async def start(self) -> None:
-        """Load, warm up, and from then on watch for idleness."""
+        """Loads and warms up the model; then starts the task that unloads it when it is idle."""
         await self._load()
         ttl_s = self.deployment.server.idle_unload_s
         if ttl_s is not None:
             self._idle_watch = asyncio.create_task(self._unload_when_idle(ttl_s), name="idle-watch")
 
     async def stop(self) -> None:
+        """Refuses new requests, aborts running ones and unloads the model."""
         self.draining = True
         if self._idle_watch:
             self._idle_watch.cancel()
@@ -77,14 +78,14 @@ class Host:
 
     @property
     def busy(self) -> int:
-        """Requests that hold, or wait for, the engine."""
+        """Returns the number of requests that use the engine or wait for it to load."""
         return self._leases
 
-    # --- the way to the engine ---
+    # --- requests ---
 
     @asynccontextmanager
     async def lease(self) -> AsyncIterator[Engine]:
-        """The engine, loaded if need be, and kept until the block is left."""
+        """Yields the engine, after loading it if necessary; it is not unloaded before the block ends."""
         if self.draining:
             raise Unavailable("the server is shutting down.")
         limits = self.deployment.limits
@@ -107,6 +108,7 @@ class Host:
             return await asyncio.to_thread(engine.embed, voice.references[0].audio)
 
     def readings(self) -> Readings:
+        """Returns the state of the engine for metrics and health checks."""
         engine = self._engine
         load = engine.load() if engine else Load(slots=self._slots)
         return Readings(
@@ -118,13 +120,13 @@ class Host:
 
     @property
     def _slots(self) -> int:
-        """An estimate: with `auto` the number is known once the model is loaded."""
+        """Returns the number of slots: an estimate where it is `auto`, until the model is loaded."""
         return self.deployment.limits.max_concurrency or DEFAULT_SLOTS
 
-    # --- loading and letting go ---
+    # --- load and unload ---
 
     async def _load(self) -> Engine:
-        """Once, however many ask; who stops waiting stops nobody else."""
+        """Loads the model once for all requests that wait; cancelling one of them does not cancel the load."""
         if self._loading is None:
             self._loading = asyncio.create_task(self._load_once(), name="load-model")
         return await asyncio.shield(self._loading)
@@ -153,7 +155,7 @@ class Host:
         return engine
 
     def _open(self) -> Engine:
-        engine = open_engine(self.model, self.deployment, self._tell)
+        engine = open_engine(self.model, self.deployment, self._report)
         try:
             self._warming_up = True
             self._warm_up(engine)
@@ -167,6 +169,7 @@ class Host:
         return engine
 
     def _warm_up(self, engine: Engine) -> None:
+        """Speaks a few frames, so that the first request does not pay for what is made on first use."""
         size = self.info.embedding_size
         voice = Voice(embedding=(0.1,) * size) if size else Voice()
         for attempt in (Voice(), voice):
@@ -188,7 +191,7 @@ class Host:
             _hear(engine, request, rows)
             load = engine.load()
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _report(self, outcome: Outcome) -> None:
         if not self._warming_up:
             self._on_outcome(outcome)
 
@@ -201,10 +204,11 @@ class Host:
             await asyncio.sleep(max(0.05, min(ttl_s - idle_s, 5.0) if idle_s < ttl_s else ttl_s / 4))
 
     async def _unload(self) -> None:
+        """Stops the engine and frees its memory."""
         engine, self._engine = self._engine, None
         if engine is None:
             return
-        self._past += Totals.of(engine.load())  # a counter never goes back
+        self._past += Totals.of(engine.load())  # counters must not decrease
         async with self._changing:
             await asyncio.to_thread(engine.stop)
             del engine

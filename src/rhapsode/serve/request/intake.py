@@ -8,13 +8,12 @@ from typing import Any, Literal
 
 from rhapsode.audio.formats import FORMATS
 from rhapsode.config import Deployment
-from rhapsode.engine.validate import check_length
+from rhapsode.engine.validate import check_length, check_speakable
 from rhapsode.errors import InvalidRequest, UnknownVoice
 from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, check_model, preset_for
 from rhapsode.serve.request.references import References
 from rhapsode.serve.request.schemas import Schemas, SpeechBody, VoiceFields, VoiceRef
 from rhapsode.serve.response.delivery import Delivery
-from rhapsode.text.clean import is_speakable
 from rhapsode.types import ModelInfo, Reference, Sampling, SpeechRequest, Voice
 from rhapsode.voices.store import VoiceStore
 
@@ -55,10 +54,8 @@ class Intake:
         check_length(len(text), self._deployment.limits)
         if system and len(system) > MAX_INSTRUCTIONS_CHARS:
             raise InvalidRequest(f"system messages have at most {MAX_INSTRUCTIONS_CHARS} characters.", param="messages")
-        if not text.strip():
-            raise InvalidRequest("the text is empty: there is nothing to say.", param="input")
-        if not is_speakable(text) and self._deployment.server.unspeakable == "refuse":
-            raise InvalidRequest("the text has no letter and no digit: there is nothing to say.", param="input")
+        if not text.strip() or self._deployment.server.unspeakable == "refuse":
+            check_speakable(text)
         order = await self.read_voice(body, "mp3", mode_of(body), text)
         if not system or order.request.instructions:
             return order

@@ -1,4 +1,4 @@
-"""`GET /v1/models`: what is served, what it can do, and how it was set up."""
+"""`GET /v1/models`: the served model, its abilities and its deployment."""
 
 from __future__ import annotations
 
@@ -42,18 +42,19 @@ def router(service: Service) -> APIRouter:
             "deployment": service.deployment.model_dump(mode="json", exclude={"server": {"api_keys", "voices"}}),
         }
 
-    @routes.get("/v1/models", summary="What is served", responses=responses(401))
+    @routes.get("/v1/models", summary="List models", responses=responses(401))
     async def models() -> dict[str, Any]:
-        """The served model with its voices, options and limits; OpenAI's names stand for the same one."""
+        """Lists the served model with its voices, options and limits, and OpenAI's model names, which are aliases."""
         main = describe(served_id(service.deployment))
         aliases = [{key: main[key] for key in ("object", "created", "owned_by")} | {"id": n} for n in OPENAI_MODELS]
         return {"object": "list", "data": [main, *aliases]}
 
-    @routes.get("/v1/models/{name:path}", summary="One of them", responses=responses(401, 404))
+    @routes.get("/v1/models/{name:path}", summary="Describe a model", responses=responses(401, 404))
     async def model(name: str) -> dict[str, Any]:
-        check_model(name, service.deployment, service.info)
+        """Describes the served model, under its own name or under one of OpenAI's."""
         if not name:
-            raise UnknownModel("which model?", param="model")
+            raise UnknownModel("the path has no model name: /v1/models lists the names.", param="model")
+        check_model(name, service.deployment, service.info)
         return describe(name)
 
     return routes

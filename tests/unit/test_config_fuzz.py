@@ -1,0 +1,106 @@
+"""Damaged deployment files and variables become a deployment or one clear sentence, never a traceback."""
+
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuzzing import damaged, damaged_bytes, fuzzed, values
+from rhapsode.config import Deployment, resolve
+from rhapsode.errors import ConfigError
+
+VALID = Deployment(options={"lookahead": 1}, companions={"codec": "folder"}).model_dump(mode="json")
+VALID["stages"] = {"vocode": {"device": "cpu", "workers": 1, "batch": 2}}
+VALID["server"] |= {"api_keys": ["a-key"], "cors_origins": ["https://example.org"]}
+TEXT = yaml.safe_dump(VALID).encode()
+HANG_S = 2
+BOMB = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 8)}]\n" for before, name in pairwise("abcdefghi")
+)
+"""A few lines that stand for a hundred million values."""
+
+
+def check(file: Path | None, env: dict[str, str] | None = None) -> bool:
+    """Tells whether it was accepted."""
+    started_s = time.monotonic()
+    message = ""
+    try:
+        resolve(file, env or {})
+    except ConfigError as error:
+        message = error.message
+    assert "\n" not in message
+    assert len(message) < 2000
+    assert time.monotonic() - started_s < HANG_S
+    return not message
+
+
+def test_a_damaged_deployment_is_resolved_or_explained(tmp_path: Path) -> None:
+    file = tmp_path / "deployment.yaml"
+    file.write_bytes(TEXT)
+    assert check(file)
+
+    @fuzzed(150)
+    @given(tree=damaged(VALID) | values())
+    def attempt(tree) -> None:
+        try:
+            file.write_text(yaml.safe_dump(tree, allow_unicode=False), "utf-8")
+        except (yaml.YAMLError, ValueError):
+            return
+        check(file)
+
+    attempt()
+
+
+def test_damaged_bytes_of_a_deployment_are_resolved_or_explained(tmp_path: Path) -> None:
+    file = tmp_path / "deployment.yaml"
+
+    @fuzzed(150)
+    @given(data=damaged_bytes(TEXT))
+    def attempt(data: bytes) -> None:
+        file.write_bytes(data)
+        check(file)
+
+    attempt()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "&a [*a]",
+        "options: &a {x: *a}",
+        "server: &a {socket: *a}",
+        "limits: &a\n  <<: *a\n",
+        "stages: &a {vocode: *a}",
+        BOMB,
+        "server: {cors_origins: &a [x,x,x,x,x,x,x,x], allowed_hosts: &b [*a,*a,*a,*a,*a,*a,*a,*a]}",
+        "[" * 5000,
+        "{a: " * 2000,
+        "model: !!python/object/apply:os.system [id]",
+        "? {a: b}\n: c",
+        "2026-99-99: x",
+        "limits: {max_queue: " + "9" * 5000 + "}",
+        "limits: {max_queue: 1e999}",
+        "server: {port: .nan}",
+        "\ufeffmodel: dummy",
+        "model: \"\\0\"",
+    ],
+    ids=lambda text: text[:24],
+)  # fmt: skip
+def test_a_hostile_deployment_is_resolved_or_explained(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "deployment.yaml"
+    file.write_text(text, "utf-8")
+    check(file)
+
+
+@fuzzed(150)
+@given(
+    name=st.sampled_from(["MODEL", "LIMITS", "LIMITS__MAX_QUEUE", "SERVER__API_KEYS", "SERVER__SOCKET", "STAGES__A__B"])
+    | st.text("ABC_", max_size=9),
+    text=st.text(max_size=30) | st.sampled_from(["&a [*a]", "[", "{", "1e999", "a #b", "!!int x", "~", "0x", "1:2:3"]),
+)
+def test_any_variable_is_resolved_or_explained(name: str, text: str) -> None:
+    check(None, {f"RHAPSODE_{name}": text, "RHAPSODE_DEVICE": "cpu"})

@@ -1,0 +1,73 @@
+"""What a server process holds at one moment, and how much more it may hold at the end than at the start."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+MIB = 2**20
+GAUGES = {
+    "slots": "rhapsode_slots_in_use",
+    "pages": "rhapsode_pages_in_use",
+    "queue": "rhapsode_queue_depth",
+    "requests": "rhapsode_requests_in_flight",
+    "sockets": "rhapsode_open_websockets",
+    "tasks": "rhapsode_tasks",
+}
+TOLERANCES = {
+    "memory_mib": 32.0,  # the heap of a process that has served everything once is not the same twice
+    "descriptors": 4,  # connections of the soak itself, kept open
+    "threads": 4,  # threads of pools that grow on demand up to a limit
+    "processes": 0,
+    "files": 0,
+    "slots": 0,
+    "pages": 0,
+    "queue": 0,
+    "requests": 0,
+    "sockets": 0,
+    "tasks": 2,  # connections of the soak itself
+}
+
+Readings = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report: a quantity at the start and at the end, and whether the difference is allowed."""
+
+    name: str
+    before: float
+    after: float
+    allowed: float
+
+    @property
+    def passed(self) -> bool:
+        return self.after <= self.before + self.allowed
+
+
+def take(pid: int, voices: Path, gauges: Mapping[str, float]) -> Readings:
+    """Returns what the process holds, by the names of `TOLERANCES`."""
+    process = Path("/proc") / str(pid)
+    status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines() if ":" in line)
+    return {
+        "memory_mib": int(status["VmRSS"].split()[0]) * 1024 / MIB,
+        "descriptors": len(list((process / "fd").iterdir())),
+        "threads": int(status["Threads"]),
+        "processes": len(children(pid)),
+        "files": len([path for path in voices.iterdir() if path.name != ".lock"]) if voices.is_dir() else 0,
+        **{name: gauges.get(metric, 0.0) for name, metric in GAUGES.items()},
+    }
+
+
+def children(pid: int) -> list[int]:
+    """Returns the processes that a process has started."""
+    tasks = (Path("/proc") / str(pid) / "task").glob("*/children")
+    return [int(child) for path in tasks for child in path.read_text().split()]
+
+
+def compare(before: Readings, after: Readings) -> list[Check]:
+    return [Check(name, before[name], after[name], allowed) for name, allowed in TOLERANCES.items()]
+
+
+def is_at_rest(gauges: Mapping[str, float]) -> bool:
+    """Tells whether no request, slot, page or socket is in use."""
+    return not any(gauges.get(GAUGES[name], 0) for name in ("slots", "pages", "queue", "requests", "sockets"))
