@@ -23,11 +23,10 @@ from rhapsode.engine.row import FrameRow
 from rhapsode.engine.stage import Drop, Message, Text, Usage, Work
 from rhapsode.engine.texts import AppendedTexts
 from rhapsode.errors import InvalidRequest, Runaway
-from rhapsode.models.base import Following, Prompt, TakesText, Talker
+from rhapsode.models.base import Following, TakesText, Talker
 from rhapsode.types import FinishReason
 
 EMITTED, STOPPED = 1, 2
-UNLIMITED = np.iinfo(np.int64).max
 
 
 class FrameStage(DeviceStage[FrameRow]):
@@ -110,13 +109,15 @@ class FrameStage(DeviceStage[FrameRow]):
 
     def _begin(self, row: FrameRow, before: FrameRow | None) -> None:
         """Starts to prefill a row, in the place of the prompt that came before it."""
-        if before is not None and row.prompt.continues:
-            self._continue(row, before)
-        job, prompt, most = row.job, row.prompt, self._memory.most_positions
-        if before is not None and prompt.continues:
-            row.pages, before.pages, most = before.pages, [], len(before.pages) * self._memory.page_size
-        elif before is not None:
+        if before is not None:
+            row.spoken_parts = before.spoken_parts + (before.prompt.max_frames > 0)
+            if row.prompt.continues:
+                self._continue(row, before)
+            if row.prompt.continues:
+                row.pages, before.pages = before.pages, []
             self._leave(before)
+        job, prompt = row.job, row.prompt
+        most = len(row.pages) * self._memory.page_size or self._memory.most_positions
         self._rows[job.id] = row
         needed = row.base + prompt.length
         if needed >= most:
@@ -155,7 +156,7 @@ class FrameStage(DeviceStage[FrameRow]):
                 _mark(stream, row)
         self._steps_launched[slots] = self._steps_done[slots] = 0
         self._limit[slots] = [row.limit for row in rows]
-        self._allowed[slots] = [_steps_allowed(row.prompt) for row in rows]
+        self._allowed[slots] = [row.steps_allowed for row in rows]
         self._live[slots] = True
         for row in rows:
             self._row_of[row.slot] = row
@@ -174,7 +175,7 @@ class FrameStage(DeviceStage[FrameRow]):
             if row is None or row.asked or not (self._row_of[row.slot] is row or row.spoken):
                 continue  # not here yet, or the text is for the next prompt
             for _ in isolate([row], self._give_text, self._fail):
-                self._allowed[row.slot] = _steps_allowed(row.prompt)
+                self._allowed[row.slot] = row.steps_allowed
                 self._ask_for_next(row)
                 if row.spoken and row.is_last:
                     self._end(row)
@@ -186,7 +187,9 @@ class FrameStage(DeviceStage[FrameRow]):
         for text in self._texts.take(row.job.id):
             whole = feed.steps() is None  # then this text is for the next prompt
             tokens = [*feed.push(text.text), *(feed.close() if text.final else ())]
-            if not whole and isinstance(self._talker, TakesText):
+            if not whole:
+                if not isinstance(self._talker, TakesText):
+                    raise TypeError("a prompt takes text while it is spoken, but the talker has no method 'extend'")
                 self._talker.extend(tokens, text.final, self._memory.rows(slots), self._memory.state)
 
     def _ask_for_next(self, row: FrameRow) -> None:
@@ -295,8 +298,3 @@ def _mark(stream: FrameStream, row: FrameRow) -> None:
         stream.mark(row.slot, SegmentEnd())
     if row.prompt.silence_s:
         stream.mark(row.slot, Silence(row.prompt.silence_s))
-
-
-def _steps_allowed(prompt: Prompt) -> int:
-    steps = prompt.feed.steps() if prompt.feed else None
-    return UNLIMITED if steps is None else steps

@@ -8,6 +8,8 @@ from rhapsode.device.pages import Key
 from rhapsode.engine.job import Job
 from rhapsode.models.base import Prompt
 
+UNLIMITED = (1 << 63) - 1
+
 
 @dataclass(eq=False)
 class PromptRow:
@@ -21,6 +23,8 @@ class PromptRow:
     """Positions it needs for its whole life."""
     part: int = 0
     """How many prompts of the same request came before this one."""
+    spoken_parts: int = 0
+    """How many of these were spoken; others were context only. Each is drawn with a seed of its own."""
     base: int = 0
     """Position of the prompt's first row: above 0 where the prompt continues what is already in the slot."""
     first_step: int = 0
@@ -50,6 +54,12 @@ class FrameRow(PromptRow):
     """The next prompt, once it is here."""
     spoken: bool = False
     """The talker has ended this prompt; only the next one is waited for."""
+
+    @property
+    def steps_allowed(self) -> int:
+        """How many steps the text so far is good for."""
+        steps = self.prompt.feed.steps() if self.prompt.feed else None
+        return UNLIMITED if steps is None else steps
 
     @property
     def is_last(self) -> bool:

@@ -28,7 +28,8 @@ class StageSpec:
     accepts_early_stream: bool = False
     """The stage may work on frames before its payload has arrived."""
     takes_text: bool = False
-    """Text appended to a running request goes to this stage; the worker of a frame stage `TakesText`."""
+    """Text appended to a running request goes to this stage; the worker of a frame stage `TakesText`,
+    unless every piece of text gets a prompt of its own."""
     embeds: bool = False
     """The worker is an `Embedder`."""
     on_device: bool = False

@@ -9,7 +9,7 @@ import pytest
 from contract.subject import assert_all_free, hear, speak
 from rhapsode.config import resolve
 from rhapsode.engine import Engine
-from rhapsode.errors import ConfigError
+from rhapsode.errors import ConfigError, GenerationFailed
 from rhapsode.models.base import CapturesPrefill, StageContext, StageSpec
 from rhapsode.models.dummy.codec import DummyCodec
 from rhapsode.models.dummy.spec import SPEC
@@ -93,6 +93,15 @@ def test_a_talker_needs_neither_extend_nor_capture(expected):
     assert np.array_equal(run((PREPARE, ENCODE, quiet, VOCODE)), expected)
 
 
+def test_text_that_a_talker_cannot_take_fails_its_request():
+    quiet = replace(TALK, factory=f"{HERE}:QuietTalker")
+    with Engine(replace(SPEC, pipeline=(PREPARE, ENCODE, quiet, VOCODE)), resolve(env={})) as engine:
+        speech = engine.submit(SpeechRequest("One ", text_open=True))
+        engine.append(speech.id, "two.", final=True)
+        with pytest.raises(GenerationFailed, match="TypeError"):
+            list(speech)
+
+
 @pytest.mark.parametrize("early", [True, False])
 def test_a_stream_may_start_before_its_payload_only_where_that_is_accepted(expected, early):
     GatedCodec.opened.clear()
@@ -136,7 +145,6 @@ def test_a_ring_too_small_for_its_chunks_is_a_clear_error():
         ((PREPARE, ENCODE, replace(TALK, stream_to=("prepare",)), VOCODE), "frames go"),
         ((PREPARE, ENCODE, replace(TALK, stream_to=()), VOCODE), "exactly one"),
         ((replace(PREPARE, next=()),), "make the audio"),
-        ((PREPARE, ENCODE, replace(TALK, factory=f"{HERE}:QuietTalker"), VOCODE), "no method 'extend'"),
         ((PREPARE, replace(ENCODE, embeds=True), TALK, VOCODE), "no method 'embed'"),
     ],
 )
