@@ -85,17 +85,27 @@ class Host:
     @asynccontextmanager
     async def lease(self) -> AsyncIterator[Engine]:
         """The engine, loaded if need be, and kept until the block is left."""
+        self.hold()
+        try:
+            yield await self.engine()
+        finally:
+            self.release()
+
+    def hold(self) -> None:
+        """Keeps the engine from being unloaded, until it is released."""
         if self.draining:
             raise Unavailable("the server is shutting down.")
         limits = self.deployment.limits
         if self._engine is None and self._leases >= self._slots + limits.max_queue:
             raise Busy("too many requests are waiting for the model to load.", retry_after_s=5.0)
         self._leases += 1
-        try:
-            yield self._engine or await self._load()
-        finally:
-            self._leases -= 1
-            self._used_s = time.monotonic()
+
+    def release(self) -> None:
+        self._leases -= 1
+        self._used_s = time.monotonic()
+
+    async def engine(self) -> Engine:
+        return self._engine or await self._load()
 
     async def embed(self, voice: Voice) -> tuple[float, ...]:
         """Returns the speaker embedding of a voice: its own, or that of its reference."""

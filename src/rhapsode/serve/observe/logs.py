@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -9,7 +10,7 @@ import secrets
 import sys
 import time
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TextIO
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.routing import Route
@@ -105,9 +106,39 @@ def _is_news(record: logging.LogRecord) -> bool:
     return "without completing response" not in message and "without completing handshake" not in message
 
 
+class LineHandler(logging.StreamHandler[TextIO]):
+    """Writes log lines; inside an event loop once per turn, because every write may wait for the interpreter's lock."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._is_due = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self.stream.write(self.format(record) + self.terminator)
+            if record.levelno >= logging.WARNING:
+                self.flush()
+            elif not self._is_due:
+                self._flush_soon()
+        except Exception:  # as logging does it: a line that cannot be written ends no request
+            self.handleError(record)
+
+    def flush(self) -> None:
+        self._is_due = False
+        super().flush()
+
+    def _flush_soon(self) -> None:
+        try:
+            asyncio.get_running_loop().call_soon(self.flush)
+            self._is_due = True
+        except RuntimeError:  # a line of another thread
+            self.flush()
+
+
 def configure(log_format: str) -> None:
     """Sends our log lines, and uvicorn's, to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
+    stderr = open(sys.stderr.fileno(), "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    handler = LineHandler(stderr)
     text = _Text("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
     handler.setFormatter(_Json() if log_format == "json" else text)
     handler.addFilter(_is_news)
