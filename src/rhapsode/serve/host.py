@@ -80,6 +80,11 @@ class Host:
         """Requests that hold, or wait for, the engine."""
         return self._leases
 
+    @property
+    def loaded(self) -> Engine | None:
+        """The engine, if it is loaded."""
+        return self._engine
+
     # --- the way to the engine ---
 
     @asynccontextmanager

@@ -87,6 +87,8 @@ class Service:
             playback.close()
 
     async def _engine(self) -> Engine:
+        if self.host.loaded is not None:
+            return self.host.loaded
         limit_s = self.config.max_request_s
         try:
             async with asyncio.timeout(limit_s):

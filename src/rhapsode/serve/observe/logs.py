@@ -12,11 +12,11 @@ import time
 from contextvars import ContextVar
 from typing import Any, TextIO
 
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rhapsode.serve.observe.metrics import Metrics
+from rhapsode.serve.request.header import header
 from rhapsode.serve.response.errors import InternalError, error_response
 
 log = logging.getLogger("rhapsode.serve")
@@ -41,7 +41,7 @@ class RequestLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        requested = Headers(scope=scope).get("x-request-id", "")
+        requested = header(scope, b"x-request-id")
         current_id = requested if _SANE_ID.fullmatch(requested) else new_id()
         scope.setdefault("state", {})["request_id"] = current_id
         request_id.set(current_id)
@@ -52,7 +52,7 @@ class RequestLog:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)["X-Request-Id"] = current_id
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", current_id.encode())]
             await send(message)
 
         try:
@@ -142,6 +142,8 @@ def configure(log_format: str) -> None:
     text = _Text("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
     handler.setFormatter(_Json() if log_format == "json" else text)
     handler.addFilter(_is_news)
+    # No line says which code, thread or process it is from, so nothing has to find out.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
