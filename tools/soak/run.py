@@ -137,7 +137,8 @@ async def _drive(subject: Subject, served: Served, seconds: float, seed: int, re
             await crowd.burst(UPLOADS_AT_ONCE)
         await crowd.round(round_s)
         result.series.append(await served.at_rest())
-        result.checks = readings.compare(result.series[min(warm_up, len(result.series)) - 1], result.series[-1])
+        if len(result.series) > warm_up:
+            result.checks = readings.compare(result.series[warm_up - 1 :])
         _print_progress(result)
         if not await served.unloaded(IDLE_UNLOAD_S + 30):
             raise Violation("an idle server did not unload its model")
