@@ -115,15 +115,17 @@ class FrameStage(DeviceStage[FrameRow]):
         elif before is not None:
             self._leave(before)
         self._rows[job.id] = row
-        needed = row.base + prompt.length
+        silent = prompt.silent_steps if prompt.max_frames else 0
+        needed = row.base + prompt.length + silent
         if needed >= most:
             self._fail(row, InvalidRequest(f"the prompt needs {needed} positions, and only {most} fit."))
             return
         wishes = (job.request.max_frames, prompt.wanted_frames)
         asked = [frames - job.frames for frames in wishes if frames is not None]
-        row.limit = min(prompt.max_frames, most - needed, *asked)
-        row.as_asked = row.limit in asked
-        row.reserve = min(most, max(prompt.positions, needed + row.limit))
+        frames = min(prompt.max_frames, most - needed, *asked)
+        row.as_asked = frames in asked
+        row.limit = frames + silent if frames > 0 else 0
+        row.reserve = min(most, max(prompt.positions, needed + max(frames, 0)))
         assert self._prefill is not None
         self._prefill.add(row)
 
@@ -132,7 +134,7 @@ class FrameStage(DeviceStage[FrameRow]):
         done, prompt = int(self._steps_done[row.slot]), row.prompt
         base = before.base + before.prompt.length + done
         room = len(before.pages) * self._memory.page_size - base
-        if prompt.afresh is not None and prompt.length + prompt.max_frames > room:
+        if prompt.afresh is not None and prompt.length + prompt.silent_steps + prompt.max_frames > room:
             row.prompt, row.keys = prompt.afresh, []
         else:
             row.base, row.first_step = base, before.first_step + done
@@ -226,7 +228,7 @@ class FrameStage(DeviceStage[FrameRow]):
             step = self._talker.step(self._memory.rows(slots), self._memory.state)
         emitted, stopped = step.emitted, step.stopped
         if self._endless:
-            emitted, stopped = torch.ones_like(emitted), torch.zeros_like(stopped)
+            emitted, stopped = emitted | stopped, torch.zeros_like(stopped)
         for stream in self._streams:
             stream.put(slots, step.frames, emitted)
         self._memory.table.advance(slots)
@@ -262,7 +264,8 @@ class FrameStage(DeviceStage[FrameRow]):
         if row.as_asked:
             job.reason = FinishReason.LENGTH
         else:
-            job.fail(Runaway(f"no end within the {row.limit} frames this request may have; the speech was cut."))
+            heard = row.limit - row.prompt.silent_steps
+            job.fail(Runaway(f"no end within the {heard} frames this request may have; the speech was cut."))
         self._end(row)
 
     # --- leaving ---
