@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from rhapsode.device.pages import Key
 from rhapsode.engine.job import Job
 from rhapsode.models.base import Prompt
+
+NO_PROMPT = Prompt(max_frames=0)
 
 
 @dataclass(eq=False)
@@ -55,3 +58,18 @@ class FrameRow(PromptRow):
     def is_last(self) -> bool:
         """Whether no prompt of this request follows."""
         return self.asked and not self.expects
+
+
+@dataclass(eq=False)
+class StreamRow(PromptRow):
+    """A request whose frames a streaming stage works on."""
+
+    prompt: Prompt = field(default_factory=lambda: NO_PROMPT)
+    payload: Any = None
+    arrived: bool = False
+    """Its payload is here."""
+    opened: bool = False
+    """Frames of it will come."""
+    prefilled: bool = False
+    grid_at: int = 0
+    """The frame at which its grid of blocks starts."""

@@ -1,1 +1,1 @@
-"""Higgs audio v2 and Higgs TTS v3: eight codebooks in a delay pattern, and a codec that looks both ways; 24 kHz."""
+"""Higgs audio v2 and v3 by Boson AI: delayed codebooks, and a codec that needs frames on both sides."""
