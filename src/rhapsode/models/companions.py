@@ -48,6 +48,7 @@ def _folders(companion: Companion, checkpoint: Path, named: str | None) -> Itera
     if last not in ("", ".", ".."):
         yield checkpoint / last
         yield checkpoint.absolute().parent / last
+    yield checkpoint.absolute().parent / companion.name
 
 
 def _find(spec: ModelSpec, companion: Companion, checkpoint: Path | None, given: str | None, named: str | None) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -130,7 +131,7 @@ def without_speakers(text: str) -> str:
 def speakers_turns(text: str) -> list[str]:
     """Cuts a text before each speaker's tag."""
     starts = [0, *(found.start() for found in _TAG.finditer(text)), len(text)]
-    cut = (text[start:stop].strip() for start, stop in zip(starts, starts[1:], strict=False))
+    cut = (text[start:stop].strip() for start, stop in pairwise(starts))
     return [turn for turn in cut if without_speakers(turn).strip()]
 
 
