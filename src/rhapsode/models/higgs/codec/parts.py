@@ -9,7 +9,8 @@ import torch
 from rhapsode.checkpoints.weights import Tensors
 from rhapsode.models.base import StageContext
 from rhapsode.models.higgs.codec.decoder import HiggsDecoder
-from rhapsode.models.higgs.codec.names import ENCODER_ONLY, UNUSED, decoder_names
+from rhapsode.models.higgs.codec.encoder import HiggsEncoder
+from rhapsode.models.higgs.codec.names import DECODER_ONLY, ENCODER_ONLY, UNUSED, decoder_names, encoder_names
 from rhapsode.models.higgs.codec.settings import CodecSettings
 from rhapsode.models.parts import fill
 from rhapsode.nn import kernels
@@ -34,6 +35,20 @@ def decoder(settings: CodecSettings, context: StageContext, source: Source, pref
 
         fuse(built)
     return built
+
+
+def encoder(settings: CodecSettings, context: StageContext, source: Source, prefix: str = "") -> HiggsEncoder:
+    """Returns the encoder of references, in float32 as upstream, or in float64."""
+    dtype = torch.float64 if context.dtype == "float64" else torch.float32
+    tensors = None if context.random_weights else source()
+    names = encoder_names(tensors or (), prefix)
+
+    def opened() -> Tensors:
+        assert tensors is not None  # they are only asked for where weights are read
+        return tensors
+
+    ignore = (*UNUSED, *DECODER_ONLY)
+    return fill(lambda: HiggsEncoder(settings), context, opened, prefix=prefix, names=names, ignore=ignore, dtype=dtype)
 
 
 def _dtype(context: StageContext) -> torch.dtype:

@@ -142,6 +142,17 @@ class CodecSettings:
         """Semantic features per frame; one of them is used."""
         return self.hop * self.semantic_sample_rate // (self.sample_rate * self.downsample_factor)
 
+    def acoustic_frames(self, samples: int) -> int:
+        """Returns the number of frames that the acoustic encoder makes of so many samples."""
+        for rate in self.acoustic.downsampling_ratios:
+            samples = (samples + 2 * ((rate + 1) // 2) - 2 * rate) // rate + 1
+        return max(samples, 0)
+
+    def semantic_frames(self, samples: int, padding: int) -> int:
+        """The same for the semantic model, which is given `padding` zeros on both sides."""
+        coarse = -(-samples * self.semantic_sample_rate // self.sample_rate) + 2 * padding
+        return -(-self.semantic.frames(coarse) // self.semantic_stride)
+
     @property
     def context(self) -> Context:
         """Frames on both sides that a frame of audio depends on."""
