@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rhapsode.audio.sinc import resample_sinc
 from rhapsode.errors import CheckpointError
 from rhapsode.models.base import StageContext
 from rhapsode.models.higgs import tokenizer
@@ -29,20 +27,19 @@ NO_TOKEN = -100
 class HiggsEncode:
     """Turns drafts into prompts. The references of all drafts are encoded together."""
 
-    least_samples = 0
+    shortest_s = 0.0
+    """A shorter reference is followed by silence."""
 
     def __init__(self, config: HiggsConfig, context: StageContext) -> None:
         self._books = config.books
         self._pattern = pattern_of(config)
-        self._encoder = CodecFiles.of(config, context).encoder(context)
-        self._sample_rate = context.spec.sample_rate
+        self._encoder = CodecFiles.of(config, context).encoder(context, self.shortest_s)
         self._cache = context.references
 
     def __call__(self, drafts: Sequence[HiggsDraft]) -> list[HiggsPrompt]:
         clips = {self._key(clip): clip for draft in drafts for clip in _clips(draft)}
         unknown = {key: clip for key, clip in clips.items() if key not in self._cache}
-        found = self._encoder.encode([self._samples(clip) for clip in unknown.values()]) if unknown else []
-        made = dict(zip(unknown, found, strict=True))
+        made = dict(zip(unknown, self._encoder(list(unknown.values())), strict=True))
         codes = {key: self._codes(key, clip, made) for key, clip in clips.items()}
         return [self._finish(draft, codes) for draft in drafts]
 
@@ -85,22 +82,13 @@ class HiggsEncode:
         """Returns the codes of a reference, `[F, books]`; equal recordings are encoded once."""
 
         def make() -> tuple[CodeRows, int]:
-            found = made[key] if key in made else self._encoder.encode([self._samples(clip)])[0]
+            found = made[key] if key in made else self._encoder([clip])[0]
             return found, found.nbytes
 
-        codes = self._cache.get_or_make(key, make)
-        if codes.shape[1] != self._books:
-            raise CheckpointError(f"the codec makes {codes.shape[1]} codes a frame, and the model takes {self._books}.")
-        return codes
-
-    def _samples(self, clip: Clip) -> NDArray[np.float32]:
-        mixed = clip.samples.mean(axis=0, dtype=np.float32, keepdims=True)
-        samples = resample_sinc(mixed, clip.sample_rate, self._sample_rate)[0]
-        return np.pad(samples, (0, max(0, self.least_samples - len(samples))))
+        return self._cache.get_or_make(key, make)
 
     def _key(self, clip: Clip) -> bytes:
-        kind = f"higgs, at least {self.least_samples}: {clip.samples.shape} {clip.sample_rate}"
-        return content_key(kind, clip.samples.tobytes())
+        return content_key(f"higgs {clip.samples.shape} {clip.sample_rate}", clip.samples.tobytes())
 
 
 def _clips(draft: HiggsDraft) -> Iterator[Clip]:
@@ -129,7 +117,7 @@ class HiggsV2Encode(HiggsEncode):
 
 
 class HiggsV3Encode(HiggsEncode):
+    shortest_s = 1.0  # as the model's servers do
+
     def __init__(self, context: StageContext) -> None:
-        # Shorter recordings are filled up with silence to one second, as the model's servers do.
-        self.least_samples = context.spec.sample_rate
         super().__init__(read_v3(context.config), context)

@@ -10,8 +10,8 @@ from rhapsode.checkpoints.weights import Tensors, open_weights
 from rhapsode.errors import CheckpointError
 from rhapsode.models.base import StageContext
 from rhapsode.models.higgs.codec import parts
-from rhapsode.models.higgs.codec.encoder import ReferenceEncoder
 from rhapsode.models.higgs.codec.names import V3_PREFIX
+from rhapsode.models.higgs.codec.reference import ReferenceEncoder
 from rhapsode.models.higgs.codec.settings import CodecSettings
 from rhapsode.models.higgs.codec.worker import HiggsCodec
 from rhapsode.models.higgs.config import HiggsConfig, read_v2, read_v3
@@ -50,8 +50,8 @@ class CodecFiles:
     def tensors(self) -> Tensors:
         return open_weights(self.folder)
 
-    def encoder(self, context: StageContext) -> ReferenceEncoder:
-        return parts.encoder(self.settings, context, self.tensors, self.prefix)
+    def encoder(self, context: StageContext, shortest_s: float) -> ReferenceEncoder:
+        return ReferenceEncoder(parts.encoder(self.settings, context, self.tensors, self.prefix), shortest_s)
 
     def worker(self, context: StageContext) -> HiggsCodec:
         return HiggsCodec(parts.decoder(self.settings, context, self.tensors, self.prefix))
