@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from math import ceil, log2, prod
 from typing import Any, NamedTuple
 
@@ -90,6 +89,8 @@ class CodecSettings:
         acoustic = parse(DacSettings, section(config, "acoustic_model_config", CONFIG), CONFIG)
         semantic = parse(HubertSettings, section(config, "semantic_model_config", CONFIG), CONFIG)
         settings = replace(parse(cls, config, CONFIG), acoustic=acoustic, semantic=semantic)
+        if "codebook_dim" in config and config["codebook_dim"] is None:
+            settings = replace(settings, codebook_dim=settings.latent)
         settings.check()
         return settings
 
@@ -130,7 +131,7 @@ class CodecSettings:
     def quantizers(self) -> int:
         """Codebooks per frame: as many as the largest bandwidth, in kbit/s, has room for."""
         bits = ceil(log2(self.codebook_size))
-        return int(1000 * Fraction(str(self.target_bandwidths[-1])) // (self.frame_rate * bits))
+        return int(1000 * self.target_bandwidths[-1] // (self.frame_rate * bits))
 
     @property
     def latent(self) -> int:
