@@ -13,9 +13,7 @@ TEXTS = (
     "[SPEAKER0] Yes, it is.",
 )
 VOICE = Voice(
-    references=tuple(
-        Reference(Clip(reference_audio(2600 + 900 * i), SAMPLE_RATE), f"the ref {i}") for i in range(2)
-    )
+    references=tuple(Reference(Clip(reference_audio(2600 + 900 * i), SAMPLE_RATE), f"the ref {i}") for i in range(2))
 )
 
 

@@ -52,7 +52,7 @@ class NextText:
 def following_of(request: SpeechRequest, rest: Rest, is_first: bool = False) -> Callable[[], Any] | None:
     """Returns the function that names what comes after a prompt, as `Prompt.following` does."""
     if isinstance(rest, tuple):
-        return (lambda: NextText(request, rest[0], rest[1:])) if rest else None
+        return (lambda: NextText(request, rest[0], rest[1:], is_first)) if rest else None
     stream = rest
 
     def following() -> NextText | Following | None:

@@ -17,7 +17,7 @@ from rhapsode.models.higgs.sections import HiggsSections
 from rhapsode.models.higgs.spec import HiggsV2Options, HiggsV3Options
 from rhapsode.models.parts import checkpoint_of
 from rhapsode.text.turns import NO_SPEAKERS, SpeakerTag, TurnStream, turns_of
-from rhapsode.types import Reference, SpeechRequest
+from rhapsode.types import Clip, Reference, SpeechRequest
 
 FRAMES_PER_TOKEN, SPARE_FRAMES = 24, 200
 """More than any text needs: almost a second a token (speech takes about 0.3 s), and eight seconds for pauses."""
@@ -68,9 +68,10 @@ class HiggsPrepare(ABC):
             stream = TurnStream(self.tag, MOST_CHARS)
             stream.push(work.text)
             return self._beginning(work, None, stream, OPEN_POSITIONS)
-        first, *rest = self.texts(work)
-        later = sum(self._positions(text) for text in rest) if self.continues else 0
-        return self._beginning(work, first, tuple(rest), later)
+        first, *rest = texts = self.texts(work)
+        if rest and not self.continues:  # as where text arrives later: the context, then sentence by sentence
+            return self._beginning(work, None, tuple(texts), self._positions(first))
+        return self._beginning(work, first, tuple(rest), sum(map(self._positions, rest)))
 
     def _beginning(self, request: SpeechRequest, text: str | None, rest: Rest, later_positions: int) -> HiggsDraft:
         return HiggsDraft(
@@ -95,8 +96,10 @@ class HiggsPrepare(ABC):
         return SPARE_FRAMES + FRAMES_PER_TOKEN * len(self._encode(text))
 
     def _positions(self, text: str) -> int:
-        tokens = sum(len(piece) for piece in self.continuing(text, False) if not hasattr(piece, "samples"))
-        return tokens + self._silent_steps + 1 + self._most_frames(text)
+        """Returns what a text needs that goes on in a context."""
+        pieces = self.continuing(text, is_first=not self.continues)
+        tokens = sum(len(piece) for piece in pieces if not isinstance(piece, Clip))
+        return tokens + self._silent_steps + self._most_frames(text)
 
 
 class HiggsV2Prepare(HiggsPrepare):
