@@ -63,7 +63,7 @@ class SymmetricState(State):
     """The tails of all layers in one buffer, which kernels copy in one launch, and the frames given so far."""
 
     def __init__(self, net: SymmetricVocoder, slots: int) -> None:
-        like = net.chain[0].conv.weight
+        like = vocoder_parts(net.chain).begin.conv.weight
         self.given = buffer(slots, dtype=torch.int64, device=like.device)
         self.present = buffer(slots, dtype=torch.int64, device=like.device)
         """Those of the given frames that exist: absent ones follow the end."""

@@ -86,3 +86,25 @@ def test_a_batch_is_cut_where_its_buffers_would_be_too_large(device, monkeypatch
         together = by_kernels(x, present, slots, net.state(SLOTS))
         monkeypatch.setattr(fused, "MAX_FRAMES", 4)
         assert torch.equal(by_kernels(x, present, slots, net.state(SLOTS)), together)
+
+
+def test_the_higgs_codec_by_kernels(device):
+    """Codes out of range included: what they mean cannot be asked on a GPU."""
+    from rhapsode.models.higgs.codec.decoder import HiggsDecoder
+    from rhapsode.models.higgs.codec.fused import fuse
+    from rhapsode.models.higgs.codec.settings import CodecSettings, DacSettings
+
+    acoustic = DacSettings(INPUTS, 2, 32, (2, 3), (2, 3))
+    with torch.device("meta"):
+        net = HiggsDecoder(CodecSettings(codebook_size=9, codebook_dim=4, acoustic=acoustic, target_bandwidths=(36,)))
+    randomize(net, device=device)
+    derive(net)
+    fuse(net)
+    codes = torch.randint(-1, 10, (2, 5, net.settings.quantizers), device=device)
+    present = torch.ones(2, 5, dtype=torch.bool, device=device)
+    slots = torch.tensor([3, 1], device=device)
+    with kernels.use("off"):
+        expected = net(codes, present, slots, net.state(SLOTS))
+    with kernels.use("always"):
+        found = net(codes, present, slots, net.state(SLOTS))
+    assert snr_db(found, expected) > 90

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-
 from rhapsode.models.higgs.codec.settings import DILATIONS, CodecSettings
 
 V3_PREFIX = "tied.embedding.modality_embeddings.0.model."
@@ -20,16 +18,19 @@ UNUSED = (
 ENCODER_ONLY = ("acoustic_encoder.*", "encoder_semantic.*", "semantic_model.*", "fc.*", "*.project_in.*")
 DECODER_ONLY = ("acoustic_decoder.*", "fc2.*")
 
-POSITIONS = "semantic_model.encoder.pos_conv_embed.conv"
-NORMED = ((".parametrizations.weight.original0", ".parametrizations.weight.original1"), (".weight_g", ".weight_v"))
-"""Magnitude and direction of a weight, in newer and older files."""
+_POSITIONS = "semantic_model.encoder.pos_conv_embed.conv"
+OLD_MAGNITUDE = f"{_POSITIONS}.weight_g"
+"""Only older files have a tensor of this name."""
 
 
-def encoder_names(tensors: Container[str], prefix: str = "") -> dict[str, str]:
+def encoder_names(older: bool = False) -> dict[str, str]:
     """Returns what the checkpoint calls the one convolution under weight norm, by what `Hubert` calls it."""
-    known = [pair for pair in NORMED if f"{prefix}{POSITIONS}{pair[0]}" in tensors]
-    magnitude, direction = known[0] if known else NORMED[0]
-    return {f"{POSITIONS}.magnitude": POSITIONS + magnitude, f"{POSITIONS}.direction": POSITIONS + direction}
+    new = ("parametrizations.weight.original0", "parametrizations.weight.original1")
+    magnitude, direction = ("weight_g", "weight_v") if older else new
+    return {
+        f"{_POSITIONS}.magnitude": f"{_POSITIONS}.{magnitude}",
+        f"{_POSITIONS}.direction": f"{_POSITIONS}.{direction}",
+    }
 
 
 def decoder_names(settings: CodecSettings) -> dict[str, str]:

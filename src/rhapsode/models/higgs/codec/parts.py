@@ -10,7 +10,14 @@ from rhapsode.checkpoints.weights import Tensors
 from rhapsode.models.base import StageContext
 from rhapsode.models.higgs.codec.decoder import HiggsDecoder
 from rhapsode.models.higgs.codec.encoder import HiggsEncoder
-from rhapsode.models.higgs.codec.names import DECODER_ONLY, ENCODER_ONLY, UNUSED, decoder_names, encoder_names
+from rhapsode.models.higgs.codec.names import (
+    DECODER_ONLY,
+    ENCODER_ONLY,
+    OLD_MAGNITUDE,
+    UNUSED,
+    decoder_names,
+    encoder_names,
+)
 from rhapsode.models.higgs.codec.settings import CodecSettings
 from rhapsode.models.parts import fill
 from rhapsode.nn import kernels
@@ -41,7 +48,7 @@ def encoder(settings: CodecSettings, context: StageContext, source: Source, pref
     """Returns the encoder of references, in float32 as upstream, or in float64."""
     dtype = torch.float64 if context.dtype == "float64" else torch.float32
     tensors = None if context.random_weights else source()
-    names = encoder_names(tensors or (), prefix)
+    names = encoder_names(older=tensors is not None and prefix + OLD_MAGNITUDE in tensors)
 
     def opened() -> Tensors:
         assert tensors is not None  # they are only asked for where weights are read

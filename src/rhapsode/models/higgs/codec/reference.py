@@ -43,7 +43,7 @@ class ReferenceEncoder:
         """Encodes mono recordings `[n]` at the codec's rate."""
         padded = [np.pad(one, (0, max(0, self._shortest - len(one)))) for one in recordings]
         found: list[HiggsCodes | None] = [None] * len(padded)
-        paddings = [self._padding(len(one)) for one in padded]  # a recording that is too short is found before any work
+        paddings = [self.padding(len(one)) for one in padded]  # a recording that is too short is found before any work
         for some in _passes([len(one) for one in padded]):
             codes = self._encode([padded[i] for i in some], [paddings[i] for i in some])
             for i, one in zip(some, codes, strict=True):
@@ -58,7 +58,7 @@ class ReferenceEncoder:
         ]
         semantic, lengths = net.semantic(*self._batch(coarse, [SEMANTIC_PADDING] * len(coarse)))
         acoustic, frames = net.acoustic_encoder(*self._batch(recordings, paddings))
-        assert list(frames) == list(lengths)  # `_padding` sees to it
+        assert list(frames) == list(lengths)  # `padding` sees to it
         return net.latents(acoustic, semantic, frames), semantic, frames
 
     def _encode(self, recordings: Sequence[Samples], paddings: Sequence[int]) -> list[HiggsCodes]:
@@ -67,7 +67,7 @@ class ReferenceEncoder:
             codes = self._net.quantizer(torch.cat([row[:n] for row, n in zip(latents, frames, strict=True)]))
         return [one.cpu().numpy() for one in codes.split(list(frames))]
 
-    def _padding(self, samples: int) -> int:
+    def padding(self, samples: int) -> int:
         """Returns the zeros on both sides of what the acoustic encoder is given, so that both encoders make as many
         frames."""
         settings = self._settings

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, log2, prod
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from rhapsode.checkpoints.folder import parse, section
+from rhapsode.checkpoints.folder import parse, read_json, section
 from rhapsode.errors import CheckpointError
 
 CONFIG = "config.json of the codec"
@@ -82,6 +83,12 @@ class CodecSettings:
     block_dilations: tuple[int, ...] = (1, 1)
     acoustic: DacSettings = field(default_factory=DacSettings)
     semantic: HubertSettings = field(default_factory=HubertSettings)
+
+    @classmethod
+    def of(cls, folder: Path) -> CodecSettings:
+        """Reads config.json of the codec's folder. Without one in this layout, the values are the published ones."""
+        config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+        return cls.from_dict(config) if "acoustic_model_config" in config else cls()
 
     @classmethod
     def from_dict(cls, config: Mapping[str, Any]) -> CodecSettings:
