@@ -15,7 +15,7 @@ from rhapsode.models.higgs.codec.original import open_codec, renamed
 from rhapsode.models.higgs.codec.reference import ReferenceEncoder
 from rhapsode.models.higgs.codec.worker import HiggsCodec
 from tiny import higgs_codec as tiny
-from unit.higgs_codec.asked import codec, context, encoder, held, settings, streamed, tensors
+from unit.higgs_codec.asked import codec, context, encoder, golden, held, settings, streamed, tensors
 
 CODES = torch.from_numpy(tiny.frames(13))
 UNIT = ("snake1", "conv1", "snake2", "conv2")
@@ -39,8 +39,6 @@ def assert_same(source: Tensors, prefix: str = "", near: float = 0.0) -> None:
 
 
 def test_the_checkpoint_that_the_goldens_were_made_with(tmp_path: Path):
-    from unit.higgs_codec.asked import golden
-
     assert tiny.write(tmp_path) == str(golden()["fingerprint"])
     assert_same(open_codec(tmp_path))
 

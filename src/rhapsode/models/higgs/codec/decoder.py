@@ -104,6 +104,6 @@ class HiggsDecoder(Derived):
         """
         if self.fused is not None and kernels.on(state.vocoder.tails):
             return self.fused(codes, present, slots, state)
-        vectors = rvq_decode(codes.clamp(0, self.settings.codebook_size - 1), self.tables)
+        vectors = rvq_decode(codes.long().clamp(0, self.settings.codebook_size - 1), self.tables)
         audio = self.vocoder(vectors.transpose(1, 2), present, slots, state.vocoder)
         return audio.to(torch.promote_types(audio.dtype, torch.float32))
