@@ -13,7 +13,7 @@ REFERENCE = Clip(reference_audio(5000), SAMPLE_RATE)
 @cache
 def checkpoint() -> str:
     """A tiny checkpoint that sometimes decides to end."""
-    return str(write(Path(tempfile.mkdtemp(prefix="rhapsode-tiny-")), Tiny(generation=3, end_gain=1.5, seed=2)))
+    return str(write(Path(tempfile.mkdtemp(prefix="rhapsode-tiny-")), Tiny(generation=3, end_gain=1.3, seed=2)))
 
 
 # Sentence by sentence, so that appended text can be compared with the whole.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import torch
 
 from rhapsode.checkpoints.weights import Tensors, open_weights
@@ -47,12 +49,17 @@ def talker(config: HiggsConfig, context: StageContext) -> HiggsNet:
     """Returns the network. In bfloat16, v3's rotary tables are rounded as they were in training."""
     dtype: torch.dtype = getattr(torch, context.dtype)
     rounded = dtype == torch.bfloat16 and config.generation == 3
-    names, unused = _V3_NAMES, (*_V3_UNUSED, _V3_TIED) if config.tied else _V3_UNUSED
-    if config.generation == 2:
-        names, unused = (_ORIGINAL_NAMES, _ORIGINAL_UNUSED) if config.original else (_V2_NAMES, _V2_UNUSED)
+    names, unused = _layout(config)
 
     def source() -> Tensors:
         stored = open_weights(checkpoint_of(context))
         return JoinedHalves(stored) if config.original else stored
 
     return fill(lambda: HiggsNet(config, rounded), context, source, names=names, ignore=unused, dtype=dtype)
+
+
+def _layout(config: HiggsConfig) -> tuple[Mapping[str, str], Sequence[str]]:
+    """Returns the names of a checkpoint's tensors, and what it may hold beside them."""
+    if config.generation == 3:
+        return _V3_NAMES, (*_V3_UNUSED, _V3_TIED) if config.tied else _V3_UNUSED
+    return (_ORIGINAL_NAMES, _ORIGINAL_UNUSED) if config.original else (_V2_NAMES, _V2_UNUSED)

@@ -52,9 +52,9 @@ class HiggsPrepare(ABC):
     def beginning(self, request: SpeechRequest, text: str | None) -> list[Piece]:
         """Returns a prompt with a context of its own; without a text, the context alone."""
 
-    @abstractmethod
     def continuing(self, text: str, is_first: bool) -> list[Piece]:
         """Returns a prompt that goes on after the context alone, or after a text that was spoken."""
+        raise NotImplementedError
 
     def repetition(self, request: SpeechRequest) -> RepetitionWindow:
         return RepetitionWindow()
@@ -67,13 +67,21 @@ class HiggsPrepare(ABC):
         if work.text_open:
             stream = TurnStream(self.tag, MOST_CHARS)
             stream.push(work.text)
-            return self._beginning(work, None, stream, OPEN_POSITIONS)
-        first, *rest = texts = self.texts(work)
-        if rest and not self.continues:  # as where text arrives later: the context, then sentence by sentence
-            return self._beginning(work, None, tuple(texts), self._positions(first))
+            return self._beginning(work, None, stream)
+        texts = self.texts(work)
+        if not texts:
+            raise InvalidRequest("the text has no words: there is nothing to say.", param="input")
+        if not self.continues and work.options.chunk:  # like text that arrives: the context, then a sentence at a time
+            return self._beginning(work, None, tuple(texts))
+        first, *rest = texts
         return self._beginning(work, first, tuple(rest), sum(map(self._positions, rest)))
 
-    def _beginning(self, request: SpeechRequest, text: str | None, rest: Rest, later_positions: int) -> HiggsDraft:
+    def _beginning(
+        self, request: SpeechRequest, text: str | None, rest: Rest, later_positions: int | None = None
+    ) -> HiggsDraft:
+        """`later_positions` is `None` where the texts that follow are not known yet."""
+        if later_positions is None:
+            later_positions = OPEN_POSITIONS if self.continues else 0
         return HiggsDraft(
             self.beginning(request, text),
             0 if text is None else self._most_frames(text),
@@ -84,11 +92,9 @@ class HiggsPrepare(ABC):
         )
 
     def _next(self, work: NextText) -> HiggsDraft:
-        afresh = self._beginning(work.request, work.text, work.rest, OPEN_POSITIONS if self.continues else 0)
+        afresh = self._beginning(work.request, work.text, work.rest)
         if not self.continues:
-            afresh = replace(afresh, new_segment=not work.is_first)
-        if not self.continues and not work.is_first:
-            return afresh
+            return replace(afresh, new_segment=not work.is_first)
         pieces = self.continuing(work.text, work.is_first)
         return replace(afresh, pieces=pieces, later_positions=0, continues=True, afresh=afresh)
 
@@ -97,7 +103,7 @@ class HiggsPrepare(ABC):
 
     def _positions(self, text: str) -> int:
         """Returns what a text needs that goes on in a context."""
-        pieces = self.continuing(text, is_first=not self.continues)
+        pieces = self.continuing(text, is_first=False)
         tokens = sum(len(piece) for piece in pieces if not isinstance(piece, Clip))
         return tokens + self._silent_steps + self._most_frames(text)
 
@@ -174,10 +180,6 @@ class HiggsV3Prepare(HiggsPrepare):
     def beginning(self, request: SpeechRequest, text: str | None) -> list[Piece]:
         reference = next(iter(request.voice.references), None)
         return [*self._sections.beginning(reference), *(self._sections.speech(text) if text is not None else ())]
-
-    def continuing(self, text: str, is_first: bool) -> list[Piece]:
-        assert is_first
-        return self._sections.speech(text)
 
 
 def check_references(references: tuple[Reference, ...]) -> None:

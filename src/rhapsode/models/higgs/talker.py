@@ -105,8 +105,8 @@ class HiggsTalker:
         """Returns the last rows of a prompt as the ring has them: references count as rows, too."""
         recent = np.full((self._config.books, MOST_WINDOW), NOTHING, np.int64)
         window = max(1, prompt.repetition.rows)
-        assert prompt.content is not None
-        rows = np.concatenate([audio_rows(prompt.content), audio_rows(prompt.last)])[-window:]
+        columns = np.concatenate([np.asarray(prompt.content, np.int64), prompt.last])
+        rows = audio_rows(columns)[-window:]
         place = np.arange(-len(rows), 0) % window
         recent[:, place] = np.where(rows < self._config.codes, rows, NOTHING).T
         return recent
@@ -138,8 +138,8 @@ class HiggsTalker:
 
     def _again(self, noise: Noise, slots: Tensor, state: HiggsState) -> Repetition:
         """A second draw is from all codes at temperature 1, even of a greedy request, as upstream."""
-        most = self._unfiltered
-        second = Settings(*(value[: len(slots)] for value in (most.temperature, most.top_k, most.top_p)))
+        rows, all_codes = len(slots), self._unfiltered
+        second = Settings(all_codes.temperature[:rows], all_codes.top_k[:rows], all_codes.top_p[:rows])
         return Repetition(state.recent.flatten(0, 1), slots, state.limit[slots], second, noise, raw=True)
 
 

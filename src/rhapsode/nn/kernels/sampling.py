@@ -46,8 +46,9 @@ class Settings:
 
     def repeated(self, times: int) -> Settings:
         """Returns the settings with each row so many times, for codebooks that are drawn at once."""
-        values = (value.repeat_interleave(times) for value in (self.temperature, self.top_k, self.top_p))
-        return Settings(*values, self.rule)
+        given = (self.temperature, self.top_k, self.top_p)
+        temperature, top_k, top_p = (value.repeat_interleave(times) for value in given)
+        return Settings(temperature, top_k, top_p, self.rule)
 
 
 @dataclass(frozen=True)
