@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
+from rhapsode.device.marks import Mark, SegmentEnd, Silence
 from rhapsode.device.pages import Key
 from rhapsode.engine.job import Job
 from rhapsode.models.base import Prompt
 
 UNLIMITED = (1 << 63) - 1
+NO_PROMPT = Prompt(max_frames=0)
 
 
 @dataclass(eq=False)
@@ -55,6 +59,13 @@ class FrameRow(PromptRow):
     spoken: bool = False
     """The talker has ended this prompt; only the next one is waited for."""
 
+    def marks(self) -> Iterator[Mark]:
+        """What the streams of frames are told before this prompt's."""
+        if self.part and self.prompt.new_segment:
+            yield SegmentEnd()
+        if self.prompt.silence_s:
+            yield Silence(self.prompt.silence_s)
+
     @property
     def steps_allowed(self) -> int:
         """How many steps the text so far is good for."""
@@ -65,3 +76,18 @@ class FrameRow(PromptRow):
     def is_last(self) -> bool:
         """Whether no prompt of this request follows."""
         return self.asked and not self.expects
+
+
+@dataclass(eq=False)
+class StreamRow(PromptRow):
+    """A request whose frames a streaming stage works on."""
+
+    prompt: Prompt = field(default_factory=lambda: NO_PROMPT)
+    payload: Any = None
+    arrived: bool = False
+    """Its payload is here."""
+    opened: bool = False
+    """Frames of it will come."""
+    prefilled: bool = False
+    grid_at: int = 0
+    """The frame at which its grid of blocks starts."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,31 +22,15 @@ from rhapsode.engine.device_stage import DeviceStage, Launch, Prepared
 from rhapsode.engine.isolation import isolate
 from rhapsode.engine.job import Job
 from rhapsode.engine.policy import Choice, ChunkPolicy, Ready
-from rhapsode.engine.row import PromptRow
+from rhapsode.engine.row import StreamRow
 from rhapsode.engine.sink import Sink
 from rhapsode.engine.stage import Drop, Message, Opened, Work
-from rhapsode.models.base import OpensStream, Prompt, StreamWorker
+from rhapsode.models.base import OpensStream, StreamWorker
 
 MOST_IN_FLIGHT = 4
 """Launches in flight before the host waits for the oldest."""
 HELD_BACK_S = 0.002
 """How often to look whether a listener can wait no longer."""
-NO_PROMPT = Prompt(max_frames=0)
-
-
-@dataclass(eq=False)
-class StreamRow(PromptRow):
-    """A request whose frames a streaming stage works on."""
-
-    prompt: Prompt = field(default_factory=lambda: NO_PROMPT)
-    payload: Any = None
-    arrived: bool = False
-    """Its payload is here."""
-    opened: bool = False
-    """Frames of it will come."""
-    prefilled: bool = False
-    grid_at: int = 0
-    """The frame at which its grid of blocks starts."""
 
 
 class StreamStage(DeviceStage[StreamRow]):
@@ -89,6 +72,7 @@ class StreamStage(DeviceStage[StreamRow]):
         self._rows: dict[str, StreamRow] = {}
         self._joining: dict[str, StreamRow] = {}  # those of them that have not begun
         self._offset = np.zeros(deployment.limits.slots + 1, np.int64)  # of the grid of blocks
+        self._seen = np.zeros(deployment.limits.slots + 1, np.int64)  # frames of look-ahead that the worker keeps
         self._held_back = False
         self._captured = deployment.graphs and device.type == "cuda"  # on a CPU it is arithmetic, not operators
         rows = [most] if deployment.deterministic else batch_sizes(most)
@@ -104,7 +88,13 @@ class StreamStage(DeviceStage[StreamRow]):
             with torch.inference_mode(), self._on_stream():
                 self._capture_prefill()
                 for blocks in self._ladder:
-                    self._launcher.capture(self._most, blocks * self._reach.granularity)
+                    for seen in {0, self._kept_ahead}:
+                        self._launcher.capture(self._most, blocks * self._reach.granularity, seen)
+
+    @property
+    def _kept_ahead(self) -> int:
+        """Frames of look-ahead that the worker has seen after each launch."""
+        return self._reach.lookahead if self._reach.incremental else 0
 
     def jobs(self) -> list[Job]:
         return [row.job for row in self._rows.values()]
@@ -164,6 +154,7 @@ class StreamStage(DeviceStage[StreamRow]):
         for row in ready:
             del self._joining[row.job.id]
             self._offset[row.slot] = row.prompt.offset % self._reach.granularity
+            self._seen[row.slot] = 0
             self._policy.open(row.slot, row.job.request.first_chunk_frames)
             self._row_of[row.slot] = row
             self._live[row.slot] = True
@@ -213,14 +204,15 @@ class StreamStage(DeviceStage[StreamRow]):
         return self._launch_of(choice)
 
     def _launch_of(self, choice: Choice) -> Launch:
-        slots, due = choice.slots, choice.blocks * self._reach.granularity
+        seen = int(self._seen[choice.slots[0]])  # rows that have seen as much as the most urgent one go with it
+        slots, due = choice.slots[self._seen[choice.slots] == seen], choice.blocks * self._reach.granularity
         if self._reach.plain:
-            return Launch(slots[:, None], (due,))
+            return Launch(slots[:, None], (due, 0))
         available = self._source.available(slots)
         skip = (self._source.consumed(slots) + self._offset[slots]) % self._reach.granularity
         counts = np.minimum(available, due - skip)
         ahead = np.minimum(available - counts, self._reach.lookahead)
-        return Launch(np.stack([slots, skip, counts, ahead], axis=1), (due,))
+        return Launch(np.stack([slots, skip, counts, ahead], axis=1), (due, seen))
 
     def _counts(self, launch: Launch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """For each row, the frames its first block lacks and the frames it works on."""
@@ -230,10 +222,10 @@ class StreamStage(DeviceStage[StreamRow]):
 
     def _on_device(self, inputs: Tensor, *statics: int) -> Tensor:
         """From frames in the ring to the sink."""
-        slots, (due,) = inputs[:, 0], statics
+        slots, (due, seen) = inputs[:, 0], statics
         there = self._source.device
         plain = self._reach.plain
-        window = self._source.window(slots.to(there), due, None if plain else inputs[:, 1:].to(there))
+        window = self._source.window(slots.to(there), due, None if plain else inputs[:, 1:].to(there), seen)
         window = window.to(slots.device)
         with section("codec"):
             output: Tensor = self._worker.decode(window, self._memory.rows(slots), self._memory.state)
@@ -248,6 +240,7 @@ class StreamStage(DeviceStage[StreamRow]):
         _, counts = self._counts(launch)
         self._source.consume(launch.slots, counts)
         self._sink.launched(launch.slots, counts)
+        self._seen[launch.slots] = self._kept_ahead
         self._policy.launched(Choice(launch.slots, launch.statics[0] // self._reach.granularity))
 
     def _landed(self, launch: Launch, current: NDArray[np.bool_], values: NDArray[Any]) -> None:
@@ -275,13 +268,14 @@ class StreamStage(DeviceStage[StreamRow]):
             if is_new or start > row.grid_at:  # no block crosses a mark: the grid of blocks starts anew after it
                 self._offset[slot] = ((row.prompt.offset if is_new else 0) - start) % self._reach.granularity
                 row.grid_at = start
-            if is_new:
+            if is_new or self._seen[slot]:  # without the look-ahead after the mark, what is kept serves no longer
                 self._restart(row)
             self._sink.mark(row.job, mark)
         return bool(reached)
 
     def _restart(self, row: StreamRow) -> None:
         """Starts a new segment: nothing of the frames before it is remembered."""
+        self._seen[row.slot] = 0
         self._source.begin_segment(np.array([row.slot]))
         if self._prefill is not None:
             self._live[row.slot] = False

@@ -49,6 +49,9 @@ class Prompt:
     once it is prefilled, and a prompt that continues it speaks."""
     wanted_frames: int | None = None
     """The most the user asked for in the family's own options: an end there is no runaway."""
+    silent_steps: int = 0
+    """Steps before the one that emits the first frame, as a delay pattern has them. Limits count frames that are heard:
+    these steps come on top."""
     length: int = 0
     """Positions to prefill before the first step."""
     content: NDArray[np.generic] | None = None

@@ -62,8 +62,9 @@ class Companion:
     default: str | None = None
     """Its id on the Hugging Face hub."""
     named_by: str | None = None
-    """The key of the checkpoint's configuration that names it: a folder in or beside the checkpoint with the last part
-    of that name is taken, else that id on the hub."""
+    """The key of the checkpoint's configuration that names it: `outer.inner` for one inside another, `file.json:key`
+    for one in another file. A folder in or beside the checkpoint with the last part of that name, or with `name`, is
+    taken, else that id on the hub."""
     files: tuple[str, ...] = ()
     """Files to download besides json, txt and safetensors, as shell patterns."""
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from contract.incremental import INCREMENTAL
 from contract.subject import assert_all_free, hear, speak
 from rhapsode.config import resolve
 from rhapsode.engine import Engine
@@ -119,10 +120,19 @@ def test_stages_on_devices_of_their_own_run_in_loops_of_their_own(expected):
     )
 
 
+SCHEDULES = [{}, {"first": 3, "largest": 5, "ring": 12}, {"first": 16}, {"largest": 1, "ring": 4}]
+
+
 def test_a_codec_that_looks_ahead_is_exact_for_every_schedule():
-    schedules = [{}, {"first": 3, "largest": 5, "ring": 12}, {"first": 16}, {"largest": 1, "ring": 4}]
-    samples = [run(SPEC.pipeline, options={"lookahead": 1}, chunks=chunks) for chunks in schedules]
+    samples = [run(SPEC.pipeline, options={"lookahead": 1}, chunks=chunks) for chunks in SCHEDULES]
     assert all(np.array_equal(one, samples[0]) for one in samples)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_a_codec_that_keeps_its_look_ahead_is_given_every_frame_once(deterministic):
+    expected = run(SPEC.pipeline, options={"lookahead": 1})
+    for chunks in SCHEDULES:
+        assert np.array_equal(run(INCREMENTAL.pipeline, chunks=chunks, deterministic=deterministic), expected)
 
 
 def test_looking_ahead_is_heard(expected):
