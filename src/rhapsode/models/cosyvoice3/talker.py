@@ -118,7 +118,10 @@ class CosyTalker:
     def step(self, rows: Rows, state: CosyState) -> Step:
         slots, steps = rows.slots, rows.steps
         hidden = self.hidden(state.next[slots][:, None], rows, rows.positions[:, None])[:, 0]
-        token = self._draw(self.net.logits(hidden), steps - state.first_step[slots], rows, state)
+        count = steps - state.first_step[slots]
+        token = self._draw(self.net.logits(hidden), count, rows, state)
+        fill_after = state.fill_after[slots]
+        token = token.masked_fill((fill_after != NEVER) & (count >= fill_after), self._config.fill)
         stopped = token >= self._config.codes
         spoken = token.masked_fill(stopped, 0)  # an end is no token: no stage may look it up as one
         before, ended = state.silent[slots], state.ended[slots]
@@ -137,7 +140,7 @@ class CosyTalker:
         return self.net.body(x, self.net.body.rotary(positions, x.dtype), backend)
 
     def _draw(self, logits: Tensor, count: Tensor, rows: Rows, state: CosyState) -> Tensor:
-        """Draws a token per row. One that repeats is drawn again, from all the others; a turn's end may be due."""
+        """Draws a token per row. One that repeats is drawn again, from all the others."""
         slots, table = rows.slots, rows.table
         rule = torch.where(count < state.least[slots], state.early[slots], state.late[slots])
         logits = logits.masked_fill(self._banned[rule], float("-inf"))
@@ -146,10 +149,7 @@ class CosyTalker:
         every = Settings(temperature, torch.zeros_like(top_k), torch.ones_like(top_p), TopP.THROUGH)
         limit = (temperature > 0).to(torch.int64) * self._config.sampling.limit  # a greedy request stays greedy
         again = Repetition(state.recent, slots, limit, every, second, other=True)
-        token = draw(logits, Settings(temperature, top_k, top_p, TopP.THROUGH), first, repetition=again)
-        fill_after = state.fill_after[slots]
-        is_due = (fill_after != NEVER) & (count >= fill_after)
-        return token.masked_fill(is_due, self._config.fill)
+        return draw(logits, Settings(temperature, top_k, top_p, TopP.THROUGH), first, repetition=again)
 
     def _upload(self, values: NDArray[Any]) -> Tensor:
         return upload(values, self._device)
