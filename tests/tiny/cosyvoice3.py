@@ -139,7 +139,7 @@ def write(folder: Path, tiny: TinyCosyVoice | None = None) -> Path:
     special = qwen_tokenizer.write(qwen, WORDS, qwen_tokenizer.SPECIALS[:3])
     vocabulary = max(special.values()) + 279 + 4
     sizes = {
-        "architectures": ["Qwen2ForCausalLM"], "hidden_size": HIDDEN, "intermediate_size": FFN, "num_hidden_layers": LAYERS,
+        "hidden_size": HIDDEN, "intermediate_size": FFN, "num_hidden_layers": LAYERS,
         "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS, "vocab_size": vocabulary, "rope_theta": 1e6,
         "rms_norm_eps": 1e-6, "hidden_act": "silu", "use_sliding_window": False, "max_position_embeddings": 32768,
     }  # fmt: skip

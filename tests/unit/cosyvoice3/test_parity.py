@@ -88,9 +88,7 @@ def test_probabilities_of_both_draws_are_upstreams(family: Family, i: int) -> No
     case = {key.partition("_")[2]: array for key, array in golden("sampling").items() if key.startswith(f"{i}_")}
     scores = torch.from_numpy(case["logp"])[None]
     defaults, one = family.talker.defaults, torch.ones(1)
-    settings = Settings(
-        one * defaults.temperature, (one * defaults.top_k).long(), one * defaults.top_p, TopP.THROUGH
-    )
+    settings = Settings(one * defaults.temperature, (one * defaults.top_k).long(), one * defaults.top_p, TopP.THROUGH)
     found = probabilities(scores, settings)[0]
     assert set(found.nonzero()[:, 0].tolist()) == set(case["nucleus_ids"].tolist())
     weight = case["nucleus_p"] / case["nucleus_p"].sum()
@@ -106,5 +104,3 @@ def test_probabilities_of_both_draws_are_upstreams(family: Family, i: int) -> No
     if case["resampled"]:
         second = probabilities(scores.scatter(1, drawn[None, None], -torch.inf), every)[0]
         np.testing.assert_allclose(second, case["fallback_p"], atol=1e-6)
-
-

@@ -1,5 +1,6 @@
 """Text and speech in turns: as upstream lays them out, and better where upstream drops or repeats something."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -69,13 +70,13 @@ def test_until_the_text_ends_inputs_tokens_and_logits_are_upstreams(family: Fami
     spoken = speak(family, case, planned(name)).spoken
     lengths, ids = case.arrays["forward_lens"], case.arrays["forward_ids"].tolist()
     starts = np.cumsum([0, *lengths])
-    upstream = [ids[a:b] for a, b in zip(starts, starts[1:], strict=False)]
+    upstream = [ids[a:b] for a, b in pairwise(starts)]
     count = len(upstream) - AFTER_THE_END
     assert spoken.inputs[:count] == upstream[:count]
     tokens = case.arrays["spoken_tokens"].tolist()[:-7]
     assert [pick for pick in spoken.picks[:count] if pick < CODES] == tokens
     every = len(lengths) // 12
-    compared = [i for i in range(0, count, every)]
+    compared = range(0, count, every)
     found = np.stack([spoken.logits[i] for i in compared])[:, :KEPT]
     np.testing.assert_allclose(found, case.arrays["forward_logits"][: len(compared)], atol=1e-4)
     # Upstream feeds the last speech token again before the rest of the text. Its row is in the context already.

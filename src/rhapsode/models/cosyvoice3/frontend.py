@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import torch
@@ -53,13 +54,9 @@ def kaldi_fbank(audio: Tensor) -> Tensor:
 @cache
 def _kaldi_filters() -> Tensor:
     """Returns triangular filters on Kaldi's mel scale, [bands, bins]; the last bin is left out."""
-
-    def mel(hz: Tensor | float) -> Tensor:
-        return 1127.0 * (1.0 + torch.as_tensor(hz) / 700.0).log()
-
-    low, high = mel(_LOW_HZ), mel(RATE / 2)
+    low, high = (1127.0 * math.log(1.0 + hz / 700.0) for hz in (_LOW_HZ, RATE / 2))
     step = (high - low) / (_BANDS + 1)
-    left = low + torch.arange(_BANDS)[:, None] * step
-    points = mel(torch.arange(_FFT // 2) * (RATE / _FFT))
-    rising, falling = (points - left) / step, (left + 2 * step - points) / step
-    return torch.minimum(rising, falling).clamp(min=0.0)
+    band = torch.arange(_BANDS)[:, None]
+    left, center, right = low + band * step, low + (band + 1) * step, low + (band + 2) * step
+    points = 1127.0 * (1.0 + torch.arange(_FFT // 2) * (RATE / _FFT) / 700.0).log()
+    return torch.minimum((points - left) / (center - left), (right - points) / (right - center)).clamp(min=0.0)

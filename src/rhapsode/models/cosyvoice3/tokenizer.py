@@ -42,7 +42,7 @@ class CosyTokenizer:
 
 
 def special_ids(folder: Path) -> dict[str, int]:
-    """Returns the ids of the special tokens. Those that the files name keep theirs; the others follow in their order."""
+    """Returns the ids of the special tokens: those of the files, and after them the others in their order."""
     settings = folder / "tokenizer_config.json"
     listed = read_json(settings).get("added_tokens_decoder") if settings.is_file() else None
     known = {str(one.get("content")): int(number) for number, one in (listed or {}).items()}
