@@ -127,7 +127,7 @@ class Speaker:
         for _ in range(prompt.max_frames if most is None else most):
             step = self._step()
             self.spoken.inputs.append(unfed)
-            unfed = [int(step.frames[0]) + self._talker.net.speech_start]
+            unfed = [int(step.frames[0, 0]) + self._talker.net.speech_start]
             if bool(step.stopped):
                 return True
         return False

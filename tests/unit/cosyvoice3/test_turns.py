@@ -183,7 +183,7 @@ def test_a_step_after_the_end_of_a_turn_leaves_no_trace(family: Family) -> None:
         base = int(stage.table.position[0])
         family.talker.prefill([more], [(0, 1, base)], stage.rows(0), stage.state)
         stage.table.position[0] += 1
-        late.append([int(stage.step(0).frames[0]) for _ in range(12)])
+        late.append([int(stage.step(0).frames[0, 0]) for _ in range(12)])
     assert late[0] == late[1]
 
 

@@ -40,7 +40,7 @@ class CosyNet(Derived):
 
     def derive(self) -> None:
         """Joins the two tables, so that a prompt's rows are one lookup."""
-        if self.table is None:
+        if hasattr(self, "text_embedding"):
             self.table = torch.cat((self.text_embedding.weight, self.speech_embedding.weight))
             del self.text_embedding, self.speech_embedding
 

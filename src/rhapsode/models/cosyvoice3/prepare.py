@@ -58,7 +58,7 @@ class CosyPrepare:
         settings: CosySettings = context.settings
         self._config = config = read(context.config, folder)
         self._encode = CosyTokenizer(folder, config.layers.vocab_size)
-        self._presets = read_presets(folder, config)
+        self._presets = read_presets(folder, config, context.random_weights)
         self._context = config.tokens_of(settings.flow_context_s)
 
     def __call__(self, work: SpeechRequest | CosyPrompt) -> CosyDraft | CosyPrompt:

@@ -27,10 +27,10 @@ class CosyPreset:
     speech: Ids  # [P]: its speech for the language model
 
 
-def read_presets(folder: Path, config: CosyConfig) -> dict[str, CosyPreset]:
-    """Returns the speakers of a checkpoint by name; most checkpoints have none."""
+def read_presets(folder: Path, config: CosyConfig, random_weights: bool = False) -> dict[str, CosyPreset]:
+    """Returns the speakers of a checkpoint by name. Most have none; random weights get one, for measurements."""
     if not (folder / FILE).is_file():
-        return {}
+        return {"random": _random(config)} if random_weights else {}
     from rhapsode.checkpoints.files import unpickle  # which needs torch
 
     content = unpickle(folder / FILE)
@@ -55,6 +55,15 @@ def _preset(where: str, entry: Mapping[str, Any], config: CosyConfig) -> CosyPre
     for ids in (speech, tokens):
         check_tokens(ids, config.codes, CheckpointError(f"the speaker {where} has an id past {config.codes - 1}."))
     return CosyPreset(CosyVoice(tokens, mel, _embedding(where, entry, "flow_embedding", config)), text, speech)
+
+
+def _random(config: CosyConfig) -> CosyPreset:
+    """Returns a stored reference of three seconds and ten tokens of text."""
+    draws, count = np.random.default_rng(0), config.tokens_of(3.0)
+    tokens = draws.integers(0, config.codes, count)
+    mel = draws.normal(-5.0, 2.0, (count * config.rates.token_mel_ratio, config.mel.num_mels)).astype(np.float32)
+    embedding = draws.normal(size=config.rates.spk_embed_dim).astype(np.float32)
+    return CosyPreset(CosyVoice(tokens, mel, embedding), np.arange(10), tokens)
 
 
 def check_tokens(ids: Ids, codes: int, error: Exception) -> None:

@@ -52,7 +52,7 @@ class CosyState(State):
 
 
 class CosyTalker:
-    frame_shape = ()
+    frame_shape = (1,)
     frame_dtype = torch.int64
 
     def __init__(self, context: StageContext) -> None:
@@ -132,7 +132,7 @@ class CosyTalker:
         state.silent[slots] = torch.where(ended, before, silent)
         state.ended[slots] = ended | stopped
         state.next[slots] = self.net.embed_speech(spoken)
-        return Step(spoken, ~stopped & (silent <= MOST_SILENT), stopped)
+        return Step(spoken[:, None], ~stopped & (silent <= MOST_SILENT), stopped)
 
     def hidden(self, x: Tensor, rows: Rows, positions: Tensor, valid: Tensor | None = None) -> Tensor:
         """Runs the body over `x [B, T, hidden]` at `positions [B, T]`; the result is normed."""
