@@ -45,7 +45,7 @@ class FlowConditions(nn.Module):
         return layer(F.normalize(embedding.to(layer.weight.dtype), dim=1))
 
     def tokens(self, tokens: Tensor, known: Tensor) -> Tensor:
-        """Returns the conditions of the `n` tokens between their context, `[B, behind + n + ahead]`: [B, n * rate, mel].
+        """Returns the conditions, `[B, n * rate, mel]`, of `n` tokens with their context, `[B, behind + n + ahead]`.
 
         Tokens that are not `known` do not exist: they are before the start or after the end.
         """
