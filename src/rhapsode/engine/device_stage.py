@@ -19,12 +19,16 @@ from rhapsode.device.landing import LANDING_S, Landing
 from rhapsode.device.launcher import Launcher
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.pages import Key, page_keys
+from rhapsode.engine.growth import PageGrowth
 from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.prefill import Prefill
 from rhapsode.engine.row import PromptRow
 from rhapsode.engine.stage import Message, TurnStage, Work
-from rhapsode.models.base import CapturesPrefill, PrefillsPrompt, Prompt
+from rhapsode.models.base import CapturesPrefill, PagesPerBlock, PrefillsPrompt, Prompt
 from rhapsode.types import Sampling
+
+PREFILL_BLOCKS = 4
+"""Blocks of prompts in one prefill launch, where pages are taken block by block."""
 
 Ints = NDArray[np.int64]
 Row = TypeVar("Row", bound=PromptRow)
@@ -88,10 +92,14 @@ class DeviceStage(TurnStage, Generic[Row]):
         self._cuda_stream = stream
         self.works_inline = memory.device.type != "cuda"
         self._prefill: Prefill[Row] | None = None
+        self._growth: PageGrowth | None = None
         if isinstance(worker, PrefillsPrompt) and memory.kv:
             sampling = defaults or Sampling(temperature=0.0, top_k=0, top_p=0.0, repetition_penalty=0.0)
             positions = deployment.memory.prefill_positions
-            self._prefill = Prefill(worker, memory, sampling, positions, deployment.deterministic)
+            if isinstance(worker, PagesPerBlock):
+                positions = PREFILL_BLOCKS * memory.page_size
+                self._growth = PageGrowth(memory)
+            self._prefill = Prefill(worker, memory, sampling, positions, deployment.deterministic, self._growth)
         fixed = most_rows if deployment.deterministic else None
         self._launcher = Launcher(self._on_device, slots, memory.device, fixed, columns)
         self._in_flight: deque[InFlight] = deque()
@@ -132,8 +140,13 @@ class DeviceStage(TurnStage, Generic[Row]):
             self._tenure[row.slot] += 1
         if self._prefill is not None:
             self._prefill.remove(row)
+        self._free_pages(row)
+
+    def _free_pages(self, row: Row) -> None:
         self._memory.pool.free(row.pages)
         row.pages = []
+        if self._growth is not None:
+            self._growth.leave(row)
 
     # --- turns ---
 

@@ -12,6 +12,7 @@ from rhapsode.device.buckets import prompts_fit
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.sections import section
 from rhapsode.device.slots import SlotRow
+from rhapsode.engine.growth import PageGrowth
 from rhapsode.engine.isolation import isolate
 from rhapsode.engine.row import PromptRow
 from rhapsode.models.base import PrefillsPrompt, Span
@@ -24,9 +25,19 @@ class Prefill(Generic[Row]):
     """Rows that are joining, in the order they came. Each turn runs a bounded number of prompt positions."""
 
     def __init__(
-        self, worker: PrefillsPrompt, memory: SlotMemory, defaults: Sampling, positions_per_turn: int, alone: bool
+        self,
+        worker: PrefillsPrompt,
+        memory: SlotMemory,
+        defaults: Sampling,
+        positions_per_turn: int,
+        alone: bool,
+        growth: PageGrowth | None = None,
     ) -> None:
-        """`alone`: one row a turn and no shared pages, so that what is computed depends on no other request."""
+        """`alone`: one row a turn and no shared pages, so that what is computed depends on no other request.
+
+        With `growth`, rows get the pages of their prompts alone, and more of them as they go on.
+        """
+        self._growth = growth
         self._worker = worker
         self._memory = memory
         self._defaults = defaults
@@ -48,9 +59,12 @@ class Prefill(Generic[Row]):
             self._waiting.append(row)
 
     def again(self, row: Row) -> None:
-        """Runs a row's prompt once more into the pages it has."""
-        self._memory.join([self._slot_row(row)])
+        """Runs a row's prompt once more into the pages it has. Where pages grow, its own pages still hold it."""
         row.filled = 0
+        if self._growth is not None:
+            self._growth.shrink(row)
+            row.filled = row.prompt.length
+        self._memory.join([self._slot_row(row)])
         self._filling.append(row)
 
     def remove(self, row: Row) -> None:
@@ -73,12 +87,15 @@ class Prefill(Generic[Row]):
         return ready, bool(batch)
 
     def _reserve(self) -> None:
-        """Takes pages for a request's whole life at once: no request runs out of them midway."""
+        """Takes pages for a request's whole life at once, unless they grow: no request runs out of them midway."""
         memory = self._memory
         joining: list[Row] = []
         while self._waiting:
             row = self._waiting[0]
-            reserved = memory.pool.reserve(memory.pages_for(row.reserve), row.keys)
+            if self._growth is not None:
+                reserved = self._growth.reserve(row)
+            else:
+                reserved = memory.pool.reserve(memory.pages_for(row.reserve), row.keys)
             if reserved is None:
                 break
             self._waiting.popleft()

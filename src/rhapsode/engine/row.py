@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from rhapsode.device.pages import Key
 from rhapsode.engine.job import Job
 from rhapsode.models.base import Prompt
+
+NO_PROMPT = Prompt(max_frames=0)
 
 
 @dataclass(eq=False)
@@ -18,7 +21,13 @@ class PromptRow:
     keys: list[Key] = field(default_factory=list)
     """Of the prompt's whole pages, as `pages.page_keys` makes them."""
     reserve: int = 0
-    """Positions it needs for its whole life."""
+    """Positions it gets pages for when it joins: those of its whole life, or of its prompt where pages are taken block
+    by block."""
+    expected: int = 0
+    """Positions it probably needs in all, and `most`, the most it may need: where pages are taken block by block."""
+    most: int = 0
+    used: int = 0
+    """Positions of its prompt and of the blocks launched so far, where pages are taken block by block."""
     part: int = 0
     """How many prompts of the same request came before this one."""
     base: int = 0
@@ -32,6 +41,21 @@ class PromptRow:
     @property
     def slot(self) -> int:
         return self.job.slot
+
+
+@dataclass(eq=False)
+class StreamRow(PromptRow):
+    """A request whose frames a streaming stage works on."""
+
+    prompt: Prompt = field(default_factory=lambda: NO_PROMPT)
+    payload: Any = None
+    arrived: bool = False
+    """Its payload is here."""
+    opened: bool = False
+    """Frames of it will come."""
+    prefilled: bool = False
+    grid_at: int = 0
+    """The frame at which its grid of blocks starts."""
 
 
 @dataclass(eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,34 +19,20 @@ from rhapsode.device.sections import section
 from rhapsode.device.slots import SlotRow
 from rhapsode.device.stream import FrameStream
 from rhapsode.engine.device_stage import DeviceStage, Launch, Prepared
+from rhapsode.engine.growth import plan_pages
 from rhapsode.engine.isolation import isolate
 from rhapsode.engine.job import Job
 from rhapsode.engine.policy import Choice, ChunkPolicy, Ready
-from rhapsode.engine.row import PromptRow
+from rhapsode.engine.row import StreamRow
 from rhapsode.engine.sink import Sink
 from rhapsode.engine.stage import Drop, Message, Opened, Work
-from rhapsode.models.base import OpensStream, Prompt, StreamWorker
+from rhapsode.errors import InvalidRequest
+from rhapsode.models.base import OpensStream, StreamWorker
 
 MOST_IN_FLIGHT = 4
 """Launches in flight before the host waits for the oldest."""
 HELD_BACK_S = 0.002
 """How often to look whether a listener can wait no longer."""
-NO_PROMPT = Prompt(max_frames=0)
-
-
-@dataclass(eq=False)
-class StreamRow(PromptRow):
-    """A request whose frames a streaming stage works on."""
-
-    prompt: Prompt = field(default_factory=lambda: NO_PROMPT)
-    payload: Any = None
-    arrived: bool = False
-    """Its payload is here."""
-    opened: bool = False
-    """Frames of it will come."""
-    prefilled: bool = False
-    grid_at: int = 0
-    """The frame at which its grid of blocks starts."""
 
 
 class StreamStage(DeviceStage[StreamRow]):
@@ -86,7 +71,7 @@ class StreamStage(DeviceStage[StreamRow]):
         self._spare = source.capacity - ladder[-1] * reach.granularity - reach.context
         self._rows: dict[str, StreamRow] = {}
         self._joining: dict[str, StreamRow] = {}  # those of them that have not begun
-        self._offset = np.zeros(deployment.limits.slots + 1, np.int64)  # of the grid of blocks
+        self._block_at = np.zeros(deployment.limits.slots + 1, np.int64)  # the frame at which the next block starts
         self._held_back = False
         self.decodes = 0
         self._captured = deployment.graphs and device.type == "cuda"  # on a CPU it is arithmetic, not operators
@@ -129,9 +114,11 @@ class StreamStage(DeviceStage[StreamRow]):
         row.arrived = True
         if isinstance(payload, Prepared):
             row.prompt, row.keys, row.payload = payload.prompt, payload.keys, payload.prompt
-            needed = row.prompt.length + self._rate * row.prompt.max_frames
-            row.reserve = min(self._memory.most_positions, max(needed, row.prompt.positions))
-            self._start_prefill(row)
+            most = self._memory.most_positions
+            if plan_pages(row, self._rate, most, grows=self._growth is not None):
+                self._start_prefill(row)
+            else:
+                self._fail(row, InvalidRequest(f"the voice needs {row.prompt.length} positions, and only {most} fit."))
         else:
             row.payload = payload
             if self._row_of[row.slot] is row:  # its frames did not wait for it
@@ -162,7 +149,7 @@ class StreamStage(DeviceStage[StreamRow]):
         self._sink.open([row.job for row in ready])
         for row in ready:
             del self._joining[row.job.id]
-            self._offset[row.slot] = row.prompt.offset % self._reach.granularity
+            self._block_at[row.slot] = -row.prompt.offset
             self._policy.open(row.slot, row.job.request.first_chunk_frames)
             self._row_of[row.slot] = row
             self._live[row.slot] = True
@@ -201,10 +188,12 @@ class StreamStage(DeviceStage[StreamRow]):
             return None
         source, size = self._source, self._reach.granularity
         available, closing = source.available(live), source.closing(live)
-        skip = (source.consumed(live) + self._offset[live]) % size
+        skip = source.consumed(live) - self._block_at[live]
         complete = np.maximum(available - self._reach.lookahead + skip, 0) // size
         blocks = np.where(closing, -(-(available + skip) // size), complete) * (available > 0)
         blocks = np.minimum(blocks, self._sink.room()[live] // size)
+        if self._growth is not None:
+            blocks = self._growth.serve([self._at(slot) for slot in live.tolist()], blocks, self._fail)
         choice = self._policy.choose(Ready(live, blocks, closing, available >= self._spare), self._most)
         if choice is None:
             self._held_back = bool(blocks.any())
@@ -216,8 +205,8 @@ class StreamStage(DeviceStage[StreamRow]):
         if self._reach.plain:
             return Launch(slots[:, None], (due,))
         available = self._source.available(slots)
-        skip = (self._source.consumed(slots) + self._offset[slots]) % self._reach.granularity
-        counts = np.minimum(available, due - skip)
+        skip = self._source.consumed(slots) - self._block_at[slots]
+        counts = np.clip(due - skip, 0, available)
         ahead = np.minimum(available - counts, self._reach.lookahead)
         return Launch(np.stack([slots, skip, counts, ahead], axis=1), (due,))
 
@@ -248,6 +237,10 @@ class StreamStage(DeviceStage[StreamRow]):
         self._source.consume(launch.slots, counts)
         self._sink.launched(launch.slots, counts)
         self._policy.launched(Choice(launch.slots, launch.statics[0] // self._reach.granularity))
+        self._block_at[launch.slots] += launch.statics[0]
+        if self._growth is not None:
+            for slot in launch.slots.tolist():
+                self._at(slot).used += launch.statics[0] * self._rate
         self.decodes += 1
 
     def _landed(self, launch: Launch, current: NDArray[np.bool_], values: NDArray[Any]) -> None:
@@ -260,10 +253,12 @@ class StreamStage(DeviceStage[StreamRow]):
     def _collect(self, most_in_flight: int | None = MOST_IN_FLIGHT) -> bool:
         collected = super()._collect(most_in_flight)
         live = np.flatnonzero(self._live)
-        for slot in live[self._source.exhausted(live)].tolist():
+        ended = live[self._source.exhausted(live)].tolist()
+        for slot in ended:
             self._live[slot] = False
+            self._free_pages(self._at(slot))
             self._sink.end(self._at(slot).job)
-        return collected
+        return collected or bool(ended)
 
     def _pass_marks(self) -> bool:
         live = np.flatnonzero(self._live)
@@ -273,7 +268,7 @@ class StreamStage(DeviceStage[StreamRow]):
             is_new = isinstance(mark, SegmentEnd)
             start = int(self._source.consumed(np.array([slot]))[0])
             if is_new or start > row.grid_at:  # no block crosses a mark: the grid of blocks starts anew after it
-                self._offset[slot] = ((row.prompt.offset if is_new else 0) - start) % self._reach.granularity
+                self._block_at[slot] = start - (row.prompt.offset if is_new else 0)
                 row.grid_at = start
             if is_new:
                 self._restart(row)
@@ -285,6 +280,7 @@ class StreamStage(DeviceStage[StreamRow]):
         self._source.begin_segment(np.array([row.slot]))
         if self._prefill is not None:
             self._live[row.slot] = False
+            row.used = row.prompt.length
             self._prefill.again(row)
         else:
             self._memory.state.clear(self._memory.slots([row.slot]))
