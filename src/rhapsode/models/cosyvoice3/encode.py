@@ -11,13 +11,26 @@ import numpy as np
 from rhapsode.models.base import StageContext
 from rhapsode.models.cosyvoice3.config import CosyConfig, read
 from rhapsode.models.cosyvoice3.prepare import CosyDraft
-from rhapsode.models.cosyvoice3.prompt import CosyLayout, CosyPrompt, CosyScript, CosyVoice, whole_prompt
+from rhapsode.models.cosyvoice3.prompt import (
+    MOST_PER_TEXT_TOKEN,
+    CosyLayout,
+    CosyPrompt,
+    CosyScript,
+    CosyVoice,
+    whole_prompt,
+)
 from rhapsode.models.cosyvoice3.reference import ReferenceEncoder
 from rhapsode.models.cosyvoice3.spec import CosySettings
 from rhapsode.models.cosyvoice3.text import CosyText
 from rhapsode.models.cosyvoice3.turns import Turns
 from rhapsode.models.parts import checkpoint_of
 from rhapsode.types import Clip
+
+
+EXPECTED_PER_TEXT_TOKEN = 8
+"""Speech tokens that a token of text usually takes."""
+OPEN_EXPECTED_S = 10.0
+"""Speech that is expected of a text whose length is unknown."""
 
 
 class CosyEncode:
@@ -34,10 +47,16 @@ class CosyEncode:
     def __call__(self, draft: CosyDraft | CosyPrompt) -> CosyPrompt:
         if isinstance(draft, CosyPrompt):
             return draft
-        script = self._script(draft)
+        script, text = self._script(draft), draft.text
+        longest = script.counted + max(len(segment.tokens) for segment in text.segments)
+        most, expected = MOST_PER_TEXT_TOKEN * longest, EXPECTED_PER_TEXT_TOKEN * longest
+        if not text.closed:
+            most, expected = script.most_frames, self._config.tokens_of(OPEN_EXPECTED_S)
         if draft.in_turns:
-            return Turns(self._layout, script, draft.text, self._config.speech.mix_ratio).opening()
-        return self._segment(script, draft.text)
+            prompt = Turns(self._layout, script, text, self._config.speech.mix_ratio).opening()
+        else:
+            prompt = self._segment(script, text)
+        return replace(prompt, segment_frames=min(most, script.most_frames), expected_frames=expected)
 
     def embed(self, clip: Clip) -> tuple[float, ...]:
         return tuple(self._references.embedding(clip).tolist())

@@ -19,6 +19,7 @@ Ids = NDArray[np.int64]
 LEAST_PER_TEXT_TOKEN, MOST_PER_TEXT_TOKEN = 2, 20
 """Speech tokens that a token of text needs at least and at most, as upstream counts."""
 NEVER = -1
+"""Instead of a number of steps."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class CosyPrompt(Prompt):
     fill_after: int = NEVER
     """Steps after which the turn of speech ends with the fill token, if the model has not drawn it before."""
     voice: CosyVoice | None = None
+    segment_frames: int = 0
+    """Of the first prompt: the most frames that any segment of the request may have."""
 
 
 @dataclass(frozen=True)

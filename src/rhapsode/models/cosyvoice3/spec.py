@@ -37,6 +37,9 @@ class CosySettings:
     """Which language model is loaded: `llm.pt`, or `llm.rl.pt`, which was trained further by reinforcement learning."""
     flow_context_s: float = 60.0
     """Seconds that the flow can look back at, the reference included. A longer text is spoken in parts."""
+    mask: Literal["chunk", "full"] = "chunk"
+    """What a mel frame can attend to: `chunk`, its own chunk and those before it, which streams; `full`, all frames, as
+    upstream does where it does not stream. Speech is then heard once a part is complete."""
     first_tokens: int = 8
     """Tokens of the first chunk of a cloned voice. The reference loses up to a second of its beginning in the flow, so
     that its last chunk lacks as many. 0: it keeps all, and the first chunk is what is left of a second."""
@@ -67,10 +70,19 @@ SPEC = ModelSpec(
             "encode",
             "call",
             "rhapsode.models.cosyvoice3.encode:CosyEncode",
-            next=("talk",),
+            next=("talk", "condition"),
             embeds=True,
             workers=2,
         ),
-        StageSpec("talk", "frame", "rhapsode.models.cosyvoice3.talker:CosyTalker", takes_text=True),
+        StageSpec("condition", "call", "rhapsode.models.cosyvoice3.stages:FlowConditioning", next=("flow",)),
+        StageSpec(
+            "talk",
+            "frame",
+            "rhapsode.models.cosyvoice3.talker:CosyTalker",
+            stream_to=("flow",),
+            takes_text=True,
+        ),
+        StageSpec("flow", "stream", "rhapsode.models.cosyvoice3.stages:flow", stream_to=("vocode",)),
+        StageSpec("vocode", "stream", "rhapsode.models.cosyvoice3.stages:vocoder"),
     ),
 )
