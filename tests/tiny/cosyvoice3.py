@@ -14,8 +14,9 @@ SAMPLE_RATE = 24_000
 CODES, SPECIAL, MELS, EMBEDDING = 40, 200, 80, 12
 CHUNK, RATE = 4, 2
 HIDDEN, FFN, LAYERS, HEADS, KV_HEADS = 32, 48, 2, 4, 2
-DIM, DEPTH, FLOW_HEADS, DIM_HEAD, FF_MULT, LOOKAHEAD_CHANNELS = 32, 2, 2, 16, 2, 24
+DIM, DEPTH, FLOW_HEADS, DIM_HEAD, FF_MULT, LOOKAHEAD_CHANNELS = 32, 1, 2, 16, 2, 24
 BASE, F0_CHANNELS = 16, 12
+MIX = (2, 3)
 HOP = 960
 """Samples of a speech token."""
 WORDS = (
@@ -38,7 +39,7 @@ llm: !new:cosyvoice.llm.llm.CosyVoice3LM
     llm_input_size: !ref <llm_input_size>
     llm_output_size: !ref <llm_output_size>
     speech_token_size: {CODES}
-    mix_ratio: [5, 15]
+    mix_ratio: {list(MIX)}
     llm: !new:cosyvoice.llm.llm.Qwen2Encoder
         pretrain_path: !ref <qwen_pretrain_path>
     sampling: !name:cosyvoice.utils.common.ras_sampling
@@ -95,10 +96,10 @@ hift: !new:cosyvoice.hifigan.generator.CausalHiFTGenerator
     istft_params:
         n_fft: 16
         hop_len: 4
-    resblock_kernel_sizes: [3, 7, 11]
-    resblock_dilation_sizes: [[1, 3, 5], [1, 3, 5], [1, 3, 5]]
-    source_resblock_kernel_sizes: [7, 7, 11]
-    source_resblock_dilation_sizes: [[1, 3, 5], [1, 3, 5], [1, 3, 5]]
+    resblock_kernel_sizes: [3]
+    resblock_dilation_sizes: [[1, 3]]
+    source_resblock_kernel_sizes: [7, 3, 5]
+    source_resblock_dilation_sizes: [[1], [3], [1]]
     lrelu_slope: 0.1
     audio_limit: 0.99
     conv_pre_look_right: 4
@@ -248,8 +249,8 @@ def _normed(name: str, shape: tuple[int, ...], gain: float, seed: int) -> Named:
     yield f"{path}1", weights.spread(f"{path}1", shape, 1.0, seed)
 
 
-def _residual(name: str, channels: int, kernel: int, seed: int) -> Named:
-    for i in range(3):
+def _residual(name: str, channels: int, kernel: int, layers: int, seed: int) -> Named:
+    for i in range(layers):
         for side, gain in ((1, 0.8), (2, 0.45)):
             yield from _normed(f"{name}.convs{side}.{i}", (channels, channels, kernel), gain, seed)
             alpha = f"{name}.activations{side}.{i}.alpha"
@@ -264,10 +265,9 @@ def hift_tensors(seed: int) -> Named:
         yield from _normed(f"ups.{i}", (channels[i + 1], channels[i], kernel), 1.0, seed)
         stride = (15, 3, 1)[i]
         yield from _matrix(f"source_downs.{i}", (channels[i + 1], 18, 2 * stride if i < 2 else 1), seed, 3.0, bias=True)
-        yield from _residual(f"source_resblocks.{i}", channels[i + 1], (7, 7, 11)[i], seed)
-        for j, size in enumerate((3, 7, 11)):
-            yield from _residual(f"resblocks.{3 * i + j}", channels[i + 1], size, seed)
-    yield from _normed("conv_post", (18, channels[3], 7), 0.8, seed)
+        yield from _residual(f"source_resblocks.{i}", channels[i + 1], (7, 3, 5)[i], 1, seed)
+        yield from _residual(f"resblocks.{i}", channels[i + 1], 3, 2, seed)
+    yield from _normed("conv_post", (18, channels[3], 7), 0.3, seed)
     for i in range(5):
         shape = (F0_CHANNELS, F0_CHANNELS if i else MELS, 3 if i else 4)
         yield from _normed(f"f0_predictor.condnet.{2 * i}", shape, 1.5, seed)

@@ -6,7 +6,8 @@ from contract.subject import Subject
 from rhapsode.types import Clip, Reference, Voice
 from tiny.cosyvoice3 import SAMPLE_RATE, TinyCosyVoice, reference_audio, reference_tokens, speaker_embedding, write
 
-TEXTS = ("Hello there.", "One two three four.", "Good morning to you all. Yes it is.", "Yes, it is the voice.")
+TEXTS = ("Hello there.", "One two three.", "Good morning to you all.", "Yes, it is.")
+END_GAIN = 3.0
 CLONED = Voice(
     references=(Reference(Clip(reference_audio(20_000)[None], SAMPLE_RATE), "the ref"),),
     embedding=tuple(speaker_embedding(1).tolist()),
@@ -16,12 +17,11 @@ CLONED = Voice(
 @cache
 def checkpoint() -> str:
     """A tiny checkpoint that sometimes decides to end."""
-    return str(write(Path(tempfile.mkdtemp(prefix="rhapsode-tiny-")), TinyCosyVoice(end_gain=2.0)))
+    return str(write(Path(tempfile.mkdtemp(prefix="rhapsode-tiny-")), TinyCosyVoice(end_gain=END_GAIN)))
 
 
 def subject(variant: str, voice: Voice, **options) -> Subject:
-    wishes = {"voice": voice, "options": {"enforce_min_length": False, **options}}
-    return Subject("cosyvoice3", TEXTS, variant, "float64", 1e-5, checkpoint, wishes)
+    return Subject("cosyvoice3", TEXTS, variant, "float64", 1e-5, checkpoint, {"voice": voice, "options": options})
 
 
 SUBJECTS = (

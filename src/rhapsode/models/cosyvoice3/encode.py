@@ -26,7 +26,6 @@ from rhapsode.models.cosyvoice3.turns import Turns
 from rhapsode.models.parts import checkpoint_of
 from rhapsode.types import Clip
 
-
 EXPECTED_PER_TEXT_TOKEN = 8
 """Speech tokens that a token of text usually takes."""
 OPEN_EXPECTED_S = 10.0

@@ -55,7 +55,9 @@ def flow(context: StageContext) -> CosyFlow | WholeFlow:
 def vocoder(context: StageContext) -> CosyVocoder:
     """Returns the worker of the vocoder stage."""
     file = checkpoint_of(context) / "hift.pt"
-    return CosyVocoder(hift_net(HiftSettings.of(_config(context).vocoder), context, lambda: hift_tensors(_present(file))))
+    return CosyVocoder(
+        hift_net(HiftSettings.of(_config(context).vocoder), context, lambda: hift_tensors(_present(file)))
+    )
 
 
 def _config(context: StageContext) -> CosyConfig:
