@@ -13,11 +13,25 @@ from rhapsode.models.base import StageContext
 from rhapsode.models.cosyvoice3.flow import dit, modulation
 from rhapsode.models.cosyvoice3.flow.conditions import FlowConditions
 from rhapsode.models.cosyvoice3.flow.net import FlowNet, fixed_noise
-from rhapsode.models.cosyvoice3.flow.settings import TIMESTEPS, FlowSettings
+from rhapsode.models.cosyvoice3.flow.settings import MOST_PROMPT_S, TIMESTEPS, FlowSettings
+from rhapsode.models.cosyvoice3.flow.whole import WholeFlow
+from rhapsode.models.cosyvoice3.flow.worker import CosyFlow
 from rhapsode.models.parts import fill
 from rhapsode.nn.flow import cosine_times, euler_steps
 
 PREFIX = "decoder.estimator."
+
+
+def flow_worker(net: FlowNet, context_s: float, *, masked: bool) -> CosyFlow | WholeFlow:
+    """Returns the worker of the flow stage, for segments of at most `context_s` seconds after the longest reference.
+
+    `masked`: it streams under the chunk mask. Otherwise segments are one pass each, without a mask.
+    """
+    tokens, prompt = (net.settings.tokens_in(seconds) for seconds in (context_s, MOST_PROMPT_S))
+    if masked:
+        chunks = -(-(tokens + prompt) // net.settings.chunk_tokens)
+        return CosyFlow(net, chunks * net.settings.dit.static_chunk_size)
+    return WholeFlow(net, tokens, prompt)
 
 
 def flow_net(

@@ -12,6 +12,8 @@ from rhapsode.errors import CheckpointError
 WHERE = "the section 'flow'"
 TIMESTEPS = 10
 """Euler steps; upstream's code has this number, its files do not."""
+MOST_PROMPT_S = 30.0
+"""Seconds of a reference."""
 MAX_FRAMES = 15_000
 """Mel frames of the noise buffer: the longest sequence, prompt included."""
 
@@ -54,6 +56,8 @@ class FlowSettings:
     lookahead_channels: int
     inference_cfg_rate: float
     dit: DiTSettings
+    input_frame_rate: int = 25
+    """Tokens per second."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> FlowSettings:
@@ -75,6 +79,10 @@ class FlowSettings:
     @property
     def chunk_tokens(self) -> int:
         return self.dit.static_chunk_size // self.token_mel_ratio
+
+    def tokens_in(self, seconds: float) -> int:
+        """Returns how many tokens so many seconds of speech have."""
+        return int(seconds * self.input_frame_rate)
 
     def final_chunks(self, prompt_tokens: int) -> int:
         """Returns how many chunks of a prompt no later token changes."""
