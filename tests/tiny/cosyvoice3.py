@@ -1,21 +1,22 @@
 """Tiny random CosyVoice3 checkpoints in the published layout: the values are made with NumPy from seeds."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+import yaml
 
 from tiny import qwen_tokenizer, weights
+from tiny.cosyvoice3_sound import TinySound, flow_section, flow_tensors, hift_section, hift_tensors
 
 SAMPLE_RATE = 24_000
-CODES, SPECIAL, MELS, EMBEDDING = 40, 200, 80, 12
-CHUNK, RATE = 4, 2
+SPECIAL, RATE = 200, 2
+SOUND = TinySound(depth=1, base=16, rates=(8, 5, 3), blocks=1)
+CODES, MELS, EMBEDDING, CHUNK = SOUND.tokens, SOUND.mel, SOUND.speaker, SOUND.chunk_tokens
 HIDDEN, FFN, LAYERS, HEADS, KV_HEADS = 32, 48, 2, 4, 2
-DIM, DEPTH, FLOW_HEADS, DIM_HEAD, FF_MULT, LOOKAHEAD_CHANNELS = 32, 1, 2, 16, 2, 24
-BASE, F0_CHANNELS = 16, 12
 MIX = (2, 3)
 HOP = 960
 """Samples of a speech token."""
@@ -47,66 +48,6 @@ llm: !new:cosyvoice.llm.llm.CosyVoice3LM
         top_k: 25
         win_size: 10
         tau_r: 0.1
-flow: !new:cosyvoice.flow.flow.CausalMaskedDiffWithDiT
-    input_size: {MELS}
-    output_size: {MELS}
-    spk_embed_dim: !ref <spk_embed_dim>
-    vocab_size: {CODES}
-    input_frame_rate: !ref <token_frame_rate>
-    token_mel_ratio: !ref <token_mel_ratio>
-    pre_lookahead_len: 3
-    pre_lookahead_layer: !new:cosyvoice.transformer.upsample_encoder.PreLookaheadLayer
-        in_channels: {MELS}
-        channels: {LOOKAHEAD_CHANNELS}
-        pre_lookahead_len: 3
-    decoder: !new:cosyvoice.flow.flow_matching.CausalConditionalCFM
-        in_channels: 240
-        n_spks: 1
-        spk_emb_dim: {MELS}
-        cfm_params: !new:omegaconf.DictConfig
-            content:
-                sigma_min: 1e-06
-                solver: 'euler'
-                t_scheduler: 'cosine'
-                training_cfg_rate: 0.2
-                inference_cfg_rate: 0.7
-                reg_loss_type: 'l1'
-        estimator: !new:cosyvoice.flow.DiT.dit.DiT
-            dim: {DIM}
-            depth: {DEPTH}
-            heads: {FLOW_HEADS}
-            dim_head: {DIM_HEAD}
-            ff_mult: {FF_MULT}
-            mel_dim: {MELS}
-            mu_dim: {MELS}
-            spk_dim: {MELS}
-            out_channels: {MELS}
-            static_chunk_size: !ref <chunk_size> * <token_mel_ratio>
-            num_decoding_left_chunks: !ref <num_decoding_left_chunks>
-hift: !new:cosyvoice.hifigan.generator.CausalHiFTGenerator
-    in_channels: {MELS}
-    base_channels: {BASE}
-    nb_harmonics: 8
-    sampling_rate: !ref <sample_rate>
-    nsf_alpha: 0.1
-    nsf_sigma: 0.003
-    nsf_voiced_threshold: 10
-    upsample_rates: [8, 5, 3]
-    upsample_kernel_sizes: [16, 11, 7]
-    istft_params:
-        n_fft: 16
-        hop_len: 4
-    resblock_kernel_sizes: [3]
-    resblock_dilation_sizes: [[1, 3]]
-    source_resblock_kernel_sizes: [7, 3, 5]
-    source_resblock_dilation_sizes: [[1], [3], [1]]
-    lrelu_slope: 0.1
-    audio_limit: 0.99
-    conv_pre_look_right: 4
-    f0_predictor: !new:cosyvoice.hifigan.f0_predictor.CausalConvRNNF0Predictor
-        num_class: 1
-        in_channels: {MELS}
-        cond_channels: {F0_CHANNELS}
 feat_extractor: !name:matcha.utils.audio.mel_spectrogram
     n_fft: 1920
     num_mels: {MELS}
@@ -117,6 +58,8 @@ feat_extractor: !name:matcha.utils.audio.mel_spectrogram
     fmax: null
     center: False
 """
+
+ESTIMATOR = ("    estimator:\n", "    estimator:\n      static_chunk_size: !ref <chunk_size> * <token_mel_ratio>\n")
 
 Named = Iterator[tuple[str, np.ndarray]]
 
@@ -146,17 +89,20 @@ def write(folder: Path, tiny: TinyCosyVoice | None = None) -> Path:
     }  # fmt: skip
     (qwen / "config.json").write_text(json.dumps(sizes))
     (folder / "config.json").write_text("{}")
-    (folder / "cosyvoice3.yaml").write_text(YAML)
+    flow = flow_section(SOUND)
+    flow["decoder"]["estimator"].pop("static_chunk_size")  # of the file itself, where it is a reference
+    sections = yaml.safe_dump({"hift": hift_section(SOUND), "flow": flow})
+    (folder / "cosyvoice3.yaml").write_text(YAML + sections.replace(*ESTIMATOR))
     _save(folder / "llm.pt", llm_tensors(tiny, vocabulary))
     if tiny.rl:
         _save(folder / "llm.rl.pt", llm_tensors(TinyCosyVoice(tiny.end_gain, tiny.seed + 1), vocabulary))
-    _save(folder / "flow.pt", flow_tensors(tiny.seed))
-    _save(folder / "hift.pt", hift_tensors(tiny.seed))
+    _save(folder / "flow.pt", flow_tensors(SOUND).items())
+    _save(folder / "hift.pt", hift_tensors(SOUND).items())
     torch.save(_speakers(special["<|im_end|>"] + 1), folder / "spk2info.pt")
     return folder
 
 
-def _save(file: Path, tensors: Named) -> None:
+def _save(file: Path, tensors: Iterable[tuple[str, np.ndarray]]) -> None:
     torch.save({name: torch.from_numpy(tensor) for name, tensor in tensors}, file)
 
 
@@ -213,63 +159,3 @@ def llm_tensors(tiny: TinyCosyVoice, vocabulary: int) -> Named:
     decoder[CODES + 1] = weights.spread("end", (HIDDEN,), 3.0 * tiny.end_gain / HIDDEN**0.5, seed)
     yield "llm_decoder.weight", decoder
     yield "speech_embedding.weight", weights.spread("speech", (CODES + SPECIAL, HIDDEN), 0.6, seed)
-
-
-def flow_tensors(seed: int) -> Named:
-    table = weights.spread("flow.tokens", (CODES, MELS), 0.8, seed)
-    yield "input_embedding.weight", table
-    yield from _matrix("spk_embed_affine_layer", (MELS, EMBEDDING), seed, bias=True)
-    yield from _matrix("pre_lookahead_layer.conv1", (LOOKAHEAD_CHANNELS, MELS, 4), seed, bias=True)
-    yield from _matrix("pre_lookahead_layer.conv2", (MELS, LOOKAHEAD_CHANNELS, 3), seed, bias=True)
-    at, inner = "decoder.estimator", FLOW_HEADS * DIM_HEAD
-    yield from _matrix(f"{at}.time_embed.time_mlp.0", (DIM, 256), seed, bias=True)
-    yield from _matrix(f"{at}.time_embed.time_mlp.2", (DIM, DIM), seed, bias=True)
-    yield from _matrix(f"{at}.input_embed.proj", (DIM, 4 * MELS), seed, bias=True)
-    for i in (1, 2):
-        yield from _matrix(f"{at}.input_embed.conv_pos_embed.conv{i}.0", (DIM, DIM // 16, 31), seed, bias=True)
-    frequencies = 1.0 / 10_000 ** (np.arange(0, DIM_HEAD, 2) / DIM_HEAD)
-    yield f"{at}.rotary_embed.inv_freq", frequencies.astype(np.float32)
-    for i in range(DEPTH):
-        block = f"{at}.transformer_blocks.{i}"
-        yield from _matrix(f"{block}.attn_norm.linear", (6 * DIM, DIM), seed, 0.5, bias=True)
-        for part in ("q", "k", "v"):
-            yield from _matrix(f"{block}.attn.to_{part}", (inner, DIM), seed, bias=True)
-        yield from _matrix(f"{block}.attn.to_out.0", (DIM, inner), seed, bias=True)
-        yield from _matrix(f"{block}.ff.ff.0.0", (FF_MULT * DIM, DIM), seed, bias=True)
-        yield from _matrix(f"{block}.ff.ff.2", (DIM, FF_MULT * DIM), seed, bias=True)
-    yield from _matrix(f"{at}.norm_out.linear", (2 * DIM, DIM), seed, 0.5, bias=True)
-    yield from _matrix(f"{at}.proj_out", (MELS, DIM), seed, bias=True)
-
-
-def _normed(name: str, shape: tuple[int, ...], gain: float, seed: int) -> Named:
-    """A convolution under weight norm."""
-    yield f"{name}.bias", weights.uniform(f"{name}.bias", (shape[0],), -0.1, 0.1, seed)
-    path = f"{name}.parametrizations.weight.original"
-    yield f"{path}0", weights.uniform(f"{path}0", (shape[0], 1, 1), 0.8 * gain, 1.2 * gain, seed)
-    yield f"{path}1", weights.spread(f"{path}1", shape, 1.0, seed)
-
-
-def _residual(name: str, channels: int, kernel: int, layers: int, seed: int) -> Named:
-    for i in range(layers):
-        for side, gain in ((1, 0.8), (2, 0.45)):
-            yield from _normed(f"{name}.convs{side}.{i}", (channels, channels, kernel), gain, seed)
-            alpha = f"{name}.activations{side}.{i}.alpha"
-            yield alpha, weights.uniform(alpha, (channels,), 0.6, 1.6, seed)
-
-
-def hift_tensors(seed: int) -> Named:
-    yield from _matrix("m_source.l_linear", (1, 9), seed, 3.0, bias=True)
-    yield from _normed("conv_pre", (BASE, MELS, 5), 0.7, seed)
-    channels = [BASE >> i for i in range(4)]
-    for i, kernel in enumerate((16, 11, 7)):
-        yield from _normed(f"ups.{i}", (channels[i + 1], channels[i], kernel), 1.0, seed)
-        stride = (15, 3, 1)[i]
-        yield from _matrix(f"source_downs.{i}", (channels[i + 1], 18, 2 * stride if i < 2 else 1), seed, 3.0, bias=True)
-        yield from _residual(f"source_resblocks.{i}", channels[i + 1], (7, 3, 5)[i], 1, seed)
-        yield from _residual(f"resblocks.{i}", channels[i + 1], 3, 2, seed)
-    yield from _normed("conv_post", (18, channels[3], 7), 0.3, seed)
-    for i in range(5):
-        shape = (F0_CHANNELS, F0_CHANNELS if i else MELS, 3 if i else 4)
-        yield from _normed(f"f0_predictor.condnet.{2 * i}", shape, 1.5, seed)
-    yield "f0_predictor.classifier.weight", weights.spread("f0", (1, F0_CHANNELS), 60.0, seed)
-    yield "f0_predictor.classifier.bias", np.array([120.0], np.float32)

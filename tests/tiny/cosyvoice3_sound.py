@@ -25,6 +25,8 @@ class TinySound:
     base: int = 32
     rates: tuple[int, ...] = (2, 3, 2)
     f0: int = 8
+    blocks: int = 2
+    """Residual blocks of a stage, and layers of each."""
     seed: int = 0
 
     @property
@@ -69,10 +71,10 @@ def hift_section(tiny: TinySound) -> dict:
         "upsample_rates": list(tiny.rates),
         "upsample_kernel_sizes": [7, 5, 3],
         "istft_params": {"n_fft": 16, "hop_len": 4},
-        "resblock_kernel_sizes": [3, 5],
-        "resblock_dilation_sizes": [[1, 3], [1, 2]],
+        "resblock_kernel_sizes": [3, 5][: tiny.blocks],
+        "resblock_dilation_sizes": [dilations[: tiny.blocks] for dilations in ([1, 3], [1, 2])][: tiny.blocks],
         "source_resblock_kernel_sizes": [3, 3, 5],
-        "source_resblock_dilation_sizes": [[1, 3], [1, 3], [1, 2]],
+        "source_resblock_dilation_sizes": [dilations[: tiny.blocks] for dilations in ([1, 3], [1, 3], [1, 2])],
         "lrelu_slope": 0.1,
         "audio_limit": 0.99,
         "conv_pre_look_right": 4,

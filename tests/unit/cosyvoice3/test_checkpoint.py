@@ -14,7 +14,7 @@ from rhapsode.checkpoints.tagged_yaml import resolved
 from rhapsode.errors import CheckpointError, UnknownModel
 from rhapsode.models.cosyvoice3.config import read
 from rhapsode.models.registry import find
-from tiny.cosyvoice3 import CHUNK, CODES, RATE
+from tiny.cosyvoice3 import CHUNK, CODES, EMBEDDING, MELS, RATE
 from unit.cosyvoice3.asked import Family
 
 
@@ -102,8 +102,8 @@ def speakers(content: Any) -> Callable[[Path], None]:
 
 STORED = {
     "prompt_text": torch.zeros(1, 2), "llm_prompt_speech_token": torch.zeros(1, 2),
-    "flow_prompt_speech_token": torch.zeros(1, 2), "prompt_speech_feat": torch.zeros(1, 4, 80),
-    "flow_embedding": torch.zeros(1, 12),
+    "flow_prompt_speech_token": torch.zeros(1, 2), "prompt_speech_feat": torch.zeros(1, 4, MELS),
+    "flow_embedding": torch.zeros(1, EMBEDDING),
 }  # fmt: skip
 
 
@@ -111,10 +111,10 @@ STORED = {
     ("content", "words"),
     [
         ([1], "speakers by name"),
-        ({"a": {"embedding": torch.zeros(1, 5)}}, "12 finite numbers"),
+        ({"a": {"embedding": torch.zeros(1, 5)}}, f"{EMBEDDING} finite numbers"),
         ({"a": {"embedding": 3}}, "must be a tensor"),
         ({"a": {"prompt_text": torch.zeros(1, 2)}}, "lacks 'llm_prompt_speech_token'"),
-        ({"a": {**STORED, "prompt_speech_feat": torch.zeros(1, 3, 80)}}, "2 tokens and a mel"),
+        ({"a": {**STORED, "prompt_speech_feat": torch.zeros(1, 3, MELS)}}, "2 tokens and a mel"),
         ({"a": {**STORED, "flow_prompt_speech_token": torch.full((1, 2), CODES)}}, f"past {CODES - 1}"),
     ],
 )

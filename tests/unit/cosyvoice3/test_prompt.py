@@ -11,7 +11,7 @@ from rhapsode.models.cosyvoice3.encode import with_short_first_chunk
 from rhapsode.models.cosyvoice3.prompt import CosyVoice
 from rhapsode.models.registry import find
 from rhapsode.types import Clip, Reference, SpeechRequest, Voice
-from tiny.cosyvoice3 import CHUNK, CODES, EMBEDDING, reference_audio, reference_tokens, speaker_embedding
+from tiny.cosyvoice3 import CHUNK, CODES, EMBEDDING, MELS, reference_audio, reference_tokens, speaker_embedding
 from unit.cosyvoice3.asked import Family, rows_of
 
 TEXT = "Hello there. One two three four."
@@ -52,7 +52,7 @@ def test_a_transcript_puts_the_references_speech_into_the_prompt(stages: Family)
     assert speech == [[CODES, CODES + 2, *TOKENS], [CODES, CODES + 2], [CODES, CODES + 2]]
     for prompt in (zero_shot, cross, instructed):
         assert prompt.voice is not None
-        assert prompt.voice.mel.shape == (2 * len(prompt.voice.tokens), 80)
+        assert prompt.voice.mel.shape == (2 * len(prompt.voice.tokens), MELS)
         np.testing.assert_allclose(prompt.voice.embedding, EMBEDDED, rtol=1e-6)
     as_if_without = stages.prompt(
         SpeechRequest(TEXT, cloned("the ref"), options={"reference_tokens": TOKENS, "cross_lingual": True})
@@ -90,7 +90,7 @@ def test_a_text_longer_than_the_flows_context_is_spoken_in_parts(tiny: Path) -> 
     assert not any(prompt.continues for prompt in prompts)
     head = rows_of(stages.prompt(SpeechRequest("Yes", Voice(name="bob"))))[:15]
     assert all(rows_of(prompt)[:15] == head for prompt in prompts)
-    assert all(prompt.max_frames <= 250 - 9 for prompt in prompts)
+    assert all(prompt.max_frames <= 250 for prompt in prompts)
     in_turns = list(stages.prompts(SpeechRequest(text, Voice(name="bob"), options={"interleave": True})))
     assert sum(prompt.new_segment for prompt in in_turns) == len(prompts) - 1
 
@@ -127,15 +127,11 @@ def test_what_cannot_be_served_is_refused(stages: Family, voice: Voice, wishes: 
         stages.prompt(SpeechRequest(TEXT, voice, **wishes))
 
 
-def test_references_have_limits(stages: Family, tiny: Path) -> None:
+def test_references_have_limits(stages: Family) -> None:
     for samples, words in ((31 * 24_000, "at most 30 s"), (2000, "shorter than 0.1 s")):
         clip = Clip(np.zeros((1, samples), np.float32), 24_000)
         with pytest.raises(InvalidRequest, match=words):
             stages.prompt(SpeechRequest(TEXT, cloned(references=(Reference(clip),)), **GIVEN))
-    short = Family.open(tiny, flow_context_s=10.0)
-    clip = Clip(np.zeros((1, 9 * 24_000), np.float32), 24_000)
-    with pytest.raises(InvalidRequest, match="shorter one"):
-        short.prompt(SpeechRequest(TEXT, cloned(references=(Reference(clip),)), **GIVEN))
 
 
 def test_options_are_strict(stages: Family) -> None:

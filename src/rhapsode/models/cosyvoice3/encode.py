@@ -70,7 +70,7 @@ class CosyEncode:
             transcript=draft.transcript,
             speech=speech,
             voice=trimmed,
-            most_frames=draft.most_frames - len(trimmed.tokens),
+            most_frames=draft.most_frames,
             counted=draft.counted,
             enforced=draft.enforced,
         )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import StageContext
 from rhapsode.models.cosyvoice3.config import read
@@ -35,7 +33,7 @@ class CosyDraft:
     head: list[int]
     """The system line or an instruction, and the token that ends it."""
     most_frames: int
-    """What the flow has room for, the reference included."""
+    """What the flow has room for after the reference."""
     transcript: list[int] = field(default_factory=list)
     counted: int = 0
     """Tokens of the head that count as text in the limits of the length."""
@@ -56,10 +54,10 @@ class CosyPrepare:
     def __init__(self, context: StageContext) -> None:
         folder = checkpoint_of(context)
         settings: CosySettings = context.settings
-        self._config = config = read(context.config, folder)
+        config = read(context.config, folder)
         self._encode = CosyTokenizer(folder, config.layers.vocab_size)
         self._presets = read_presets(folder, config, context.random_weights)
-        self._context = config.tokens_of(settings.flow_context_s)
+        self._most_frames = config.tokens_of(settings.flow_context_s)
 
     def __call__(self, work: SpeechRequest | CosyPrompt) -> CosyDraft | CosyPrompt:
         return work if isinstance(work, CosyPrompt) else self._draft(work)
@@ -71,7 +69,7 @@ class CosyPrepare:
         transcript = self._transcript(request, preset, options)
         head, counted = self._head(request, bool(transcript))
         reference = request.voice.references[0].audio if request.voice.references else None
-        text = CosyText(self._encode, self._most_text(self._reference_tokens(reference, preset)))
+        text = CosyText(self._encode, max(self._most_frames // USUAL_PER_TEXT_TOKEN, LEAST_SEGMENT))
         text.push(_without_system_line(request.text))
         if not request.text_open:
             text.close()
@@ -80,7 +78,7 @@ class CosyPrepare:
         return CosyDraft(
             text,
             head,
-            self._context,
+            self._most_frames,
             transcript,
             counted,
             preset,
@@ -118,17 +116,6 @@ class CosyPrepare:
         words = request.voice.references[0].text if request.voice.references else None
         return self._encode(_without_system_line(words).strip()) if words else []
 
-    def _most_text(self, reference_tokens: int) -> int:
-        """Returns how many tokens a segment of text may have, so that its speech fits the flow's context."""
-        room = self._context - reference_tokens
-        if room < self._context // 4:
-            seconds = room / self._config.rates.token_frame_rate
-            raise InvalidRequest(
-                f"the reference leaves {max(seconds, 0):.0f} s of the flow's context: give a shorter one.",
-                param="ref_audio",
-            )
-        return max(room // USUAL_PER_TEXT_TOKEN, LEAST_SEGMENT)
-
     # --- voice ---
 
     def _preset(self, request: SpeechRequest) -> CosyPreset | None:
@@ -142,11 +129,6 @@ class CosyPrepare:
                 "this checkpoint has no preset speakers: give a reference or a speaker embedding.", param="voice"
             )
         return self._presets[name]
-
-    def _reference_tokens(self, reference: Clip | None, preset: CosyPreset | None) -> int:
-        if preset is not None:
-            return len(preset.voice.tokens)
-        return 0 if reference is None else int(np.ceil(reference.duration_s * self._config.rates.token_frame_rate))
 
 
 def _check(request: SpeechRequest, options: CosyOptions) -> None:

@@ -36,7 +36,7 @@ class CosySettings:
     llm: Literal["base", "rl"] = "base"
     """Which language model is loaded: `llm.pt`, or `llm.rl.pt`, which was trained further by reinforcement learning."""
     flow_context_s: float = 60.0
-    """Seconds that the flow can look back at, the reference included. A longer text is spoken in parts."""
+    """Seconds of speech that the flow keeps after a reference. A longer text is spoken in parts."""
     mask: Literal["chunk", "full"] = "chunk"
     """What a mel frame can attend to: `chunk`, its own chunk and those before it, which streams; `full`, all frames, as
     upstream does where it does not stream. Speech is then heard once a part is complete."""

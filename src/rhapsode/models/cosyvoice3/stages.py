@@ -9,13 +9,13 @@ from rhapsode.checkpoints.weights import Tensors, TensorsInMemory
 from rhapsode.errors import CheckpointError
 from rhapsode.models.base import StageContext
 from rhapsode.models.cosyvoice3.config import CosyConfig, read
-from rhapsode.models.cosyvoice3.flow.parts import flow_net
+from rhapsode.models.cosyvoice3.flow.parts import flow_net, flow_worker
 from rhapsode.models.cosyvoice3.flow.prompt import FlowPrompt, flow_prompt
 from rhapsode.models.cosyvoice3.flow.settings import FlowSettings
 from rhapsode.models.cosyvoice3.flow.whole import WholeFlow
 from rhapsode.models.cosyvoice3.flow.worker import CosyFlow
 from rhapsode.models.cosyvoice3.prompt import CosyPrompt
-from rhapsode.models.cosyvoice3.spec import MOST_REFERENCE_TOKENS, CosySettings
+from rhapsode.models.cosyvoice3.spec import CosySettings
 from rhapsode.models.cosyvoice3.vocoder.parts import hift_net, hift_tensors
 from rhapsode.models.cosyvoice3.vocoder.settings import HiftSettings
 from rhapsode.models.cosyvoice3.vocoder.worker import CosyVocoder
@@ -42,22 +42,16 @@ class FlowConditioning:
 
 def flow(context: StageContext) -> CosyFlow | WholeFlow:
     """Returns the worker of the flow stage."""
-    config, settings = _config(context), context.settings
-    assert isinstance(settings, CosySettings)
+    settings: CosySettings = context.settings
     file = checkpoint_of(context) / "flow.pt"
-    net = flow_net(FlowSettings.of(config.flow), context, lambda: _tensors(file))
-    tokens = config.tokens_of(settings.flow_context_s)
-    if settings.mask == "full":
-        return WholeFlow(net, tokens, min(tokens, MOST_REFERENCE_TOKENS))
-    return CosyFlow(net, tokens * config.rates.token_mel_ratio)
+    net = flow_net(FlowSettings.of(_config(context).flow), context, lambda: _tensors(file))
+    return flow_worker(net, settings.flow_context_s, masked=settings.mask == "chunk")
 
 
 def vocoder(context: StageContext) -> CosyVocoder:
     """Returns the worker of the vocoder stage."""
-    file = checkpoint_of(context) / "hift.pt"
-    return CosyVocoder(
-        hift_net(HiftSettings.of(_config(context).vocoder), context, lambda: hift_tensors(_present(file)))
-    )
+    file, settings = checkpoint_of(context) / "hift.pt", HiftSettings.of(_config(context).vocoder)
+    return CosyVocoder(hift_net(settings, context, lambda: hift_tensors(_present(file))))
 
 
 def _config(context: StageContext) -> CosyConfig:
