@@ -25,7 +25,7 @@ def test_a_guided_step(device, dtype, guidance) -> None:
     x = torch.randn(3, 4, 6, device=device)
     velocity = torch.randn(6, 4, 6).to(device, dtype)
     changes = torch.tensor([[0.1, -0.5], [0.2, 0.0], [0.3, 0.25]], device=device)[:, 1]  # a column
-    scale = torch.tensor([1.0, 2.0, 3.5], device=device)
+    scale = torch.tensor([1.0, 9.0, 2.0, 9.0, 3.5], device=device)[::2]
     with kernels.use("always"):
         found = euler(x, velocity, changes, scale, guidance)
     expected = euler_reference(x, velocity, changes, scale, guidance)

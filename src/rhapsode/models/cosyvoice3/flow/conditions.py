@@ -11,6 +11,11 @@ LOOKBEHIND = 2
 """Tokens before a token that its condition depends on."""
 
 
+def repeated(x: Tensor, times: int) -> Tensor:
+    """Returns `x [B, n, ...]` with each entry as often as this, one after the other."""
+    return x.unsqueeze(2).expand(-1, -1, times, *x.shape[2:]).flatten(1, 2)
+
+
 class PreLookahead(nn.Module):
     """A convolution over the tokens that follow, and one over those before; added to the input."""
 
@@ -51,4 +56,4 @@ class FlowConditions(nn.Module):
         """
         table = self.input_embedding
         rows = self.pre_lookahead_layer(table(tokens.clamp(0, table.num_embeddings - 1)), known)
-        return rows.repeat_interleave(self.rate, dim=1)
+        return repeated(rows, self.rate)

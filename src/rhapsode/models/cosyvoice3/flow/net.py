@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rhapsode.device.slots import Rows
-from rhapsode.models.cosyvoice3.flow.conditions import LOOKBEHIND, FlowConditions
+from rhapsode.models.cosyvoice3.flow.conditions import LOOKBEHIND, FlowConditions, repeated
 from rhapsode.models.cosyvoice3.flow.dit import DiT, FlowHistory
 from rhapsode.models.cosyvoice3.flow.history import OnePassHistory, PagedHistory
 from rhapsode.models.cosyvoice3.flow.settings import MAX_FRAMES, TIMESTEPS, FlowSettings
@@ -51,7 +51,7 @@ class FlowNet(nn.Module):
         """Returns the mel frames of one chunk per row, `[B, n * rate, mel]`; their history is in the rows' pages."""
         ahead = self.settings.pre_lookahead_len
         here = block.known[:, LOOKBEHIND : block.known.shape[1] - ahead]
-        valid = here.repeat_interleave(self.settings.token_mel_ratio, dim=1)
+        valid = repeated(here, self.settings.token_mel_ratio)
         return self._solve(block, PagedHistory(rows, block.start, valid, self.settings.dit))
 
     def one_pass(self, block: FlowBlock, *, masked: bool) -> Tensor:
@@ -67,11 +67,10 @@ class FlowNet(nn.Module):
         where = block.start[:, None] + torch.arange(mu.shape[1], device=mu.device)
         noise = self.noise[where.clamp(max=len(self.noise) - 1)]
         rotary = self.dit.angles(history.positions)
-        batch = len(noise)
-        return solve(
-            noise,
-            self.changes.expand(batch, -1),
-            self.guidance.expand(batch),
-            lambda x, step: self.dit(x, fixed, step, rotary, history),
-            "plain",
-        )
+
+        def velocity(frames: Tensor, step: int) -> Tensor:
+            return self.dit(frames.view_as(noise), fixed, step, rotary, history).flatten(0, 1)
+
+        frames = noise.flatten(0, 1)  # each is a row of its own
+        changes, guidance = self.changes.expand(len(frames), -1), self.guidance.expand(len(frames))
+        return solve(frames, changes, guidance, velocity, "plain").view_as(noise)

@@ -124,7 +124,7 @@ class HiftNet(nn.Module):
         lead = settings.source_strides[0] - 1
         for i, (rate, stride) in enumerate(zip(settings.upsample_rates, settings.source_strides, strict=True)):
             ahead = 2 if i == last else 1
-            x = F.leaky_relu(x, settings.lrelu_slope).repeat_interleave(rate, dim=2)
+            x = F.leaky_relu(x, settings.lrelu_slope)[..., None].expand(-1, -1, -1, rate).flatten(2)
             x = self.ups[i].advance(x[..., : x.shape[2] - rate + 1], slots, state.ups[i], 1)
             if i == last:
                 shifted = extend(x, slots, state.shifted, 1)
