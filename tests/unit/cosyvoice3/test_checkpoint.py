@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 import torch
 
+from rhapsode.bench.engine.subject import subject
 from rhapsode.checkpoints.folder import read_config
 from rhapsode.checkpoints.tagged_yaml import resolved
 from rhapsode.errors import CheckpointError, UnknownModel
 from rhapsode.models.cosyvoice3.config import read
+from rhapsode.models.cosyvoice3.flow.settings import FlowSettings
+from rhapsode.models.cosyvoice3.tokenizer import CosyTokenizer
+from rhapsode.models.cosyvoice3.vocoder.settings import HiftSettings
 from rhapsode.models.registry import find
 from tiny.cosyvoice3 import CHUNK, CODES, EMBEDDING, MELS, RATE
 from unit.cosyvoice3.asked import Family
@@ -136,3 +140,17 @@ def test_a_language_model_of_another_width_is_an_error(copy: Path) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), "hidden_size": 48}))
     with pytest.raises(CheckpointError, match="they must agree"):
         find(str(copy)).info()
+
+
+def test_the_shape_for_measurements_has_the_published_sizes() -> None:
+    with subject(None, "cosyvoice3") as shape:
+        folder = shape.model.checkpoint
+        assert folder is not None
+        config = read(shape.model.config, folder)
+        tokenizer = CosyTokenizer(folder, config.layers.vocab_size)
+    assert shape.spec.name == "cosyvoice3"
+    assert len(tokenizer("four")) == 4  # a token a byte
+    assert (config.layers.num_hidden_layers, config.layers.hidden_size, config.speech_rows) == (24, 896, 6761)
+    flow, vocoder = FlowSettings.of(config.flow), HiftSettings.of(config.vocoder)
+    assert (flow.dit.depth, flow.dit.inner, flow.chunk_tokens, flow.spk_embed_dim) == (22, 1024, 25, 192)
+    assert (vocoder.base_channels, vocoder.hop) == (512, 480)
