@@ -147,7 +147,7 @@ class DiT(nn.Module):
         return RotaryAngles(torch.cat((cos, cos), dim=-1).to(dtype), torch.cat((-sin, sin), dim=-1).to(dtype))
 
     def forward(self, x: Tensor, conditions: Tensor, step: int, rotary: RotaryAngles, history: FlowHistory) -> Tensor:
-        """Returns velocities `[2 * B, T, mel]` of `x [B, T, mel]`, in the dtype of `x`: conditional, unconditional."""
+        """Returns velocities `[2 * B, T, mel]` of `x [B, T, mel]`: conditional, then unconditional."""
         dtype, backend = self.proj_out.weight.dtype, history.attention(step)
         residual = self.input_embed(x, conditions, step, history).to(x.dtype)
         added: GatedUpdate | None = None
@@ -155,7 +155,7 @@ class DiT(nn.Module):
             residual, added = layer(residual, added, self.blocks[step, i], i, rotary, backend)
         scale, shift = self.final[step].unbind(0)
         _, normed = modulated_norm(residual, Modulation(scale, shift), EPS, dtype, added)
-        return linear(normed, self.proj_out).to(x.dtype)
+        return linear(normed, self.proj_out)
 
 
 NAMES = {
