@@ -27,7 +27,7 @@ from rhapsode.engine.row import StreamRow
 from rhapsode.engine.sink import Sink
 from rhapsode.engine.stage import Drop, Message, Opened, Work
 from rhapsode.errors import InvalidRequest
-from rhapsode.models.base import OpensStream, StreamWorker
+from rhapsode.models.base import LimitsRows, OpensStream, StreamWorker
 
 MOST_IN_FLIGHT = 4
 """Launches in flight before the host waits for the oldest."""
@@ -57,7 +57,8 @@ class StreamStage(DeviceStage[StreamRow]):
         # On a GPU the stage has a CUDA stream of its own, ahead of the talker's: first audio comes first. A frame the
         # host knows of has been written, and one is only overwritten once it has been read: the two need not wait.
         stream = torch.cuda.Stream(device, priority=-1) if device.type == "cuda" else None
-        most = min(deployment.chunks.batch, deployment.limits.slots)
+        allowed = worker.most_rows if isinstance(worker, LimitsRows) else deployment.chunks.batch
+        most = min(allowed, deployment.chunks.batch, deployment.limits.slots)
         columns = 1 if reach.plain else 4
         super().__init__(name, worker, deployment, memory, most_rows=most, columns=columns, stream=stream)
         self._reach = reach

@@ -96,6 +96,13 @@ class OpensStream(Protocol):
 
 
 @runtime_checkable
+class LimitsRows(Protocol):
+    """A stream worker whose launches are large: they have fewer rows than the deployment allows."""
+
+    most_rows: int
+
+
+@runtime_checkable
 class PagesPerBlock(Protocol):
     """A converter that `PrefillsPrompt`, with pages that are taken block by block, not for a request's whole life.
 

@@ -60,7 +60,7 @@ def test_samples_equal_upstreams_one_pass(cuts):
 def test_fundamental_frequencies_equal_upstreams():
     found, net = golden("vocoder-tiny"), hift("float32", upstream=True).f0_predictor
     mel = torch.nn.functional.pad(torch.from_numpy(found["mel"])[None], (0, 3))
-    made = net.advance(mel, torch.tensor([0]), net.state(1), 0)
+    made = net(mel, torch.tensor([0]), net.state(1), 0)
     assert np.allclose(made[0].numpy(), found["f0"].astype(np.float32), rtol=1e-7, atol=0)
 
 
@@ -81,7 +81,7 @@ def test_the_phase_is_the_same_to_the_bit_however_a_signal_is_cut():
     def run(sizes) -> torch.Tensor:
         state, made, start = source.state(1), [], 0
         for size in sizes:
-            made.append(source.advance(f0[:, start : start + size], quiet[:, :size], slots, state, 0))
+            made.append(source(f0[:, start : start + size], quiet[:, :size], slots, state, 0))
             start += size
         return torch.cat(made, dim=1)
 

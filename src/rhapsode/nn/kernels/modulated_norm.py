@@ -35,7 +35,7 @@ def modulated_norm(
     if kernels.on(x) and x.is_contiguous() and (added is None or added.update.is_contiguous()):
         from rhapsode.nn.kernels.gpu.modulated_norm import modulated_norm as fused
 
-        return fused(x, modulation, eps, dtype, added)
+        return fused(x, *modulation, eps, dtype, added)
     return modulated_norm_reference(x, modulation, eps, dtype, added)
 
 

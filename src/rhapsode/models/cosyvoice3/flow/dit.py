@@ -96,14 +96,29 @@ class FlowLayer(nn.Module):
         self.fc1 = nn.Linear(sizes.dim, sizes.dim * sizes.ff_mult)
         self.fc2 = nn.Linear(sizes.dim * sizes.ff_mult, sizes.dim)
 
-    def attend(self, x: Tensor, layer: int, rotary: RotaryAngles, backend: AttentionBackend) -> Tensor:
+    def forward(
+        self,
+        residual: Tensor,
+        added: GatedUpdate | None,
+        table: Tensor,
+        layer: int,
+        rotary: RotaryAngles,
+        backend: AttentionBackend,
+    ) -> tuple[Tensor, GatedUpdate]:
+        """Returns the residual, and what is still to be added to it; so does the layer before with `added`."""
+        dtype = self.fc1.weight.dtype
+        shift, scale, gate, ffn_shift, ffn_scale, ffn_gate = table.unbind(0)  # [dim] each
+        residual, normed = modulated_norm(residual, Modulation(scale, shift), EPS, dtype, added)
+        added = GatedUpdate(self._attend(normed, layer, rotary, backend), gate)
+        residual, normed = modulated_norm(residual, Modulation(ffn_scale, ffn_shift), EPS, dtype, added)
+        fed = linear(F.gelu(linear(normed, self.fc1), approximate="tanh"), self.fc2)
+        return residual, GatedUpdate(fed, ffn_gate)
+
+    def _attend(self, x: Tensor, layer: int, rotary: RotaryAngles, backend: AttentionBackend) -> Tensor:
         heads = ProjectedHeads(linear(x, self.qkv), self.heads, self.heads, self.head_dim, rotary=rotary, rotated=1)
         if isinstance(backend, FusedAttentionBackend):
             return linear(backend.attend_heads(layer, heads), self.o_proj)
         return linear(backend.attend(layer, *heads.split()).flatten(2), self.o_proj)
-
-    def feed(self, x: Tensor) -> Tensor:
-        return linear(F.gelu(linear(x, self.fc1), approximate="tanh"), self.fc2)
 
 
 class DiT(nn.Module):
@@ -132,19 +147,15 @@ class DiT(nn.Module):
         return RotaryAngles(torch.cat((cos, cos), dim=-1).to(dtype), torch.cat((-sin, sin), dim=-1).to(dtype))
 
     def forward(self, x: Tensor, conditions: Tensor, step: int, rotary: RotaryAngles, history: FlowHistory) -> Tensor:
-        """Returns velocities `[2 * B, T, mel]` of `x [B, T, mel]`, in the dtype of `x`: conditional, unconditional."""
+        """Returns velocities `[2 * B, T, mel]` of `x [B, T, mel]`: conditional, then unconditional."""
         dtype, backend = self.proj_out.weight.dtype, history.attention(step)
         residual = self.input_embed(x, conditions, step, history).to(x.dtype)
         added: GatedUpdate | None = None
         for i, layer in enumerate(self.transformer_blocks):
-            shift, scale, gate, ffn_shift, ffn_scale, ffn_gate = self.blocks[step, i].unbind(0)
-            residual, normed = modulated_norm(residual, Modulation(scale, shift), EPS, dtype, added)
-            added = GatedUpdate(layer.attend(normed, i, rotary, backend), gate)
-            residual, normed = modulated_norm(residual, Modulation(ffn_scale, ffn_shift), EPS, dtype, added)
-            added = GatedUpdate(layer.feed(normed), ffn_gate)
+            residual, added = layer(residual, added, self.blocks[step, i], i, rotary, backend)
         scale, shift = self.final[step].unbind(0)
         _, normed = modulated_norm(residual, Modulation(scale, shift), EPS, dtype, added)
-        return linear(normed, self.proj_out).to(x.dtype)
+        return linear(normed, self.proj_out)
 
 
 NAMES = {

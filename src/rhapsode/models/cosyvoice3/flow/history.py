@@ -15,7 +15,7 @@ from rhapsode.device.slots import Rows
 from rhapsode.models.cosyvoice3.flow.dit import KERNEL
 from rhapsode.models.cosyvoice3.flow.settings import TIMESTEPS, DiTSettings
 from rhapsode.nn.attention import AttentionBackend, PagesAttention
-from rhapsode.nn.kernels.attention import KVPages, attention
+from rhapsode.nn.kernels.attention import KVPages
 
 HALVES = 2
 """Conditional and unconditional: a doubled batch, whose second half has pages of its own."""
@@ -83,7 +83,7 @@ class OnePassHistory:
         chunks = self.positions // (chunk or length)
         later = chunks > chunks.T  # [T, S]
         absent = self.positions >= lengths.clamp(min=1)[:, None]  # [B, S]
-        self._hidden = (later | absent[:, None]).repeat(HALVES, 1, 1)
+        self._visible = ~(later | absent[:, None]).repeat(HALVES, 1, 1)[:, None]  # [2 * B, 1, T, S]
 
     def extend(self, step: int, conv: int, x: Tensor) -> Tensor:
         return F.pad(x, (0, 0, KERNEL - 1, 0))
@@ -92,4 +92,5 @@ class OnePassHistory:
         return self
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return attention(query, key, value, self._hidden)
+        heads = (x.transpose(1, 2) for x in (query, key, value))
+        return F.scaled_dot_product_attention(*heads, attn_mask=self._visible).transpose(1, 2)

@@ -25,6 +25,17 @@ class FlowTables(NamedTuple):
     inv_freq: Tensor  # [dim_head / 2], of the rotary embedding
 
 
+class LayerModulation(nn.Module):
+    """The linear layer of one layer's adaptive norms, by the checkpoint's names."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.attn_norm = nn.ModuleDict({"linear": nn.Linear(dim, 6 * dim)})
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return self.attn_norm["linear"](hidden)
+
+
 class FlowModulation(nn.Module):
     """The time embedding and the linear layers of all adaptive norms, by the checkpoint's names."""
 
@@ -34,16 +45,15 @@ class FlowModulation(nn.Module):
         super().__init__()
         dim = settings.dim
         self.time_mlp = nn.Sequential(nn.Linear(TIME_CHANNELS, dim), nn.SiLU(), nn.Linear(dim, dim))
-        self.transformer_blocks = nn.ModuleList(_norm(dim, 6) for _ in range(settings.depth))
+        self.transformer_blocks = nn.ModuleList(LayerModulation(dim) for _ in range(settings.depth))
         self.norm_out = nn.ModuleDict({"linear": nn.Linear(dim, 2 * dim)})
         self.register_buffer("inv_freq", torch.empty(settings.dim_head // 2))
 
     def tables(self, times: Tensor) -> FlowTables:
         """Returns the tables for the times at which the steps start, `[steps]`; scales are `1 + scale`."""
-        weight = self.time_mlp[0].weight
-        waves = sinusoids(times.to(weight) * TIME_SCALE, TIME_CHANNELS, TIME_CHANNELS // 2 - 1)
+        waves = sinusoids(times.to(self.inv_freq) * TIME_SCALE, TIME_CHANNELS, TIME_CHANNELS // 2 - 1)
         hidden = F.silu(self.time_mlp(torch.cat(waves, dim=-1)))  # [steps, dim]
-        blocks = [block["attn_norm"]["linear"](hidden).unflatten(-1, (6, -1)) for block in self.transformer_blocks]
+        blocks = [block(hidden).unflatten(-1, (6, -1)) for block in self.transformer_blocks]
         stacked, final = torch.stack(blocks, dim=1), self.norm_out["linear"](hidden).unflatten(-1, (2, -1))
         for scale in (stacked[:, :, 1], stacked[:, :, 4], final[:, 0]):
             scale += 1
@@ -54,7 +64,3 @@ NAMES = {"time_mlp": "time_embed.time_mlp", "inv_freq": "rotary_embed.inv_freq"}
 """What the checkpoint calls these tensors."""
 IGNORE = ("input_embed.*", "proj_out.*", "transformer_blocks.*.attn.*", "transformer_blocks.*.ff.*")
 """Tensors of the transformer itself."""
-
-
-def _norm(dim: int, parts: int) -> nn.ModuleDict:
-    return nn.ModuleDict({"attn_norm": nn.ModuleDict({"linear": nn.Linear(dim, parts * dim)})})

@@ -36,6 +36,10 @@ class FlowNet(nn.Module):
     """Makes mel frames of tokens: chunk by chunk with the history in pages, or in one pass. Both are equal."""
 
     noise: Tensor  # [frames, mel]
+    changes: Tensor  # [steps]
+    guidance: Tensor
+    conditions: FlowConditions
+    dit: DiT
 
     def __init__(self, settings: FlowSettings, conditions: FlowConditions, dit: DiT, noise: Tensor) -> None:
         super().__init__()

@@ -33,6 +33,9 @@ class WholeFlowState(State):
 class WholeFlow:
     """All frames attend to all, as in upstream's pass for requests that are not streamed."""
 
+    most_rows = 1
+    """On a GPU a launch has the length of the longest segment."""
+
     def __init__(self, net: FlowNet, most_tokens: int, most_prompt_tokens: int) -> None:
         """`most_tokens` of a segment, which are one block, and of a prompt."""
         self._net = net

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from rhapsode.device.state import State
 from rhapsode.nn.snake import Snake
-from rhapsode.nn.streaming import ChainState, TailState, convolve, extend
+from rhapsode.nn.streaming import ChainState, Streaming, TailState, convolve, extend
 
 
-class AheadConv(nn.Conv1d):
+def states_of(modules: Iterable[nn.Module], slots: int) -> list[State]:
+    """Returns one state for each of these modules, in order."""
+    return [module.state(slots) for module in modules if isinstance(module, Streaming)]
+
+
+class AheadConv(Streaming):
     """A causal convolution that continues its slots."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, dilation: int = 1) -> None:
-        super().__init__(inputs, outputs, kernel, dilation=dilation)
-        self.tail = (kernel - 1) * dilation
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(outputs, inputs, kernel))
+        self.bias = nn.Parameter(torch.empty(outputs))
+        self._dilation = dilation
 
     def state(self, slots: int) -> TailState:
-        return TailState(slots, self.weight, self.in_channels, self.tail)
+        _, inputs, kernel = self.weight.shape
+        return TailState(slots, self.weight, inputs, (kernel - 1) * self._dilation)
 
-    def advance(self, x: Tensor, slots: Tensor, state: State, ahead: int) -> Tensor:
+    def forward(self, x: Tensor, slots: Tensor, state: TailState, ahead: int) -> Tensor:
         """Maps `[B, inputs, T]` to `[B, outputs, T]`; the state moves on by all but the last `ahead` columns."""
-        assert isinstance(state, TailState)
-        return convolve(extend(x, slots, state, ahead), self.weight, self.bias, self.dilation[0])
+        return convolve(extend(x, slots, state, ahead), self.weight, self.bias, self._dilation)
 
 
 class HiftSnake(Snake):
@@ -40,7 +47,7 @@ class HiftSnake(Snake):
         self.size = (self.frequency + 1e-9).reciprocal()
 
 
-class HiftBlock(nn.Module):
+class HiftBlock(Streaming):
     """Pairs of a dilated and a plain convolution, each after a Snake, added to the input."""
 
     def __init__(self, channels: int, kernel: int, dilations: Sequence[int]) -> None:
@@ -51,12 +58,11 @@ class HiftBlock(nn.Module):
         self.activations2 = nn.ModuleList(HiftSnake(channels) for _ in dilations)
 
     def state(self, slots: int) -> ChainState:
-        return ChainState([conv.state(slots) for conv in (*self.convs1, *self.convs2)])
+        return ChainState(states_of((*self.convs1, *self.convs2), slots))
 
-    def advance(self, x: Tensor, slots: Tensor, state: State, ahead: int) -> Tensor:
-        assert isinstance(state, ChainState)
+    def forward(self, x: Tensor, slots: Tensor, state: ChainState, ahead: int) -> Tensor:
         first, second = state.states[: len(self.convs1)], state.states[len(self.convs1) :]
         for i, tails in enumerate(zip(first, second, strict=True)):
-            y = self.convs1[i].advance(self.activations1[i](x), slots, tails[0], ahead)
-            x = x + self.convs2[i].advance(self.activations2[i](y), slots, tails[1], ahead)
+            y = self.convs1[i](self.activations1[i](x), slots, tails[0], ahead)
+            x = x + self.convs2[i](self.activations2[i](y), slots, tails[1], ahead)
         return x

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.models.cosyvoice3.vocoder.conv import AheadConv, HiftBlock
+from rhapsode.models.cosyvoice3.vocoder.conv import AheadConv, HiftBlock, states_of
 from rhapsode.models.cosyvoice3.vocoder.settings import F0_LOOKAHEAD, HiftSettings
 from rhapsode.models.cosyvoice3.vocoder.source import F0Net, HarmonicSource, SourceNoise
 from rhapsode.models.cosyvoice3.vocoder.spectrum import Spectrum
-from rhapsode.nn.streaming import TailState, extend
+from rhapsode.nn.streaming import Streaming, TailState, extend
 
 LOUDEST = 100.0
 
@@ -25,20 +25,20 @@ class HiftState(State):
     """What every layer keeps of the frames so far."""
 
     def __init__(self, slots: int, net: HiftNet) -> None:
-        like, stages = net.conv_post.weight, range(len(net.ups))
+        like, bins = net.conv_post.weight, net.conv_post.weight.shape[0]
         self.frames = buffer(slots, dtype=torch.int64, device=like.device)
         self.f0 = net.f0_predictor.state(slots)
         self.phase = net.m_source.state(slots)
         self.source = TailState(slots, like, 1, net.before)
-        self.ups = [up.state(slots) for up in net.ups]
-        self.source_blocks = [block.state(slots) for block in net.source_resblocks]
-        self.blocks = [[block.state(slots) for block in net.blocks_of(i)] for i in stages]
-        self.shifted = TailState(slots, like, net.ups[-1].out_channels, 1)
+        self.ups = states_of(net.ups, slots)
+        self.source_blocks = states_of(net.source_resblocks, slots)
+        self.blocks = [states_of(net.blocks_of(i), slots) for i in range(len(net.ups))]
+        self.shifted = TailState(slots, like, like.shape[1], 1)
         self.post = net.conv_post.state(slots)
-        self.columns = TailState(slots, like, net.conv_post.out_channels, 1)
+        self.columns = TailState(slots, like, bins, 1)
 
 
-class HiftNet(nn.Module):
+class HiftNet(Streaming):
     """A causal HiFT."""
 
     f0_predictor: F0Net
@@ -54,8 +54,8 @@ class HiftNet(nn.Module):
         sizes = [base >> (i + 1) for i in range(len(settings.upsample_rates))]
         kernels = settings.upsample_kernel_sizes
         self.ups = nn.ModuleList(AheadConv(2 * n, n, kernel) for n, kernel in zip(sizes, kernels, strict=True))
-        strides = zip(settings.source_strides, sizes, strict=True)
-        self.source_downs = nn.ModuleList(nn.Conv1d(bins, n, 2 * s if s > 1 else 1, s) for s, n in strides)
+        strides = zip(sizes, settings.source_kernels, settings.source_strides, strict=True)
+        self.source_downs = nn.ModuleList(nn.Conv1d(bins, *sizes) for sizes in strides)
         source_shapes = (settings.source_resblock_kernel_sizes, settings.source_resblock_dilation_sizes)
         shapes = list(zip(settings.resblock_kernel_sizes, settings.resblock_dilation_sizes, strict=True))
         self.source_resblocks = nn.ModuleList(HiftBlock(*one) for one in zip(sizes, *source_shapes, strict=True))
@@ -87,7 +87,7 @@ class HiftNet(nn.Module):
         right = due + 1 + settings.conv_pre_look_right
         x = self.conv_pre(frames[..., :right].to(self.conv_pre.weight.dtype))  # [B, base, due + 1]
         x = self._upsample(x, source, slots, state)
-        x = self.conv_post.advance(F.leaky_relu(x), slots, state.post, 2)
+        x = self.conv_post(F.leaky_relu(x), slots, state.post, 2)
         loud, phase = x.chunk(2, dim=1)
         loud, phase = loud.exp().clamp(max=LOUDEST), phase.sin()
         columns = torch.cat((loud * phase.cos(), loud * phase.sin()), dim=1)
@@ -102,9 +102,9 @@ class HiftNet(nn.Module):
     def _source(self, frames: Tensor, known: Tensor, rows: Rows, state: HiftState, noise: SourceNoise) -> Tensor:
         """Returns the columns of the source's spectrum, from `stride - 1` before the first frame on."""
         settings, slots, hop = self.settings, rows.slots, self.settings.hop
-        f0 = self.f0_predictor.advance(frames, slots, state.f0, 1)  # [B, due + 1]
+        f0 = self.f0_predictor(frames, slots, state.f0, 1)  # [B, due + 1]
         drawn = noise(rows, f0.shape[1], hop * settings.harmonics)
-        samples = self.m_source.advance(f0, drawn, slots, state.phase, 1)  # [B, (due + 1) * hop]
+        samples = self.m_source(f0, drawn, slots, state.phase, 1)  # [B, (due + 1) * hop]
         # Both ends of the whole signal are reflected, as one pass does.
         place, end = torch.arange(samples.shape[1], device=slots.device), known[:, None] * hop
         samples = samples.gather(1, torch.where(place < end, place, 2 * end - 2 - place).clamp(min=0))
@@ -122,19 +122,18 @@ class HiftNet(nn.Module):
         """Returns the columns of the new frames and two more: the last stage shifts all of them by one."""
         settings, last = self.settings, len(self.ups) - 1
         lead = settings.source_strides[0] - 1
-        for i, (rate, stride) in enumerate(zip(settings.upsample_rates, settings.source_strides, strict=True)):
+        sizes = zip(settings.upsample_rates, settings.source_strides, settings.source_kernels, strict=True)
+        for i, (rate, stride, kernel) in enumerate(sizes):
             ahead = 2 if i == last else 1
             x = F.leaky_relu(x, settings.lrelu_slope)[..., None].expand(-1, -1, -1, rate).flatten(2)
-            x = self.ups[i].advance(x[..., : x.shape[2] - rate + 1], slots, state.ups[i], 1)
+            x = self.ups[i](x[..., : x.shape[2] - rate + 1], slots, state.ups[i], 1)
             if i == last:
                 shifted = extend(x, slots, state.shifted, 1)
                 start = torch.where((state.frames[slots] == 0)[:, None, None], x[..., 1:2], shifted[..., :1])
                 x = torch.cat((start, x), dim=2)
-            down = self.source_downs[i]
             first = lead - (stride - 1)
-            width = (x.shape[2] - 1) * stride + down.kernel_size[0]
-            told = down(source[..., first : first + width])
-            x = x + self.source_resblocks[i].advance(told, slots, state.source_blocks[i], ahead)
+            told = self.source_downs[i](source[..., first : first + (x.shape[2] - 1) * stride + kernel])
+            x = x + self.source_resblocks[i](told, slots, state.source_blocks[i], ahead)
             blocks = zip(self.blocks_of(i), state.blocks[i], strict=True)
-            x = torch.stack([block.advance(x, slots, held, ahead) for block, held in blocks]).mean(0)
+            x = torch.stack([block(x, slots, held, ahead) for block, held in blocks]).mean(0)
         return x

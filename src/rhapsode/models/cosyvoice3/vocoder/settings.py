@@ -78,6 +78,11 @@ class HiftSettings:
         return tuple(prod(rates[i + 1 :]) for i in range(len(rates)))
 
     @property
+    def source_kernels(self) -> tuple[int, ...]:
+        """Kernel sizes of the convolutions that bring the source's spectrum to the rate of each stage."""
+        return tuple(2 * stride if stride > 1 else 1 for stride in self.source_strides)
+
+    @property
     def lookahead(self) -> int:
         """Mel frames after a frame that its samples depend on.
 

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.models.cosyvoice3.vocoder.conv import AheadConv
+from rhapsode.models.cosyvoice3.vocoder.conv import AheadConv, states_of
 from rhapsode.models.cosyvoice3.vocoder.settings import F0_LOOKAHEAD, HiftSettings
 from rhapsode.nn.philox import uniform
-from rhapsode.nn.streaming import ChainState
+from rhapsode.nn.streaming import ChainState, Streaming
 
 SourceNoise = Callable[[Rows, int, int], Tensor]
 """Returns the noise of the rows' next `n` mel frames, `[B, n, values]`, values from 0 to 1: by position alone."""
@@ -27,7 +27,7 @@ def counter_noise(rows: Rows, frames: int, values: int) -> Tensor:
     return uniform(seeds.flatten(), steps.flatten(), 0, values).view(*steps.shape, values)
 
 
-class F0Net(nn.Module):
+class F0Net(Streaming):
     """Mel frames to fundamental frequencies. It runs in float64: its errors would grow with the phase."""
 
     def __init__(self, settings: HiftSettings) -> None:
@@ -39,14 +39,14 @@ class F0Net(nn.Module):
         self.classifier = nn.Linear(channels, 1)
 
     def state(self, slots: int) -> ChainState:
-        return ChainState([conv.state(slots) for conv in list(self.condnet.values())[1:]])
+        return ChainState(states_of(self.condnet.values(), slots))
 
-    def advance(self, mel: Tensor, slots: Tensor, state: ChainState, ahead: int) -> Tensor:
+    def forward(self, mel: Tensor, slots: Tensor, state: ChainState, ahead: int) -> Tensor:
         """Maps `[B, C, T + F0_LOOKAHEAD]` to frequencies `[B, T]` in float32."""
         first, *later = self.condnet.values()
         x = F.elu(first(mel.to(self.classifier.weight.dtype)))
         for conv, tail in zip(later, state.states, strict=True):
-            x = F.elu(conv.advance(x, slots, tail, ahead))
+            x = F.elu(conv(x, slots, tail, ahead))
         return self.classifier(x.transpose(1, 2)).squeeze(-1).abs().to(torch.float32)
 
 
@@ -57,7 +57,7 @@ class PhaseState(State):
         self.turns = buffer(slots, harmonics, dtype=torch.float64, device=device)
 
 
-class HarmonicSource(nn.Module):
+class HarmonicSource(Streaming):
     """Sines of the harmonics where there is voice, noise where there is none, mixed to one channel."""
 
     def __init__(self, settings: HiftSettings) -> None:
@@ -68,7 +68,7 @@ class HarmonicSource(nn.Module):
     def state(self, slots: int) -> PhaseState:
         return PhaseState(slots, self.settings.harmonics, self.l_linear.weight.device)
 
-    def advance(self, f0: Tensor, noise: Tensor, slots: Tensor, state: PhaseState, ahead: int) -> Tensor:
+    def forward(self, f0: Tensor, noise: Tensor, slots: Tensor, state: PhaseState, ahead: int) -> Tensor:
         """Maps frequencies `[B, T]` and noise `[B, T, hop * harmonics]` to samples `[B, T * hop]`."""
         settings, dtype = self.settings, self.l_linear.weight.dtype
         harmonics = torch.arange(1, settings.harmonics + 1, dtype=f0.dtype, device=f0.device)

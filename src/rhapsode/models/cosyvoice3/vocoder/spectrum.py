@@ -45,5 +45,10 @@ class Spectrum(nn.Module):
         quarters = waves.unflatten(2, (4, -1))  # [B, T + 3, 4, hop]
         count = columns.shape[2] - 3
         squares = exists[..., None, None] * self.squares.to(columns.dtype)
-        summed, divisor = (sum(part[:, 3 - i : 3 - i + count, i] for i in range(4)) for part in (quarters, squares))
+        summed, divisor = (_overlapped(part, count) for part in (quarters, squares))
         return (summed / divisor).flatten(1)
+
+
+def _overlapped(quarters: Tensor, count: int) -> Tensor:
+    """Sums the quarters `[B, T + 3, 4, hop]` of windows that fall on the same samples: [B, T, hop]."""
+    return torch.stack([quarters[:, 3 - i : 3 - i + count, i] for i in range(4)]).sum(0)

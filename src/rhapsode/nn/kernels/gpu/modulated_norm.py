@@ -8,7 +8,6 @@ import triton.language as tl
 from torch import Tensor
 
 from rhapsode.nn.kernels.gpu.launch import options, power_of_two, wait_for_previous
-from rhapsode.nn.kernels.modulated_norm import GatedUpdate, Modulation
 
 
 @triton.jit
@@ -33,15 +32,15 @@ def _modulated_norm(
 
 
 def modulated_norm(
-    x: Tensor, modulation: Modulation, eps: float, dtype: torch.dtype, added: GatedUpdate | None
+    x: Tensor, scale: Tensor, shift: Tensor, eps: float, dtype: torch.dtype, added: tuple[Tensor, Tensor] | None
 ) -> tuple[Tensor, Tensor]:
-    """Overwrites `x`, which is float32."""
+    """Overwrites `x`, which is float32, if an update and its gate are `added`."""
     out = torch.empty_like(x, dtype=dtype)
     dim = x.shape[-1]
     block, rows = power_of_two(dim), x.numel() // dim
     update, gate = (x, x) if added is None else added
     _modulated_norm[(rows,)](
-        x, update, gate, modulation.scale, modulation.shift, out, dim, eps,
+        x, update, gate, scale, shift, out, dim, eps,
         ADDED=added is not None, BLOCK=block, num_warps=min(8, max(1, block // 256)), **options(rows),
     )  # fmt: skip
     return x, out
