@@ -90,6 +90,7 @@ def test_the_schedule_of_turns_is_five_to_fifteen(family: Family) -> None:
     assert all(prompt.max_frames == prompt.fill_after + 1 for prompt in prompts[:-1])
     assert [len(rows_of(prompt)) for prompt in prompts[1:-1]] == [5] * (len(prompts) - 2)
     assert case.turns.following() is None
+    assert sum(prompt.max_frames for prompt in prompts[:-1]) - (len(prompts) - 1) + prompts[-1].max_frames <= 1000
 
 
 def test_a_reference_of_whole_turns_is_followed_by_text_before_speech(family: Family) -> None:

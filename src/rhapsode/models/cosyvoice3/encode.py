@@ -48,14 +48,12 @@ class CosyEncode:
             return draft
         script, text = self._script(draft), draft.text
         longest = script.counted + max(len(segment.tokens) for segment in text.segments)
-        most, expected = MOST_PER_TEXT_TOKEN * longest, EXPECTED_PER_TEXT_TOKEN * longest
-        if not text.closed:
-            most, expected = script.most_frames, self._config.tokens_of(OPEN_EXPECTED_S)
+        expected = EXPECTED_PER_TEXT_TOKEN * longest if text.closed else self._config.tokens_of(OPEN_EXPECTED_S)
         if draft.in_turns:
             prompt = Turns(self._layout, script, text, self._config.speech.mix_ratio).opening()
-        else:
-            prompt = self._segment(script, text)
-        return replace(prompt, segment_frames=min(most, script.most_frames), expected_frames=expected)
+            return replace(prompt, segment_frames=script.most_frames, expected_frames=expected)
+        most = min(MOST_PER_TEXT_TOKEN * longest, script.most_frames)
+        return replace(self._segment(script, text), segment_frames=most, expected_frames=expected)
 
     def embed(self, clip: Clip) -> tuple[float, ...]:
         return tuple(self._references.embedding(clip).tolist())

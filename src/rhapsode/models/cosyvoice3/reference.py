@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,41 +23,39 @@ from rhapsode.voices.cache import ReferenceCache, content_key
 SPEECH_TOKENIZER, SPEAKER = "speech_tokenizer_v3.onnx", "campplus.onnx"
 MOST_S = 30.0
 """The speech tokenizer was made for recordings of up to this length."""
+MOST_THREADS = 4
+"""Of one network while it encodes a reference."""
 
 
 class OnnxModel:
-    """A network of the checkpoint that onnxruntime runs, loaded when it is first needed."""
+    """A network of the checkpoint that onnxruntime runs. It is loaded at once, where file and package are there."""
 
-    def __init__(self, file: Path, threads: int = 1) -> None:
+    def __init__(self, file: Path) -> None:
         self.file = file
-        self._threads = threads
-        self._session: Any = None
+        self._session: Any = _load(file) if file.is_file() else None
 
     def __call__(self, *inputs: NDArray[Any]) -> NDArray[Any]:
-        session = self._loaded()
-        names = [one.name for one in session.get_inputs()]
+        if self._session is None:
+            raise MissingDependency(f'{self.file.name} needs onnxruntime: pip install "rhapsode[cosyvoice3]"')
+        names = [one.name for one in self._session.get_inputs()]
         if len(names) != len(inputs):
             raise CheckpointError(f"{self.file} takes {len(names)} inputs; {len(inputs)} were expected.")
-        output: NDArray[Any] = session.run(None, dict(zip(names, inputs, strict=True)))[0]
+        output: NDArray[Any] = self._session.run(None, dict(zip(names, inputs, strict=True)))[0]
         return output
 
-    def _loaded(self) -> Any:
-        if self._session is None:
-            try:
-                import onnxruntime
-            except ImportError:
-                raise MissingDependency(
-                    f'{self.file.name} needs onnxruntime: pip install "rhapsode[cosyvoice3]"'
-                ) from None
-            options = onnxruntime.SessionOptions()
-            options.intra_op_num_threads = self._threads
-            try:
-                self._session = onnxruntime.InferenceSession(
-                    str(self.file), options, providers=["CPUExecutionProvider"]
-                )
-            except Exception as error:  # the package raises classes of its own, which its types do not name
-                raise CheckpointError(f"{self.file} is not a readable ONNX model: {error}") from None
-        return self._session
+
+def _load(file: Path) -> Any:
+    try:
+        import onnxruntime
+    except ImportError:
+        return None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = min(MOST_THREADS, os.cpu_count() or 1)
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # the cores are for others, too
+    try:
+        return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # the package raises classes of its own, which its types do not name
+        raise CheckpointError(f"{file} is not a readable ONNX model: {error}") from None
 
 
 class ReferenceEncoder:

@@ -28,6 +28,7 @@ class Turns:
 
     def _restart(self) -> None:
         self._placed = 0  # tokens of transcript and segment that are in the context
+        self._spoken = 0  # speech tokens of the turns so far, at most
         self._begun = False
         self._ended = False
 
@@ -83,6 +84,7 @@ class Turns:
             rows.append(self._layout.speech(speech[j : j + self._speech_turn]))
         left = self._speech_turn - len(speech) % self._speech_turn
         self._placed += len(text)
+        self._spoken += left
         self._begun = True
         made = _continuing(np.concatenate(rows), self._script)
         return self._linked(replace(made, max_frames=left + 1, fill_after=left))
@@ -93,7 +95,8 @@ class Turns:
         script, counted = self._script, self._script.counted + len(text)
         if not self._begun:
             return self._linked(replace(spoken(self._layout.rest(script, text), script, counted), continues=True))
-        made = spoken(self._layout.ending(waiting), script, counted)
+        rest = replace(script, most_frames=script.most_frames - self._spoken)
+        made = spoken(self._layout.ending(waiting), rest, counted)
         return self._linked(replace(made, continues=True, least_frames=0))
 
     def _linked(self, prompt: CosyPrompt) -> CosyPrompt:
