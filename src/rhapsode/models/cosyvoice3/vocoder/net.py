@@ -102,7 +102,7 @@ class HiftNet(Streaming):
     def _source(self, frames: Tensor, known: Tensor, rows: Rows, state: HiftState, noise: SourceNoise) -> Tensor:
         """Returns the columns of the source's spectrum, from `stride - 1` before the first frame on."""
         settings, slots, hop = self.settings, rows.slots, self.settings.hop
-        f0 = self.f0_predictor(frames, slots, state.f0, 1)  # [B, due + 1]
+        f0 = self.f0_predictor(frames, slots, state.f0, 1).to(torch.float32)  # [B, due + 1]
         drawn = noise(rows, f0.shape[1], hop * settings.harmonics)
         samples = self.m_source(f0, drawn, slots, state.phase, 1)  # [B, (due + 1) * hop]
         # Both ends of the whole signal are reflected, as one pass does.

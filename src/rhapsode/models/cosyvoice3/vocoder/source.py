@@ -42,12 +42,12 @@ class F0Net(Streaming):
         return ChainState(states_of(self.condnet.values(), slots))
 
     def forward(self, mel: Tensor, slots: Tensor, state: ChainState, ahead: int) -> Tensor:
-        """Maps `[B, C, T + F0_LOOKAHEAD]` to frequencies `[B, T]` in float32."""
+        """Maps `[B, C, T + F0_LOOKAHEAD]` to frequencies `[B, T]`."""
         first, *later = self.condnet.values()
         x = F.elu(first(mel.to(self.classifier.weight.dtype)))
         for conv, tail in zip(later, state.states, strict=True):
             x = F.elu(conv(x, slots, tail, ahead))
-        return self.classifier(x.transpose(1, 2)).squeeze(-1).abs().to(torch.float32)
+        return self.classifier(x.transpose(1, 2)).squeeze(-1).abs()
 
 
 class PhaseState(State):
@@ -69,7 +69,7 @@ class HarmonicSource(Streaming):
         return PhaseState(slots, self.settings.harmonics, self.l_linear.weight.device)
 
     def forward(self, f0: Tensor, noise: Tensor, slots: Tensor, state: PhaseState, ahead: int) -> Tensor:
-        """Maps frequencies `[B, T]` and noise `[B, T, hop * harmonics]` to samples `[B, T * hop]`."""
+        """Maps frequencies `[B, T]` in float32 and noise `[B, T, hop * harmonics]` to samples `[B, T * hop]`."""
         settings, dtype = self.settings, self.l_linear.weight.dtype
         harmonics = torch.arange(1, settings.harmonics + 1, dtype=f0.dtype, device=f0.device)
         steps = f0[..., None] * harmonics / settings.sampling_rate % 1  # turns per sample, [B, T, harmonics]
