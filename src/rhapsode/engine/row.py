@@ -24,7 +24,13 @@ class PromptRow:
     keys: list[Key] = field(default_factory=list)
     """Of the prompt's whole pages, as `pages.page_keys` makes them."""
     reserve: int = 0
-    """Positions it needs for its whole life."""
+    """Positions it gets pages for when it joins: those of its whole life, or of its prompt where pages are taken block
+    by block."""
+    expected: int = 0
+    """Positions it probably needs in all, and `most`, the most it may need: where pages are taken block by block."""
+    most: int = 0
+    used: int = 0
+    """Positions of its prompt and of the blocks launched so far, where pages are taken block by block."""
     part: int = 0
     """How many prompts of the same request came before this one."""
     spoken_parts: int = 0

@@ -74,7 +74,10 @@ class Prompt:
     silence_s: float = 0.0
     """Exact silence before this prompt's audio."""
     offset: int = 0
-    """For a stage that works in blocks: frames by which its first block is shorter."""
+    """For a stage that works in blocks: frames by which its first block is shorter. If it is a whole block or more, the
+    first launches have no frame to work on, only the look-ahead."""
+    expected_frames: int | None = None
+    """How many frames there usually are, for a stage that takes pages block by block; by default `max_frames`."""
 
 
 @dataclass
