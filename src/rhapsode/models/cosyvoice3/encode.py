@@ -19,7 +19,7 @@ from rhapsode.models.cosyvoice3.prompt import (
     CosyVoice,
     whole_prompt,
 )
-from rhapsode.models.cosyvoice3.reference import ReferenceEncoder
+from rhapsode.models.cosyvoice3.reference import CosyReferenceEncoder
 from rhapsode.models.cosyvoice3.spec import CosySettings
 from rhapsode.models.cosyvoice3.text import CosyText
 from rhapsode.models.cosyvoice3.turns import Turns
@@ -40,7 +40,7 @@ class CosyEncode:
         settings: CosySettings = context.settings
         self._config = read(context.config, folder)
         self._layout = CosyLayout(self._config)
-        self._references = ReferenceEncoder(folder, self._config, context.references)
+        self._references = CosyReferenceEncoder(folder, self._config, context.references)
         self._first_tokens = settings.first_tokens
 
     def __call__(self, draft: CosyDraft | CosyPrompt) -> CosyPrompt:

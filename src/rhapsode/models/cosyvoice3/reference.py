@@ -58,7 +58,7 @@ def _load(file: Path) -> Any:
         raise CheckpointError(f"{file} is not a readable ONNX model: {error}") from None
 
 
-class ReferenceEncoder:
+class CosyReferenceEncoder:
     """Turns recordings into voices. Results of the two ONNX models may be given instead of computed."""
 
     def __init__(self, folder: Path, config: CosyConfig, cache: ReferenceCache) -> None:
