@@ -155,7 +155,8 @@ class Intake:
 
 def chosen(body: VoiceFields) -> dict[str, Any]:
     """Returns the fields that the user set to something: neither defaults nor nulls."""
-    return {name: value for name in body.model_fields_set if (value := getattr(body, name)) is not None}
+    fields = vars(body)
+    return {name: value for name in body.model_fields_set if (value := fields.get(name)) is not None}
 
 
 def text_of(body: SpeechBody) -> tuple[str, str | None]:
