@@ -60,8 +60,11 @@ class PagesAttention(FusedAttentionBackend):
     @cached_property
     def _pages(self) -> Tensor:
         """The pages to read, [B, P]. On a GPU it is all of them, because the host must not wait for the positions."""
-        pages, last = self._kv.tables[self._kv.slots], self._positions if self._last is None else self._last
-        return _used_pages(pages, self._positions, last, self._page_size) if pages.device.type == "cpu" else pages
+        pages = self._kv.tables[self._kv.slots]
+        if pages.device.type != "cpu":
+            return pages
+        last = self._positions if self._last is None else torch.maximum(self._positions, self._last)
+        return _used_pages(pages, last, self._page_size)
 
     @property
     def _page_size(self) -> int:
@@ -88,8 +91,8 @@ class PagedAttention(PagesAttention):
 
 
 @decides
-def _used_pages(pages: Tensor, positions: Tensor, last: Tensor, page_size: int) -> Tensor:
-    return pages[:, : int(torch.maximum(positions, last).max()) // page_size + 1]
+def _used_pages(pages: Tensor, positions: Tensor, page_size: int) -> Tensor:
+    return pages[:, : int(positions.max()) // page_size + 1]
 
 
 @decides

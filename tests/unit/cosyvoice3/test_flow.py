@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from rhapsode.errors import CheckpointError, InvalidRequest
@@ -12,6 +13,7 @@ from rhapsode.models.cosyvoice3.flow.net import fixed_noise
 from rhapsode.models.cosyvoice3.flow.parts import flow_net
 from rhapsode.models.cosyvoice3.flow.prompt import flow_prompt
 from rhapsode.models.cosyvoice3.flow.settings import FlowSettings
+from rhapsode.nn import attention
 from rhapsode.nn.flow import cosine_times, euler_steps
 from tiny.cosyvoice3_sound import TinySound, flow_section, flow_tensors
 from unit.cosyvoice3.sound import FlowStream, context, flow, golden, in_memory, voice_of, whole
@@ -97,6 +99,22 @@ def test_the_weight_products_of_a_chunk_are_the_same_for_every_chunk():
     attended = [each["aten.bmm"] for each in counts]
     growth = np.diff(attended)
     assert growth.min() == growth.max() > 0  # only attention grows, by the keys and values of one chunk
+
+
+def test_a_chunk_asks_nothing_of_its_values_where_that_would_mean_waiting(monkeypatch):
+    stream = FlowStream(flow("float32"), voice_of(TINY, 6))
+    monkeypatch.setattr(attention, "_used_pages", lambda pages, positions, page_size: pages)  # as on a GPU
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        made = stream.next(tokens_of(9))
+        with pytest.raises(DataDependentOutputException):
+            made.sum().item()
+
+
+def test_looking_at_all_pages_gives_the_same_frames(monkeypatch):
+    voice, tokens = voice_of(TINY, 6), tokens_of(17)
+    expected = FlowStream(flow(), voice).all(tokens)
+    monkeypatch.setattr(attention, "_used_pages", lambda pages, positions, page_size: pages)
+    assert close(FlowStream(flow(), voice).all(tokens), expected, 1e-12)
 
 
 def test_the_noise_is_upstreams_buffer():

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from rhapsode.device.slots import Rows, SlotRow, SlotTable
 from rhapsode.errors import CheckpointError
@@ -102,6 +103,16 @@ def test_noise_depends_on_the_seed():
     one, same, other = (spoken(net, mel, [6], seed=seed) for seed in (1, 1, 2))
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
+
+
+def test_a_chunk_asks_nothing_of_its_values_where_that_would_mean_waiting():
+    net = hift("float32")
+    state, rows = net.state(2), Rows(torch.tensor([1]), SlotTable(2, 0, torch.device("cpu")))
+    window = mel_of(4 + net.settings.lookahead).float()[None]
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        made = net(window, torch.ones(window.shape[:2]) > 0, rows, state, counter_noise)
+        with pytest.raises(DataDependentOutputException):
+            made.sum().item()
 
 
 def test_rows_of_a_batch_do_not_see_each_other():
