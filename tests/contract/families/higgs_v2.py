@@ -7,7 +7,7 @@ from rhapsode.types import Clip, Reference, Voice
 from tiny.higgs import SAMPLE_RATE, Tiny, reference_audio, write
 
 TEXTS = (
-    "Hello there.",
+    "Hi there.",
     "[SPEAKER0] One two. [SPEAKER1] Three four.",
     "[SPEAKER1] Good morning. [SPEAKER0] Yes.",
     "[SPEAKER0] Yes, it is.",
@@ -24,5 +24,5 @@ def checkpoint() -> str:
 
 
 # Every sentence is a turn, so that text which is appended sentence by sentence can be compared with the whole.
-WISHES = {"voice": VOICE, "options": {"chunk": "sentence"}}
+WISHES = {"seed": 1, "voice": VOICE, "options": {"chunk": "sentence"}}
 SUBJECTS = (Subject("higgs-v2", TEXTS, "turns", "float64", 1e-5, checkpoint, WISHES, 4096),)
