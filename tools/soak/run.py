@@ -59,8 +59,8 @@ class Subject:
 
 
 SUBJECTS = {
-    "dummy": Subject("dummy", slots=16, clients=12, cases=18, max_request_s=30.0),
-    "rhapsode-nano": Subject("rhapsode-nano", slots=3, clients=4, cases=5, max_request_s=120.0),
+    "dummy": Subject("dummy", slots=16, clients=12, cases=18, max_request_s=120.0),
+    "rhapsode-nano": Subject("rhapsode-nano", slots=3, clients=4, cases=5, max_request_s=600.0),
 }
 
 
