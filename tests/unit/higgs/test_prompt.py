@@ -197,7 +197,7 @@ def test_the_window_of_repetition_is_the_requests_or_the_checkpoints(v2: Family,
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"text": "[SPEAKER0] [SPEAKER1]"}, "no words"),
+        ({"text": "[SPEAKER0] [SPEAKER1]"}, "nothing to say"),
         ({"voice": Voice(references=(Reference(CLIP, "  "),))}, "empty transcript"),
         ({"voice": Voice.cloned(Clip(np.zeros((1, 0), np.float32), SAMPLE_RATE), "a")}, "0.1 to 100 s"),
         ({"voice": Voice.cloned(Clip(np.zeros((1, 101 * 8000), np.float32), 8000), "a")}, "0.1 to 100 s"),
@@ -205,7 +205,7 @@ def test_the_window_of_repetition_is_the_requests_or_the_checkpoints(v2: Family,
         ({"options": {"scene": "SPEAKER0:"}}, "0 references"),
         ({"options": {"ras_window": 0}}, "ras_window"),
         ({"options": {"chunk": "word"}}, "chunk"),
-        ({"text": "\u200b", "options": {"chunk": "sentence"}}, "no words"),
+        ({"text": "\u200b", "options": {"chunk": "sentence"}}, "nothing to say"),
         ({"options": {"scenes": "x"}}, "scene"),
     ],
 )
@@ -221,7 +221,7 @@ def test_what_v2_cannot_serve_is_refused(v2: Family, fields: dict[str, Any], wor
         ({"voice": Voice(description="an old man")}, "cannot design"),
         ({"voice": Voice(references=(Reference(CLIP, "a"),) * 2)}, "one reference"),
         ({"options": {"ras_window": 7}}, "no option"),
-        ({"text": "\u200b", "options": {"chunk": "sentence"}}, "no words"),
+        ({"text": "\u200b", "options": {"chunk": "sentence"}}, "nothing to say"),
     ],
 )
 def test_what_v3_cannot_serve_is_refused(v3: Family, fields: dict[str, Any], words: str) -> None:
