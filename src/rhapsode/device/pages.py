@@ -71,7 +71,7 @@ class PagePool:
             self._key_of[page] = key
 
     def free(self, pages: Sequence[int]) -> None:
-        for page in pages:
+        for page in reversed(pages):  # the first pages of a request are written first: they are given out again first
             self._owners[page] -= 1
             if self._owners[page] == 0:
                 if page in self._key_of:
