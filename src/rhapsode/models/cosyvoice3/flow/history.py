@@ -92,5 +92,5 @@ class OnePassHistory:
         return self
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        heads = (x.transpose(1, 2) for x in (query, key, value))
-        return F.scaled_dot_product_attention(*heads, attn_mask=self._visible).transpose(1, 2)
+        query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+        return F.scaled_dot_product_attention(query, key, value, self._visible).transpose(1, 2)
