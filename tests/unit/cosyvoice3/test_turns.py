@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from rhapsode.models.base import Following
 from rhapsode.models.cosyvoice3.prompt import NEVER, CosyLayout, CosyPrompt, CosyScript, CosyVoice
 from rhapsode.models.cosyvoice3.text import CosyText
 from rhapsode.models.cosyvoice3.turns import Turns
+from rhapsode.nn import attention
 from rhapsode.types import Sampling
 from tiny.talking import TalkerHarness
 from unit.cosyvoice3.asked import CODES, INDEX, KEPT, Family, Speaker, golden, rows_of, walk
@@ -201,3 +203,13 @@ def test_silence_is_heard_five_tokens_long_and_seen_whole(family: Family) -> Non
         family.talker._draw = real
     assert heard == [True] * 5 + [False] * 2 + [True] * 3
     assert stage.state.recent[0].tolist() == tokens
+
+
+def test_a_step_asks_nothing_of_its_values_where_that_would_mean_waiting(family: Family, monkeypatch) -> None:
+    stage = TalkerHarness(family.talker, positions=256)
+    stage.join([0], [prompt_of(family, fill_after=3)])
+    monkeypatch.setattr(attention, "_used_pages", lambda pages, positions, page_size: pages)  # as on a GPU
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        step = family.talker.step(stage.rows(0), stage.state)
+        with pytest.raises(DataDependentOutputException):
+            bool(step.stopped)
