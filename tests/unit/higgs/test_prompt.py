@@ -205,7 +205,7 @@ def test_the_window_of_repetition_is_the_requests_or_the_checkpoints(v2: Family,
         ({"options": {"scene": "SPEAKER0:"}}, "0 references"),
         ({"options": {"ras_window": 0}}, "ras_window"),
         ({"options": {"chunk": "word"}}, "chunk"),
-        ({"text": "\u200b", "options": {"chunk": "sentence"}}, "no words"),
+        ({"text": "\ufeff", "options": {"chunk": "sentence"}}, "no words"),
         ({"options": {"scenes": "x"}}, "scene"),
     ],
 )
@@ -221,7 +221,7 @@ def test_what_v2_cannot_serve_is_refused(v2: Family, fields: dict[str, Any], wor
         ({"voice": Voice(description="an old man")}, "cannot design"),
         ({"voice": Voice(references=(Reference(CLIP, "a"),) * 2)}, "one reference"),
         ({"options": {"ras_window": 7}}, "no option"),
-        ({"text": "\u200b", "options": {"chunk": "sentence"}}, "no words"),
+        ({"text": "\ufeff", "options": {"chunk": "sentence"}}, "no words"),
     ],
 )
 def test_what_v3_cannot_serve_is_refused(v3: Family, fields: dict[str, Any], words: str) -> None:
