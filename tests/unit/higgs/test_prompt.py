@@ -143,6 +143,14 @@ def test_a_line_of_the_scene_without_a_description_takes_a_reference(v2: Family)
     assert "SPEAKER0: a child\nSPEAKER1: <|audio_out_bos|><audio><|audio_eos|>\n<|scene_desc_end|>" in said
 
 
+def test_a_tokenizer_without_marks_for_scenes_reads_them_as_characters(tmp_path: Path, v2: Family) -> None:
+    folder = write(tmp_path / "old", Tiny())
+    path = folder / "tokenizer.json"
+    path.write_text(path.read_text().replace("scene_desc", "other"))
+    marks = len("<|scene_desc_start|>") + len("<|scene_desc_end|>")
+    assert prompt_of(Family.open(2, folder), "Hi").length == prompt_of(v2, "Hi").length + marks - 2
+
+
 # --- references ---
 
 
