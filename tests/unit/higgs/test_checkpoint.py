@@ -11,10 +11,13 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
+from rhapsode.bench.engine.subject import SHAPES
 from rhapsode.errors import CheckpointError
 from rhapsode.models.higgs import parts
 from rhapsode.models.higgs.config import read_v2, read_v3
+from rhapsode.models.higgs.net import HiggsNet
 from rhapsode.models.higgs.vocode import CodecFiles
+from rhapsode.models.parts import Uninitialised
 from rhapsode.models.registry import find
 from tiny.higgs import LAYERS, Tiny, config, write
 from unit.command import python
@@ -179,3 +182,20 @@ def test_v3_has_the_published_codec_where_no_file_says_otherwise(copies: dict[in
     settings = CodecFiles.of(read_v3(context.config), context).settings
     assert (settings.hop, settings.quantizers, settings.codebook_size) == (960, 8, 1024)
     assert tuple(settings.context) == (10, 10)
+
+
+# --- the shapes for measurements ---
+
+
+@pytest.mark.parametrize(("generation", "read_by_a_step", "all_billions"), [(2, 2.85, 5.38), (3, 3.65, 4.04)])
+def test_the_shapes_have_the_published_sizes(generation: int, read_by_a_step: float, all_billions: float) -> None:
+    content = json.loads((SHAPES / f"higgs-v{generation}" / "config.json").read_text())
+    read = (read_v2 if generation == 2 else read_v3)(content)
+    with torch.device("meta"), Uninitialised():
+        net = HiggsNet(read)
+    sizes = {name: tensor.numel() for name, tensor in net.named_parameters()}
+    cold = (".mlp.", "text_table") if generation == 2 else ("text_table",)
+    table = {"code_table"} if generation == 2 else set()  # a step reads eight rows of it; v3's is the head, too
+    step = sum(size for name, size in sizes.items() if not any(part in name for part in (*cold, *table)))
+    assert step / 1e9 == pytest.approx(read_by_a_step, abs=0.02)
+    assert sum(sizes.values()) / 1e9 == pytest.approx(all_billions, abs=0.02)

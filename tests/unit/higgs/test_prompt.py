@@ -143,6 +143,14 @@ def test_a_line_of_the_scene_without_a_description_takes_a_reference(v2: Family)
     assert "SPEAKER0: a child\nSPEAKER1: <|audio_out_bos|><audio><|audio_eos|>\n<|scene_desc_end|>" in said
 
 
+def test_a_tokenizer_without_marks_for_scenes_reads_them_as_characters(tmp_path: Path, v2: Family) -> None:
+    folder = write(tmp_path / "old", Tiny())
+    path = folder / "tokenizer.json"
+    path.write_text(path.read_text().replace("scene_desc", "other"))
+    marks = len("<|scene_desc_start|>") + len("<|scene_desc_end|>")
+    assert prompt_of(Family.open(2, folder), "Hi").length == prompt_of(v2, "Hi").length + marks - 2
+
+
 # --- references ---
 
 
@@ -205,7 +213,7 @@ def test_the_window_of_repetition_is_the_requests_or_the_checkpoints(v2: Family,
         ({"options": {"scene": "SPEAKER0:"}}, "0 references"),
         ({"options": {"ras_window": 0}}, "ras_window"),
         ({"options": {"chunk": "word"}}, "chunk"),
-        ({"text": "\u200b", "options": {"chunk": "sentence"}}, "nothing to say"),
+        ({"text": "\ufeff", "options": {"chunk": "sentence"}}, "nothing to say"),
         ({"options": {"scenes": "x"}}, "scene"),
     ],
 )
@@ -221,7 +229,7 @@ def test_what_v2_cannot_serve_is_refused(v2: Family, fields: dict[str, Any], wor
         ({"voice": Voice(description="an old man")}, "cannot design"),
         ({"voice": Voice(references=(Reference(CLIP, "a"),) * 2)}, "one reference"),
         ({"options": {"ras_window": 7}}, "no option"),
-        ({"text": "\u200b", "options": {"chunk": "sentence"}}, "nothing to say"),
+        ({"text": "\ufeff", "options": {"chunk": "sentence"}}, "nothing to say"),
     ],
 )
 def test_what_v3_cannot_serve_is_refused(v3: Family, fields: dict[str, Any], words: str) -> None:

@@ -47,9 +47,8 @@ class HiggsChat:
     def __init__(self, encode: Encode, tokens: ControlTokens, books: int, end: int) -> None:
         self._encode = encode
         self._ids = {control: tokens[control.name] for control in (BEGIN, START, STOP, END, SPEAK, SPOKEN)}
-        # Only prompts with a scene need these two.
+        # A tokenizer without these two reads them as characters, as upstream does.
         self._ids |= {control: tokens[control.name] for control in (SCENE, SCENE_END) if control.name in tokens}
-        self._tokens = tokens
         self._end_row = np.full((1, books), end, np.int64)
 
     def beginning(self, system: str, scene: Sequence[Item], references: Sequence[Reference]) -> list[Item]:
@@ -69,15 +68,15 @@ class HiggsChat:
         pieces: list[Piece] = [[]]
         text = ""
         for item in (*items, None):
-            if isinstance(item, str):
-                text += item
+            if isinstance(item, str) or (isinstance(item, Control) and item not in self._ids):
+                text += item if isinstance(item, str) else item.name
                 continue
             ids = pieces[-1]
             assert isinstance(ids, list)
             ids += self._encode(text) if text else []
             text = ""
             if isinstance(item, Control):
-                ids.append(self._ids[item] if item in self._ids else self._tokens[item.name])
+                ids.append(self._ids[item])
             elif item is not None:
                 pieces += [item, []]
         return pieces
