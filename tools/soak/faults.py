@@ -14,7 +14,7 @@ KEPT = []
 
 
 def keep_memory():
-    KEPT.append(b"\1" * 2**20)
+    KEPT.append(b"\1" * 2**22)
 
 
 def keep_descriptor():
