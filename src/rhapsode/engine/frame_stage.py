@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from rhapsode.config import Deployment
 from rhapsode.device.landing import lag_of
-from rhapsode.device.marks import SegmentEnd, Silence
+from rhapsode.device.marks import Silence
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.sections import section
 from rhapsode.device.stream import FrameStream
@@ -20,14 +21,13 @@ from rhapsode.engine.device_stage import DeviceStage, Launch, Prepared
 from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.job import Job
 from rhapsode.engine.row import FrameRow
-from rhapsode.engine.stage import Drop, Message, Text, Usage, Work
+from rhapsode.engine.stage import Drop, Message, Resume, Text, Usage, Work
 from rhapsode.engine.texts import AppendedTexts
 from rhapsode.errors import InvalidRequest, Runaway
-from rhapsode.models.base import Following, Prompt, TakesText, Talker
+from rhapsode.models.base import Following, TakesText, Talker
 from rhapsode.types import FinishReason
 
 EMITTED, STOPPED = 1, 2
-UNLIMITED = np.iinfo(np.int64).max
 
 
 class FrameStage(DeviceStage[FrameRow]):
@@ -45,16 +45,9 @@ class FrameStage(DeviceStage[FrameRow]):
     ) -> None:
         """`endless`: no row stops by itself, as for random weights, which would stop at any moment."""
         slots, memory = deployment.limits.slots, deployment.memory
-        held = SlotMemory(
-            slots,
-            talker.kv(),
-            talker.state(slots),
-            device,
-            dtype,
-            page_size=memory.page_size,
-            pages=memory.pages,
-            positions_per_slot=deployment.limits.max_positions,
-        )
+        kv, state, limits = talker.kv(), talker.state(slots), deployment.limits
+        size, pages, positions = memory.page_size, memory.pages, limits.max_positions
+        held = SlotMemory(slots, kv, state, device, dtype, page_size=size, pages=pages, positions_per_slot=positions)
         super().__init__(name, talker, deployment, held, most_rows=slots, defaults=talker.defaults)
         self._talker = talker
         self._streams = streams
@@ -90,6 +83,8 @@ class FrameStage(DeviceStage[FrameRow]):
                 self._enter(job, payload, part)
             case Text(job) if not job.over:
                 self._texts.add(message)
+            case Resume(job) if not job.over:
+                self._resume(job)
             case Drop(job):
                 self._drop(job)
 
@@ -100,6 +95,12 @@ class FrameStage(DeviceStage[FrameRow]):
             job.fail(failure(self.name, TypeError(f"a talker needs a Prompt, not {type(prepared).__name__}")))
             return
         row, before = FrameRow(job, prepared.prompt, prepared.keys, part=part), self._rows.get(job.id)
+        if before is None or before.next_opens:
+            row.opens, row.draw = job.script.current, job.script.current.draw
+            if before is not None:
+                row.prompt = replace(row.prompt, new_segment=True, continues=False)
+        else:
+            row.draw = before.draw + 1
         if before is None or before.spoken:
             self._begin(row, before)
         else:
@@ -149,10 +150,11 @@ class FrameStage(DeviceStage[FrameRow]):
             if later.any():
                 stream.resume(slots[later])
             for row in rows:
-                _mark(stream, row)
+                for mark in row.marks():
+                    stream.mark(row.slot, mark)
         self._steps_launched[slots] = self._steps_done[slots] = 0
         self._limit[slots] = [row.limit for row in rows]
-        self._allowed[slots] = [_steps_allowed(row.prompt) for row in rows]
+        self._allowed[slots] = [row.steps_allowed for row in rows]
         self._live[slots] = True
         for row in rows:
             self._row_of[row.slot] = row
@@ -171,10 +173,8 @@ class FrameStage(DeviceStage[FrameRow]):
             if row is None or row.asked or not (self._row_of[row.slot] is row or row.spoken):
                 continue  # not here yet, or the text is for the next prompt
             for _ in isolate([row], self._give_text, self._fail):
-                self._allowed[row.slot] = _steps_allowed(row.prompt)
-                self._ask_for_next(row)
-                if row.spoken and row.is_last:
-                    self._end(row)
+                self._allowed[row.slot] = row.steps_allowed
+                self._go_on(row)
 
     def _give_text(self, rows: Sequence[FrameRow]) -> None:
         (row,) = rows
@@ -186,9 +186,19 @@ class FrameStage(DeviceStage[FrameRow]):
             if not whole and isinstance(self._talker, TakesText):
                 self._talker.extend(tokens, text.final, self._memory.rows(slots), self._memory.state)
 
+    def _resume(self, job: Job) -> None:
+        row = self._rows.get(job.id)
+        if row is not None and not row.asked and (self._row_of[row.slot] is row or row.spoken):
+            self._go_on(row)
+
+    def _go_on(self, row: FrameRow) -> None:
+        self._ask_for_next(row)
+        if row.spoken and row.is_last:
+            self._end(row)
+
     def _ask_for_next(self, row: FrameRow) -> None:
-        """Has the prompt after this one prepared, as soon as its text is known."""
-        feed, following = row.prompt.feed, row.prompt.following
+        """Has the prompt after this one prepared, as soon as its text is known: of this section, or of the next."""
+        feed, following, script = row.prompt.feed, row.prompt.following, row.job.script
         if row.asked or (feed is not None and feed.steps() is not None):
             return
         try:
@@ -196,9 +206,14 @@ class FrameStage(DeviceStage[FrameRow]):
         except Exception as error:  # a text that fails late fails alone
             self._fail(row, error)
             return
+        if payload is None:
+            payload = script.next()
+            row.next_opens = True
         if payload is Following.NOT_YET:
             return
         row.asked, row.expects = True, payload is not None
+        if row.next_opens and payload is not None and payload.text_open and script.current.closed:
+            self._texts.add(Text(row.job, "", final=True))
         if row.expects:
             self.outbox.ask_for_part(Work(row.job, payload, row.part + 1))
 
@@ -271,6 +286,8 @@ class FrameStage(DeviceStage[FrameRow]):
         """Nothing follows: the stream ends and the pages are free."""
         self._leave(row)
         for stream in self._streams:
+            if row.job.script.tail_s:
+                stream.mark(row.slot, Silence(row.job.script.tail_s, is_pause=True))
             stream.end(row.slot)
 
     def _drop(self, job: Job) -> None:
@@ -279,15 +296,3 @@ class FrameStage(DeviceStage[FrameRow]):
         if row is not None:
             self._leave(row)
         job.release(self.name)
-
-
-def _mark(stream: FrameStream, row: FrameRow) -> None:
-    if row.part and row.prompt.new_segment:
-        stream.mark(row.slot, SegmentEnd())
-    if row.prompt.silence_s:
-        stream.mark(row.slot, Silence(row.prompt.silence_s))
-
-
-def _steps_allowed(prompt: Prompt) -> int:
-    steps = prompt.feed.steps() if prompt.feed else None
-    return UNLIMITED if steps is None else steps

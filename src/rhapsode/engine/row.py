@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from rhapsode.device.marks import Mark, PaceChange, SegmentEnd, Silence
 from rhapsode.device.pages import Key
 from rhapsode.engine.job import Job
+from rhapsode.engine.script import SpokenSection
 from rhapsode.models.base import Prompt
+
+UNLIMITED = 2**63 - 1
 
 
 @dataclass(eq=False)
@@ -21,6 +26,8 @@ class PromptRow:
     """Positions it needs for its whole life."""
     part: int = 0
     """How many prompts of the same request came before this one."""
+    draw: int = 0
+    """Added to the seed, so that no two prompts of a request draw the same numbers."""
     base: int = 0
     """Position of the prompt's first row: above 0 where the prompt continues what is already in the slot."""
     first_step: int = 0
@@ -46,10 +53,31 @@ class FrameRow(PromptRow):
     """The next prompt has been asked for, or there is none."""
     expects: bool = False
     """The next prompt is on its way or here."""
+    opens: SpokenSection | None = None
+    """The section that begins with this prompt."""
+    next_opens: bool = False
+    """The next prompt begins a section."""
     following: FrameRow | None = None
     """The next prompt, once it is here."""
     spoken: bool = False
     """The talker has ended this prompt; only the next one is waited for."""
+
+    @property
+    def steps_allowed(self) -> int:
+        """Steps for which its text so far is enough."""
+        steps = self.prompt.feed.steps() if self.prompt.feed else None
+        return UNLIMITED if steps is None else steps
+
+    def marks(self) -> Iterator[Mark]:
+        """Yields the marks that stand before its first frame."""
+        if self.part and self.prompt.new_segment:
+            yield SegmentEnd()
+        if self.prompt.silence_s:
+            yield Silence(self.prompt.silence_s)
+        if self.opens is not None and self.opens.pause_s:
+            yield Silence(self.opens.pause_s, is_pause=True)
+        if self.opens is not None and (self.part or self.opens.pace != 1.0):
+            yield PaceChange(self.opens.pace)
 
     @property
     def is_last(self) -> bool:

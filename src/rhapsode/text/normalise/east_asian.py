@@ -186,6 +186,11 @@ def rules(code: str) -> tuple[Rule, ...]:
     return of.special, of.number
 
 
+def words(code: str) -> tuple[str, ...]:
+    """Returns the words without digits or signs that a rule begins with: none."""
+    return ()
+
+
 def _native(text: str, rest: str) -> str:
     """Returns a Korean native number, where the counter after it asks for one."""
     if not is_digits(text) or not 0 < int(text) < 100:

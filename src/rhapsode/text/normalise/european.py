@@ -213,6 +213,11 @@ def rules(code: str) -> tuple[Rule, ...]:
     )
 
 
+def words(code: str) -> tuple[str, ...]:
+    """Returns the words without digits or signs that a rule begins with."""
+    return (*TABLES[code].abbreviations, *OWN_SIGNS[code], "EUR", "USD", "GBP")
+
+
 def _is_grouped(text: str) -> bool:
     head, _, tail = text.rpartition(".")
     return len(tail) == 3 and is_digits(head) and len(head) <= 3

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
-from rhapsode.text.normalise.window import Rule, Spoken, WordWindow
+from rhapsode.text.normalise.window import CLOSING, OPENING, Rule, Spoken, WordWindow
 
 _MODULES = {
     "en": "english.rules",
@@ -20,6 +20,7 @@ _MODULES = {
     "ja": "east_asian",
     "ko": "east_asian",
 }
+AROUND = OPENING + CLOSING
 LANGUAGES = tuple(_MODULES)
 """Codes of the languages that can be normalised."""
 
@@ -27,8 +28,15 @@ LANGUAGES = tuple(_MODULES)
 class Language:
     """The rules of one language, tried in their order."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[Rule], words: Iterable[str]) -> None:
+        """`words`: all words without digits or signs that a rule begins with."""
         self._rules = rules
+        self._words = frozenset(words)
+
+    def is_plain(self, token: str) -> bool:
+        """Whether a word is said as it is written, whatever follows; most words are."""
+        core = token.strip(AROUND)
+        return core.isalpha() and core not in self._words
 
     def read(self, window: WordWindow) -> Spoken | None:
         """Returns what the first words of a window say; `None` where they are said as they are written."""
@@ -46,7 +54,7 @@ def language_of(code: str) -> Language | None:
     if code not in _MODULES:
         return None
     module = importlib.import_module(f"rhapsode.text.normalise.{_MODULES[code]}")
-    return Language(module.RULES if code == "en" else module.rules(code))
+    return Language(module.rules(code), module.words(code))
 
 
 def language_of_letter(char: str) -> str:

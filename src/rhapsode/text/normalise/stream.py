@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from rhapsode.text.normalise.language import Language
-from rhapsode.text.normalise.window import LONGEST_WORD, MOST_BEFORE, Undecided, Word, WordWindow, bare
+from rhapsode.text.normalise.window import LONGEST_WORD, MOST_BEFORE, Spoken, Undecided, Word, WordWindow, bare
 from rhapsode.text.spoken import RunBuffer, SpokenRun, joined
 
 _TOKEN = re.compile(r"\s+|[\u3005-\u30ff\u3400-\u9fff]|[—―]|[^\s\u3005-\u30ff\u3400-\u9fff—―]+")
@@ -46,47 +46,43 @@ class Normaliser:
         return rest
 
     def _advance(self, closed: bool) -> list[SpokenRun]:
-        tokens = _Tokens(self._buffer.text, closed)
+        buffer, tokens = self._buffer, _Tokens(self._buffer.text, closed)
         found: list[SpokenRun] = []
-        at = 0
+        at = kept = 0  # what is between them stays as it is written
         while (token := tokens.at(at)) is not None:
             if token.isspace():
-                self._spaced, self._too_long = True, False
-                if "\n" in token:
-                    self._new_line = True
-                    self._before.clear()
-                found += self._buffer.runs(at, at + len(token))
+                self._pass_space(token)
                 at += len(token)
                 continue
-            if self._too_long or len(token) > LONGEST_WORD:
-                self._too_long = True
-                found += self._buffer.runs(at, at + len(token))
-                self._spaced = False
+            self._too_long = self._too_long or len(token) > LONGEST_WORD
+            if self._too_long:
                 at += len(token)
-                continue
-            try:
-                runs, stop = self._read(tokens.words(at, self._spaced, self._new_line), closed)
-            except Undecided:
-                break
-            found += runs
-            at = stop
+            elif self._language.is_plain(token):
+                self._before.append(bare(token))
+                at += len(token)
+            else:
+                window = WordWindow(tokens.words(at, self._spaced, self._new_line), self._before, closed)
+                try:
+                    spoken = self._language.read(window) or Spoken("", 0)
+                except Undecided:
+                    break
+                words = window.words[: max(1, spoken.words)]
+                self._before.extend(words)
+                if spoken.words:
+                    first, stop = words[0].core_first - spoken.lead, words[-1].core_last + spoken.tail
+                    found += [*buffer.runs(kept, first), SpokenRun(spoken.text, *buffer.span(first, stop))]
+                    kept = stop
+                at = words[-1].last
             self._spaced = self._new_line = False
-        self._buffer.drop(at)
+        found += buffer.runs(kept, at)
+        buffer.drop(at)
         return joined(found)
 
-    def _read(self, words: Iterator[Word], closed: bool) -> tuple[list[SpokenRun], int]:
-        """Returns the runs of the first word, or of the phrase it begins, and where they end."""
-        window, buffer = WordWindow(words, self._before, closed), self._buffer
-        word, spoken = window.word, self._language.read(window)
-        if spoken is None:
-            self._before.append(word)
-            return list(buffer.runs(word.first, word.last)), word.last
-        last = window.words[spoken.words - 1]
-        first, stop = word.core_first - spoken.lead, last.core_last + spoken.tail
-        self._before.extend(window.words[: spoken.words])
-        start, end = buffer.span(first, stop)
-        runs = [*buffer.runs(word.first, first), SpokenRun(spoken.text, start, end), *buffer.runs(stop, last.last)]
-        return runs, last.last
+    def _pass_space(self, token: str) -> None:
+        self._spaced, self._too_long = True, False
+        if "\n" in token:
+            self._new_line = True
+            self._before.clear()
 
 
 class _Tokens:

@@ -22,7 +22,7 @@ _ORDINAL_TENS = (
 
 def cardinal(value: int) -> str:
     """Returns a number below 10**15 as words, in the masculine."""
-    words = []
+    words: list[str] = []
     for size, one, many in _LARGE:
         if value >= size:
             count, value = divmod(value, size)

@@ -30,7 +30,7 @@ _THOUSANDTH = {1: "тысячный", 2: "двухтысячный", 3: "трё�
 
 def cardinal(value: int, feminine: bool = False) -> str:
     """Returns a number below 10**15 as words."""
-    words = []
+    words: list[str] = []
     for size, names, is_feminine in _LARGE:
         if value >= size:
             count, value = divmod(value, size)

@@ -24,6 +24,7 @@ _DAYS = {
     "Sat": "Saturday",
     "Sun": "Sunday",
 }
+DATE_WORDS = (*MONTHS, *_FULL, *_SHORT, *_DAYS, *(name.upper() for name in MONTHS))
 _LONG_DAYS = frozenset(_DAYS.values())
 _ISO = re.compile(r"([12][0-9]{3})-([01][0-9])-([0-3][0-9])")
 _SLASHED = re.compile(r"([0-9]{1,2})([/.-])([0-9]{1,2})\2([0-9]{4}|[0-9]{2})")

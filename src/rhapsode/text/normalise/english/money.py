@@ -35,7 +35,7 @@ _SIGNS = {
     "A$": Currency("Australian dollar", "Australian dollars", "cent", "cents"),
     "C$": Currency("Canadian dollar", "Canadian dollars", "cent", "cents"),
 }
-_CODES = {
+CODES = {
     "USD": _DOLLAR,
     "EUR": _EURO,
     "GBP": _POUND,
@@ -59,7 +59,7 @@ def money(window: WordWindow) -> Spoken | None:
     core = window.word.core
     if core[0].isdigit():
         return _after(window)
-    if core in _CODES:
+    if core in CODES:
         return _code_first(window)
     found = _PRICE.fullmatch(core)
     if found is None:
@@ -81,20 +81,20 @@ def _after(window: WordWindow) -> Spoken | None:
         if sign == "¢":
             count = amount(text)
             return None if count is None else Spoken(f"{count} {'cent' if text == '1' else 'cents'}")
-        said = _price(text, _CODES.get(sign) or _SIGNS[sign], "")
+        said = _price(text, CODES.get(sign) or _SIGNS[sign], "")
         return None if said is None else Spoken(said)
     following = window.next_in_phrase() if decimal(core) else None
     scale = following.core if following is not None and following.core in SCALE_WORDS else ""
     code = window.next_in_phrase(2) if scale else following
-    if code is None or code.core not in _CODES:
+    if code is None or code.core not in CODES:
         return None
-    said = _price(core, _CODES[code.core], scale)
+    said = _price(core, CODES[code.core], scale)
     return None if said is None else Spoken(said, 3 if scale else 2)
 
 
 def _code_first(window: WordWindow) -> Spoken | None:
     following = window.next_in_phrase()
-    said = _price(following.core, _CODES[window.word.core], "") if following is not None else None
+    said = _price(following.core, CODES[window.word.core], "") if following is not None else None
     return None if said is None else Spoken(said, 2)
 
 

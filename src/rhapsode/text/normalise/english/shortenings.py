@@ -143,3 +143,7 @@ def _own_dot(window: WordWindow) -> int:
 
 _COUNTRIES = frozenset(("U.S", "U.K", "U.N", "E.U", "D.C", "U.S.A", "U.A.E", "L.A", "N.Y", "A.D", "B.C"))
 _ENDING = frozenset(("Jr", "Sr", "Ave", "Blvd", "Rd", "Ln", "Hwy", "Inc", "Ltd", "Corp", "Bros", "Dept", "Univ"))
+_NUMERALS = tuple(
+    tens + ones for tens in ("", "X", "XX", "XXX") for ones in ("", *"I II III IV V VI VII VIII IX".split())
+)
+SHORTENED = (*_DOTTED, *_PLAIN, *_BEFORE_NAMES, *_BEFORE_NUMBERS, *_NUMERALS)

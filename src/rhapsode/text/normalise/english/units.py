@@ -136,10 +136,10 @@ def unit_after(window: WordWindow) -> str | None:
 
 
 def _is_unit(word: Word) -> bool:
-    """Whether a word of its own is a unit; `in` and `A` are words, unless a dot follows."""
-    if word.core in ("in", "A"):
+    """Whether a word of its own is a unit; `in` is a word, unless a dot follows."""
+    if word.core == "in":
         return word.tail.startswith(".")
-    return word.core in _NAMES and word.core not in _GLUED_ONLY
+    return word.core in _NAMES and word.core not in _GLUED_ONLY and word.core != "A"
 
 
 def _named(text: str, unit: str) -> str:
