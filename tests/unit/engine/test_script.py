@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rhapsode.engine.script import MOST_PAUSE_S, SpeechScript, SpokenSection, settings_of
 from rhapsode.errors import InvalidRequest, TextTooLong
 from rhapsode.models.base import Following
+from rhapsode.models.registry import find
 from rhapsode.text.front_end import TextSettings
 from rhapsode.text.lexicon import Lexicon
 from rhapsode.types import ModelInfo, SpeechRequest
@@ -105,3 +106,12 @@ def test_a_request_decides_and_the_model_has_the_default() -> None:
     assert SpeechScript(
         SpeechRequest("12 apen"), settings_of(SpeechRequest("x", language="nl"), INFO, lexicon)
     ).spoken()
+
+
+@pytest.mark.parametrize(("model", "wants"), [("rhapsode-nano", True), ("hibari", True), ("dummy", False)])
+def test_small_voices_want_words_and_others_the_text_as_it_is(model: str, wants: bool) -> None:
+    info = find(model).info()
+    assert info.normalise is wants
+    settings = settings_of(SpeechRequest("It is 12."), info, Lexicon())
+    said = SpeechScript(SpeechRequest("It is 12."), settings).spoken().text
+    assert said == ("It is twelve." if wants else "It is 12.")
