@@ -6,7 +6,7 @@ from rhapsode import TTS
 
 DOCUMENT = """<speak>
   <p>
-    <s>Flight <say-as interpret-as="characters">BA</say-as> <say-as interpret-as="digits">117</say-as> leaves at 7:45.</s>
+    <s>Flight <say-as interpret-as="characters">BA</say-as> <say-as interpret-as="digits">117</say-as> is late.</s>
     <s>The price is $12.50.</s>
   </p>
   <break time="700ms"/>
