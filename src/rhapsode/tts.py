@@ -10,15 +10,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from rhapsode.audio.chain import Chain
 from rhapsode.audio.channels import Remix
 from rhapsode.audio.clip import Audio
-from rhapsode.audio.tempo import Tempo
+from rhapsode.audio.pacer import Pacer
 from rhapsode.config import Deployment, resolve
 from rhapsode.engine import Engine, Source, Speech
 from rhapsode.engine.compile import compile_kernels
 from rhapsode.models.registry import Model, find
-from rhapsode.types import AudioChunk, Outcome, Sampling, SpeechRequest, Voice
+from rhapsode.types import AudioChunk, Outcome, Samples, Sampling, SpeechRequest, Voice
 
 log = logging.getLogger("rhapsode")
 
@@ -30,7 +29,8 @@ class Stream:
         self._speech = speech
         self.sample_rate = speech.sample_rate
         self.channels = channels or speech.channels
-        self._transform = Chain(Remix(speech.channels, self.channels), Tempo(speed, speech.sample_rate, self.channels))
+        self._remix = Remix(speech.channels, self.channels)
+        self._pacer = Pacer(speed, speech.sample_rate, self.channels)
 
     @property
     def outcome(self) -> Outcome | None:
@@ -51,22 +51,25 @@ class Stream:
     def __iter__(self) -> Iterator[AudioChunk]:
         index = 0
         for chunk in self._speech:
-            if out := self._chunk(self._transform.write(chunk.samples), index):
+            if out := self._chunk(self._paced(chunk), index):
                 yield out
                 index += 1
-        if out := self._chunk(self._transform.close(), index):
+        if out := self._chunk(self._pacer.close(), index):
             yield out
 
     async def __aiter__(self) -> AsyncIterator[AudioChunk]:
         index = 0
         async for chunk in self._speech:
-            if out := self._chunk(self._transform.write(chunk.samples), index):
+            if out := self._chunk(self._paced(chunk), index):
                 yield out
                 index += 1
-        if out := self._chunk(self._transform.close(), index):
+        if out := self._chunk(self._pacer.close(), index):
             yield out
 
-    def _chunk(self, samples: Any, index: int) -> AudioChunk | None:
+    def _paced(self, chunk: AudioChunk) -> Samples:
+        return self._pacer.write(self._remix.write(chunk.samples), chunk.pace, chunk.is_pause)
+
+    def _chunk(self, samples: Samples, index: int) -> AudioChunk | None:
         return AudioChunk(samples, self.sample_rate, index) if samples.shape[1] else None
 
     def __enter__(self) -> Self:

@@ -39,6 +39,10 @@ class AudioChunk(Clip):
     """The next samples of an utterance: chunks never overlap and never repeat."""
 
     index: int = 0
+    pace: float = 1.0
+    """Times as fast as the rest that these samples are to be played, at the same pitch."""
+    is_pause: bool = False
+    """Exact silence, as long as the text asks for: no speed changes it."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,12 @@ class SpeechRequest:
     """More text will be appended while the request is spoken."""
     real_time: bool = False
     """A listener plays the speech while it is made: it must be made faster than it plays."""
+    normalise: bool | None = None
+    """Whether numbers, dates and the like are written out as words; `None` is what the model wants."""
+    input_type: str = "text"
+    """`text`, or `ssml`: the text is an SSML document."""
+    lexicon: Any = field(default_factory=lambda: MappingProxyType({}))
+    """Respellings by word, before those of the deployment."""
 
 
 class FinishReason(StrEnum):
@@ -170,6 +180,8 @@ class ModelInfo:
     languages: tuple[str, ...] = ()
     """ISO 639-1 codes, or the checkpoint's own names. Empty: any language is taken."""
     embedding_size: int | None = None
+    normalise: bool = False
+    """The model wants numbers, dates and the like as words."""
     variant: str = ""
     """Which kind of checkpoint of its family this is, where a family has several."""
 

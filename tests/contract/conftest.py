@@ -17,7 +17,11 @@ def subjects_of(name: str) -> tuple[Subject, ...]:
 def most_variants(metafunc: pytest.Metafunc, family: str) -> int | None:
     """How many variants of a family a test runs over: rules that do not touch frames need one, but for the long run."""
     is_short = DEVICE == "cpu" and "TEST_EXAMPLES" not in os.environ
-    return 1 if is_short and family != "dummy" and metafunc.module.__name__.endswith("test_contract") else None
+    return (
+        1
+        if is_short and family != "dummy" and metafunc.module.__name__.endswith(("test_contract", "test_text"))
+        else None
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

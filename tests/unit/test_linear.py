@@ -11,7 +11,10 @@ import pytest
 
 import rhapsode
 from rhapsode.text.clean import clean
+from rhapsode.text.normalise.language import language_of
+from rhapsode.text.normalise.stream import Normaliser
 from rhapsode.text.split import split
+from rhapsode.text.spoken import SpokenRun
 from rhapsode.text.stream import SentenceStream
 from rhapsode.voices.name import name_key
 
@@ -126,6 +129,23 @@ def test_cleaning_is_linear(piece: str) -> None:
 @pytest.mark.parametrize("piece", WORST_TEXTS.values(), ids=WORST_TEXTS)
 def test_splitting_is_linear(piece: str) -> None:
     assert_linear(lambda size: split("a" + piece * (size // len(piece))))
+
+
+NUMBERS = ("1", "1,", "1,234", "12:", "$1.", "a@a.", "1-", "1/", "Jan. ", "No. 1 ", "+1 ", "(1) ", "5 ", "v1.", "年1")
+
+
+@pytest.mark.parametrize("language", ["en", "fr", "zh", "ko"])
+@pytest.mark.parametrize("piece", [*WORST_TEXTS.values(), *NUMBERS])
+def test_normalising_is_linear(piece: str, language: str) -> None:
+    def work(size: int) -> None:
+        rules = language_of(language)
+        assert rules is not None
+        normaliser = Normaliser(rules)
+        text = piece * (size // 4 // len(piece))
+        normaliser.push(SpokenRun(text, 0, len(text), copied=True))
+        normaliser.close()
+
+    assert_linear(work)
 
 
 @pytest.mark.parametrize("piece", WORST_TEXTS.values(), ids=WORST_TEXTS)

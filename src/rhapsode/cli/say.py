@@ -40,6 +40,16 @@ Seed = Annotated[int | None, typer.Option(help="The same seed says it the same w
 Language = Annotated[str | None, typer.Option(help="The language of the text, where the model asks for it.")]
 Instructions = Annotated[str | None, typer.Option(help="How to say it, for models that take instructions.")]
 Options = Annotated[list[str] | None, typer.Option("--option", help="An option of the family: name=value.")]
+Normalise = Annotated[
+    bool | None,
+    typer.Option(
+        "--normalise/--no-normalise",
+        help="Write numbers, dates and the like out as words.",
+        show_default="as the model wants it",
+    ),
+]
+Ssml = Annotated[bool, typer.Option("--ssml", help="The text is an SSML document.")]
+LexiconFile = Annotated[Path | None, typer.Option("--lexicon", help="A YAML file of words and their respellings.")]
 Config = Annotated[Path | None, typer.Option("-c", "--config", help="A deployment file.")]
 Live = Annotated[bool, typer.Option("--stream", help="Play, or write to standard output, while it is spoken.")]
 ServerUrl = Annotated[
@@ -63,6 +73,9 @@ def say(
     seed: Seed = None,
     language: Language = None,
     instructions: Instructions = None,
+    normalise: Normalise = None,
+    ssml: Ssml = False,
+    lexicon: LexiconFile = None,
     option: Options = None,
     config: Config = None,
     stream: Live = False,
@@ -76,10 +89,15 @@ def say(
         raise InvalidRequest("the text has no letter and no digit: there is nothing to say.")
     check_output(output, format)
     cloned = references.paired(reference or [], reference_text or [])
+    reading: dict[str, Any] = {
+        "normalise": normalise,
+        "input_type": "ssml" if ssml else None,
+        "lexicon": respellings(lexicon),
+    }
     if server is not None:
         wishes = {"model": model, "voice": voice, "speed": speed, "seed": seed, "language": language}
         wishes |= {"channels": channels, "instructions": instructions}
-        body = {**wishes, "references": references.as_fields(cloned), **parse_options(option or [])}
+        body = {**wishes, **reading, "references": references.as_fields(cloned), **parse_options(option or [])}
         say_from(server, {"input": words, **body}, api_key, output, format, play)
         return
     from rhapsode.tts import TTS
@@ -94,12 +112,21 @@ def say(
         channels=channels,
         seed=seed,
         options=parse_options(option or []),
+        **{name: value for name, value in reading.items() if value is not None},
     )
     started_s = time.perf_counter()
     with TTS(model, config=config, limits={"max_concurrency": 1}) as tts:  # nothing is made ready for anybody else
         loaded_s = time.perf_counter() - started_s
         audio, timing = speak(lambda: tts.stream(request), output, format, live=stream, play=play)
     report(audio, timing, output, f"model loaded in {loaded_s:.2f} s")
+
+
+def respellings(file: Path | None) -> dict[str, str] | None:
+    if file is None:
+        return None
+    from rhapsode.text.lexicon import Lexicon
+
+    return Lexicon.read(file).entries
 
 
 def say_from(

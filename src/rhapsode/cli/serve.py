@@ -16,6 +16,7 @@ Port = Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes any fr
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")]
 Concurrency = Annotated[str | None, typer.Option(help="Requests spoken at once: a number, or auto.")]
 Unload = Annotated[float | None, typer.Option("--idle-unload", help="Unload the model after this many idle seconds.")]
+LexiconFile = Annotated[Path | None, typer.Option("--lexicon", help="A YAML file of words and their respellings.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Report what keeps the event loop busy for 20 ms or more.")]
 LogFormat = Annotated[str | None, typer.Option("--log-format", help="text or json.")]
 
@@ -27,6 +28,7 @@ def serve(
     port: Port = None,
     device: Device = None,
     max_concurrency: Concurrency = None,
+    lexicon: LexiconFile = None,
     idle_unload: Unload = None,
     log_format: LogFormat = None,
     debug: Debug = False,
@@ -41,6 +43,7 @@ def serve(
     server = {"host": host, "port": port, "idle_unload_s": idle_unload, "log_format": log_format}
     server["debug"] = True if debug else None
     flags: dict[str, Any] = {"model": model, "device": device, "limits": {"max_concurrency": max_concurrency}}
+    flags["lexicon"] = lexicon
     run(resolve(config, flags=_given({**flags, "server": server})))
 
 

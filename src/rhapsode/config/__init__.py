@@ -120,6 +120,8 @@ class Deployment(Section):
     memory: Memory = Memory()
     chunks: ChunkConfig = ChunkConfig()
     stages: dict[str, Placement] = Field(default_factory=dict)
+    lexicon: Path | None = None
+    """A YAML file of words and their respellings, for every request."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Settings of the family, as its `ModelSpec.settings` declares them."""
     companions: dict[str, str] = Field(default_factory=dict)

@@ -22,9 +22,18 @@ class Silence:
     """Exact silence of this length is heard here."""
 
     seconds: float
+    is_pause: bool = False
+    """The text asks for it: it is so long at any speed."""
 
 
-Mark = SegmentEnd | Silence
+@dataclass(frozen=True)
+class PaceChange:
+    """What follows is to be played so many times as fast."""
+
+    pace: float
+
+
+Mark = SegmentEnd | Silence | PaceChange
 
 
 class Marks:

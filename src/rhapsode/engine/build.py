@@ -112,10 +112,10 @@ class DeviceStages:
     # --- stages ---
 
     def _build(self, stage: StageSpec) -> DeviceStage[Any]:
-        place, worker = self._places[stage.name], self._workers[stage.name]
+        worker = self._workers[stage.name]
         if stage.kind == "frame":
             streams = [self._streams[name] for name in stage.stream_to]
-            made_of = (stage.name, worker, streams, self.deployment, place.device, place.dtype)
+            made_of = (stage.name, worker, streams, self.deployment, self._memory(stage))
             talker = FrameStage(*made_of, endless=self._endless, frame_s=self._frame_s(stage))
             self._talker_pace = talker.pace
             return talker

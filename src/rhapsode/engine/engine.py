@@ -13,14 +13,16 @@ from typing import Self
 
 from rhapsode.config import Deployment
 from rhapsode.engine.admission import Admission
-from rhapsode.engine.job import Job
+from rhapsode.engine.job import Job, Life
 from rhapsode.engine.pipeline import Pipeline, Source
+from rhapsode.engine.script import SpeechScript, settings_of
 from rhapsode.engine.speech import Speech
 from rhapsode.engine.stage import Usage, Work
 from rhapsode.engine.validate import check_length, checked
-from rhapsode.errors import Busy, InvalidRequest, Unavailable
+from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.models.base import Embedder, ModelSpec
 from rhapsode.models.describe import describe
+from rhapsode.text.lexicon import Lexicon
 from rhapsode.types import Clip, Outcome, SpeechRequest
 from rhapsode.voices.cache import CacheStats
 
@@ -57,6 +59,7 @@ class Engine:
         source = source or Source()
         self.spec = spec
         self.info = describe(spec, source.checkpoint, source.config)
+        self.lexicon = Lexicon.read(deployment.lexicon)
         self._on_outcome = on_outcome
         self.pipeline = Pipeline(spec, source, deployment)
         self.deployment = self.pipeline.deployment
@@ -92,11 +95,20 @@ class Engine:
 
     # --- what others call: submit, append, abort, embed, load ---
 
-    def submit(self, request: SpeechRequest, request_id: str | None = None) -> Speech:
-        """Checks a request, and starts or queues it. Raises what is wrong with it at once."""
+    def read(self, request: SpeechRequest) -> SpeechScript:
+        """Checks a request and reads its text. It takes time where the text is long, and changes nothing."""
         request = checked(request, self.spec, self.info, self.deployment.limits)
+        return SpeechScript(
+            request, settings_of(request, self.info, self.lexicon), self.deployment.limits.max_text_chars
+        )
+
+    def submit(self, request: SpeechRequest | SpeechScript, request_id: str | None = None) -> Speech:
+        """Checks and reads a request, unless that is done, and starts or queues it. Raises what is wrong with it at
+        once."""
+        script = request if isinstance(request, SpeechScript) else self.read(request)
+        request = script.request
         request_id = request_id or f"speech-{next(self._serial)}-{secrets.token_hex(4)}"
-        job = Job(request_id, request, self.spec.sample_rate, self._on_over, self._on_free)
+        job = Job(request_id, request, self.spec.sample_rate, self._on_over, self._on_free, script)
         limit_s = self.deployment.limits.max_unread_s
         job.speech = Speech(request_id, self.spec.sample_rate, self.spec.channels, self, limit_s)
         with self._lock:
@@ -128,7 +140,11 @@ class Engine:
                 del self._text_chars[request_id]
             else:
                 self._text_chars[request_id] = chars
-        self.pipeline.text(job, text, final)
+        try:
+            self._append(job, text, final)
+        except RhapsodeError as error:
+            job.fail(error)
+            raise
 
     def abort(self, request_id: str) -> None:
         """Ends a request in any state; an unknown or ended one is left alone."""
@@ -162,7 +178,7 @@ class Engine:
             slot = self._free_slots.pop()
             if job.admit(slot, self.pipeline.stages):
                 self._admission.enter(job)
-                self.pipeline.enter(Work(job, job.request))
+                self._begin(job)
             else:
                 self._free_slots.append(slot)
 
@@ -172,6 +188,27 @@ class Engine:
             with self._lock:
                 if self._running:
                     self._admit()
+
+    def _begin(self, job: Job) -> None:
+        """Sends the first section of a job to the pipeline, once it is known."""
+        with job.script.lock:
+            request = job.script.first()
+            if request is not None:
+                self.pipeline.enter(Work(job, request))
+                if request.text_open and job.script.current.closed:
+                    self.pipeline.text(job, "", final=True)
+
+    def _append(self, job: Job, text: str, final: bool) -> None:
+        script = job.script
+        with script.lock:
+            new = script.append(text, final)
+            if new.text or new.final:
+                self.pipeline.text(job, new.text, new.final)
+            if new.more and job.life != Life.QUEUED:
+                self._begin(job)
+                self.pipeline.resume(job)
+        if script.is_empty:
+            raise InvalidRequest("the text has no words: there is nothing to say.", param="input")
 
     def _on_over(self, job: Job) -> None:
         """Cleans up after a job, however it ended: called once per job, from the thread that ended it."""

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rhapsode.config import Deployment
 from rhapsode.device.landing import lag_of
+from rhapsode.device.marks import Silence
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.sections import section
 from rhapsode.device.stream import FrameStream
@@ -19,7 +20,7 @@ from rhapsode.engine.device_stage import DeviceStage, Launch, Prepared
 from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.job import Job
 from rhapsode.engine.row import FrameRow
-from rhapsode.engine.stage import Drop, Message, Text, Usage, Work
+from rhapsode.engine.stage import Drop, Message, Resume, Text, Usage, Work
 from rhapsode.engine.texts import AppendedTexts
 from rhapsode.errors import InvalidRequest, Runaway
 from rhapsode.models.base import Following, TakesText, Talker
@@ -39,28 +40,17 @@ class FrameStage(DeviceStage[FrameRow]):
         talker: Talker,
         streams: Sequence[FrameStream],
         deployment: Deployment,
-        device: torch.device,
-        dtype: torch.dtype,
+        memory: SlotMemory,
         endless: bool = False,
         frame_s: float = 0.0,
     ) -> None:
         """`endless`: no row stops by itself, as for random weights, which would stop at any moment."""
-        slots, memory = deployment.limits.slots, deployment.memory
-        held = SlotMemory(
-            slots,
-            talker.kv(),
-            talker.state(slots),
-            device,
-            dtype,
-            page_size=memory.page_size,
-            pages=memory.pages,
-            positions_per_slot=deployment.limits.max_positions,
-        )
-        super().__init__(name, talker, deployment, held, most_rows=slots, defaults=talker.defaults)
+        slots = deployment.limits.slots
+        super().__init__(name, talker, deployment, memory, most_rows=slots, defaults=talker.defaults)
         self._talker = talker
         self._streams = streams
         self._endless, self._frame_s = endless, frame_s
-        self._lag = lag_of(device)
+        self._lag = lag_of(memory.device)
         self._rows: dict[str, FrameRow] = {}
         self._texts = AppendedTexts()
         self._steps_total = self._frames_total = 0
@@ -91,6 +81,8 @@ class FrameStage(DeviceStage[FrameRow]):
                 self._enter(job, payload, part)
             case Text(job) if not job.over:
                 self._texts.add(message)
+            case Resume(job) if not job.over:
+                self._resume(job)
             case Drop(job):
                 self._drop(job)
 
@@ -101,6 +93,7 @@ class FrameStage(DeviceStage[FrameRow]):
             job.fail(failure(self.name, TypeError(f"a talker needs a Prompt, not {type(prepared).__name__}")))
             return
         row, before = FrameRow(job, prepared.prompt, prepared.keys, part=part), self._rows.get(job.id)
+        row.follow(before)
         if before is None or before.spoken:
             self._begin(row, before)
         else:
@@ -109,7 +102,6 @@ class FrameStage(DeviceStage[FrameRow]):
     def _begin(self, row: FrameRow, before: FrameRow | None) -> None:
         """Starts to prefill a row, in the place of the prompt that came before it."""
         if before is not None:
-            row.spoken_parts = before.spoken_parts + (before.prompt.max_frames > 0)
             if row.prompt.continues:
                 self._continue(row, before)
             if row.prompt.continues:
@@ -178,9 +170,7 @@ class FrameStage(DeviceStage[FrameRow]):
                 continue  # not here yet, or the text is for the next prompt
             for _ in isolate([row], self._give_text, self._fail):
                 self._allowed[row.slot] = row.steps_allowed
-                self._ask_for_next(row)
-                if row.spoken and row.is_last:
-                    self._end(row)
+                self._go_on(row)
 
     def _give_text(self, rows: Sequence[FrameRow]) -> None:
         (row,) = rows
@@ -194,19 +184,31 @@ class FrameStage(DeviceStage[FrameRow]):
                     raise TypeError("a prompt takes text while it is spoken, but the talker has no method 'extend'")
                 self._talker.extend(tokens, text.final, self._memory.rows(slots), self._memory.state)
 
+    def _resume(self, job: Job) -> None:
+        row = self._rows.get(job.id)
+        if row is not None and not row.asked and (self._row_of[row.slot] is row or row.spoken):
+            self._go_on(row)
+
+    def _go_on(self, row: FrameRow) -> None:
+        self._ask_for_next(row)
+        if row.spoken and row.is_last:
+            self._end(row)
+
     def _ask_for_next(self, row: FrameRow) -> None:
-        """Has the prompt after this one prepared, as soon as its text is known."""
-        feed, following = row.prompt.feed, row.prompt.following
+        """Has the prompt after this one prepared, as soon as its text is known: of this section, or of the next."""
+        feed, script = row.prompt.feed, row.job.script
         if row.asked or (feed is not None and feed.steps() is not None):
             return
         try:
-            payload = following() if following is not None else None
+            payload = row.sequel()
         except Exception as error:  # a text that fails late fails alone
             self._fail(row, error)
             return
         if payload is Following.NOT_YET:
             return
         row.asked, row.expects = True, payload is not None
+        if row.next_opens and payload is not None and payload.text_open and script.current.closed:
+            self._texts.add(Text(row.job, "", final=True))
         if row.expects:
             self.outbox.ask_for_part(Work(row.job, payload, row.part + 1))
 
@@ -286,6 +288,8 @@ class FrameStage(DeviceStage[FrameRow]):
         """Nothing follows: the stream ends and the pages are free."""
         self._leave(row)
         for stream in self._streams:
+            if row.job.script.tail_s:
+                stream.mark(row.slot, Silence(row.job.script.tail_s, is_pause=True))
             stream.end(row.slot)
 
     def _drop(self, job: Job) -> None:

@@ -10,9 +10,9 @@ from rhapsode.engine.clock import clock_s
 from rhapsode.engine.isolation import failure
 from rhapsode.engine.job import Job
 from rhapsode.engine.speech import STALLED_S, unread
-from rhapsode.engine.stage import Drop, Text, TurnStage, Work
-from rhapsode.models.base import Generator, GeneratorPrompt, TextSink
-from rhapsode.types import Samples
+from rhapsode.engine.stage import Drop, Resume, Text, TurnStage, Work
+from rhapsode.models.base import Following, Generator, GeneratorPrompt, TextSink
+from rhapsode.types import Samples, SpeechRequest
 
 
 @dataclass
@@ -25,13 +25,22 @@ class _Speaking:
     """It waits for more text."""
     stalled_s: float = 0.0
     """Since when its listener has not read; 0: it reads."""
+    part: int = 0
+    """How many sections of the same request came before."""
+    over: bool = False
+    """All that its generator says has been said; the next section is awaited."""
+    asked: bool = False
+    """The next section has been asked for, or there is none."""
 
 
 class GeneratorStage(TurnStage):
     """Advances one generator per turn: that of the listener who runs out of audio first."""
 
-    def __init__(self, name: str, model: Generator, sample_rate: int, unread_timeout_s: float) -> None:
+    def __init__(
+        self, name: str, model: Generator, sample_rate: int, unread_timeout_s: float, channels: int = 1
+    ) -> None:
         super().__init__(name)
+        self._channels = channels
         self._timeout_s = unread_timeout_s
         self._model = model
         self._sample_rate = sample_rate
@@ -44,10 +53,12 @@ class GeneratorStage(TurnStage):
     def turn(self) -> bool:
         for message in self.inbox.drain():
             match message:
-                case Work(job, prompt) if not job.over:
-                    self._open(job, prompt)
+                case Work(job, prompt, part) if not job.over:
+                    self._open(job, prompt, part)
                 case Text(job) if not job.over:
                     self._take_text(message)
+                case Resume(job) if not job.over:
+                    self._resume(job)
                 case Drop(job):
                     self._drop(job)
         ready = [s for s in self._speaking.values() if not s.parked and not self._is_stalled(s)]
@@ -69,15 +80,19 @@ class GeneratorStage(TurnStage):
             speaking.job.fail(unread(self._timeout_s))
         return True
 
-    def _open(self, job: Job, prompt: GeneratorPrompt) -> None:
-        speaking = _Speaking(job, self._model.speak(prompt, job.seed), prompt.feed)
-        self._speaking[job.id] = speaking
+    def _open(self, job: Job, prompt: GeneratorPrompt, part: int) -> None:
+        section = job.script.current
+        job.pace = section.pace
+        if section.pause_s:
+            job.deliver_silence(section.pause_s, self._channels, is_pause=True)
+        seed = (job.seed + section.draw) % 2**63
+        self._speaking[job.id] = _Speaking(job, self._model.speak(prompt, seed), prompt.feed, part=part)
         for text in self._early.pop(job.id, []):
             self._take_text(text)
 
     def _take_text(self, message: Text) -> None:
         speaking = self._speaking.get(message.job.id)
-        if speaking is None:
+        if speaking is None or speaking.over:
             self._early.setdefault(message.job.id, []).append(message)
         elif speaking.feed is not None:
             speaking.feed.push(message.text)
@@ -91,7 +106,8 @@ class GeneratorStage(TurnStage):
             with section("generator"):
                 samples = next(speaking.chunks)
         except StopIteration:
-            job.finish()
+            speaking.over = speaking.parked = True
+            self._go_on(speaking)
         except Exception as error:
             job.fail(failure(self.name, error))
         else:
@@ -105,6 +121,27 @@ class GeneratorStage(TurnStage):
             speaking.dry_at_s = max(speaking.dry_at_s, clock_s()) + played_s
         if job.over:
             speaking.parked = True  # until the engine's Drop arrives
+
+    def _resume(self, job: Job) -> None:
+        speaking = self._speaking.get(job.id)
+        if speaking is not None and speaking.over and not speaking.asked:
+            self._go_on(speaking)
+
+    def _go_on(self, speaking: _Speaking) -> None:
+        """Has the next section prepared, or ends the request."""
+        job = speaking.job
+        request = job.script.next()
+        if request is Following.NOT_YET:
+            return
+        speaking.asked = True
+        if isinstance(request, SpeechRequest):
+            self.outbox.ask_for_part(Work(job, request, speaking.part + 1))
+            if request.text_open and job.script.current.closed:
+                self._early.setdefault(job.id, []).append(Text(job, "", final=True))
+            return
+        if job.script.tail_s:
+            job.deliver_silence(job.script.tail_s, self._channels, is_pause=True)
+        job.finish()
 
     def _drop(self, job: Job) -> None:
         self._early.pop(job.id, None)

@@ -7,7 +7,10 @@ import threading
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 
+import numpy as np
+
 from rhapsode.engine.clock import clock_s
+from rhapsode.engine.script import SpeechScript
 from rhapsode.engine.speech import Speech
 from rhapsode.errors import Aborted, EmptyAudio, RhapsodeError
 from rhapsode.types import AudioChunk, FinishReason, Outcome, Samples, SpeechRequest
@@ -32,13 +35,17 @@ class Job:
         sample_rate: int,
         on_over: Callable[[Job], None],
         on_free: Callable[[Job], None],
+        script: SpeechScript | None = None,
     ) -> None:
         self.id = request_id
         self.request = request
+        self.script = script or SpeechScript(request)
         self.seed = random.getrandbits(63) if request.seed is None else request.seed
         self.life = Life.QUEUED
         self.slot = -1
         self.frames = 0
+        self.pace = 1.0
+        """Of the samples that are delivered next."""
         self.reason = FinishReason.STOP
         self.outcome: Outcome | None = None
         self.speech: Speech
@@ -71,14 +78,19 @@ class Job:
             self.life = Life.PREPARING
             return True
 
-    def deliver(self, samples: Samples) -> None:
+    def deliver_silence(self, seconds: float, channels: int, is_pause: bool = False) -> None:
+        """Hands exact silence to the listener."""
+        samples = np.zeros((channels, round(seconds * self._sample_rate)), np.float32)
+        self.deliver(samples, is_pause)
+
+    def deliver(self, samples: Samples, is_pause: bool = False) -> None:
         """Hands samples to the listener: deltas in order, never after the end."""
         with self._lock:
             if self.over or samples.shape[1] == 0:
                 return
             self._play(samples.shape[1] / self._sample_rate)
             self.life = Life.SPEAKING
-            chunk = AudioChunk(samples, self._sample_rate, self._chunks)
+            chunk = AudioChunk(samples, self._sample_rate, self._chunks, self.pace, is_pause)
             self._chunks += 1
             self._samples += samples.shape[1]
         self.speech.push(chunk)

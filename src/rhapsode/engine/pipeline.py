@@ -16,7 +16,7 @@ from rhapsode.engine.job import Job
 from rhapsode.engine.loop import Loop
 from rhapsode.engine.pace import SlowestPace
 from rhapsode.engine.placement import place
-from rhapsode.engine.stage import Stage, Text, TurnStage, Usage, Work
+from rhapsode.engine.stage import Resume, Stage, Text, TurnStage, Usage, Work
 from rhapsode.engine.wiring import Junction, check_wiring, check_worker, senders
 from rhapsode.errors import ConfigError, did_you_mean
 from rhapsode.models.base import ModelSpec, StageContext, StageSpec
@@ -89,6 +89,12 @@ class Pipeline:
             if stage.takes_text:
                 self.stages[stage.name].inbox.put(Text(job, text, final))
 
+    def resume(self, job: Job) -> None:
+        """Has the stages that speak a job ask for its next section again."""
+        for stage in self._spec.pipeline:
+            if stage.kind in ("frame", "generator"):
+                self.stages[stage.name].inbox.put(Resume(job))
+
     def forget(self, job: Job) -> None:
         """The job is over: every stage lets go of it."""
         for junction in self._junctions.values():
@@ -146,7 +152,7 @@ class Pipeline:
             batch = min(placement.batch or stage.batch, stage.batch)
             return CallStage(stage.name, worker, placement.workers or stage.workers, batch, self._inside(stage))
         timeout_s = self.deployment.limits.unread_timeout_s
-        generator = GeneratorStage(stage.name, worker, self._spec.sample_rate, timeout_s)
+        generator = GeneratorStage(stage.name, worker, self._spec.sample_rate, timeout_s, self._spec.channels)
         self._loops[stage.name] = [generator]
         return generator
 

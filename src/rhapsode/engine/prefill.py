@@ -134,7 +134,7 @@ class Prefill(Generic[Row]):
 
     def _slot_row(self, row: Row) -> SlotRow:
         sampling = row.job.request.sampling.over(self._defaults)
-        return SlotRow(row.slot, (row.job.seed + row.spoken_parts) % 2**63, row.pages, **vars(sampling))
+        return SlotRow(row.slot, (row.job.seed + row.draw) % 2**63, row.pages, **vars(sampling))
 
     def _batch(self) -> list[Row]:
         """The rows of the next launch: as many as its budget of positions and its captured shapes allow."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rhapsode.device.marks import Mark, SegmentEnd, Silence
+from rhapsode.device.marks import Mark, PaceChange, SegmentEnd, Silence
 from rhapsode.device.pages import Key
 from rhapsode.engine.job import Job
+from rhapsode.engine.script import SpokenSection
 from rhapsode.models.base import Prompt
 
 UNLIMITED = (1 << 63) - 1
@@ -33,8 +34,8 @@ class PromptRow:
     """Positions of its prompt and of the blocks launched so far, where pages are taken block by block."""
     part: int = 0
     """How many prompts of the same request came before this one."""
-    spoken_parts: int = 0
-    """How many of these were spoken; others were context only. Each is drawn with a seed of its own."""
+    draw: int = 0
+    """Added to the seed, so that no two prompts of a request draw the same numbers."""
     base: int = 0
     """Position of the prompt's first row: above 0 where the prompt continues what is already in the slot."""
     first_step: int = 0
@@ -60,23 +61,48 @@ class FrameRow(PromptRow):
     """The next prompt has been asked for, or there is none."""
     expects: bool = False
     """The next prompt is on its way or here."""
+    opens: SpokenSection | None = None
+    """The section that begins with this prompt."""
+    next_opens: bool = False
+    """The next prompt begins a section."""
     following: FrameRow | None = None
     """The next prompt, once it is here."""
     spoken: bool = False
     """The talker has ended this prompt; only the next one is waited for."""
 
+    def follow(self, before: FrameRow | None) -> None:
+        """Takes its place after the prompt before it, or opens a section of the text."""
+        if before is not None and not before.next_opens:
+            self.draw = before.draw + (before.prompt.max_frames > 0)  # context alone draws nothing
+            return
+        self.opens = self.job.script.current
+        self.draw = self.opens.draw
+        if before is not None:
+            self.prompt = replace(self.prompt, new_segment=True, continues=False)
+
+    def sequel(self) -> Any:
+        """Names the prompt after this one, of this section of the text or of the next, as `Prompt.following` does."""
+        payload = self.prompt.following() if self.prompt.following is not None else None
+        if payload is None:
+            payload, self.next_opens = self.job.script.next(), True
+        return payload
+
+    @property
+    def steps_allowed(self) -> int:
+        """Steps for which its text so far is enough."""
+        steps = self.prompt.feed.steps() if self.prompt.feed else None
+        return UNLIMITED if steps is None else steps
+
     def marks(self) -> Iterator[Mark]:
-        """What the streams of frames are told before this prompt's."""
+        """Yields the marks that stand before its first frame."""
         if self.part and self.prompt.new_segment:
             yield SegmentEnd()
         if self.prompt.silence_s:
             yield Silence(self.prompt.silence_s)
-
-    @property
-    def steps_allowed(self) -> int:
-        """How many steps the text so far is good for."""
-        steps = self.prompt.feed.steps() if self.prompt.feed else None
-        return UNLIMITED if steps is None else steps
+        if self.opens is not None and self.opens.pause_s:
+            yield Silence(self.opens.pause_s, is_pause=True)
+        if self.opens is not None and (self.part or self.opens.pace != 1.0):
+            yield PaceChange(self.opens.pace)
 
     @property
     def is_last(self) -> bool:

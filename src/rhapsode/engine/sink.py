@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.config import Limits
-from rhapsode.device.marks import Mark, Silence
+from rhapsode.device.marks import Mark, PaceChange, Silence
 from rhapsode.device.stream import FrameStream
 from rhapsode.engine.clock import Ints, ListenerClock, clock_s
 from rhapsode.engine.job import Job
@@ -102,9 +102,10 @@ class ListenerSink:
 
     def mark(self, job: Job, mark: Mark) -> None:
         if isinstance(mark, Silence):
-            samples = round(mark.seconds * self._sample_rate)
             self._clock.send(np.array([job.slot]), mark.seconds)
-            job.deliver(np.zeros((self._channels, samples), np.float32))
+            job.deliver_silence(mark.seconds, self._channels, mark.is_pause)
+        elif isinstance(mark, PaceChange):
+            job.pace = mark.pace
 
     def end(self, job: Job) -> None:
         job.finish()

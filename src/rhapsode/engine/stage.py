@@ -38,13 +38,20 @@ class Text:
 
 
 @dataclass(frozen=True)
+class Resume:
+    """More is known of what a running job says next: ask its script again."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
 class Drop:
     """The job is over: forget it."""
 
     job: Job
 
 
-Message = Work | Opened | Text | Drop
+Message = Work | Opened | Text | Resume | Drop
 
 
 class Inbox:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +11,14 @@ from rhapsode.errors import InvalidRequest, TextTooLong, UnknownVoice, did_you_m
 from rhapsode.models.base import ModelSpec
 from rhapsode.models.options import parse_options
 from rhapsode.text.clean import is_speakable
+from rhapsode.text.front_end import INPUT_TYPES
 from rhapsode.text.language import AUTO, code_of, name_of
 from rhapsode.types import ModelInfo, Reference, Sampling, SpeechRequest, Voice
 
 SPEED_RANGE = (0.25, 4.0)
 LARGEST_FLOAT32 = 3.4e38
+MOST_ENTRIES = 256
+"""Of the lexicon of one request."""
 
 
 def checked(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Limits) -> SpeechRequest:
@@ -38,6 +42,7 @@ def checked(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Li
     for name, frames in (("max_frames", request.max_frames), ("first_chunk_frames", request.first_chunk_frames)):
         if frames is not None and frames < 1:
             raise InvalidRequest(f"{name} must be at least 1.", param=name)
+    _check_text(request)
     _check_sampling(request.sampling)
     _check_abilities(request.voice, info)
     _check_embedding(request.voice.embedding, info)
@@ -71,6 +76,19 @@ def _check_types(request: SpeechRequest) -> None:
         if not isinstance(value, kind) or isinstance(value, bool):
             what = {str: "text", int: "a whole number"}.get(kind, "a number") if isinstance(kind, type) else "a number"
             raise InvalidRequest(f"{name} must be {what}, not {type(value).__name__}.", param=name)
+
+
+def _check_text(request: SpeechRequest) -> None:
+    """Checks how the text is to be read."""
+    if request.input_type not in INPUT_TYPES:
+        raise InvalidRequest(f"input_type must be {' or '.join(INPUT_TYPES)}.", param="input_type")
+    if request.normalise not in (None, True, False):
+        raise InvalidRequest("normalise must be true or false.", param="normalise")
+    lexicon = request.lexicon
+    if not isinstance(lexicon, Mapping) or not all(isinstance(text, str) for pair in lexicon.items() for text in pair):
+        raise InvalidRequest("lexicon must hold respellings by word, all of them text.", param="lexicon")
+    if len(lexicon) > MOST_ENTRIES:
+        raise InvalidRequest(f"the lexicon of a request has at most {MOST_ENTRIES} words.", param="lexicon")
 
 
 def check_length(chars: int, limits: Limits) -> None:

@@ -88,6 +88,8 @@ class ModelSpec:
     """The checkpoints this family runs; any one of the layouts is enough."""
     companions: tuple[Companion, ...] = ()
     can: Capabilities = field(default_factory=Capabilities)
+    normalise: bool = False
+    """The family wants numbers, dates and the like as words, unless a request says otherwise."""
     voices: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
     describe: str | None = None
@@ -117,6 +119,7 @@ class ModelSpec:
             can=self.can,
             voices=self.voices,
             languages=self.languages,
+            normalise=self.normalise,
         )
 
 

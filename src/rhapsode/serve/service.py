@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from rhapsode.config import Deployment
-from rhapsode.engine import Engine, Speech
+from rhapsode.engine import Engine, Speech, SpeechScript
 from rhapsode.errors import RhapsodeError, TimedOut
 from rhapsode.models.registry import Model, find
 from rhapsode.serve.budget import Budget
@@ -24,10 +24,13 @@ from rhapsode.serve.response.delivery import DeliveryLimits, Playback
 from rhapsode.serve.response.silence import silent_speech
 from rhapsode.serve.time_limit import TimeLimit
 from rhapsode.text.clean import is_speakable
+from rhapsode.text.lexicon import Lexicon
 from rhapsode.types import Outcome, SpeechRequest
 from rhapsode.voices.store import VoiceStore
 
 CODEC_THREADS = 4
+SMALL_CHARS = 512
+"""A longer text is read in a thread, since it takes longer than other clients should wait."""
 WHOLE_FILES = 4  # of the largest size, in memory at once
 
 
@@ -45,6 +48,7 @@ class Service:
         self.store = VoiceStore(self.config.voices.expanduser(), self.config.max_voices)
         self.references = References(self.config, self.store, mono=self.spec.channels == 1)
         self.schemas = Schemas(self.spec)
+        self.lexicon = Lexicon.read(deployment.lexicon)
         self.info = self.host.info
         self.intake = Intake(self.info, deployment, self.schemas, self.store, self.references)
         self.sockets = 0
@@ -68,7 +72,9 @@ class Service:
             self.host.hold()
         try:
             with self._counting_refusals():
-                speech = self._submit(await self._engine(), order.request, request_id)
+                engine = await self._engine()
+                request = await self._read_text(engine, order.request)
+                speech = self._submit(engine, request, request_id)
             with speech, self._playback(speech, order) as playback:
                 yield playback
         finally:
@@ -96,15 +102,23 @@ class Service:
         except TimeoutError:
             raise TimedOut(f"the model was not there within {limit_s:g} s.") from None
 
-    def _submit(self, engine: Engine, request: SpeechRequest, request_id: str) -> Speech:
-        self.outcomes.began(request_id)
+    async def _read_text(self, engine: Engine, request: SpeechRequest) -> SpeechScript | None:
+        """Reads the text of a request, a long one off the event loop; `None` if it says nothing."""
         if not is_speakable(request.text) and not request.text_open:
+            return None
+        if len(request.text) <= SMALL_CHARS:
+            return engine.read(request)
+        return await asyncio.to_thread(engine.read, request)
+
+    def _submit(self, engine: Engine, script: SpeechScript | None, request_id: str) -> Speech:
+        self.outcomes.began(request_id)
+        if script is None:
             speech = silent_speech(request_id, self.spec)
             assert speech.outcome is not None
             self.outcomes.ended(speech.outcome)
             return speech
         try:
-            return engine.submit(request, request_id)
+            return engine.submit(script, request_id)
         except BaseException:
             self.outcomes.refused(request_id)
             raise

@@ -25,6 +25,7 @@ SPEC = ModelSpec(
     can=Capabilities(presets=True, text_stream=True),
     voices=("heart", "fenrir", "emma", "fable", "kore"),
     languages=("en",),
+    normalise=True,
     options=HibariOptions,
     requires=("hibari",),
     extra="hibari",

@@ -95,6 +95,8 @@ class GenerationConfig:
     longest_text: int = 0
     """The longest text in characters that the checkpoint takes at once, 0 for any; a longer one is spoken in parts.
     Upstream has no such key."""
+    normalise: bool = False
+    """The checkpoint wants numbers, dates and the like as words. Upstream has no such key."""
 
     @property
     def max_frames(self) -> int:

@@ -30,6 +30,7 @@ def describe(info: ModelInfo, folder: Path, config: Mapping[str, Any]) -> ModelI
         ),
         voices=voices,
         languages=tuple(languages(found)),
+        normalise=found.generation.normalise,
         embedding_size=found.speaker_width if clones else None,
     )
 

@@ -26,6 +26,9 @@ _REQUEST_FIELDS = {
     "speed": "speed",
     "seed": "seed",
     "max_new_tokens": "max_frames",
+    "input_type": "input_type",
+    "normalise": "normalise",
+    "lexicon": "lexicon",
 }
 
 

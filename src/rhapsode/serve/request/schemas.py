@@ -29,6 +29,9 @@ Source = Annotated[str, Field(max_length=2**26)]
 # A list ends at its first wrong item, so that a million of them are one error.
 Few = Annotated[list[Item], Field(max_length=8, fail_fast=True)]
 Embedding = Annotated[list[Number], Field(min_length=1, max_length=65_536, fail_fast=True)]
+Respellings = Annotated[
+    dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=300)]], Field(max_length=256)
+]
 MAX_FRAMES = 1_000_000
 SMALL_BYTES = 2**14
 """What is larger is parsed in a thread, since it takes longer than other clients should wait."""
@@ -86,6 +89,11 @@ class VoiceFields(Strict):
         None, description="1 is mono, 2 is stereo. The model's own by default; 1 for pcm and server-sent events."
     )
     language: str | None = Field(None, max_length=64)
+    input_type: Literal["text", "ssml"] | None = Field(None, description="What the text is; `text` by default.")
+    normalise: bool | None = Field(
+        None, description="Writes numbers, dates and the like out as words; by default where the model wants it."
+    )
+    lexicon: Respellings | None = Field(None, description="Respellings by word, before those of the server.")
     ref_audio: Source | Few[Source] | None = Field(None, description="A data: or https: URL, or an uploaded voice.")
     ref_text: Sentence | Few[Sentence] | None = Field(None, description="What is said in `ref_audio`.")
     references: Few[ReferenceBody] | None = None

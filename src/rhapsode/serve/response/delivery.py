@@ -13,16 +13,15 @@ from typing import Literal, ParamSpec, TypeVar
 
 import numpy as np
 
-from rhapsode.audio.chain import Chain
 from rhapsode.audio.channels import Remix
 from rhapsode.audio.encode import Encoder
 from rhapsode.audio.formats import PCM, WAV, Format
+from rhapsode.audio.pacer import Pacer
 from rhapsode.audio.resample import Resampler
-from rhapsode.audio.tempo import Tempo
 from rhapsode.engine import Speech
 from rhapsode.errors import InvalidRequest, RhapsodeError, TimedOut
 from rhapsode.serve.budget import Budget
-from rhapsode.types import Outcome, Samples
+from rhapsode.types import AudioChunk, Outcome
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -119,11 +118,9 @@ class Playback:
         self.reason: RhapsodeError | None = None
         """Why it was aborted, where the engine cannot know."""
         self._limits = limits or DeliveryLimits()
-        self._transform = Chain(
-            Remix(speech.channels, self.channels),
-            Tempo(speed, speech.sample_rate, self.channels),
-            Resampler(speech.sample_rate, self.sample_rate, self.channels),
-        )
+        self._remix = Remix(speech.channels, self.channels)
+        self._pacer = Pacer(speed, speech.sample_rate, self.channels)
+        self._resampler = Resampler(speech.sample_rate, self.sample_rate, self.channels)
         self._is_whole = delivery.mode == "whole"
         self._encoder = Encoder(delivery.format, self.sample_rate, self.channels, whole=self._is_whole)
         is_unchanged = (self.sample_rate, self.channels) == (speech.sample_rate, speech.channels)
@@ -205,12 +202,12 @@ class Playback:
             self._closed = True
             return await self._work(self._finish)
         self._record_gap()
-        pieces = [chunk.samples, *self._waiting(MOST_AT_ONCE_S - chunk.duration_s)]
-        self._count(sum(piece.shape[1] for piece in pieces))
+        pieces = [chunk, *self._waiting(MOST_AT_ONCE_S - chunk.duration_s)]
+        self._count(sum(piece.samples.shape[1] for piece in pieces))
         self._closed = self._all_said
         return await self._work(self._write, pieces)
 
-    def _waiting(self, room_s: float) -> Iterator[Samples]:
+    def _waiting(self, room_s: float) -> Iterator[AudioChunk]:
         """Yields what else is ready: a playback that falls behind catches up in larger pieces, which cost less."""
         try:
             while room_s > 0 and self.speech.is_ready:
@@ -219,7 +216,7 @@ class Playback:
                     self._all_said = True
                     return
                 room_s -= chunk.duration_s
-                yield chunk.samples
+                yield chunk
         except RhapsodeError as error:
             self._failure = error  # raised once what came before it has been sent
 
@@ -243,13 +240,14 @@ class Playback:
             self._on_gap(now_s - self._last_s)
         self._last_s = now_s
 
-    def _write(self, pieces: list[Samples]) -> bytes:
-        samples = pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=1)
-        data = self._encoder.write(self._transform.write(samples))
+    def _write(self, chunks: list[AudioChunk]) -> bytes:
+        paced = [self._pacer.write(self._remix.write(c.samples), c.pace, c.is_pause) for c in chunks]
+        samples = paced[0] if len(paced) == 1 else np.concatenate(paced, axis=1)
+        data = self._encoder.write(self._resampler.write(samples))
         return data + self._finish() if self._all_said else data
 
     def _finish(self) -> bytes:
-        tail = self._transform.close()
+        tail = np.concatenate((self._resampler.write(self._pacer.close()), self._resampler.close()), axis=1)
         return (self._encoder.write(tail) if tail.shape[1] else b"") + self._encoder.close()
 
     async def _work(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -13,6 +13,9 @@ from rhapsode.serve.request.names import OPENAI_MODELS, check_model, served_id
 from rhapsode.serve.request.openapi import responses
 from rhapsode.serve.request.schemas import options_schema
 from rhapsode.serve.service import Service
+from rhapsode.text.front_end import INPUT_TYPES
+from rhapsode.text.normalise.language import LANGUAGES
+from rhapsode.text.ssml import ELEMENTS
 
 
 def router(service: Service) -> APIRouter:
@@ -36,10 +39,19 @@ def router(service: Service) -> APIRouter:
             "references": info.can.references if info.can.clone else 0,
             "voices": list(info.voices),
             "languages": list(info.languages),
+            "text": {
+                "input_types": list(INPUT_TYPES),
+                "normalise": info.normalise,
+                "normalise_languages": list(LANGUAGES),
+                "ssml": list(ELEMENTS),
+                "lexicon_words": len(service.lexicon.entries),
+            },
             "formats": list(FORMATS),
             "options": options_schema(service.spec)["properties"],
             "embedding_size": info.embedding_size,
-            "deployment": service.deployment.model_dump(mode="json", exclude={"server": {"api_keys", "voices"}}),
+            "deployment": service.deployment.model_dump(
+                mode="json", exclude={"server": {"api_keys", "voices"}, "lexicon": True}
+            ),
         }
 
     @routes.get("/v1/models", summary="List models", responses=responses(401))

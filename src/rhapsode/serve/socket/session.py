@@ -18,7 +18,7 @@ from rhapsode.serve.request.intake import Order
 from rhapsode.serve.request.schemas import SessionBody, read
 from rhapsode.serve.response.delivery import Playback, Stalled
 from rhapsode.serve.response.errors import InternalError
-from rhapsode.serve.service import Service
+from rhapsode.serve.service import SMALL_CHARS, Service
 from rhapsode.serve.socket.messages import ClientMessage, read_message
 from rhapsode.serve.socket.sender import SocketSender
 from rhapsode.serve.socket.utterance import Piece, Utterance
@@ -137,7 +137,13 @@ class Session:
         if len(self._utterances) >= MOST_WAITING:
             raise Busy(f"{MOST_WAITING} utterances are waiting to be spoken here already.")
         by_sentence = self._config.split_granularity == "sentence" or not self._service.info.can.text_stream
-        utterance = Utterance(self._count, by_sentence, self._config.language or "en")
+        is_document = self._config.input_type == "ssml"
+        utterance = Utterance(
+            self._count,
+            by_sentence and not is_document,
+            self._config.language or "en",
+            whole=is_document and not self._service.info.can.text_stream,
+        )
         self._count += 1
         self._utterances.append(utterance)
         return utterance
@@ -162,7 +168,9 @@ class Session:
         try:
             utterance.chars += len(text)
             check_length(utterance.chars, self._service.deployment.limits)
-            utterance.append(text)
+            for start in range(0, len(text), SMALL_CHARS):  # how text is cut changes nothing, and nobody waits long
+                utterance.append(text[start : start + SMALL_CHARS])
+                await asyncio.sleep(0)
         except RhapsodeError:  # too long, or already ended: the rest of the utterance is dropped
             await self._cancel()
             raise

@@ -35,12 +35,15 @@ class Piece:
 class Utterance:
     """The text between one `input.done` and the next.
 
-    If the family accepts text while it speaks, a piece grows until it is flushed; otherwise each sentence is a piece.
+    If the family accepts text while it speaks, a piece grows until it is flushed; otherwise each sentence is a piece,
+    or a whole document.
     """
 
     index: int
     by_sentence: bool
     language: str = "en"
+    whole: bool = False
+    """The text is spoken in one piece when it is complete: a document that the family cannot take in pieces."""
     done: bool = False
     spoken: int = 0
     chars: int = 0
@@ -54,6 +57,9 @@ class Utterance:
         text = self._half + text
         self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
         text = well_formed(text.removesuffix(self._half))
+        if self.whole:
+            self._unspoken += text
+            return
         if self.by_sentence:
             self._sentences = self._sentences or SentenceStream(self.language)
             self._sentences.push(text)
@@ -69,6 +75,8 @@ class Utterance:
 
     def flush(self) -> None:
         """Closes what there is, so that it is spoken without waiting for how it goes on."""
+        if self.whole and self._unspoken.strip():
+            self.pieces.append(Piece(self._unspoken, closed=True))
         self._half = self._unspoken = ""
         if self._sentences is not None:
             self._sentences.close()

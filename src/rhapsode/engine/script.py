@@ -1,0 +1,199 @@
+"""What one request says: its text through the front end, cut into sections where it pauses or changes its pace."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from rhapsode.errors import InvalidRequest, TextTooLong
+from rhapsode.models.base import Following
+from rhapsode.text.clean import is_speakable
+from rhapsode.text.events import Bookmark, Pause, RateChange, TextEvent
+from rhapsode.text.front_end import FrontEnd, InputType, TextSettings
+from rhapsode.text.lexicon import Lexicon
+from rhapsode.text.normalise.language import LANGUAGES
+from rhapsode.text.spoken import SpokenRun, SpokenText
+from rhapsode.types import ModelInfo, SpeechRequest
+
+MOST_PAUSE_S = 60.0
+"""Of all pauses between two words."""
+DRAWS = 2**20
+"""More than a section has prompts."""
+GROWTH = 10
+"""A spoken text may have so many times as many characters as may be written."""
+
+
+@dataclass
+class SpokenSection:
+    """Words that are spoken without a pause, at one pace."""
+
+    pause_s: float = 0.0
+    """The silence before it."""
+    pace: float = 1.0
+    draw: int = 0
+    """Added to the seed: it does not depend on how many prompts the sections before have."""
+    runs: list[SpokenRun] = field(default_factory=list)
+    closed: bool = False
+    untaken: str = ""
+    """Its text that no stage has been given."""
+
+    @property
+    def text(self) -> str:
+        return "".join(run.text for run in self.runs)
+
+
+class Appended(NamedTuple):
+    """What text that arrived means for a request that is running."""
+
+    text: str = ""
+    """It is for the section that is spoken now."""
+    final: bool = False
+    """That section is complete."""
+    more: bool = False
+    """The next section is known better."""
+
+
+def settings_of(request: SpeechRequest, info: ModelInfo, lexicon: Lexicon) -> TextSettings:
+    """Returns how the text of a request is read by a model."""
+    language = request.language or (info.languages[0] if len(info.languages) == 1 else None)
+    wanted = info.normalise if request.normalise is None else request.normalise
+    if request.normalise and language is not None and language not in LANGUAGES:
+        known = ", ".join(LANGUAGES)
+        raise InvalidRequest(f"'normalise' works for {known}; not for '{language}'.", param="normalise")
+    input_type: InputType = "ssml" if request.input_type == "ssml" else "text"
+    return TextSettings(input_type, language, wanted, lexicon.with_more(request.lexicon))
+
+
+class SpeechScript:
+    """The sections of one request. Text may be appended while they are spoken: `lock` keeps its order."""
+
+    def __init__(
+        self, request: SpeechRequest, settings: TextSettings | None = None, most_chars: int | None = None
+    ) -> None:
+        """Raises `InvalidRequest` where the text is not what it is said to be."""
+        settings = settings or TextSettings()
+        self.lock = threading.RLock()
+        self.bookmarks: list[Bookmark] = []
+        self.tail_s = 0.0
+        """The silence after the last word."""
+        self.request = request
+        self._front_end = FrontEnd(settings)
+        self._is_plain = settings.input_type == "text"
+        self._most_chars = most_chars and most_chars * GROWTH
+        self._chars = 0
+        self._sections = [SpokenSection()]
+        self._current = -1  # the section that is spoken
+        self._closed = False
+        self._add(self._front_end.push(request.text))
+        if not request.text_open:
+            self._close()
+            if not self._is_plain and not self._sections[0].runs:
+                raise InvalidRequest("the text has no words: there is nothing to say.", param="input")
+
+    @property
+    def sections(self) -> tuple[SpokenSection, ...]:
+        return tuple(self._sections)
+
+    def spoken(self) -> SpokenText:
+        """Returns all words known so far, with the written characters they stand for."""
+        with self.lock:
+            return SpokenText(tuple(run for section in self._sections for run in section.runs))
+
+    def append(self, text: str, final: bool) -> Appended:
+        """Takes more text; returns what it means for the section that is spoken now."""
+        with self.lock:
+            current = self._sections[self._current] if self._current >= 0 else None
+            was_closed = current is None or current.closed
+            self._add(self._front_end.push(text))
+            if final:
+                self._close()
+            if current is None or was_closed:
+                return Appended(more=True)
+            text, current.untaken = current.untaken, ""
+            return Appended(text, current.closed, more=self._sections[-1] is not current)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the text is complete and has no words."""
+        return self._closed and not self._is_plain and not self._is_begun(0)
+
+    def first(self) -> SpeechRequest | None:
+        """Returns the request of the first section, once; `None` as long as its beginning is not known."""
+        with self.lock:
+            if self._current >= 0 or not (self._is_plain or self._is_begun(0)):
+                return None
+            return self._take(0)
+
+    def next(self) -> SpeechRequest | Following | None:
+        """Returns the request of the next section; `None` if there is none, or `NOT_YET` if one may come."""
+        with self.lock:
+            if self._is_plain:
+                return None
+            index = self._current + 1
+            if self._is_begun(index):
+                return self._take(index)
+            return None if self._closed else Following.NOT_YET
+
+    @property
+    def current(self) -> SpokenSection:
+        """The section that is spoken."""
+        return self._sections[max(0, self._current)]
+
+    # --- inside ---
+
+    def _is_begun(self, index: int) -> bool:
+        return index < len(self._sections) and is_speakable(self._sections[index].text)
+
+    def _take(self, index: int) -> SpeechRequest:
+        self._current = index
+        section = self._sections[index]
+        text, section.untaken = section.untaken, ""
+        return replace(self.request, text=text)
+
+    def _add(self, events: list[TextEvent]) -> None:
+        for event in events:
+            match event:
+                case Pause(seconds):
+                    self._break(self._sections[-1].pace, seconds)
+                case RateChange(rate):
+                    if rate != self._sections[-1].pace:
+                        self._break(rate, 0.0)
+                case Bookmark():
+                    self.bookmarks.append(event)
+                case SpokenRun():
+                    self._say(event)
+
+    def _say(self, run: SpokenRun) -> None:
+        section = self._sections[-1]
+        if not section.runs and not self._is_plain:
+            run = run.part(len(run.text) - len(run.text.lstrip()), len(run.text))
+        if run.text:
+            section.runs.append(run)
+            section.untaken += run.text
+        self._chars += len(run.text)
+        if self._most_chars is not None and self._chars > self._most_chars:
+            raise TextTooLong(f"the text as it is spoken has more than {self._most_chars} characters.", param="input")
+
+    def _break(self, pace: float, pause_s: float) -> None:
+        """Ends the section, if it has words, and begins one with another pace or after a pause."""
+        section = self._sections[-1]
+        if is_speakable(section.text):
+            section.closed = True
+            section = SpokenSection(draw=len(self._sections) * DRAWS)
+            self._sections.append(section)
+        section.runs, section.untaken = [], ""  # signs alone are not spoken
+        section.pace, section.pause_s = pace, section.pause_s + pause_s
+        if section.pause_s > MOST_PAUSE_S:
+            raise InvalidRequest(f"a pause lasts at most {MOST_PAUSE_S:g} s in all.", param="input")
+
+    def _close(self) -> None:
+        self._add(self._front_end.close())
+        self._closed = True
+        last = self._sections[-1]
+        if len(self._sections) > 1 and not is_speakable(last.text):
+            self.tail_s = last.pause_s
+            self._sections.pop()
+        elif not self._is_plain and not is_speakable(last.text):
+            last.runs, last.untaken = [], ""
+        self._sections[-1].closed = True

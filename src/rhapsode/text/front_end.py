@@ -1,0 +1,110 @@
+"""The text front end: from written text, whole or as it arrives, to what a model is given to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rhapsode.text.events import TextEvent
+from rhapsode.text.lexicon import Lexicon, LexiconStream
+from rhapsode.text.normalise.language import language_of, language_of_letter
+from rhapsode.text.normalise.stream import Normaliser
+from rhapsode.text.spoken import SpokenRun
+from rhapsode.text.ssml import SsmlReader
+
+InputType = Literal["text", "ssml"]
+INPUT_TYPES: tuple[InputType, ...] = ("text", "ssml")
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """How a text is read."""
+
+    input_type: InputType = "text"
+    language: str | None = None
+    """`None`: the first letter decides."""
+    normalise: bool = False
+    lexicon: Lexicon = field(default_factory=Lexicon)
+
+
+class FrontEnd:
+    """Push written text, get spoken runs, pauses and bookmarks. How the text is cut changes nothing.
+
+    The steps are: markup, lexicon, normalisation. Each passes on what is certain, with the written characters it
+    stands for. A pause or another mark ends the words before it.
+    """
+
+    def __init__(self, settings: TextSettings) -> None:
+        self._settings = settings
+        self._chars = 0
+        self._ssml = SsmlReader(settings.language or "en") if settings.input_type == "ssml" else None
+        self._lexicon = LexiconStream(settings.lexicon) if settings.lexicon.entries else None
+        self._normaliser = _Normalisation(settings.language) if settings.normalise else None
+
+    def push(self, text: str) -> list[TextEvent]:
+        """Takes a piece of the text; returns what is certain now."""
+        if self._ssml is not None:
+            return self._run(self._ssml.push(text))
+        start, self._chars = self._chars, self._chars + len(text)
+        return self._run([SpokenRun(text, start, self._chars, copied=True)])
+
+    def close(self) -> list[TextEvent]:
+        """Ends the text; returns the rest."""
+        rest = self._run(self._ssml.close()) if self._ssml is not None else []
+        return [*rest, *self._flushed()]
+
+    def _run(self, events: Iterable[TextEvent]) -> list[TextEvent]:
+        found: list[TextEvent] = []
+        for event in events:
+            if isinstance(event, SpokenRun):
+                for run in [event] if self._lexicon is None else self._lexicon.push(event):
+                    found += [run] if self._normaliser is None else self._normaliser.push(run)
+            else:
+                found += [*self._flushed(), event]
+        return [event for event in found if not isinstance(event, SpokenRun) or event.text]
+
+    def _flushed(self) -> list[SpokenRun]:
+        """Ends the words so far."""
+        runs = self._lexicon.close() if self._lexicon is not None else []
+        if self._normaliser is None:
+            return runs
+        return [*(done for run in runs for done in self._normaliser.push(run)), *self._normaliser.close()]
+
+
+class _Normalisation:
+    """A normaliser whose language the first letter of the text decides, where nobody says which."""
+
+    def __init__(self, language: str | None) -> None:
+        self._waiting: list[SpokenRun] = []
+        self._normaliser: Normaliser | None = None
+        self._passes = False
+        if language is not None:
+            self._choose(language)
+
+    def push(self, run: SpokenRun) -> list[SpokenRun]:
+        if self._normaliser is not None:
+            return self._normaliser.push(run)
+        if self._passes:
+            return [run]
+        self._waiting.append(run)
+        letter = next((char for char in run.text if char.isalpha()), None)
+        if letter is not None:
+            self._choose(language_of_letter(letter))
+        return self._caught_up() if letter is not None else []
+
+    def close(self) -> list[SpokenRun]:
+        if self._normaliser is None and not self._passes:
+            self._choose("en")
+        return [*self._caught_up(), *(self._normaliser.close() if self._normaliser is not None else ())]
+
+    def _choose(self, language: str) -> None:
+        rules = language_of(language)
+        self._normaliser = Normaliser(rules) if rules is not None else None
+        self._passes = rules is None
+
+    def _caught_up(self) -> list[SpokenRun]:
+        waiting, self._waiting = self._waiting, []
+        if self._normaliser is None:
+            return waiting
+        return [done for run in waiting for done in self._normaliser.push(run)]

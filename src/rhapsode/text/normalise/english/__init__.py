@@ -1,0 +1,1 @@
+"""English: all kinds of things that are not written as words."""

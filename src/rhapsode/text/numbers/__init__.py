@@ -1,0 +1,1 @@
+"""Numbers as words, one file per language: `cardinal` and `ordinal` of a whole number."""
