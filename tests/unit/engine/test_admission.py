@@ -51,16 +51,13 @@ def test_the_engine_learns_how_many_listeners_it_can_serve(engine):
 
 
 def test_listeners_past_the_pace_wait_and_those_in_have_no_gaps(engine):
-    crowd = finish([engine.submit(SpeechRequest(TEXT)) for _ in range(12)])  # all at once
     speeches = [engine.submit(listener()) for _ in range(12)]
     load = engine.load()
     assert 1 <= load.slots_in_use <= PLACES
     assert load.queued == 12 - load.slots_in_use
     outcomes = finish(speeches)
     assert outcomes[0].queued_s < 0.1 < outcomes[-1].queued_s
-    gaps, gaps_in_a_crowd = (sum(outcome.underruns for outcome in found) for found in (outcomes, crowd))
-    assert gaps_in_a_crowd >= 12
-    assert gaps <= gaps_in_a_crowd / 8  # none, on a machine that does nothing else
+    assert sum(outcome.underruns for outcome in outcomes) <= 2  # none, on a machine that does nothing else
 
 
 def test_requests_without_a_listener_use_every_slot(engine):
