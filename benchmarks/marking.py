@@ -38,6 +38,7 @@ from rhapsode.marking.watermark import Watermark
 from rhapsode.types import Clip
 
 RATE = 24_000
+CLEAN_RATE = 16_000  # the detector's own, since there are many clean clips
 CLIP_S = 5.0
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 Wave = NDArray[np.float32]  # [samples], 24 kHz mono
@@ -112,14 +113,14 @@ def recordings(folder: Path) -> Wave:
     return np.concatenate([Audio.open(file, sample_rate=RATE).samples.mean(axis=0) for file in files])
 
 
-def cut(wave: Wave, seconds: float, chance: np.random.Generator) -> Wave:
-    length = round(seconds * RATE)
+def cut(wave: Wave, seconds: float, chance: np.random.Generator, rate: int = RATE) -> Wave:
+    length = round(seconds * rate)
     start = int(chance.integers(0, len(wave) - length))
     return wave[start : start + length]
 
 
-def found_in(wave: Wave) -> Detection:
-    return detect(Clip(wave[None], RATE), NOW)
+def found_in(wave: Wave, rate: int = RATE) -> Detection:
+    return detect(Clip(wave[None], rate), NOW)
 
 
 def measure_survival(voices: dict[str, Wave], clips: int, seed: int) -> None:
@@ -143,64 +144,61 @@ def measure_survival(voices: dict[str, Wave], clips: int, seed: int) -> None:
         print(f"| {' | '.join(cells)} |", flush=True)
 
 
-def clean_clips(voices: dict[str, Wave], count: int, seed: int) -> Iterator[tuple[str, Wave]]:
-    """Yields clips without a watermark: speech in many variations, noise, and music-like tones."""
+def clean_clips(sources: dict[str, Wave], count: int, seed: int) -> Iterator[tuple[str, Wave]]:
+    """Yields clips without a watermark, from each source in turn, in many variations."""
     chance = np.random.default_rng(seed)
-    names = list(voices)
+    names = list(sources)
     for index in range(count):
-        kind = index % 10
-        if kind == 8:
-            yield "noise", noise(chance)
-        elif kind == 9:
-            yield "tones", tones(chance)
-        else:
-            name = names[index // 10 % len(names)]
-            yield name, varied(voices[name], chance)
+        name = names[index % len(names)]
+        yield name, varied(sources[name], chance)
 
 
 def varied(wave: Wave, chance: np.random.Generator) -> Wave:
-    """Returns a cut of speech at a random speed, gain, colour, room and noise level."""
-    clip = played(cut(wave, CLIP_S * 1.4, chance), float(chance.uniform(0.8, 1.25)))[: round(CLIP_S * RATE)]
+    """Returns a cut at a random speed and gain, some with a second voice, a room or another colour, all with noise."""
+    clip = played(cut(wave, CLIP_S * 1.4, chance, CLEAN_RATE), float(chance.uniform(0.8, 1.25)))
+    clip = clip[: round(CLIP_S * CLEAN_RATE)]
     if chance.random() < 0.3:  # a second voice
-        clip = clip + 0.5 * cut(wave, CLIP_S, chance)[: len(clip)]
+        clip = clip + 0.5 * cut(wave, CLIP_S, chance, CLEAN_RATE)[: len(clip)]
     if chance.random() < 0.3:  # a room: random echoes for up to 100 ms
         room = chance.normal(size=2400) * np.exp(-np.arange(2400) / 600) * chance.uniform(0, 0.1)
-        clip = clip + np.convolve(clip, room)[: len(clip)]
+        size = 2 ** (len(clip) + len(room)).bit_length()
+        clip = clip + np.fft.irfft(np.fft.rfft(clip, size) * np.fft.rfft(room, size))[: len(clip)]
     if chance.random() < 0.3:  # a tone control
         clip = np.diff(clip, prepend=0.0) * chance.uniform(0, 2) + clip
     clip = clip + chance.normal(size=len(clip)) * 10 ** chance.uniform(-5, -1.5)
     return np.clip(clip * 10 ** chance.uniform(-1, 0.3), -1, 1).astype(np.float32)
 
 
-def noise(chance: np.random.Generator) -> Wave:
-    """Returns noise with a random slope of its spectrum, and a slowly changing level."""
-    length = round(CLIP_S * RATE)
-    spectrum = np.fft.rfft(chance.normal(size=length))
-    spectrum[1:] *= np.arange(1, len(spectrum)) ** chance.uniform(-1, 0.3)
-    wave = np.fft.irfft(spectrum, length)
-    level = np.interp(np.arange(length), np.linspace(0, length, 20), chance.uniform(0, 1, 20))
-    return (0.3 * wave * level / np.abs(wave).max()).astype(np.float32)
+def noise(seconds: float, chance: np.random.Generator) -> Wave:
+    """Returns noise whose spectrum has another slope, and another level, every second."""
+    blocks = []
+    for _ in range(round(seconds)):
+        spectrum = np.fft.rfft(chance.normal(size=RATE))
+        spectrum[1:] *= np.arange(1, len(spectrum)) ** chance.uniform(-1, 0.3)
+        wave = np.fft.irfft(spectrum, RATE)
+        blocks.append(chance.uniform(0.01, 0.5) * wave / np.abs(wave).max())
+    return np.concatenate(blocks).astype(np.float32)
 
 
-def tones(chance: np.random.Generator) -> Wave:
-    """Returns chords of decaying harmonic notes with some noise, as music has them."""
-    seconds = np.arange(round(CLIP_S * RATE)) / RATE
-    wave = 1e-4 * chance.normal(size=len(seconds))
-    for _ in range(int(chance.integers(4, 24))):
-        begun = np.maximum(seconds - chance.uniform(0, CLIP_S), 0.0)
+def tones(seconds: float, chance: np.random.Generator) -> Wave:
+    """Returns decaying notes with harmonics, four a second and some at once, as music has them."""
+    wave = 1e-4 * chance.normal(size=round((seconds + 2) * RATE))
+    note_s = np.arange(2 * RATE) / RATE
+    for _ in range(round(4 * seconds)):
         hz = 55 * 2 ** (chance.integers(0, 48) / 12)
-        envelope = (begun > 0) * np.exp(-begun * chance.uniform(0.5, 5))
-        for harmonic in range(1, int(chance.integers(2, 12))):
-            wave += envelope / harmonic * np.sin(2 * np.pi * hz * harmonic * begun)
+        harmonics = np.arange(1, int(chance.integers(2, 12)))[:, None]
+        note = (np.sin(2 * np.pi * hz * harmonics * note_s) / harmonics).sum(axis=0)
+        start = int(chance.uniform(0, seconds) * RATE)
+        wave[start : start + len(note)] += note * np.exp(-note_s * chance.uniform(0.5, 5))
     return (0.5 * wave / np.abs(wave).max()).astype(np.float32)
 
 
-def measure_clean(voices: dict[str, Wave], count: int, seed: int) -> None:
+def measure_clean(sources: dict[str, Wave], count: int, seed: int) -> None:
     scores: dict[str, list[float]] = {}
     false = 0
     started_s = time.monotonic()
-    for index, (name, wave) in enumerate(clean_clips(voices, count, seed)):
-        detection = found_in(wave)
+    for index, (name, wave) in enumerate(clean_clips(sources, count, seed)):
+        detection = found_in(wave, CLEAN_RATE)
         false += detection.found
         scores.setdefault(name, []).append(detection.score)
         if index % 1000 == 999:
@@ -224,7 +222,9 @@ def measure_cost(wave: Wave) -> None:
     for start in range(10):
         found_in(wave[start * 5 * RATE : (start + 1) * 5 * RATE])
     detect_ms = (time.process_time() - started_s) / 50 * 1000
-    print(f"\nCPU time per second of 24 kHz audio: {mark_ms:.2f} ms to mark (80 ms chunks), {detect_ms:.1f} ms to detect.")
+    print(
+        f"\nCPU time per second of 24 kHz audio: {mark_ms:.2f} ms to mark (80 ms chunks), {detect_ms:.1f} ms to detect."
+    )
 
 
 def measure_mos(voices: dict[str, Wave], clips: int, seed: int) -> None:
@@ -275,8 +275,12 @@ def main() -> None:
     if asked.mos:
         measure_mos(voices, asked.mos, asked.seed)
     if asked.clean:
-        real = {"recordings": recordings(asked.recordings)} if asked.recordings else {}
-        measure_clean(voices | real, asked.clean, asked.seed)
+        chance = np.random.default_rng(asked.seed)
+        others = {"noise": noise(120, chance), "tones": tones(120, chance)}
+        if asked.recordings:
+            others["recordings"] = recordings(asked.recordings)
+        sources = {name: resample(wave[None], RATE, CLEAN_RATE)[0] for name, wave in (voices | others).items()}
+        measure_clean(sources, asked.clean, asked.seed)
 
 
 if __name__ == "__main__":

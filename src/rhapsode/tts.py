@@ -17,6 +17,7 @@ from rhapsode.audio.tempo import Tempo
 from rhapsode.config import Deployment, resolve
 from rhapsode.engine import Engine, Source, Speech
 from rhapsode.engine.compile import compile_kernels
+from rhapsode.marking.marker import Marker
 from rhapsode.models.registry import Model, find
 from rhapsode.types import AudioChunk, Outcome, Sampling, SpeechRequest, Voice
 
@@ -26,11 +27,16 @@ log = logging.getLogger("rhapsode")
 class Stream:
     """Chunks as they are spoken, with the speed and the channels asked for: `for chunk in stream`, or `async for`."""
 
-    def __init__(self, speech: Speech, speed: float, channels: int | None = None) -> None:
+    def __init__(self, speech: Speech, speed: float, channels: int | None, marks: Marker) -> None:
         self._speech = speech
         self.sample_rate = speech.sample_rate
         self.channels = channels or speech.channels
-        self._transform = Chain(Remix(speech.channels, self.channels), Tempo(speed, speech.sample_rate, self.channels))
+        self.marks = marks
+        self._transform = Chain(
+            Remix(speech.channels, self.channels),
+            Tempo(speed, speech.sample_rate, self.channels),
+            *marks.watermarks(speech.sample_rate, self.channels),
+        )
 
     @property
     def outcome(self) -> Outcome | None:
@@ -87,6 +93,7 @@ class TTS:
     def __init__(self, model: str | None = None, *, config: Path | str | None = None, **settings: Any) -> None:
         flags = settings if model is None else {"model": model, **settings}
         deployment = resolve(Path(config) if config else None, flags=flags)
+        self._marks = Marker(deployment.marking)
         self.engine = open_engine(find(deployment.model), deployment)
 
     @property
@@ -97,12 +104,12 @@ class TTS:
         """The whole utterance; `wishes` are the fields of `SpeechRequest`, of `Sampling`, or the family's options."""
         with self.stream(text, voice, **wishes) as stream:
             chunks = [chunk.samples for chunk in stream]
-        return Audio(np.concatenate(chunks, axis=1), self.sample_rate)
+        return Audio(np.concatenate(chunks, axis=1), self.sample_rate, self._marks)
 
     def stream(self, text: str | SpeechRequest, voice: str | Voice | None = None, **wishes: Any) -> Stream:
         """Speech as it is made; with `text_open=True` more text may be appended while it speaks."""
         request = text if isinstance(text, SpeechRequest) else make_request(text, voice, **wishes)
-        return Stream(self.engine.submit(request), request.speed, request.channels)
+        return Stream(self.engine.submit(request), request.speed, request.channels, self._marks)
 
     def close(self) -> None:
         self.engine.stop()

@@ -17,13 +17,19 @@ REPEATS = 4
 CHIPS_PER_BIT = REPEATS * len(GENERATORS)
 
 
-
 def encode(bits: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Returns the chips of bits `[..., bits]`, each 1 or -1: `[..., chips]`."""
     history = np.stack([np.roll(bits, delay, axis=-1) for delay in range(MEMORY + 1)])
     taps = np.array([[g >> (MEMORY - delay) & 1 for delay in range(MEMORY + 1)] for g in GENERATORS])
     chips = 1.0 - 2.0 * (np.einsum("gd,d...b->...bg", taps, history.astype(np.int64)) % 2)
     return np.tile(chips, REPEATS).reshape(*bits.shape[:-1], -1)
+
+
+def agreement(soft: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns how much the repeats of noisy chips `[rows, chips]` agree, which they do where there is a code word."""
+    repeats = soft.reshape(soft.shape[0], -1, REPEATS, len(GENERATORS)).sum(axis=2)
+    shares: NDArray[np.float64] = (repeats**2).sum(axis=(1, 2)) / ((soft**2).sum(axis=1) + 1e-12)
+    return shares
 
 
 def decode(soft: NDArray[np.float64]) -> NDArray[np.uint8]:

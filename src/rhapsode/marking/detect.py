@@ -1,7 +1,8 @@
 """Finds the watermark in audio, and reads its payload.
 
 The detector sees the echoes in the cepstrum, averaged over all frames. It tries every speed the audio may have been
-resampled to, decodes the chips at each, and compares them with the chips of the decoded payload.
+resampled to, decodes the chips at those where their repeats agree best, and compares them with the chips of the decoded
+payload.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from rhapsode.audio.resample import mono
 from rhapsode.marking.cepstrum import LAG_S, average, cepstra, frames_in
-from rhapsode.marking.code import decode, encode
+from rhapsode.marking.code import agreement, decode, encode
 from rhapsode.marking.pattern import CHIPS, lags_s, unscrambled
 from rhapsode.marking.payload import DEPLOYMENT_BITS, PAYLOAD_BITS, Payload
 
@@ -27,13 +28,15 @@ if TYPE_CHECKING:
     from rhapsode.types import Clip
 
 RATE = 16_000
-SPEEDS = np.linspace(0.88, 1.12, 241)
+STRETCHES = np.linspace(0.88, 1.12, 241)
+"""Lengths of the audio, compared to the original, that are tried: speeds of 0.9 to 1.13 at another pitch."""
 MAX_CHANCE = 1e-6
 """The probability that audio without a watermark may be taken for marked."""
 SEGMENT_S = 10.0
 """Longer audio is also searched in segments of this length, of which only one need be marked."""
 
 _LIMIT = 1.3  # of one chip, in standard deviations: steady tones have a few very large ones
+_MOST_DECODED = 16  # of all stretches
 _CLOCKS_DIFFER = timedelta(days=1)
 
 
@@ -77,6 +80,8 @@ def _segments(frames: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
 
 def _decoded(cepstrum: NDArray[np.float64], trials: int, latest_hour: int) -> Detection:
     chips = unscrambled(_chips_at(cepstrum))
+    likely = np.argsort(-agreement(chips))[:_MOST_DECODED]
+    chips = chips[likely]
     bits = decode(chips)
     scores = (chips * encode(bits)).sum(axis=1) / np.sqrt((chips**2).sum(axis=1) + 1e-12)
     best = int(scores.argmax())
@@ -84,16 +89,15 @@ def _decoded(cepstrum: NDArray[np.float64], trials: int, latest_hour: int) -> De
     if payload is not None and payload.hour > latest_hour:
         payload = None
     words = 2.0**PAYLOAD_BITS if payload is None else 2.0**DEPLOYMENT_BITS * (latest_hour + 1)
-    chance = trials * len(SPEEDS) * words * _tail(score)
+    chance = trials * len(STRETCHES) * words * _tail(score)
     found = chance < MAX_CHANCE
-    return Detection(
-        found, max(0.0, 1.0 - chance), round(score, 2), round(1 / float(SPEEDS[best]), 3), payload if found else None
-    )
+    speed = round(1 / float(STRETCHES[likely[best]]), 3)
+    return Detection(found, max(0.0, 1.0 - chance), round(score, 2), speed, payload if found else None)
 
 
 def _chips_at(cepstrum: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the noisy chips `[speeds, CHIPS]`: the cepstrum at the lags that the echoes have at each speed."""
-    places = np.outer(SPEEDS, lags_s()) / LAG_S
+    """Returns the noisy chips `[stretches, CHIPS]`: the cepstrum at the lags that the echoes have after each."""
+    places = np.outer(STRETCHES, lags_s()) / LAG_S
     left = places.astype(np.int64)
     weight = places - left
     values = cepstrum[left] * (1 - weight) + cepstrum[left + 1] * weight

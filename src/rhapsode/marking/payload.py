@@ -40,6 +40,10 @@ class Payload:
         """The start of the hour."""
         return EPOCH + timedelta(hours=self.hour)
 
+    def is_from(self, deployment: str) -> bool:
+        """Tells whether a deployment of this name can have made it: one of 65,536 names has the same id by chance."""
+        return self.deployment == deployment_id(deployment)
+
     def bits(self) -> NDArray[np.uint8]:
         """Returns the payload and its check bits, the highest first."""
         word = self.deployment << HOUR_BITS | self.hour

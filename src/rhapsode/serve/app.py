@@ -20,7 +20,7 @@ from rhapsode.serve.middleware.origins import Origins
 from rhapsode.serve.observe.callbacks import measured
 from rhapsode.serve.observe.logs import RequestLog
 from rhapsode.serve.response import errors
-from rhapsode.serve.routes import batch, health, models, outcomes, page, socket, speech, voices
+from rhapsode.serve.routes import batch, detect, health, models, outcomes, page, socket, speech, voices
 from rhapsode.serve.service import Service
 
 log = logging.getLogger("rhapsode.serve")
@@ -37,7 +37,7 @@ def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
         redoc_url=None,
     )
     app.state.service = service
-    for route in (speech, batch, outcomes, voices, models, health, socket, page):
+    for route in (speech, batch, outcomes, voices, detect, models, health, socket, page):
         app.include_router(route.router(service))
     errors.install(app)
     config = deployment.server

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import queue
 import threading
-from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rhapsode.errors import ConfigError
+from rhapsode.serve.observe.caller import caller
 from rhapsode.serve.observe.outcomes import Record
 from rhapsode.serve.request.intake import Order
 
 log = logging.getLogger("rhapsode.serve")
 
-caller: ContextVar[str | None] = ContextVar("caller", default=None)
-"""A hash of the API key of the current request."""
-
 MOST_WAITING = 10_000
-
-
-def key_id(key: bytes) -> str:
-    """Returns what stands for an API key in the audit log."""
-    return hashlib.sha256(key).hexdigest()[:16]
 
 
 class AuditLog:
@@ -69,6 +60,7 @@ class AuditLog:
         recordings = [*voice.references, *([voice.continued] if voice.continued else [])]
         outcome = ended.outcome if ended else None
         error = (ended.error or (outcome.error if outcome else None)) if ended else None
+        finish = "failed" if ended and ended.error else str(outcome.finish_reason) if outcome else "refused"
         return {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "request_id": request_id,
@@ -78,7 +70,7 @@ class AuditLog:
             "references": [recording.sha256 for recording in recordings if recording.sha256],
             "consent": order.consent,
             "audio_s": round(outcome.audio_s, 3) if outcome else 0.0,
-            "outcome": "failed" if error else str(outcome.finish_reason) if outcome else "refused",
+            "outcome": finish,
             "error": error.code if error else None,
         }
 

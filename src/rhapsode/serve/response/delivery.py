@@ -21,6 +21,7 @@ from rhapsode.audio.resample import Resampler
 from rhapsode.audio.tempo import Tempo
 from rhapsode.engine import Speech
 from rhapsode.errors import InvalidRequest, RhapsodeError, TimedOut
+from rhapsode.marking.marker import Marker
 from rhapsode.serve.budget import Budget
 from rhapsode.types import Outcome, Samples
 
@@ -90,6 +91,7 @@ class Playback:
         pool: Executor,
         on_gap: Callable[[float], None] = lambda gap_s: None,
         limits: DeliveryLimits | None = None,
+        marks: Marker | None = None,
     ) -> None:
         self.speech = speech
         self.delivery = delivery
@@ -98,15 +100,17 @@ class Playback:
         self.reason: RhapsodeError | None = None
         """Why it was aborted, where the engine cannot know."""
         self._limits = limits or DeliveryLimits()
+        watermarks = marks.watermarks(speech.sample_rate, self.channels) if marks else ()
         self._transform = Chain(
             Remix(speech.channels, self.channels),
             Tempo(speed, speech.sample_rate, self.channels),
+            *watermarks,
             Resampler(speech.sample_rate, self.sample_rate, self.channels),
         )
         self._is_whole = delivery.mode == "whole"
-        self._encoder = Encoder(delivery.format, self.sample_rate, self.channels, whole=self._is_whole)
+        self._encoder = Encoder(delivery.format, self.sample_rate, self.channels, whole=self._is_whole, marks=marks)
         is_unchanged = (self.sample_rate, self.channels) == (speech.sample_rate, speech.channels)
-        cheap = delivery.format in (PCM, WAV) and speed == 1.0 and is_unchanged
+        cheap = delivery.format in (PCM, WAV) and speed == 1.0 and is_unchanged and marks is None
         self._pool = None if cheap else pool
         self._encoding = threading.Lock()
         self._on_gap = on_gap
