@@ -1,6 +1,6 @@
 """Measures the watermark: survival by transform, false detections, cost, and what a judge of speech hears of it.
 
-    python benchmarks/marking.py                           # 300 clips per transform, 30,000 clean clips
+    python benchmarks/marking.py                           # 200 clips per transform, 30,000 clean clips
     python benchmarks/marking.py --clean 0 --clips 50      # survival only, quickly
     python benchmarks/marking.py --recordings speech/      # real recordings among the clean clips
     python benchmarks/marking.py --clips 0 --clean 0 --mos 60   # needs the packages distillmos and torchaudio
@@ -78,34 +78,42 @@ def played(wave: Wave, speed: float) -> Wave:
 
 
 TRANSFORMS: dict[str, Callable[[Wave], Wave]] = {
-    "none": lambda wave: wave,
-    "mp3, 64 kb/s": lambda wave: through_codec(wave, "mp3", "libmp3lame", "fltp", 64_000),
-    "mp3, 32 kb/s": lambda wave: through_codec(wave, "mp3", "libmp3lame", "fltp", 32_000),
     "opus, 24 kb/s": lambda wave: through_codec(wave, "ogg", "libopus", "flt", 24_000),
-    "opus, 16 kb/s": lambda wave: through_codec(wave, "ogg", "libopus", "flt", 16_000),
+    "mp3, 64 kb/s": lambda wave: through_codec(wave, "mp3", "libmp3lame", "fltp", 64_000),
     "aac, 64 kb/s": lambda wave: through_codec(wave, "adts", "aac", "fltp", 64_000),
-    "44.1 kHz and back": lambda wave: through_rate(wave, 44_100),
-    "16 kHz": lambda wave: through_rate(wave, 16_000),
-    "8 kHz": lambda wave: through_rate(wave, 8_000),
     "speed 0.9, same pitch": lambda wave: stretched(wave, 0.9),
     "speed 1.1, same pitch": lambda wave: stretched(wave, 1.1),
     "speed 0.9, lower pitch": lambda wave: played(wave, 0.9),
     "speed 1.1, higher pitch": lambda wave: played(wave, 1.1),
+    "16 kHz and back": lambda wave: through_rate(wave, 16_000),
+    "44.1 kHz and back": lambda wave: through_rate(wave, 44_100),
     "gain -20 dB, 16 bits": lambda wave: (np.round(wave * 3276.8) / 32768).astype(np.float32),
+    "none": lambda wave: wave,
+    "mp3, 32 kb/s": lambda wave: through_codec(wave, "mp3", "libmp3lame", "fltp", 32_000),
+    "opus, 16 kb/s": lambda wave: through_codec(wave, "ogg", "libopus", "flt", 16_000),
+    "8 kHz and back": lambda wave: through_rate(wave, 8_000),
     "speed 1.1, then opus, 24 kb/s": lambda wave: TRANSFORMS["opus, 24 kb/s"](stretched(wave, 1.1)),
 }
+"""Those that the watermark must survive come first; the last four are harder."""
 
 
-def speech(model: str, minutes: float) -> Wave:
-    """Returns speech of one voice, sentence after sentence."""
+def speech(model: str, minutes: float, cache: Path | None) -> Wave:
+    """Returns speech of one voice, sentence after sentence; what was made before is read from the cache."""
+    kept = cache / f"{model}-{minutes:g}.npy" if cache else None
+    if kept and kept.exists():
+        return cast("Wave", np.load(kept))
     found: list[Wave] = []
     with TTS(model) as tts:
         assert tts.sample_rate == RATE
-        for seed, prompt in enumerate(generate(1_000_000 if minutes > 60 else 4000, 5)):
+        for seed, prompt in enumerate(generate(10_000, 5)):
             found.append(tts.speak(prompt.text, seed=seed).samples[0])
             if sum(map(len, found)) >= minutes * 60 * RATE:
                 break
-    return np.concatenate(found)
+    wave = np.concatenate(found)
+    if kept:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        np.save(kept, wave)
+    return wave
 
 
 def recordings(folder: Path) -> Wave:
@@ -145,28 +153,28 @@ def measure_survival(voices: dict[str, Wave], clips: int, seed: int) -> None:
 
 
 def clean_clips(sources: dict[str, Wave], count: int, seed: int) -> Iterator[tuple[str, Wave]]:
-    """Yields clips without a watermark, from each source in turn, in many variations."""
+    """Yields clips without a watermark, from each source in turn: cut anywhere, at any speed and gain, with noise."""
     chance = np.random.default_rng(seed)
+    hiss = chance.normal(size=4 * 60 * CLEAN_RATE).astype(np.float32)
     names = list(sources)
     for index in range(count):
         name = names[index % len(names)]
-        yield name, varied(sources[name], chance)
+        clip = played(cut(sources[name], CLIP_S * 1.4, chance, CLEAN_RATE), float(chance.uniform(0.8, 1.25)))
+        clip = clip[: round(CLIP_S * CLEAN_RATE)]
+        clip = clip + cut(hiss, CLIP_S, chance, CLEAN_RATE)[: len(clip)] * np.float32(10 ** chance.uniform(-5, -2))
+        yield name, np.clip(clip * np.float32(10 ** chance.uniform(-1, 0.3)), -1, 1)
 
 
-def varied(wave: Wave, chance: np.random.Generator) -> Wave:
-    """Returns a cut at a random speed and gain, some with a second voice, a room or another colour, all with noise."""
-    clip = played(cut(wave, CLIP_S * 1.4, chance, CLEAN_RATE), float(chance.uniform(0.8, 1.25)))
-    clip = clip[: round(CLIP_S * CLEAN_RATE)]
-    if chance.random() < 0.3:  # a second voice
-        clip = clip + 0.5 * cut(wave, CLIP_S, chance, CLEAN_RATE)[: len(clip)]
-    if chance.random() < 0.3:  # a room: random echoes for up to 100 ms
-        room = chance.normal(size=2400) * np.exp(-np.arange(2400) / 600) * chance.uniform(0, 0.1)
-        size = 2 ** (len(clip) + len(room)).bit_length()
-        clip = clip + np.fft.irfft(np.fft.rfft(clip, size) * np.fft.rfft(room, size))[: len(clip)]
-    if chance.random() < 0.3:  # a tone control
-        clip = np.diff(clip, prepend=0.0) * chance.uniform(0, 2) + clip
-    clip = clip + chance.normal(size=len(clip)) * 10 ** chance.uniform(-5, -1.5)
-    return np.clip(clip * 10 ** chance.uniform(-1, 0.3), -1, 1).astype(np.float32)
+def in_a_room(wave: Wave, chance: np.random.Generator) -> Wave:
+    """Returns the audio with random echoes for 100 ms, other ones every ten seconds."""
+    blocks = []
+    for start in range(0, len(wave), 10 * CLEAN_RATE):
+        block = wave[start : start + 10 * CLEAN_RATE]
+        taps = np.arange(CLEAN_RATE // 10)
+        room = chance.normal(size=len(taps)) * np.exp(-taps / len(taps) * 4) * chance.uniform(0.01, 0.1)
+        size = 2 ** (len(block) + len(room)).bit_length()
+        blocks.append(block + np.fft.irfft(np.fft.rfft(block, size) * np.fft.rfft(room, size))[: len(block)])
+    return np.concatenate(blocks).astype(np.float32)
 
 
 def noise(seconds: float, chance: np.random.Generator) -> Wave:
@@ -260,15 +268,16 @@ def measure_mos(voices: dict[str, Wave], clips: int, seed: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clips", type=int, default=300, help="marked clips per transform and voice")
+    parser.add_argument("--clips", type=int, default=200, help="marked clips per transform and voice")
     parser.add_argument("--clean", type=int, default=30_000, help="clips without a watermark")
     parser.add_argument("--mos", type=int, default=0, help="clips per voice for DistillMOS")
     parser.add_argument("--minutes", type=float, default=6, help="speech of each voice")
     parser.add_argument("--recordings", type=Path, help="a folder of real speech, as further clean audio")
+    parser.add_argument("--cache", type=Path, help="a folder to keep the speech in, for the next time")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     models = ["rhapsode-nano", *(["hibari"] if find_spec("hibari") else [])]
-    voices = {model: speech(model, asked.minutes) for model in models}
+    voices = {model: speech(model, asked.minutes, asked.cache) for model in models}
     measure_cost(voices["rhapsode-nano"])
     if asked.clips:
         measure_survival(voices, asked.clips, asked.seed)
@@ -280,7 +289,8 @@ def main() -> None:
         if asked.recordings:
             others["recordings"] = recordings(asked.recordings)
         sources = {name: resample(wave[None], RATE, CLEAN_RATE)[0] for name, wave in (voices | others).items()}
-        measure_clean(sources, asked.clean, asked.seed)
+        rooms = {f"{name}, in a room": in_a_room(sources[name], chance) for name in sources if name != "noise"}
+        measure_clean(sources | rooms, asked.clean, asked.seed)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from rhapsode.marking.payload import PAYLOAD_BITS, Payload
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.floating[Any]]
+
 CHIPS = PAYLOAD_BITS * CHIPS_PER_BIT
 CHIP_S = 75e-6
 FIRST_LAG_S = 10.5e-3
@@ -27,14 +29,14 @@ BLOCK_S = 10e-3
 BLOCKS = 5
 """The last echo comes within so many blocks."""
 LOW_HZ, HIGH_HZ, EDGE_HZ = 250.0, 6500.0, 300.0
-LOW_LEVEL, HIGH_LEVEL = 0.06, 0.14
+LOW_LEVEL, HIGH_LEVEL = 0.048, 0.13
 """Amplitude of all echoes together, below and above 2 kHz: voices are most sensitive in the low bands."""
-CROSSOVER_HZ = (4000 / 3, 3000.0)
+CROSSOVER_HZ = (1400.0, 3100.0)
 
 _PERIOD_CHIPS = 8000  # 0.6 s, a whole number of samples at the usual sample rates
 
 
-def lags_s() -> NDArray[np.float64]:
+def lags_s() -> Floats:
     """Returns the time of every chip after the sound itself."""
     return FIRST_LAG_S + CHIP_S * np.arange(CHIPS)
 
@@ -53,7 +55,7 @@ def unscrambled(chips: NDArray[Any]) -> NDArray[Any]:
     return (chips * signs)[..., order]
 
 
-def band(hz: NDArray[np.float64]) -> NDArray[np.float64]:
+def band(hz: Floats) -> Floats:
     """Returns 1 inside the band of the watermark and 0 outside, with smooth edges."""
     return _rise(hz, LOW_HZ - EDGE_HZ / 2, LOW_HZ + EDGE_HZ / 2) * (
         1.0 - _rise(hz, HIGH_HZ - EDGE_HZ / 2, HIGH_HZ + EDGE_HZ / 2)
@@ -71,14 +73,14 @@ def echoes(payload: Payload, sample_rate: int, length: int) -> NDArray[np.float6
     return np.fft.irfft(spectrum, samples)[:length]
 
 
-def _rise(hz: NDArray[np.float64], start: float, end: float) -> NDArray[np.float64]:
+def _rise(hz: Floats, start: float, end: float) -> Floats:
     """Returns a smooth step from 0 at `start` to 1 at `end`."""
-    rise: NDArray[np.float64] = np.sin(np.pi / 2 * np.clip((hz - start) / (end - start), 0.0, 1.0)) ** 2
+    rise: Floats = np.sin(np.pi / 2 * np.clip((hz - start) / (end - start), 0.0, 1.0)) ** 2
     return rise
 
 
 @lru_cache(1)
-def _scrambling() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _scrambling() -> tuple[NDArray[np.integer[Any]], Floats]:
     """Returns the order and the signs of the chips. They come from a hash, so that they are the same everywhere."""
     words = np.frombuffer(hashlib.shake_256(b"rhapsode watermark 1").digest(8 * CHIPS), "<u4")
     return np.argsort(words[:CHIPS], kind="stable"), 1.0 - 2.0 * (words[CHIPS:] & 1)
