@@ -37,20 +37,19 @@ def decode(soft: NDArray[np.float64]) -> NDArray[np.uint8]:
 
     A state is the last `MEMORY` bits, the newest first. All generators have their first and last bit set, so that the
     chips of the four ways between two pairs of states are the same up to their sign. The bits are a circle, and the
-    state where decoding starts is unknown: it goes round twice, and takes the bits in the middle.
+    state where decoding starts is unknown: it goes round three times, and takes the bits of the second round.
     """
     rows, length = soft.shape[0], soft.shape[1] // CHIPS_PER_BIT
     chips = soft.reshape(rows, length, REPEATS, len(GENERATORS)).sum(axis=2).astype(np.float32)
     gains = np.ascontiguousarray(np.einsum("rbg,gs->bsr", chips, _branches(), optimize=True))
     scores = np.zeros((STATES, rows), np.float32)
-    choices = np.empty((2 * length, STATES, rows), np.bool_)
+    choices = np.empty((3 * length, STATES, rows), np.bool_)
     for step, choice in enumerate(choices):
         gain, even, odd = gains[step % length], scores[0::2], scores[1::2]
         ways = (even + gain, odd - gain), (even - gain, odd + gain)
         scores = np.concatenate([np.maximum(first, second) for first, second in ways])
         np.concatenate([second > first for first, second in ways], out=choice)
-    middle = _traced_back(scores.argmax(axis=0), choices)[:, length // 2 : length // 2 + length]
-    return np.roll(middle, length // 2, axis=1)
+    return _traced_back(scores.argmax(axis=0), choices)[:, length : 2 * length]
 
 
 def _traced_back(states: NDArray[np.int64], choices: NDArray[np.bool_]) -> NDArray[np.uint8]:
