@@ -10,12 +10,14 @@ from typing import Any, Self
 
 import numpy as np
 
+from rhapsode.audio.chain import Chain
 from rhapsode.audio.channels import Remix
 from rhapsode.audio.clip import Audio
 from rhapsode.audio.pacer import Pacer
 from rhapsode.config import Deployment, resolve
 from rhapsode.engine import Engine, Source, Speech
 from rhapsode.engine.compile import compile_kernels
+from rhapsode.marking.marker import Marker
 from rhapsode.models.registry import Model, find
 from rhapsode.types import AudioChunk, Outcome, Samples, Sampling, SpeechRequest, Voice
 
@@ -25,12 +27,14 @@ log = logging.getLogger("rhapsode")
 class Stream:
     """Chunks as they are spoken, with the speed and the channels asked for: `for chunk in stream`, or `async for`."""
 
-    def __init__(self, speech: Speech, speed: float, channels: int | None = None) -> None:
+    def __init__(self, speech: Speech, speed: float, channels: int | None, marks: Marker) -> None:
         self._speech = speech
         self.sample_rate = speech.sample_rate
         self.channels = channels or speech.channels
+        self.marks = marks
         self._remix = Remix(speech.channels, self.channels)
         self._pacer = Pacer(speed, speech.sample_rate, self.channels)
+        self._after = Chain(*marks.watermarks(speech.sample_rate, self.channels))
 
     @property
     def outcome(self) -> Outcome | None:
@@ -54,7 +58,7 @@ class Stream:
             if out := self._chunk(self._paced(chunk), index):
                 yield out
                 index += 1
-        if out := self._chunk(self._pacer.close(), index):
+        if out := self._chunk(self._after.close(self._pacer.close()), index):
             yield out
 
     async def __aiter__(self) -> AsyncIterator[AudioChunk]:
@@ -63,11 +67,11 @@ class Stream:
             if out := self._chunk(self._paced(chunk), index):
                 yield out
                 index += 1
-        if out := self._chunk(self._pacer.close(), index):
+        if out := self._chunk(self._after.close(self._pacer.close()), index):
             yield out
 
     def _paced(self, chunk: AudioChunk) -> Samples:
-        return self._pacer.write(self._remix.write(chunk.samples), chunk.pace, chunk.is_pause)
+        return self._after.write(self._pacer.write(self._remix.write(chunk.samples), chunk.pace, chunk.is_pause))
 
     def _chunk(self, samples: Samples, index: int) -> AudioChunk | None:
         return AudioChunk(samples, self.sample_rate, index) if samples.shape[1] else None
@@ -90,6 +94,7 @@ class TTS:
     def __init__(self, model: str | None = None, *, config: Path | str | None = None, **settings: Any) -> None:
         flags = settings if model is None else {"model": model, **settings}
         deployment = resolve(Path(config) if config else None, flags=flags)
+        self._marks = Marker(deployment.marking)
         self.engine = open_engine(find(deployment.model), deployment)
 
     @property
@@ -100,12 +105,12 @@ class TTS:
         """The whole utterance; `wishes` are the fields of `SpeechRequest`, of `Sampling`, or the family's options."""
         with self.stream(text, voice, **wishes) as stream:
             chunks = [chunk.samples for chunk in stream]
-        return Audio(np.concatenate(chunks, axis=1), self.sample_rate)
+        return Audio(np.concatenate(chunks, axis=1), self.sample_rate, self._marks)
 
     def stream(self, text: str | SpeechRequest, voice: str | Voice | None = None, **wishes: Any) -> Stream:
         """Speech as it is made; with `text_open=True` more text may be appended while it speaks."""
         request = text if isinstance(text, SpeechRequest) else make_request(text, voice, **wishes)
-        return Stream(self.engine.submit(request), request.speed, request.channels)
+        return Stream(self.engine.submit(request), request.speed, request.channels, self._marks)
 
     def close(self) -> None:
         self.engine.stop()

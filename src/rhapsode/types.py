@@ -51,6 +51,8 @@ class Reference:
 
     audio: Clip
     text: str | None = None
+    sha256: str | None = None
+    """Of the file it came from, for the audit log."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from rhapsode.audio.decode import decode
-from rhapsode.audio.encode import encode
+from rhapsode.audio.encode import FileMarks, encode
 from rhapsode.audio.formats import format_of
 from rhapsode.errors import InvalidRequest, OutputError
 from rhapsode.types import Clip
@@ -25,6 +25,9 @@ _OPEN_MAX_DURATION_S = 4 * 3600.0
 @dataclass(frozen=True, repr=False, eq=False)
 class Audio(Clip):
     """A clip that can be opened from a file, saved to one and played in a notebook."""
+
+    marks: FileMarks | None = None
+    """What is written into a saved file beside the audio."""
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, sample_rate: int | None = None) -> Audio:
@@ -51,7 +54,7 @@ class Audio(Clip):
             raise OutputError(f"Cannot save to '{file}': it is not a regular file.")
         if not file.parent.is_dir():
             raise OutputError(f"Cannot save to '{file}': the directory '{file.parent}' does not exist.")
-        _write_atomically(file, encode(self, fmt))
+        _write_atomically(file, encode(self, fmt, self.marks))
         return file
 
     def __eq__(self, other: object) -> bool:
@@ -67,7 +70,7 @@ class Audio(Clip):
 
     def _repr_html_(self) -> str:
         """Returns an audio player for notebooks."""
-        data = base64.b64encode(encode(self, "wav")).decode("ascii")
+        data = base64.b64encode(encode(self, "wav", self.marks)).decode("ascii")
         return f'<audio controls src="data:audio/wav;base64,{data}"></audio>'
 
 

@@ -15,6 +15,8 @@ from av.audio.frame import AudioFrame
 from rhapsode.audio.samples import clipped, layout_of, pcm16
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from av.audio.stream import AudioStream
     from numpy.typing import NDArray
 
@@ -46,6 +48,8 @@ class _Codec:
     codec_options: dict[str, str] = field(default_factory=dict)
     stream_options: dict[str, str] = field(default_factory=dict)
     """Muxer options for a stream, whose header cannot be rewritten at the end."""
+    tag_options: dict[str, str] = field(default_factory=dict)
+    """Muxer options for a file with tags."""
 
 
 _CODECS = {
@@ -53,16 +57,16 @@ _CODECS = {
     "mp3": _Codec("mp3", "libmp3lame", "fltp", 128_000, {"reservoir": "0"}, {"write_xing": "0"}),
     "opus": _Codec("ogg", "libopus", "flt", 64_000, {}, {"page_duration": "20000"}),
     # The default coder is several times slower and has audible ringing on steady tones.
-    "aac": _Codec("adts", "aac", "fltp", 128_000, {"aac_coder": "fast"}),
+    "aac": _Codec("adts", "aac", "fltp", 128_000, {"aac_coder": "fast"}, {}, {"write_id3v2": "1"}),
     "flac": _Codec("flac", "flac", "s16"),
 }
 
 
-def mux_for(fmt: Format, sample_rate: int, channels: int, whole: bool) -> Mux:
+def mux_for(fmt: Format, sample_rate: int, channels: int, whole: bool, tags: Mapping[str, str]) -> Mux:
     """Returns the muxer of a format; with `whole` all bytes come at the end, and headers have the true length."""
     if fmt.name in _CODECS:
-        return _AvMux(_CODECS[fmt.name], sample_rate, channels, whole)
-    return _PcmMux(sample_rate, channels, header=fmt.name == "wav", whole=whole)
+        return _AvMux(_CODECS[fmt.name], sample_rate, channels, whole, tags)
+    return _PcmMux(sample_rate, channels, header=fmt.name == "wav", whole=whole, tags=tags)
 
 
 class _NoMux:
@@ -81,8 +85,10 @@ NOTHING = _NoMux()
 
 
 class _PcmMux:
-    def __init__(self, sample_rate: int, channels: int, header: bool, whole: bool) -> None:
+    def __init__(self, sample_rate: int, channels: int, header: bool, whole: bool, tags: Mapping[str, str]) -> None:
         self._rate, self._channels = sample_rate, channels
+        # Tags stand behind the samples, since many readers expect a header of 44 bytes. A stream has no room for them.
+        self._info = _info_chunk(tags) if header and whole and tags else b""
         self._header, self._whole = header, whole
         self._held = bytearray()
 
@@ -94,7 +100,7 @@ class _PcmMux:
         return self._head(UNKNOWN_SIZE) + data
 
     def close(self) -> bytes:
-        return self._head(len(self._held) if self._whole else UNKNOWN_SIZE) + bytes(self._held)
+        return self._head(len(self._held) if self._whole else UNKNOWN_SIZE) + bytes(self._held) + self._info
 
     def abandon(self) -> None:
         self._held = bytearray()
@@ -104,13 +110,24 @@ class _PcmMux:
         if not self._header:
             return b""
         self._header = False
-        riff_size = min(data_size + 36, UNKNOWN_SIZE)
+        riff_size = min(data_size + 36 + len(self._info), UNKNOWN_SIZE)
         frame_size = 2 * self._channels
         sizes = (16, 1, self._channels, self._rate, self._rate * frame_size, frame_size, 16)
         return struct.pack(
             "<4sI4s4sIHHIIHH4sI",
             *(b"RIFF", riff_size, b"WAVE", b"fmt ", *sizes, b"data", min(data_size, UNKNOWN_SIZE)),
         )
+
+
+def _info_chunk(tags: Mapping[str, str]) -> bytes:
+    """Returns the tags that WAV has names for, as a RIFF chunk."""
+    names = {"comment": b"ICMT", "date": b"ICRD"}
+    body = b"INFO"
+    for tag, name in names.items():
+        if tag in tags:
+            text = tags[tag].encode() + b"\0"
+            body += name + struct.pack("<I", len(text)) + text + b"\0" * (len(text) % 2)
+    return b"LIST" + struct.pack("<I", len(body)) + body
 
 
 class _Sink:
@@ -130,15 +147,18 @@ class _Sink:
 
 
 class _AvMux:
-    def __init__(self, codec: _Codec, sample_rate: int, channels: int, whole: bool) -> None:
+    def __init__(self, codec: _Codec, sample_rate: int, channels: int, whole: bool, tags: Mapping[str, str]) -> None:
         self._rate, self._layout = sample_rate, layout_of(channels)
         self._codec = codec
         self._sink = None if whole else _Sink()
         self._file = io.BytesIO()
         options = {} if whole else {**codec.stream_options, "flush_packets": "1"}
+        if tags:
+            options = {**options, **codec.tag_options}
         # av.open is typed as taking IO[bytes], but an object with `write` is enough.
         file = cast("io.BytesIO", self._sink or self._file)
         self._container = av.open(file, "w", format=codec.container, options=options)
+        self._container.metadata.update(tags)
         self._stream = cast(
             "AudioStream",
             self._container.add_stream(

@@ -10,6 +10,7 @@ import typer
 from rhapsode import __version__
 from rhapsode.cli.bench import bench
 from rhapsode.cli.compile import compile_kernels
+from rhapsode.cli.detect import detect
 from rhapsode.cli.doctor import doctor
 from rhapsode.cli.models import models
 from rhapsode.cli.say import say
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 app.command()(serve)
 app.command()(say)
+app.command()(detect)
 app.command()(models)
 app.command()(doctor)
 app.command("compile")(compile_kernels)

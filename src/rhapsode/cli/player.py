@@ -7,9 +7,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from rhapsode.types import Samples
+
+if TYPE_CHECKING:
+    from rhapsode.audio.encode import FileMarks
 
 FILE_PLAYERS = {
     "ffplay": ["-autoexit", "-nodisp", "-loglevel", "error"],
@@ -89,10 +92,10 @@ class LivePlayer:
 class StdoutWriter:
     """Encodes samples to standard output as they are written."""
 
-    def __init__(self, format: str, sample_rate: int, channels: int) -> None:
+    def __init__(self, format: str, sample_rate: int, channels: int, marks: FileMarks | None) -> None:
         from rhapsode.audio.encode import Encoder
 
-        self._encoder = Encoder(format, sample_rate, channels)
+        self._encoder = Encoder(format, sample_rate, channels, marks=marks)
 
     def __enter__(self) -> Self:
         return self

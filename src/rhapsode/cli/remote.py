@@ -22,6 +22,8 @@ READ_BYTES = 2**14
 class RemoteStream:
     """Chunks as a server speaks them; a stream that breaks off is an error, never a short file."""
 
+    marks = None  # the server has marked the samples; its tags are those of its own file
+
     def __init__(
         self, server: str, body: Mapping[str, Any], api_key: str | None = None, timeout_s: float = 300.0
     ) -> None:

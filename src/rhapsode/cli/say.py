@@ -180,7 +180,9 @@ def speak(
         stack.enter_context(stream)
         sinks: list[Any] = []
         if output == "-":
-            sinks.append(stack.enter_context(StdoutWriter(format or "wav", stream.sample_rate, stream.channels)))
+            sinks.append(
+                stack.enter_context(StdoutWriter(format or "wav", stream.sample_rate, stream.channels, stream.marks))
+            )
         elif live and play:
             sinks.append(stack.enter_context(LivePlayer(stream.sample_rate, stream.channels)))
         pieces = []
@@ -194,7 +196,7 @@ def speak(
         timing.heard()
     if not pieces:
         raise EmptyAudio("nothing was said.")
-    audio = Audio(np.concatenate(pieces, axis=1), stream.sample_rate)
+    audio = Audio(np.concatenate(pieces, axis=1), stream.sample_rate, stream.marks)
     if output != "-":
         audio.save(output, format)
         if play and not live:

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from rhapsode.config.marking import MarkingConfig
 from rhapsode.config.section import Count, Seconds, Section
 from rhapsode.config.server import ServerConfig
 from rhapsode.errors import ConfigError, did_you_mean
@@ -128,6 +129,7 @@ class Deployment(Section):
     """Second repositories a checkpoint needs, by name: folders, or ids on the Hugging Face hub."""
     random_weights: bool = False
     """Weights are random instead of read, for measurements; what is spoken is noise."""
+    marking: MarkingConfig = MarkingConfig()
     server: ServerConfig = ServerConfig()
 
     def fixed(self, slots: int, pages: int | None) -> Self:

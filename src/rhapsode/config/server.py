@@ -34,6 +34,15 @@ class SocketConfig(Section):
     """How long a client may send nothing while no request of it is running."""
 
 
+class AuditConfig(Section):
+    """A file with a line about every request: who asked, when, which voice, how it ended."""
+
+    file: Path | None = None
+    """Without a file there is no audit log."""
+    text: bool = False
+    """Also write what was said."""
+
+
 class ServerConfig(Section):
     """How the engine is reached over HTTP."""
 
@@ -72,6 +81,10 @@ class ServerConfig(Section):
     idle_unload_s: Seconds | None = None
     """The model is unloaded after this long without a request, and loaded again for the next one."""
     reference_cache_bytes: Annotated[int, Field(ge=0)] = 256 * 2**20
+    audit: AuditConfig = AuditConfig()
+    """A file's name alone is enough: `audit: audit.jsonl`."""
+    require_consent: bool = False
+    """Refuse reference audio without a `consent`, as uploads without one are."""
     log_format: Literal["text", "json"] = "text"
     debug: bool = False
     """Report callbacks that keep the event loop busy for more than 20 ms of CPU time."""
@@ -83,6 +96,11 @@ class ServerConfig(Section):
     def _one_or_many(cls, value: Any) -> Any:
         """Splits a text at commas: an environment variable may hold several values."""
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+    @field_validator("audit", mode="before")
+    @classmethod
+    def _file_alone(cls, value: Any) -> Any:
+        return {"file": value} if isinstance(value, str) else value
 
     @field_validator("api_keys", mode="before")
     @classmethod

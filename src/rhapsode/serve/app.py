@@ -21,7 +21,7 @@ from rhapsode.serve.middleware.origins import Origins
 from rhapsode.serve.observe.callbacks import measured
 from rhapsode.serve.observe.logs import RequestLog
 from rhapsode.serve.response import errors
-from rhapsode.serve.routes import batch, health, lexicon, models, outcomes, page, socket, speech, voices
+from rhapsode.serve.routes import batch, detect, health, lexicon, models, outcomes, page, socket, speech, voices
 from rhapsode.serve.service import Service
 
 log = logging.getLogger("rhapsode.serve")
@@ -38,7 +38,7 @@ def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
         redoc_url=None,
     )
     app.state.service = service
-    for route in (speech, batch, outcomes, voices, models, lexicon, health, socket, page):
+    for route in (speech, batch, outcomes, voices, detect, models, lexicon, health, socket, page):
         app.include_router(route.router(service))
     errors.install(app)
     config = deployment.server

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -11,13 +11,17 @@ from typing import Any
 from rhapsode.config import Deployment
 from rhapsode.engine import Engine, Speech, SpeechScript
 from rhapsode.errors import RhapsodeError, TimedOut
+from rhapsode.marking.marker import Marker
 from rhapsode.models.registry import Model, find
 from rhapsode.serve.budget import Budget
+from rhapsode.serve.detection import DetectionDesk
 from rhapsode.serve.host import Host
 from rhapsode.serve.memory import Tidier
+from rhapsode.serve.observe.audit import AuditLog
 from rhapsode.serve.observe.metrics import Metrics
 from rhapsode.serve.observe.outcomes import Outcomes
 from rhapsode.serve.request.intake import Intake, Order
+from rhapsode.serve.request.names import served_id
 from rhapsode.serve.request.references import References
 from rhapsode.serve.request.schemas import Schemas, read
 from rhapsode.serve.response.delivery import DeliveryLimits, Playback
@@ -52,6 +56,10 @@ class Service:
         self.info = self.host.info
         self.intake = Intake(self.info, deployment, self.schemas, self.store, self.references)
         self.sockets = 0
+        self.detection = DetectionDesk(deployment.marking)
+        marking, audit = deployment.marking, self.config.audit
+        self._marks = Marker(marking) if marking.watermark or marking.metadata else None
+        self._audit = AuditLog(audit.file, served_id(deployment), with_text=audit.text) if audit.file else None
         whole_bytes = self.config.max_whole_bytes
         self.whole_files = Budget(WHOLE_FILES * whole_bytes, "whole files")
         self._limits = DeliveryLimits(self.config.max_request_s, whole_bytes, self.whole_files)
@@ -66,8 +74,13 @@ class Service:
             return await self.intake.read(body)
 
     @asynccontextmanager
-    async def speaking(self, order: Order, request_id: str) -> AsyncIterator[Playback]:
-        """Runs a request; leaving the block ends the request and frees everything it holds."""
+    async def speaking(
+        self, order: Order, request_id: str, said: Callable[[], str] | None = None
+    ) -> AsyncIterator[Playback]:
+        """Runs a request; leaving the block ends the request and frees everything it holds.
+
+        `said` returns its text at the end, where it grows while it is spoken.
+        """
         with self._counting_refusals():
             self.host.hold()
         try:
@@ -80,11 +93,16 @@ class Service:
         finally:
             self.host.release()
             self._tidier.request_ended()
+            self._note(order, request_id, said)
+
+    def _note(self, order: Order, request_id: str, said: Callable[[], str] | None) -> None:
+        if self._audit is not None:
+            self._audit.record(order, request_id, self.outcomes.get(request_id), said() if said else order.request.text)
 
     @contextmanager
     def _playback(self, speech: Speech, order: Order) -> Iterator[Playback]:
         speed, on_gap = order.request.speed, self.metrics.gaps.observe
-        playback = Playback(speech, speed, order.delivery, self._codecs, on_gap, self._limits)
+        playback = Playback(speech, speed, order.delivery, self._codecs, on_gap, self._limits, self._marks)
         time_limit = TimeLimit(playback, self.config.max_request_s, self._end_late)
         try:
             yield playback
@@ -140,6 +158,9 @@ class Service:
         self._tidier.close()
         self.references.close()
         self._codecs.shutdown(wait=True, cancel_futures=True)
+        self.detection.close()
+        if self._audit is not None:
+            self._audit.close()
 
     def usage(self, request: SpeechRequest, outcome: Outcome) -> dict[str, Any]:
         """Returns the usage of a request: characters in and frames out, in place of tokens."""

@@ -9,6 +9,7 @@ from pydantic import SecretStr
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from rhapsode.serve.observe.caller import caller, key_id
 from rhapsode.serve.response.errors import NotAuthenticated, error_response
 
 GUARDED = "/v1/"
@@ -23,7 +24,10 @@ class ApiKeys:
         self._keys = [key.get_secret_value().encode() for key in keys]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan" or not self._guards(scope) or self._is_known(given_key(scope)):
+        key = None if scope["type"] == "lifespan" else given_key(scope)
+        known = key is not None and self._is_known(key)
+        if scope["type"] == "lifespan" or not self._guards(scope) or known:
+            caller.set(key_id(key) if known and key else None)
             await self._app(scope, receive, send)
             return
         error = NotAuthenticated("the API key is missing or wrong: send it as 'Authorization: Bearer KEY'.")
@@ -34,10 +38,10 @@ class ApiKeys:
             return False
         return bool(scope["path"].startswith(GUARDED))
 
-    def _is_known(self, given: bytes | None) -> bool:
+    def _is_known(self, given: bytes) -> bool:
         known = False
         for key in self._keys:  # all of them, so that the time does not reveal which one matched
-            known |= hmac.compare_digest(key, given or b"")
+            known |= hmac.compare_digest(key, given)
         return known
 
 

@@ -13,7 +13,8 @@ from rhapsode.serve.budget import Budget
 from rhapsode.serve.request.header import header
 from rhapsode.serve.response.errors import BodyTooLarge, error_response
 
-UPLOADS, SPEECH = "/v1/audio/voices", ("/v1/audio/speech", "/v1/audio/speech/batch")
+UPLOADS, DETECT = "/v1/audio/voices", "/v1/audio/detect"
+SPEECH = ("/v1/audio/speech", "/v1/audio/speech/batch")
 SMALL_BYTES = 2**16
 LARGE_BODIES = 4  # of the largest size, in memory at once
 LINGER_S, LINGER_BYTES = 1.0, 2**24
@@ -26,7 +27,7 @@ class BodyLimit:
         self._app = app
         json_bytes = min(config.max_json_bytes, config.max_body_bytes)
         speech_bytes = config.max_body_bytes if takes_references else json_bytes
-        self._limits = {UPLOADS: config.max_body_bytes, **dict.fromkeys(SPEECH, speech_bytes)}
+        self._limits = dict.fromkeys((UPLOADS, DETECT), config.max_body_bytes) | dict.fromkeys(SPEECH, speech_bytes)
         self._budget = Budget(LARGE_BODIES * config.max_body_bytes, "requests")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -38,6 +38,9 @@ class Order:
 
     request: SpeechRequest
     delivery: Delivery
+    voice_name: str | None = None
+    """The voice as the client named it: a preset, an upload, or the upload that its reference is."""
+    consent: str | None = None
 
 
 class Intake:
@@ -62,7 +65,7 @@ class Intake:
         order = await self.read_voice(body, "mp3", mode_of(body), text)
         if not system or order.request.instructions:
             return order
-        return Order(replace(order.request, instructions=system), order.delivery)
+        return replace(order, request=replace(order.request, instructions=system))
 
     async def read_voice(
         self, body: VoiceFields, default_format: str, mode: Literal["whole", "audio", "sse"], text: str = ""
@@ -71,6 +74,7 @@ class Intake:
         check_model(body.model, self._deployment, self._info)
         delivery = Delivery(FORMATS[body.response_format or default_format], mode, body.sample_rate, body.channels)
         delivery.check()
+        self._check_consent(body)
         given = chosen(body)
         request = SpeechRequest(
             text,
@@ -81,7 +85,12 @@ class Intake:
             real_time=mode != "whole",
             **{here: given[there] for there, here in _REQUEST_FIELDS.items() if there in given},
         )
-        return Order(request, delivery)
+        return Order(request, delivery, name_of(body), body.consent or None)
+
+    def _check_consent(self, body: VoiceFields) -> None:
+        cloned = body.ref_audio or body.references or body.prompt_audio
+        if self._deployment.server.require_consent and cloned and not (body.consent or "").strip():
+            raise InvalidRequest("reference audio needs 'consent': who agreed, and when.", param="consent")
 
     # --- voices ---
 

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 
 from rhapsode.audio.decoder import DecodeLimits, DecoderPool
 from rhapsode.config.server import ServerConfig
 from rhapsode.errors import BadAudio, InvalidRequest
-from rhapsode.types import Clip, Voice
+from rhapsode.types import Clip, Reference, Voice
 from rhapsode.voices.cache import CacheStats, ReferenceCache, content_key
 from rhapsode.voices.fetch import FetchLimits, ReferenceFetcher, is_data_url, is_remote, parse_data_url
 from rhapsode.voices.store import VoiceStore
@@ -64,7 +65,8 @@ class References:
             data = await self._fetcher.fetch(audio)
         else:
             return await self._stored(audio, text)
-        return Voice.cloned(await self.clip(data, "ref_audio"), text or None)
+        digest = await asyncio.to_thread(lambda: sha256(data).hexdigest())
+        return Voice(references=(Reference(await self.clip(data, "ref_audio"), text or None, digest),))
 
     async def clip(self, data: bytes, param: str) -> Clip:
         """Decodes audio of a client within limits; equal audio is decoded once."""

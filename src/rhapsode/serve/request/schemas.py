@@ -99,6 +99,9 @@ class VoiceFields(Strict):
     references: Few[ReferenceBody] | None = None
     prompt_audio: Source | None = Field(None, description="A recording to continue, given as `ref_audio` is.")
     prompt_text: Sentence | None = Field(None, description="What is said in `prompt_audio`.")
+    consent: Sentence | None = Field(
+        None, description="Who agreed that this voice is cloned. Kept in the audit log where there is one."
+    )
     speaker_embedding: Embedding | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = Field(None, description="Says it the same way again.")
     temperature: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] | None = Field(

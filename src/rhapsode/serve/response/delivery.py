@@ -13,6 +13,7 @@ from typing import Literal, ParamSpec, TypeVar
 
 import numpy as np
 
+from rhapsode.audio.chain import Chain
 from rhapsode.audio.channels import Remix
 from rhapsode.audio.encode import Encoder
 from rhapsode.audio.formats import PCM, WAV, Format
@@ -20,6 +21,7 @@ from rhapsode.audio.pacer import Pacer
 from rhapsode.audio.resample import Resampler
 from rhapsode.engine import Speech
 from rhapsode.errors import InvalidRequest, RhapsodeError, TimedOut
+from rhapsode.marking.marker import Marker
 from rhapsode.serve.budget import Budget
 from rhapsode.types import AudioChunk, Outcome
 
@@ -110,6 +112,7 @@ class Playback:
         pool: Executor,
         on_gap: Callable[[float], None] = lambda gap_s: None,
         limits: DeliveryLimits | None = None,
+        marks: Marker | None = None,
     ) -> None:
         self.speech = speech
         self.delivery = delivery
@@ -120,11 +123,12 @@ class Playback:
         self._limits = limits or DeliveryLimits()
         self._remix = Remix(speech.channels, self.channels)
         self._pacer = Pacer(speed, speech.sample_rate, self.channels)
-        self._resampler = Resampler(speech.sample_rate, self.sample_rate, self.channels)
+        watermarks = marks.watermarks(speech.sample_rate, self.channels) if marks else ()
+        self._after = Chain(*watermarks, Resampler(speech.sample_rate, self.sample_rate, self.channels))
         self._is_whole = delivery.mode == "whole"
-        self._encoder = Encoder(delivery.format, self.sample_rate, self.channels, whole=self._is_whole)
+        self._encoder = Encoder(delivery.format, self.sample_rate, self.channels, whole=self._is_whole, marks=marks)
         is_unchanged = (self.sample_rate, self.channels) == (speech.sample_rate, speech.channels)
-        cheap = delivery.format in (PCM, WAV) and speed == 1.0 and is_unchanged
+        cheap = delivery.format in (PCM, WAV) and speed == 1.0 and is_unchanged and marks is None
         self._pool = None if cheap else pool
         self._encoding = threading.Lock()
         self._on_gap = on_gap
@@ -243,11 +247,11 @@ class Playback:
     def _write(self, chunks: list[AudioChunk]) -> bytes:
         paced = [self._pacer.write(self._remix.write(c.samples), c.pace, c.is_pause) for c in chunks]
         samples = paced[0] if len(paced) == 1 else np.concatenate(paced, axis=1)
-        data = self._encoder.write(self._resampler.write(samples))
+        data = self._encoder.write(self._after.write(samples))
         return data + self._finish() if self._all_said else data
 
     def _finish(self) -> bytes:
-        tail = np.concatenate((self._resampler.write(self._pacer.close()), self._resampler.close()), axis=1)
+        tail = self._after.close(self._pacer.close())
         return (self._encoder.write(tail) if tail.shape[1] else b"") + self._encoder.close()
 
     async def _work(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -92,7 +92,9 @@ class BatchResponse(CancellableResponse):
         async with self._reading:  # one at a time: what is common to all may be large
             data = await asyncio.to_thread(_as_json, {**common, **item})
             order = await self._service.read(data)
-        return Order(replace(order.request, real_time=False), replace(order.delivery, mode="whole"))
+        return replace(
+            order, request=replace(order.request, real_time=False), delivery=replace(order.delivery, mode="whole")
+        )
 
 
 def _as_base64(data: bytes) -> str:

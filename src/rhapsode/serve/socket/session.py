@@ -222,7 +222,7 @@ class Session:
         self._requests += 1
         where = {"utterance_index": utterance.index, "sentence_index": utterance.spoken}
         utterance.spoken += 1
-        async with self._service.speaking(Order(request, order.delivery), request_id) as playback:
+        async with self._service.speaking(replace(order, request=request), request_id, lambda: piece.text) as playback:
             piece.speech = playback.speech
             self._catch_up(piece, request.text, request.text_open)
             try:
