@@ -141,6 +141,8 @@ class Capabilities:
     continuation: bool = False
     embedding: bool = False
     design: bool = False
+    instructions: bool = False
+    """Instructions change how a text is spoken."""
     text_stream: bool = False
     references: int = 1
     """How many references one cloned voice may have."""
@@ -165,6 +167,12 @@ class ModelInfo:
     languages: tuple[str, ...] = ()
     """ISO 639-1 codes, or the checkpoint's own names. Empty: any language is taken."""
     embedding_size: int | None = None
+    default_voice: bool = True
+    """It speaks although a request names no voice."""
+    sampling: tuple[str, ...] = ()
+    """The fields of `Sampling` that have an effect."""
+    options: tuple[str, ...] = ()
+    """The family's options that have an effect."""
     variant: str = ""
     """Which kind of checkpoint of its family this is, where a family has several."""
 

@@ -41,7 +41,7 @@ def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
         app.include_router(route.router(service))
     errors.install(app)
     config = deployment.server
-    app.add_middleware(BodyLimit, config=config, takes_references=service.spec.can.clone)  # type: ignore[arg-type, unused-ignore]
+    app.add_middleware(BodyLimit, config=config, takes_references=service.info.can.clone)  # type: ignore[arg-type, unused-ignore]
     if config.api_keys:
         app.add_middleware(ApiKeys, keys=config.api_keys)
     if config.cors_origins:

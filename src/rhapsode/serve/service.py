@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
+from pydantic import BaseModel
+
 from rhapsode.config import Deployment
 from rhapsode.engine import Engine, Speech
 from rhapsode.errors import RhapsodeError, TimedOut
@@ -17,7 +19,9 @@ from rhapsode.serve.host import Host
 from rhapsode.serve.memory import Tidier
 from rhapsode.serve.observe.metrics import Metrics
 from rhapsode.serve.observe.outcomes import Outcomes
+from rhapsode.serve.request.effect import without_effect
 from rhapsode.serve.request.intake import Intake, Order
+from rhapsode.serve.request.openapi import request_body
 from rhapsode.serve.request.references import References
 from rhapsode.serve.request.schemas import Schemas, read
 from rhapsode.serve.response.delivery import DeliveryLimits, Playback
@@ -35,6 +39,7 @@ class Service:
 
     def __init__(self, deployment: Deployment, model: Model | None = None) -> None:
         model = model or find(deployment.model)
+        model.check_checkpoint()
         self.deployment = deployment
         self.config = deployment.server
         self.spec = model.spec
@@ -45,6 +50,7 @@ class Service:
         self.references = References(self.config, self.store, mono=self.spec.channels == 1)
         self.schemas = Schemas(self.spec)
         self.info = self.host.info
+        self.unused_fields = without_effect(self.info, self.schemas.option_names)
         self.intake = Intake(self.info, deployment, self.schemas, self.store, self.references)
         self.sockets = 0
         whole_bytes = self.config.max_whole_bytes
@@ -113,6 +119,14 @@ class Service:
             late = TimedOut(f"the request took longer than {limit_s:g} s.")
             self.outcomes.record_error(playback.speech.id, late)
             playback.abort(late)
+
+    def described(self, body: type[BaseModel]) -> dict[str, Any]:
+        """Returns the OpenAPI description of a body as this checkpoint takes it."""
+        voices, languages = self.info.voices, self.info.languages
+        notes = {"language": f"auto, {', '.join(languages)}."} if languages else {}
+        if voices:
+            notes["voice"] = f"{', '.join(voices)}; an uploaded voice, an alias, or one of OpenAI's names."
+        return request_body(body, self.unused_fields, notes)
 
     def close(self) -> None:
         self._tidier.close()

@@ -26,6 +26,7 @@ SPEC = ModelSpec(
     voices=("heart", "fenrir", "emma", "fable", "kore"),
     languages=("en",),
     options=HibariOptions,
+    sampling=(),
     requires=("hibari",),
     extra="hibari",
     pipeline=(

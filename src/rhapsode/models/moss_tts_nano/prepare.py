@@ -56,8 +56,6 @@ class MossPrepare:
         request = work.request if isinstance(work, NextChunk) else work
         options: MossOptions = request.options
         books = self._books(options)
-        if request.instructions:
-            raise InvalidRequest("moss-tts-nano takes no instructions.", param="instructions")
         reference, continued = recordings(request, options)
         if isinstance(work, NextChunk):
             chunks = list(work.texts)

@@ -49,6 +49,7 @@ SPEC = ModelSpec(
             named_by="audio_tokenizer_pretrained_name_or_path",
         ),
     ),
+    published=("OpenMOSS-Team/MOSS-TTS-Nano",),
     sample_rate=48_000,
     channels=2,
     frame_hz=12.5,

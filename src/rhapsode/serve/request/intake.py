@@ -10,6 +10,8 @@ from rhapsode.audio.formats import FORMATS
 from rhapsode.config import Deployment
 from rhapsode.engine.validate import check_length, check_speakable
 from rhapsode.errors import InvalidRequest, UnknownVoice
+from rhapsode.models.abilities import unable
+from rhapsode.serve.request.effect import check_frames
 from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, check_model, preset_for
 from rhapsode.serve.request.references import References
 from rhapsode.serve.request.schemas import Schemas, SpeechBody, VoiceFields, VoiceRef
@@ -69,6 +71,7 @@ class Intake:
         delivery = Delivery(FORMATS[body.response_format or default_format], mode, body.sample_rate, body.channels)
         delivery.check()
         given = chosen(body)
+        check_frames(given, self._info)
         request = SpeechRequest(
             text,
             await self._voice(body),
@@ -93,7 +96,7 @@ class Intake:
                 raise InvalidRequest("'prompt_text' needs 'prompt_audio'.", param="prompt_text")
             return None
         if not self._info.can.continuation:  # before anything is fetched
-            raise self._unable("continue recordings", "prompt_audio")
+            raise unable(self._info, "continuation", "prompt_audio")
         try:
             voice = await self._references.voice([(body.prompt_audio, body.prompt_text)])
         except InvalidRequest as error:
@@ -122,14 +125,10 @@ class Intake:
         """Raises if the model cannot clone from so many references, before any of them is fetched."""
         can = self._info.can
         if not can.clone:
-            raise self._unable("clone voices", "ref_audio")
+            raise unable(self._info, "clone", "ref_audio")
         if count > can.references:
             most = "one reference" if can.references == 1 else f"{can.references} references"
             raise InvalidRequest(f"{self._info.title} takes {most}, not {count}.", param="ref_audio")
-
-    def _unable(self, what: str, param: str) -> InvalidRequest:
-        abilities = ", ".join(self._info.can.names()) or "nothing of the kind"
-        return InvalidRequest(f"{self._info.title} cannot {what}; it can do: {abilities}.", param=param)
 
     async def _named(self, name: str) -> Voice:
         """Returns a preset, else an uploaded voice, else the voice an OpenAI name stands for."""

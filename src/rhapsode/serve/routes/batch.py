@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from rhapsode.errors import InvalidRequest, RhapsodeError
 from rhapsode.serve.request.body import json_body
 from rhapsode.serve.request.intake import Order, chosen
-from rhapsode.serve.request.openapi import request_body, responses
+from rhapsode.serve.request.openapi import responses
 from rhapsode.serve.request.schemas import BatchBody, read
 from rhapsode.serve.response.audio import CancellableResponse, send_whole
 from rhapsode.serve.response.delivery import Stalled
@@ -105,8 +105,8 @@ def _as_json(fields: dict[str, Any]) -> bytes:
 
 def router(service: Service) -> APIRouter:
     routes = APIRouter(tags=["speech"])
-    extra = request_body(service.schemas.batch)
-    item = request_body(service.schemas.speech)["requestBody"]["content"]["application/json"]["schema"]
+    extra = service.described(service.schemas.batch)
+    item = service.described(service.schemas.speech)["requestBody"]["content"]["application/json"]["schema"]
     items = extra["requestBody"]["content"]["application/json"]["schema"]["properties"]["items"]
     items |= {"items": item, "maxItems": service.config.max_batch}
 

@@ -18,6 +18,7 @@ from rhapsode.serve.service import Service
 def router(service: Service) -> APIRouter:
     routes = APIRouter(tags=["models"])
     created = int(time.time())
+    options = options_schema(service.spec)["properties"]
 
     def describe(name: str) -> dict[str, Any]:
         info = service.info
@@ -37,7 +38,9 @@ def router(service: Service) -> APIRouter:
             "voices": list(info.voices),
             "languages": list(info.languages),
             "formats": list(FORMATS),
-            "options": options_schema(service.spec)["properties"],
+            "default_voice": info.default_voice,
+            "sampling": list(info.sampling),
+            "options": {name: about for name, about in options.items() if name in info.options},
             "embedding_size": info.embedding_size,
             "deployment": service.deployment.model_dump(mode="json", exclude={"server": {"api_keys", "voices"}}),
         }
