@@ -17,6 +17,7 @@ from rhapsode.audio.tempo import Tempo
 from rhapsode.config import Deployment, resolve
 from rhapsode.engine import Engine, Source, Speech
 from rhapsode.engine.compile import compile_kernels
+from rhapsode.engine.validate import checked
 from rhapsode.models.registry import Model, find
 from rhapsode.types import AudioChunk, Outcome, Sampling, SpeechRequest, Voice
 
@@ -89,6 +90,13 @@ class TTS:
         deployment = resolve(Path(config) if config else None, flags=flags)
         self.engine = open_engine(find(deployment.model), deployment)
 
+    @classmethod
+    def opened(cls, model: Model, deployment: Deployment) -> Self:
+        """Loads a model that was found, with a deployment that was resolved."""
+        tts = cls.__new__(cls)
+        tts.engine = open_engine(model, deployment)
+        return tts
+
     @property
     def sample_rate(self) -> int:
         return self.engine.spec.sample_rate
@@ -120,9 +128,16 @@ def open_engine(
     model: Model, deployment: Deployment, on_outcome: Callable[[Outcome], None] = lambda outcome: None
 ) -> Engine:
     """A model, loaded and running."""
+    model.check_checkpoint()
     source = Source(model.checkpoint, model.config)
     compile_kernels(model.spec, source, deployment, log.info)
     return Engine(model.spec, deployment, source, on_outcome).start()
+
+
+def check(model: Model, deployment: Deployment, request: SpeechRequest) -> None:
+    """Raises what is wrong with a request; the model need not be loaded."""
+    model.check_checkpoint()
+    checked(request, model.spec, model.info(), deployment.limits)
 
 
 def make_request(text: str, voice: str | Voice | None = None, **wishes: Any) -> SpeechRequest:
