@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -21,6 +22,7 @@ from rhapsode.serve.observe.metrics import Metrics
 from rhapsode.serve.observe.outcomes import Outcomes
 from rhapsode.serve.request.effect import without_effect
 from rhapsode.serve.request.intake import Intake, Order
+from rhapsode.serve.request.lenient import leave_out
 from rhapsode.serve.request.openapi import request_body
 from rhapsode.serve.request.references import References
 from rhapsode.serve.request.schemas import Schemas, read
@@ -63,8 +65,16 @@ class Service:
     async def read(self, data: bytes) -> Order:
         """Reads the body of a speech request."""
         with self._counting_refusals():
+            data, ignored = await self.tolerate(self.schemas.speech, data)
             body = await read(self.schemas.speech, data)
-            return await self.intake.read(body)
+            order = await self.intake.read(body)
+            return replace(order, ignored=ignored) if ignored else order
+
+    async def tolerate(self, body: type[BaseModel], data: bytes) -> tuple[bytes, tuple[str, ...]]:
+        """Returns a body without the fields that this deployment ignores, and the names of these."""
+        if self.config.unknown_fields == "refuse":
+            return data, ()
+        return await leave_out(body, data, self.unused_fields)
 
     @asynccontextmanager
     async def speaking(self, order: Order, request_id: str) -> AsyncIterator[Playback]:

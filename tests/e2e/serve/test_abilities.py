@@ -102,7 +102,7 @@ def test_abilities(announced: Announced) -> None:
     several = announced.model["references"]
     if several:
         references = [{"audio": DATA_URL, "text": "the ref"}]
-        assert announced.speak(references=references * several)[0] == 200
+        assert announced.speak(references=references * min(several, 2))[0] == 200
         assert announced.speak(references=references * (several + 1))[0] == 400
 
 

@@ -12,7 +12,7 @@ from rhapsode.engine.validate import check_length, check_speakable
 from rhapsode.errors import InvalidRequest, UnknownVoice
 from rhapsode.models.abilities import unable
 from rhapsode.serve.request.effect import check_frames
-from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, check_model, preset_for
+from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, VoiceAliases, check_model, preset_for
 from rhapsode.serve.request.references import References
 from rhapsode.serve.request.schemas import Schemas, SpeechBody, VoiceFields, VoiceRef
 from rhapsode.serve.response.delivery import Delivery
@@ -37,6 +37,8 @@ class Order:
 
     request: SpeechRequest
     delivery: Delivery
+    ignored: tuple[str, ...] = ()
+    """Fields of the body that a lenient server left out."""
 
 
 class Intake:
@@ -50,6 +52,7 @@ class Intake:
         self._schemas = schemas
         self._store = store
         self._references = references
+        self.aliases = VoiceAliases(deployment.server, info)
 
     async def read(self, body: SpeechBody) -> Order:
         text, system = text_of(body)
@@ -61,6 +64,7 @@ class Intake:
         order = await self.read_voice(body, "mp3", mode_of(body), text)
         if not system or order.request.instructions:
             return order
+        self._check_instructions("messages")
         return Order(replace(order.request, instructions=system), order.delivery)
 
     async def read_voice(
@@ -72,6 +76,8 @@ class Intake:
         delivery.check()
         given = chosen(body)
         check_frames(given, self._info)
+        if body.instructions:
+            self._check_instructions("instructions")
         request = SpeechRequest(
             text,
             await self._voice(body),
@@ -82,6 +88,10 @@ class Intake:
             **{here: given[there] for there, here in _REQUEST_FIELDS.items() if there in given},
         )
         return Order(request, delivery)
+
+    def _check_instructions(self, param: str) -> None:
+        if not self._info.can.instructions:  # before anything is fetched
+            raise unable(self._info, "instructions", param)
 
     # --- voices ---
 
@@ -132,7 +142,7 @@ class Intake:
 
     async def _named(self, name: str) -> Voice:
         """Returns a preset, else an uploaded voice, else the voice an OpenAI name stands for."""
-        presets = self._info.voices
+        presets, name = self._info.voices, self.aliases.resolve(name)
         if name in presets:
             return Voice(name=name)
         stored = await asyncio.to_thread(self._store.load, name)

@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 
 from rhapsode.errors import Aborted, BadAudio, InvalidRequest
 from rhapsode.models.abilities import unable
+from rhapsode.serve.middleware.auth import is_keyless
 from rhapsode.serve.request.body import json_body, media_type
 from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, preset_for
 from rhapsode.serve.request.openapi import responses
@@ -80,15 +81,11 @@ def router(service: Service) -> APIRouter:
     can = service.info.can
 
     @routes.get("/v1/audio/voices", summary="The voices there are", responses=responses(401))
-    async def voices() -> dict[str, Any]:
-        """Presets, then uploaded voices, then OpenAI's names with the preset each of them stands for."""
-        presets = service.info.voices
-        known = [{"id": name, "name": name, "kind": "preset"} for name in presets]
-        stored = await asyncio.to_thread(service.store.list)
-        known += [_public(voice) for voice in stored if _is_usable(voice, service.info)]
-        for name in OPENAI_VOICES:
-            if name not in presets and (preset := preset_for(name, presets)):
-                known.append({"id": name, "name": name, "kind": "alias", "alias_of": preset})
+    async def voices(request: Request) -> dict[str, Any]:
+        """Presets, uploaded voices, then aliases, among them OpenAI's names, with the voice each of them stands for."""
+        known = await _known(service)
+        if is_keyless(request):
+            known = [{name: voice[name] for name in ("id", "name", "kind")} for voice in known]
         return {"object": "list", "data": known, "voices": known}
 
     @routes.post(
@@ -102,7 +99,7 @@ def router(service: Service) -> APIRouter:
     async def upload(request: Request) -> dict[str, Any]:
         """Store a voice under a name, from a sample (`audio_sample`) or an embedding (`speaker_embedding`)."""
         body, sample = await _read(request)
-        _check_name(body.name, service.info.voices)
+        _check_name(body.name, (*service.info.voices, *service.intake.aliases.names))
         _check_usable(body, sample is not None, service.info)
         if sample is None and body.audio_sample is not None:
             sample = parse_data_url(body.audio_sample, service.config.max_upload_bytes)
@@ -140,8 +137,22 @@ def router(service: Service) -> APIRouter:
     return routes
 
 
+async def _known(service: Service) -> list[dict[str, Any]]:
+    """Returns the voices that the served checkpoint speaks with, then the names that stand for some of them."""
+    presets, aliases = service.info.voices, service.intake.aliases
+    known: list[dict[str, Any]] = [{"id": name, "name": name, "kind": "preset"} for name in presets]
+    stored = await asyncio.to_thread(service.store.list)
+    known += [_public(voice) for voice in stored if _is_usable(voice, service.info)]
+    there = {name_key(voice["name"]) for voice in known} | {voice["id"] for voice in known}
+    stands_for = {name: voice for name, voice in aliases.names.items() if {name_key(voice), voice} & there}
+    for name in OPENAI_VOICES:
+        if name not in presets and name not in aliases and (preset := preset_for(name, presets)):
+            stands_for[name] = preset
+    return known + [{"id": n, "name": n, "kind": "alias", "alias_of": voice} for n, voice in stands_for.items()]
+
+
 def _check_name(name: str, presets: Sequence[str]) -> None:
-    """Raises if the name is that of a preset, in any case."""
+    """Raises if the name is that of a preset or an alias, in any case."""
     if name_key(name) in {name_key(taken) for taken in (DEFAULT_VOICE, *presets)}:
         raise InvalidRequest(f"'{name}' is a voice of this model: choose another name.", param="name")
 
