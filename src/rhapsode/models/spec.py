@@ -108,6 +108,10 @@ class ModelSpec:
     """What a deployment may set under `options`: a frozen dataclass."""
     requires: tuple[str, ...] = ()
     """Modules that must be importable, beyond the project's own dependencies."""
+    needs: tuple[str, ...] = ()
+    """Files that a checkpoint must hold, as shell patterns; `a|b` is either."""
+    tokenizer: str | None = None
+    """`package.module:function` that returns the tokenizer of a checkpoint's folder: text to ids."""
     files: tuple[str, ...] = ()
     """Files of a hub checkpoint to download besides its config, json, txt and safetensors, as shell patterns."""
     extra: str | None = None

@@ -35,6 +35,13 @@ SPEC = ModelSpec(
     sampling=("temperature", "top_k", "top_p"),
     requires=("tokenizers", "safetensors"),
     files=("codec.pth",),
+    needs=(
+        "config.json",
+        "model.safetensors|model.safetensors.index.json",
+        "tokenizer.json",
+        "codec.safetensors|codec.pth",
+    ),
+    tokenizer="rhapsode.models.fish_s2_pro.tokenizer:read",
     pipeline=(
         StageSpec("prepare", "call", "rhapsode.models.fish_s2_pro.prepare:FishPrepare", next=("encode",), workers=2),
         StageSpec(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rhapsode.checkpoints.sentencepiece import SentencePiece
@@ -125,3 +126,8 @@ def read_tokenizer(context: StageContext, config: MossConfig) -> SentencePiece:
         sizes = f"{tokenizer.size} pieces, but config.json has a vocabulary of {config.layers.vocab_size}"
         raise CheckpointError(f"{file} has {sizes}.")
     return tokenizer
+
+
+def read_encode(folder: Path) -> Callable[[str], list[int]]:
+    """Returns the tokenizer of a checkpoint, as a function."""
+    return SentencePiece(folder / TOKENIZER).encode

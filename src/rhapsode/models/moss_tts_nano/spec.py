@@ -57,6 +57,12 @@ SPEC = ModelSpec(
     options=MossOptions,
     requires=("safetensors",),
     files=("pytorch_model.bin", "tokenizer.model"),
+    needs=(
+        "config.json",
+        "model.safetensors|model.safetensors.index.json|pytorch_model.bin",
+        "tokenizer.model",
+    ),
+    tokenizer="rhapsode.models.moss_tts_nano.prepare:read_encode",
     pipeline=(
         StageSpec("prepare", "call", f"{_PACKAGE}.prepare:MossPrepare", next=("encode",), workers=2),
         StageSpec("encode", "call", f"{_PACKAGE}.encode:MossEncode", next=("talk", "vocode"), on_device=True, batch=8),

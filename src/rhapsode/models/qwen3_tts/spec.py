@@ -52,6 +52,15 @@ SPEC = ModelSpec(
     options=Qwen3Options,
     option_needs={"x_vector_only_mode": "clone"},
     requires=("tokenizers", "safetensors"),
+    needs=(
+        "config.json",
+        "model.safetensors|model.safetensors.index.json",
+        "tokenizer.json|vocab.json",
+        "tokenizer.json|merges.txt",
+        "speech_tokenizer/config.json",
+        "speech_tokenizer/model.safetensors|speech_tokenizer/model.safetensors.index.json",
+    ),
+    tokenizer="rhapsode.models.qwen3_tts.tokenizer:read",
     pipeline=(
         StageSpec("prepare", "call", "rhapsode.models.qwen3_tts.prepare:QwenPrepare", next=("encode",), workers=2),
         StageSpec(

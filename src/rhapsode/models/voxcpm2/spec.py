@@ -72,6 +72,13 @@ SPEC = ModelSpec(
     settings=VoxSettings,
     requires=("tokenizers", "safetensors"),
     files=("audiovae.pth",),
+    needs=(
+        "config.json",
+        "model.safetensors|model.safetensors.index.json",
+        "tokenizer.json",
+        "audiovae.safetensors|audiovae.pth",
+    ),
+    tokenizer="rhapsode.models.voxcpm2.tokenizer:read",
     pipeline=(
         StageSpec("prepare", "call", "rhapsode.models.voxcpm2.prepare:VoxPrepare", next=("encode",), workers=2),
         StageSpec(

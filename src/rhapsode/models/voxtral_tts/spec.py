@@ -52,6 +52,12 @@ SPEC = ModelSpec(
     settings=VoxtralSettings,
     requires=("tokenizers", "safetensors"),
     files=("voice_embedding/*.pt",),
+    needs=(
+        "params.json",
+        "*.safetensors",
+        "tekken.json",
+    ),
+    tokenizer="rhapsode.models.voxtral_tts.tokenizer:read",
     pipeline=(
         StageSpec("prepare", "call", "rhapsode.models.voxtral_tts.prepare:VoxtralPrepare", next=("encode",), workers=2),
         StageSpec(
