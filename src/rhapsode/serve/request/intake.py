@@ -162,7 +162,7 @@ class Intake:
 
 def chosen(body: VoiceFields) -> dict[str, Any]:
     """Returns the fields that the user set to something: neither defaults nor nulls."""
-    return {name: value for name in body.model_fields_set if (value := getattr(body, name)) is not None}
+    return {name: value for name, value in body if name in body.model_fields_set and value is not None}
 
 
 def text_of(body: SpeechBody) -> tuple[str, str | None]:
