@@ -2,10 +2,10 @@
 
     python benchmarks/request_cost.py [--bursts 32,128,256] [--rounds 5] [--characters 1,52] [--sources src,OTHER/src]
 
-Every server is a process of its own; with several sources (checkouts of other versions) their rounds alternate. CPU
-time is read from the kernel by thread, and the best round counts, so other work on this machine matters little. The
-first thread is the event loop: HTTP, validation, submission and delivery. The others are the engine's, which for the
-dummy also do the model's work. `writes` are pieces of audio per request: their number depends on the engine's speed.
+Every server is a process of its own; with several sources (other checkouts) their rounds alternate. CPU time
+is read from the kernel by thread, and the best round counts, so other work on this machine matters little. The first
+thread is the event loop: HTTP, validation, submission and delivery. The others are the engine's, which for the dummy
+also do the model's work. `writes` are pieces of audio per request: their number depends on the engine's speed.
 """
 
 from __future__ import annotations

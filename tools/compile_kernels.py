@@ -124,6 +124,7 @@ def launch_all(dtype: torch.dtype) -> None:
     embedding.frame_sum(ints(4, 16), some(3072, 2048), some(15, 2048, 2048))
     launch_diffusion(some, ints)
     launch_voxtral(some, ints)
+    launch_higgs(some, ints)
 
 
 def launch_second_draws(logits, settings, counters, ints) -> None:
@@ -174,6 +175,19 @@ def launch_voxtral(some, ints) -> None:
     local.local(ProjectedHeads(some(2, 3, 6144), 32, 8, 128))
     flow.euler(torch.zeros(1, 1, 36), some(2, 1, 36), torch.zeros(1), torch.zeros(1), fit=False)
     embedding.frame_sum(ints(4, 37), some(8194, 3072), some(36, 23, 3072))
+
+
+def launch_higgs(some, ints) -> None:
+    """Higgs: eight codebooks drawn at once, and again where a row repeats itself; the embedding of a row."""
+    counters, floats = NoiseCounters(ints(1), ints(1), 0, 8), torch.zeros(1)
+    settings = Settings(floats, ints(1), floats)
+    again = Repetition(ints(9 * 8, 32), ints(1), ints(1), settings, counters, raw=True)
+    sampling.draw(some(8, 1026), settings, counters, None, None)
+    sampling.draw(some(8, 1026), settings, counters, None, again)
+    embedding.frame_sum(ints(1, 8), some(1026, 2560), some(7, 1026, 2560))
+    rotary, pages = RotaryAngles(some(1, 1, 1, 128), some(1, 1, 1, 128)), some(100, 16, 8, 128)
+    heads = ProjectedHeads(some(1, 1, 5120), 24, 8, 128, None, rotary)  # three query heads per KV head
+    attention.paged(heads, pages, pages, ints(1), ints(9, 16), ints(1))
 
 
 def report() -> None:

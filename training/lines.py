@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import tokenizer
-from rhapsode.models.qwen3_tts import tokenizer as served
+from rhapsode.checkpoints import qwen2_tokenizer as served
 from rhapsode.models.qwen3_tts.config import QwenConfig
 from rhapsode.models.qwen3_tts.feed import ROLE, ROLE_TOKENS
 from rhapsode.models.qwen3_tts.prompt import PromptBuilder, QwenScript

@@ -15,7 +15,7 @@ from pathlib import Path
 from tokenizers import Tokenizer, pre_tokenizers, trainers
 from tokenizers.models import BPE
 
-from rhapsode.models.qwen3_tts.tokenizer import assemble
+from rhapsode.checkpoints.qwen2_tokenizer import assemble
 from teacher import sentences
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tts_pad>", "<tts_text_bos>", "<tts_text_eod>")

@@ -51,7 +51,10 @@ class Reference:
 
 @dataclass(frozen=True)
 class Voice:
-    """What an utterance should sound like. Set one of `name`, `references`, `embedding` or `description`."""
+    """What an utterance should sound like. Set one of `name`, `references`, `embedding` or `description`.
+
+    Some families take an embedding beside references (`Capabilities.reference_embedding`).
+    """
 
     name: str | None = None
     """A preset of the checkpoint."""
@@ -144,6 +147,8 @@ class Capabilities:
     instructions: bool = False
     """Instructions change how a text is spoken."""
     text_stream: bool = False
+    reference_embedding: bool = False
+    """A speaker embedding may be given beside a reference: it is taken in place of one computed from the recording."""
     references: int = 1
     """How many references one cloned voice may have."""
 

@@ -171,7 +171,7 @@ class TestFailure:
         real = prepare._function
 
         def faulty(request):
-            if request.text == subject.texts[0]:
+            if getattr(request, "text", None) == subject.texts[0]:  # later prompts of a request have none
                 raise ZeroDivisionError("bad luck")
             return real(request)
 
@@ -187,9 +187,8 @@ class TestFailure:
 
     def test_nothing_said_is_an_error(self, subject, engine, monkeypatch):
         # A text of nothing but symbols may be spoken or refused, but never answered with empty audio.
-        speech = engine.submit(subject.request("\u200b."))
         with contextlib.suppress(GenerationFailed, InvalidRequest):
-            assert hear(speech).shape[1] > 0
+            assert speak(engine, subject.request("\u200b.")).shape[1] > 0
         assert_all_free(engine)
 
     def test_an_unknown_option_is_refused_at_once(self, subject, engine):

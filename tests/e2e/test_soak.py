@@ -56,8 +56,18 @@ def test_a_soak_notices_every_planted_fault(tmp_path: Path) -> None:
 def test_each_quantity_may_grow_by_its_tolerance_and_no_more(name: str) -> None:
     before = dict.fromkeys(TOLERANCES, 10.0)
     for more, passed in ((0, True), (TOLERANCES[name], True), (TOLERANCES[name] + 1, False), (-5, True)):
-        checks = compare(before, {**before, name: 10.0 + more})
+        checks = compare([before, {**before, name: 10.0 + more}])
         assert {check.name for check in checks if not check.passed} == (set() if passed else {name})
+
+
+def test_one_noisy_reading_of_memory_is_no_leak_but_a_trend_is() -> None:
+    before = dict.fromkeys(TOLERANCES, 100.0)
+
+    def is_fine(*memory_mib: float) -> bool:
+        return all(check.passed for check in compare([{**before, "memory_mib": mib} for mib in memory_mib]))
+
+    assert is_fine(100, 110, 90, 100, 120, 100, 100, 105, 190)
+    assert not is_fine(*range(100, 190, 10))
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ Upstream slices the tokenised prompt at fixed offsets, so `assistant` and `user`
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 SPECIALS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tts_pad>", "<tts_text_bos>", "<tts_text_eod>")
@@ -17,19 +18,19 @@ def _byte_symbols() -> dict[int, str]:
     return {byte: chr(byte) for byte in plain} | {byte: chr(256 + i) for i, byte in enumerate(rest)}
 
 
-def write(folder: Path) -> dict[str, int]:
+def write(folder: Path, words: Sequence[str] = WORDS, special: Sequence[str] = SPECIALS) -> dict[str, int]:
     """Write vocab.json, merges.txt and tokenizer_config.json; return the ids of the special tokens."""
     symbols = _byte_symbols()
     vocab = {symbols[byte]: byte for byte in range(256)}
     merges: list[str] = []
-    for word in WORDS:
+    for word in words:
         joined, *rest = (symbols[byte] for byte in word.encode())
         for symbol in rest:
             if f"{joined} {symbol}" not in merges:
                 merges.append(f"{joined} {symbol}")
             joined += symbol
             vocab.setdefault(joined, len(vocab))
-    specials = {token: len(vocab) + i for i, token in enumerate(SPECIALS)}
+    specials = {token: len(vocab) + i for i, token in enumerate(special)}
     flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
     config = {
         "tokenizer_class": "Qwen2Tokenizer",

@@ -23,7 +23,7 @@ from tiny.qwen3_tts import Tiny, write
 DEPLOYMENT = resolve(
     env={}, flags={"device": "cpu", "graphs": False, "limits": {"max_concurrency": 1, "max_positions": 64}}
 )
-HANG_S = 20  # on a machine that does other work
+CPU_S = 10  # to build the whole engine takes half a second
 GROWTH_KIB = 300 * 1024
 CONFIGS = ("config.json", "generation_config.json", "speech_tokenizer/config.json")
 WEIGHTS = ("model.safetensors", "speech_tokenizer/model.safetensors")
@@ -31,7 +31,7 @@ WEIGHTS = ("model.safetensors", "speech_tokenizer/model.safetensors")
 
 def build(folder: Path) -> RhapsodeError | None:
     """Returns what is wrong with a checkpoint; None where an engine can be made of it."""
-    started_s, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started_s, before = time.thread_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         model = find(str(folder))
         model.info()
@@ -39,7 +39,7 @@ def build(folder: Path) -> RhapsodeError | None:
         problem = None
     except (CheckpointError, UnknownModel, ConfigError) as error:
         problem = error
-    assert time.monotonic() - started_s < HANG_S
+    assert time.thread_time() - started_s < CPU_S
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < GROWTH_KIB
     assert problem is None or "\n" not in problem.message
     return problem

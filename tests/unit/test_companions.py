@@ -101,3 +101,31 @@ def test_a_factory_gets_the_folder_and_an_undeclared_one_is_an_error(tmp_path: P
     assert CodecElsewhere.found == tmp_path / "codec"
     with pytest.raises(ConfigError, match="declares no companion 'vocoder'"):
         StageContext(spec, tmp_path, {}, "cpu", "float32", companions={"codec": tmp_path}).companion("vocoder")
+
+
+ELSEWHERE = replace(SPEC, companions=(replace(CODEC, named_by="processor.json:audio.path"),))
+
+
+def test_a_key_inside_another_file_of_the_checkpoint_may_name_it(tmp_path: Path, downloads: list) -> None:
+    checkpoint = tmp_path / "talker"
+    checkpoint.mkdir()
+    find_companions(ELSEWHERE, checkpoint, {})  # the file is not there
+    (checkpoint / "processor.json").write_text('{"audio": {"path": "someone/the-codec"}}')
+    find_companions(ELSEWHERE, checkpoint, {})
+    assert [name for name, _ in downloads] == ["owner/codec", "someone/the-codec"]
+    (checkpoint / "processor.json").write_text('{"audio": {"path": "../the-codec"}}')
+    (tmp_path / "the-codec").mkdir()
+    assert find_companions(ELSEWHERE, checkpoint, {}) == {"codec": tmp_path / "the-codec"}
+
+
+@pytest.mark.parametrize("path", ["..", "a/..", "/", ".", ""])
+def test_a_path_without_a_last_part_names_nothing(tmp_path: Path, downloads: list, path: str) -> None:
+    assert find_companions(NAMED, tmp_path, {}, {"tokenizer_path": path}) == {"codec": tmp_path / "cache"}
+
+
+def test_a_folder_of_its_name_beside_the_checkpoint_comes_before_the_hub(tmp_path: Path, downloads: list) -> None:
+    checkpoint = tmp_path / "talker"
+    checkpoint.mkdir()
+    (tmp_path / "codec").mkdir()
+    assert find_companions(SPEC, checkpoint, {}) == {"codec": tmp_path / "codec"}
+    assert downloads == []

@@ -17,7 +17,7 @@ VALID = Deployment(options={"lookahead": 1}, companions={"codec": "folder"}).mod
 VALID["stages"] = {"vocode": {"device": "cpu", "workers": 1, "batch": 2}}
 VALID["server"] |= {"api_keys": ["a-key"], "cors_origins": ["https://example.org"]}
 TEXT = yaml.safe_dump(VALID).encode()
-HANG_S = 2
+CPU_S = 3  # to read nested YAML until Python gives up takes a second
 BOMB = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 8)}]\n" for before, name in pairwise("abcdefghi")
 )
@@ -26,7 +26,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
 
 def check(file: Path | None, env: dict[str, str] | None = None) -> bool:
     """Tells whether it was accepted."""
-    started_s = time.monotonic()
+    started_s = time.thread_time()
     message = ""
     try:
         resolve(file, env or {})
@@ -34,7 +34,7 @@ def check(file: Path | None, env: dict[str, str] | None = None) -> bool:
         message = error.message
     assert "\n" not in message
     assert len(message) < 2000
-    assert time.monotonic() - started_s < HANG_S
+    assert time.thread_time() - started_s < CPU_S
     return not message
 
 

@@ -188,6 +188,19 @@ def test_an_entry_point_may_leave_out_the_name_of_the_spec(plugins: Path) -> Non
     assert find("brief").spec.name == "brief"
 
 
+def test_a_folder_may_hold_several_generations_of_a_family(plugins: Path) -> None:
+    add_plugin(
+        plugins, "first", f"{GOOD}\nfrom dataclasses import replace\nSPEC = (SPEC, replace(SPEC, name='second'))"
+    )
+    assert (find("first").spec.name, find("second").spec.name) == ("first", "second")
+    assert {"higgs-v2", "higgs-v3"} <= set(families()[0])
+
+
+def test_an_empty_tuple_is_no_spec(plugins: Path) -> None:
+    add_plugin(plugins, "hollow", "SPEC = ()")
+    assert [one.name for one in families()[1]] == ["hollow"]
+
+
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_broken_plugin_is_reported_and_the_others_work(plugins: Path, kind: str) -> None:
     code, error, detail = BROKEN[kind]

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import os
 import signal
 import sys
 from contextlib import suppress
@@ -64,13 +65,11 @@ async def freeze(target: Target) -> str:
         client.stdin.write_eof()
         await client.stdout.readline()
         await asyncio.sleep(target.chance.random() * 0.1)
-        with suppress(ProcessLookupError):  # it has heard everything already
-            client.send_signal(signal.SIGSTOP)
+        _signal(client, signal.SIGSTOP)
         await asyncio.sleep(target.chance.random() * 3)
         if target.chance.random() < 0.3:
             return "killed"
-        with suppress(ProcessLookupError):
-            client.send_signal(signal.SIGCONT)
+        _signal(client, signal.SIGCONT)
         answer = (await client.stdout.readline()).decode().split()
     finally:
         if client.returncode is None:
@@ -81,3 +80,10 @@ async def freeze(target: Target) -> str:
     if answer != ["200", hashlib.sha256(case.expected).hexdigest()]:
         raise Violation(f"a client that was stopped and continued got {answer}")
     return "continued"
+
+
+def _signal(client: asyncio.subprocess.Process, number: int) -> None:
+    """Sends a signal to a client that may have heard everything and ended already."""
+    if client.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(client.pid, number)

@@ -10,7 +10,7 @@ import sys
 
 def main():
     host, port = sys.argv[1:]
-    connection = http.client.HTTPConnection(host, int(port), timeout=200)
+    connection = http.client.HTTPConnection(host, int(port), timeout=800)
     connection.request("POST", "/v1/audio/speech", sys.stdin.buffer.read(), {"Content-Type": "application/json"})
     print("asked", flush=True)
     response = connection.getresponse()

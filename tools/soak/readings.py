@@ -1,8 +1,9 @@
 """What a server process holds at one moment, and how much more it may hold at the end than at the start."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 MIB = 2**20
 GAUGES = {
@@ -13,8 +14,9 @@ GAUGES = {
     "sockets": "rhapsode_open_websockets",
     "tasks": "rhapsode_tasks",
 }
+MEMORY = "memory_mib"
 TOLERANCES = {
-    "memory_mib": 32.0,  # the heap of a process that has served everything once is not the same twice
+    MEMORY: 32.0,
     "descriptors": 4,  # connections of the soak itself, kept open
     "threads": 4,  # threads of pools that grow on demand up to a limit
     "processes": 0,
@@ -49,7 +51,7 @@ def take(pid: int, voices: Path, gauges: Mapping[str, float]) -> Readings:
     process = Path("/proc") / str(pid)
     status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines() if ":" in line)
     return {
-        "memory_mib": int(status["VmRSS"].split()[0]) * 1024 / MIB,
+        MEMORY: int(status["VmRSS"].split()[0]) * 1024 / MIB,
         "descriptors": len(list((process / "fd").iterdir())),
         "threads": int(status["Threads"]),
         "processes": len(children(pid)),
@@ -64,8 +66,23 @@ def children(pid: int) -> list[int]:
     return [int(child) for path in tasks for child in path.read_text().split()]
 
 
-def compare(before: Readings, after: Readings) -> list[Check]:
-    return [Check(name, before[name], after[name], allowed) for name, allowed in TOLERANCES.items()]
+def compare(series: Sequence[Readings]) -> list[Check]:
+    """Compares the first readings with the last ones.
+
+    Memory at rest differs by tens of MiB from round to round, since the heap is never divided in the same way twice; so
+    the medians of the first and the last third are compared. Of everything else the first and the last count decide.
+    """
+    third = max(1, len(series) // 3)
+    return [
+        Check(name, _middle(series[:third], name), _middle(series[-third:], name), allowed)
+        if name == MEMORY
+        else Check(name, series[0][name], series[-1][name], allowed)
+        for name, allowed in TOLERANCES.items()
+    ]
+
+
+def _middle(some: Sequence[Readings], name: str) -> float:
+    return median(reading[name] for reading in some)
 
 
 def is_at_rest(gauges: Mapping[str, float]) -> bool:

@@ -59,8 +59,8 @@ class Subject:
 
 
 SUBJECTS = {
-    "dummy": Subject("dummy", slots=16, clients=12, cases=18, max_request_s=30.0),
-    "rhapsode-nano": Subject("rhapsode-nano", slots=3, clients=4, cases=5, max_request_s=120.0),
+    "dummy": Subject("dummy", slots=16, clients=12, cases=18, max_request_s=120.0),
+    "rhapsode-nano": Subject("rhapsode-nano", slots=3, clients=4, cases=5, max_request_s=600.0),
 }
 
 
@@ -137,7 +137,8 @@ async def _drive(subject: Subject, served: Served, seconds: float, seed: int, re
             await crowd.burst(UPLOADS_AT_ONCE)
         await crowd.round(round_s)
         result.series.append(await served.at_rest())
-        result.checks = readings.compare(result.series[min(warm_up, len(result.series)) - 1], result.series[-1])
+        if len(result.series) > warm_up:
+            result.checks = readings.compare(result.series[warm_up - 1 :])
         _print_progress(result)
         if not await served.unloaded(IDLE_UNLOAD_S + 30):
             raise Violation("an idle server did not unload its model")

@@ -18,7 +18,6 @@ import yaml
 from tools.soak import readings
 
 START_S, STOP_S, REST_S, TRIM_S = 240.0, 60.0, 240.0, 2.5
-KEEP_ALIVE_S = 1.0
 MOST_LINES = 50
 # What the full disk is expected to be logged as; every other error in the log is a violation.
 EMBEDDING_SIZE = 64
@@ -171,8 +170,8 @@ async def serving(folder: Path, deployment: Mapping[str, Any], faults: Sequence[
         stderr=asyncio.subprocess.PIPE,
         limit=2**20,
     )
-    # Idle connections are given up before the server closes them: a request over one that just closed would fail.
-    connector = aiohttp.TCPConnector(keepalive_timeout=KEEP_ALIVE_S)
+    # A connection per request: one that was kept may be closed by the server at the moment it is used again.
+    connector = aiohttp.TCPConnector(force_close=True, limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None)) as http:
         served = Served(deployment["model"], folder, process, http)
         reader = asyncio.create_task(served.read_log())

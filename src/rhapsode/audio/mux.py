@@ -87,7 +87,7 @@ class _PcmMux:
         self._held = bytearray()
 
     def write(self, samples: Samples) -> bytes:
-        data = pcm16(samples).T.astype("<i2").tobytes()
+        data = pcm16(samples).T.astype("<i2", copy=False).tobytes()
         if self._whole:
             self._held += data
             return b""

@@ -57,7 +57,10 @@ def scaled16(samples: Wave) -> Wave:
 
 def pcm16(samples: Samples) -> NDArray[np.int16]:
     """Converts samples to 16 bits: the exact inverse of `from_pcm16`."""
-    return scaled16(finite(samples)).astype(np.int16)
+    scaled = np.clip(finite(samples), -1.0, 1.0)  # as `scaled16`, in place: this is done for every chunk
+    scaled *= 32768.0
+    np.rint(scaled, out=scaled)
+    return np.minimum(scaled, 32767.0, out=scaled).astype(np.int16)
 
 
 def from_pcm16(values: NDArray[np.int16]) -> Samples:

@@ -20,7 +20,7 @@ def read_file(path: Path) -> dict[str, Tensor]:
 
 def read_tensor(path: Path) -> Tensor:
     """Returns the one tensor that a pickle holds."""
-    content = _unpickled(path)
+    content = unpickle(path)
     if not isinstance(content, Tensor):
         raise CheckpointError(f"{path} must hold one tensor, not {type(content).__name__}.")
     return content
@@ -44,8 +44,8 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
         raise CheckpointError(f"{path} is not a readable safetensors file: {error}") from None
 
 
-def _unpickled(path: Path) -> Any:
-    """Returns what a pickle holds; `weights_only` allows tensors and plain containers alone."""
+def unpickle(path: Path) -> Any:
+    """Returns what a pickle holds, which may be tensors and plain containers alone: no code is executed."""
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
@@ -54,7 +54,7 @@ def _unpickled(path: Path) -> Any:
 
 
 def _pickled(path: Path) -> dict[str, Tensor]:
-    content = _unpickled(path)
+    content = unpickle(path)
     tensors = content.get("state_dict", content) if isinstance(content, Mapping) else content
     if not isinstance(tensors, Mapping) or not all(isinstance(t, Tensor) for t in tensors.values()):
         raise CheckpointError(f"{path} must hold tensors by name.")

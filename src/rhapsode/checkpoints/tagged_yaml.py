@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from rhapsode.errors import CheckpointError
+
+_DEEPEST = 64  # levels of nesting; past that references go round in a circle
 
 
 class TaggedMapping(dict[Any, Any]):
@@ -57,3 +61,33 @@ def _keep(loader: _Loader, node: yaml.Node) -> TaggedMapping | TaggedList | Tagg
 
 
 _Loader.add_constructor(None, _keep)
+
+
+def resolved(value: Any, content: Mapping[str, Any], depth: int = 0) -> Any:
+    """Returns plain data: every `!ref <name>`, and every product of such, replaced by what `content` says.
+
+    Anything else that a reference could compute is an error: it would have to be executed.
+    """
+    if depth > _DEEPEST:
+        raise CheckpointError("a '!ref' of the checkpoint's YAML refers to itself.")
+    if isinstance(value, Mapping):
+        return {key: resolved(one, content, depth + 1) for key, one in value.items()}
+    if isinstance(value, list):
+        return [resolved(one, content, depth + 1) for one in value]
+    if not isinstance(value, TaggedText):
+        return value
+    return _referred(value, content, depth) if value.tag == "!ref" else str(value)
+
+
+def _referred(text: str, content: Mapping[str, Any], depth: int) -> Any:
+    factors = []
+    for term in map(str.strip, text.split("*")):
+        name = term[1:-1]
+        if not (term.startswith("<") and term.endswith(">")) or name not in content:
+            raise CheckpointError(f"the checkpoint's YAML has '!ref {text}': only <names> and their products are read.")
+        factors.append(resolved(content[name], content, depth + 1))
+    if len(factors) == 1:
+        return factors[0]
+    if not all(isinstance(factor, int | float) for factor in factors):
+        raise CheckpointError(f"the checkpoint's YAML has '!ref {text}': only numbers can be multiplied.")
+    return prod(factors)

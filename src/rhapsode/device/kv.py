@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from rhapsode.device.zeros import zeros
+
 SCRATCH_PAGE = 0
 
 
@@ -28,8 +30,8 @@ class PagedKV:
     def __init__(self, layout: KVLayout, pages: int, page_size: int, dtype: torch.dtype, device: torch.device) -> None:
         shape = (layout.layers, pages + 1, page_size, layout.heads, layout.head_dim)
         self.page_size = page_size
-        self.keys = torch.zeros(shape, dtype=dtype, device=device)
-        self.values = torch.zeros(shape, dtype=dtype, device=device)
+        self.keys = zeros(shape, dtype, device)
+        self.values = zeros(shape, dtype, device)
 
     def write(self, layer: int, pages: Tensor, positions: Tensor, key: Tensor, value: Tensor) -> None:
         """Stores `[B, T, heads, head_dim]` at `positions [B, T]` of the rows whose page tables are `pages [B, P]`."""

@@ -41,20 +41,23 @@ class PagePool:
 
     @property
     def in_use(self) -> int:
-        return self.total - len(self._free) - len(self._idle)
+        return self.total - self.available
+
+    @property
+    def available(self) -> int:
+        """Pages without an owner: free, or evicted when they are needed."""
+        return len(self._free) + len(self._idle)
+
+    def cost(self, count: int, keys: Sequence[Key]) -> int:
+        """Returns how many of the available pages `reserve` would take."""
+        return count - sum(1 for page in self._shared(count, keys) if self._owners[page])
 
     def reserve(self, count: int, keys: Sequence[Key]) -> tuple[list[int], int] | None:
         """Returns `count` pages and how many of them, from the front, are shared; None if there are not enough."""
-        shared = []
-        for key in keys[:count]:
-            page = self._page_of.get(key)
-            if page is None:
-                break
-            shared.append(page)
-        fresh = count - len(shared)
-        idle_shared = sum(1 for page in shared if self._owners[page] == 0)
-        if fresh > len(self._free) + len(self._idle) - idle_shared:
+        if self.cost(count, keys) > self.available:
             return None
+        shared = self._shared(count, keys)
+        fresh = count - len(shared)
         for page in shared:
             self._idle.pop(page, None)
             self._owners[page] += 1
@@ -68,13 +71,23 @@ class PagePool:
             self._key_of[page] = key
 
     def free(self, pages: Sequence[int]) -> None:
-        for page in pages:
+        for page in reversed(pages):  # the first pages of a request are written first: they are given out again first
             self._owners[page] -= 1
             if self._owners[page] == 0:
                 if page in self._key_of:
                     self._idle[page] = None
                 else:
                     self._free.append(page)
+
+    def _shared(self, count: int, keys: Sequence[Key]) -> list[int]:
+        """The pages that have the content of the first keys already."""
+        found = []
+        for key in keys[:count]:
+            page = self._page_of.get(key)
+            if page is None:
+                break
+            found.append(page)
+        return found
 
     def _take(self) -> int:
         if self._free:

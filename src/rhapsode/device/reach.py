@@ -18,6 +18,13 @@ class Reach:
     """Frames before the first one that it reads again, because it cannot carry them as state."""
     granularity: int = 1
     """It works on whole blocks of so many frames. The last block of a segment may be shorter, the first one too."""
+    incremental: bool = False
+    """It keeps the look-ahead that it has seen as state, so it gets every frame once: the first window of a segment has
+    `due + lookahead` frames, and each later one the `due` frames that follow those."""
+
+    def __post_init__(self) -> None:
+        if self.incremental and (self.lookbehind or self.granularity > 1):
+            raise ValueError("an incremental worker re-reads no frames and works on single frames")
 
     @property
     def plain(self) -> bool:
@@ -35,7 +42,8 @@ class Window:
     """The frames of one launch: context before, frames to work on, context after.
 
     Some may be absent: context beyond either end of a segment, and the missing frames of a short first or last block.
-    A worker computes as if absent frames did not exist; what it returns for them is thrown away.
+    A worker computes as if absent frames did not exist; what it returns for them is thrown away. Later windows of an
+    incremental worker have only the last `due` of these frames: it has seen the others.
     """
 
     frames: Tensor  # [B, lookbehind + due + lookahead, *frame_shape]

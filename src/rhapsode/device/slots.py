@@ -63,6 +63,10 @@ class SlotTable(State):
         padded = [[*r.pages, *[SCRATCH_PAGE] * (width - len(r.pages))] for r in rows]
         self.pages[slots] = self._upload(padded, torch.int64)
 
+    def add_pages(self, slot: int, start: int, pages: Sequence[int]) -> None:
+        """Enters further pages of a request, from place `start` of its page table on."""
+        self.pages[slot, start : start + len(pages)] = self._upload(pages, torch.int64)
+
     def place(self, slots: NDArray[np.int64], positions: NDArray[np.int64], steps: NDArray[np.int64]) -> None:
         """Sets the counters of these slots."""
         where = upload(slots, self.device)

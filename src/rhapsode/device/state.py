@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rhapsode.device.zeros import zeros
+
 
 class State:
     """Buffers with one row per slot, and a last scratch row that padding may write to.
@@ -44,4 +46,4 @@ def buffer(
     device: torch.device | str = "cpu",
 ) -> Tensor:
     """Makes a zeroed buffer with one row per slot and the scratch row."""
-    return torch.zeros(slots + 1, *shape, dtype=dtype, device=device)
+    return zeros((slots + 1, *shape), dtype, device)

@@ -149,14 +149,14 @@ class FrameStream:
         """Frames consumed so far are no context of those that follow."""
         self._start[upload(slots, self.device)] = upload(self._consumed[slots], self.device)
 
-    def window(self, slots: Tensor, due: int, inputs: Tensor | None = None) -> Window:
-        """On the device: the next `due` frames of each row with their context.
+    def window(self, slots: Tensor, due: int, inputs: Tensor | None = None, seen: int = 0) -> Window:
+        """On the device: the next `due` frames of each row with their context, except the first `seen` of them.
 
         `inputs [B, 3]` has, for each row, the frames its first block lacks, the frames to work on, and the frames of
         look-ahead that are there; None: all of them.
         """
         reach = self._reach
-        steps = torch.arange(-reach.lookbehind, due + reach.lookahead, device=slots.device)
+        steps = torch.arange(seen - reach.lookbehind, due + reach.lookahead, device=slots.device)
         tail = self._tail[slots][:, None]
         if inputs is None:
             return Window(self._ring[slots[:, None], (tail + steps) % self.capacity], due, reach)

@@ -8,12 +8,14 @@ import torch
 
 from rhapsode.config import DEFAULT_SLOTS, Deployment
 from rhapsode.errors import ConfigError
-from rhapsode.models.base import PrefillsPrompt, StreamWorker, Talker
+from rhapsode.models.base import PagesPerBlock, PrefillsPrompt, StreamWorker, Talker
 
 GRAPHS = 0.1
 """Part of a GPU's memory that is left for the buffers of captured launches and for other programs."""
 USUAL_POSITIONS = 512
 """Prompt and frames of a usual request: 30 s of speech at 12.5 frames a second, and its text."""
+USUAL_BLOCKS = 8
+"""Pages of a usual request in a stage that takes them block by block."""
 MOST_SLOTS = 512
 
 
@@ -33,14 +35,41 @@ def fit(
         return deployment.fixed(slots=DEFAULT_SLOTS, pages=None)
     limits, page_size = deployment.limits, deployment.memory.page_size
     slot_bytes = sum(_slot_bytes(worker) for worker, _ in workers)
-    page_bytes = page_size * sum(_position_bytes(worker, dtype) * per_frame for worker, per_frame in workers)
+    block_bytes = sum(USUAL_BLOCKS * _block_bytes(worker, dtype) for worker, _ in workers)
+    whole_life = [(worker, per_frame) for worker, per_frame in workers if not isinstance(worker, PagesPerBlock)]
+    page_bytes = page_size * sum(_position_bytes(worker, dtype) * per_frame for worker, per_frame in whole_life)
     per_slot = -(-limits.max_positions // page_size)
     usual = min(per_slot, -(-USUAL_POSITIONS // page_size))
-    slots = deployment.fixed(max(1, min(MOST_SLOTS, free // (slot_bytes + usual * page_bytes))), None).limits.slots
-    room = (free - slots * slot_bytes) // page_bytes
+    fitting = free // (slot_bytes + block_bytes + usual * page_bytes)
+    slots = deployment.fixed(max(1, min(MOST_SLOTS, fitting)), None).limits.slots
+    room = (free - slots * slot_bytes - min(slots * block_bytes, free // 2)) // page_bytes
     if room < usual:
         raise ConfigError(f"{slots} requests at once do not fit this GPU: set limits.max_concurrency to fewer.")
     return deployment.fixed(slots, min(room, slots * per_slot))
+
+
+def block_pages(
+    worker: PagesPerBlock, others: Sequence[StreamWorker], slots: int, device: torch.device, dtype: torch.dtype
+) -> int:
+    """Returns how many pages a stage gets that takes them block by block.
+
+    On a GPU it is what is left once the states of the `others` are allocated, too; on a CPU, what is usual.
+    """
+    usual = max(slots * USUAL_BLOCKS, -(-worker.most_positions // worker.page_size))
+    free = _free_bytes(device)
+    if free is None:
+        return usual
+    room = (free - slots * sum(_slot_bytes(other) for other in others)) // _block_bytes(worker, dtype)
+    if room < 1:
+        raise ConfigError(f"{slots} requests at once do not fit this GPU: set limits.max_concurrency to fewer.")
+    return min(room, slots * -(-worker.most_positions // worker.page_size))
+
+
+def _block_bytes(worker: object, dtype: torch.dtype) -> int:
+    """What a page of a stage costs that takes them block by block."""
+    if not isinstance(worker, PagesPerBlock) or not isinstance(worker, PrefillsPrompt):
+        return 0
+    return worker.page_size * sum(layout.bytes_per_position(dtype) for layout in worker.kv())
 
 
 def _free_bytes(device: torch.device) -> int | None:

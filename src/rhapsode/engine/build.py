@@ -11,7 +11,7 @@ import torch
 from rhapsode.config import Deployment
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.stream import FrameStream
-from rhapsode.engine.budget import fit
+from rhapsode.engine.budget import block_pages, fit
 from rhapsode.engine.clock import ListenerClock
 from rhapsode.engine.device_stage import DeviceStage
 from rhapsode.engine.frame_stage import FrameStage
@@ -22,7 +22,7 @@ from rhapsode.engine.sink import ListenerSink, Sink, StreamSink
 from rhapsode.engine.stream_stage import StreamStage
 from rhapsode.engine.wiring import senders, source_of
 from rhapsode.errors import ConfigError
-from rhapsode.models.base import ModelSpec, PrefillsPrompt, StageSpec
+from rhapsode.models.base import ModelSpec, PagesPerBlock, PrefillsPrompt, StageSpec
 
 
 @dataclass(frozen=True)
@@ -136,15 +136,21 @@ class DeviceStages:
     def _memory(self, stage: StageSpec) -> SlotMemory:
         place, worker, rate = self._places[stage.name], self._workers[stage.name], self._rate(stage)
         limits, memory = self.deployment.limits, self.deployment.memory
+        page_size, positions = memory.page_size, limits.max_positions * rate
+        pages = None if memory.pages is None else memory.pages * rate
+        if isinstance(worker, PagesPerBlock):
+            others = [self._workers[other.name] for other in self._chain if other.kind == "stream"]
+            page_size, positions = worker.page_size, worker.most_positions
+            pages = block_pages(worker, others, limits.slots, place.device, place.dtype)
         return SlotMemory(
             limits.slots,
             worker.kv() if isinstance(worker, PrefillsPrompt) else (),
             worker.state(limits.slots),
             place.device,
             place.dtype,
-            page_size=memory.page_size,
-            pages=None if memory.pages is None else memory.pages * rate,
-            positions_per_slot=limits.max_positions * rate,
+            page_size=page_size,
+            pages=pages,
+            positions_per_slot=positions,
         )
 
     def _sink(self, stage: StageSpec) -> Sink:

@@ -20,12 +20,16 @@ from rhapsode.device.launcher import Launcher
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.pages import Key, page_keys
 from rhapsode.engine.clock import clock_s
+from rhapsode.engine.growth import PageGrowth
 from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.prefill import Prefill
 from rhapsode.engine.row import PromptRow
 from rhapsode.engine.stage import Message, TurnStage, Work
-from rhapsode.models.base import CapturesPrefill, PrefillsPrompt, Prompt
+from rhapsode.models.base import CapturesPrefill, PagesPerBlock, PrefillsPrompt, Prompt
 from rhapsode.types import Sampling
+
+PREFILL_BLOCKS = 4
+"""Blocks of prompts in one prefill launch, where pages are taken block by block."""
 
 Ints = NDArray[np.int64]
 Row = TypeVar("Row", bound=PromptRow)
@@ -41,6 +45,12 @@ class Launch:
     @property
     def slots(self) -> Ints:
         return self.inputs[:, 0]
+
+    def ragged(self) -> tuple[Ints, Ints]:
+        """For each row, the frames its first block lacks and the frames it works on."""
+        if self.inputs.shape[1] == 1:
+            return np.zeros_like(self.slots), np.full_like(self.slots, self.statics[0])
+        return self.inputs[:, 1], self.inputs[:, 2]
 
     @property
     def frames(self) -> int:
@@ -100,12 +110,22 @@ class DeviceStage(TurnStage, Generic[Row]):
         self.works_inline = memory.device.type != "cuda"
         self._timed_frame_s = frame_s if self.works_inline else 0.0
         self._prefill: Prefill[Row] | None = None
+        self._growth: PageGrowth | None = None
         if isinstance(worker, PrefillsPrompt) and memory.kv:
             sampling = defaults or Sampling(temperature=0.0, top_k=0, top_p=0.0, repetition_penalty=0.0)
             positions = deployment.memory.prefill_positions
+            if isinstance(worker, PagesPerBlock):
+                positions = PREFILL_BLOCKS * memory.page_size
+                self._growth = PageGrowth(memory)
             together = self.starts_together and memory.device.type == "cuda" and not deployment.deterministic
             self._prefill = Prefill(
-                worker, memory, sampling, positions, alone=deployment.deterministic, together=together
+                worker,
+                memory,
+                sampling,
+                positions,
+                alone=deployment.deterministic,
+                together=together,
+                growth=self._growth,
             )
         fixed = most_rows if deployment.deterministic else None
         self._launcher = Launcher(self._on_device, slots, memory.device, fixed, columns)
@@ -147,8 +167,13 @@ class DeviceStage(TurnStage, Generic[Row]):
             self._tenure[row.slot] += 1
         if self._prefill is not None:
             self._prefill.remove(row)
+        self._free_pages(row)
+
+    def _free_pages(self, row: Row) -> None:
         self._memory.pool.free(row.pages)
         row.pages = []
+        if self._growth is not None:
+            self._growth.leave(row)
 
     # --- turns ---
 

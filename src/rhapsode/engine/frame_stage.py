@@ -12,7 +12,6 @@ from torch import Tensor
 
 from rhapsode.config import Deployment
 from rhapsode.device.landing import lag_of
-from rhapsode.device.marks import SegmentEnd, Silence
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.sections import section
 from rhapsode.device.stream import FrameStream
@@ -23,11 +22,10 @@ from rhapsode.engine.row import FrameRow
 from rhapsode.engine.stage import Drop, Message, Text, Usage, Work
 from rhapsode.engine.texts import AppendedTexts
 from rhapsode.errors import InvalidRequest, Runaway
-from rhapsode.models.base import Following, Prompt, TakesText, Talker
+from rhapsode.models.base import Following, TakesText, Talker
 from rhapsode.types import FinishReason
 
 EMITTED, STOPPED = 1, 2
-UNLIMITED = np.iinfo(np.int64).max
 
 
 class FrameStage(DeviceStage[FrameRow]):
@@ -110,23 +108,27 @@ class FrameStage(DeviceStage[FrameRow]):
 
     def _begin(self, row: FrameRow, before: FrameRow | None) -> None:
         """Starts to prefill a row, in the place of the prompt that came before it."""
-        if before is not None and row.prompt.continues:
-            self._continue(row, before)
-        job, prompt, most = row.job, row.prompt, self._memory.most_positions
-        if before is not None and prompt.continues:
-            row.pages, before.pages, most = before.pages, [], len(before.pages) * self._memory.page_size
-        elif before is not None:
+        if before is not None:
+            row.spoken_parts = before.spoken_parts + (before.prompt.max_frames > 0)
+            if row.prompt.continues:
+                self._continue(row, before)
+            if row.prompt.continues:
+                row.pages, before.pages = before.pages, []
             self._leave(before)
+        job, prompt = row.job, row.prompt
+        most = len(row.pages) * self._memory.page_size or self._memory.most_positions
         self._rows[job.id] = row
-        needed = row.base + prompt.length
+        silent = prompt.silent_steps if prompt.max_frames else 0
+        needed = row.base + prompt.length + silent
         if needed >= most:
             self._fail(row, InvalidRequest(f"the prompt needs {needed} positions, and only {most} fit."))
             return
         wishes = (job.request.max_frames, prompt.wanted_frames)
         asked = [frames - job.frames for frames in wishes if frames is not None]
-        row.limit = min(prompt.max_frames, most - needed, *asked)
-        row.as_asked = row.limit in asked
-        row.reserve = min(most, max(prompt.positions, needed + row.limit))
+        frames = min(prompt.max_frames, most - needed, *asked)
+        row.as_asked = frames in asked
+        row.limit = frames + silent if frames > 0 else 0
+        row.reserve = min(most, max(prompt.positions, needed + max(frames, 0)))
         assert self._prefill is not None
         self._prefill.add(row)
 
@@ -135,7 +137,7 @@ class FrameStage(DeviceStage[FrameRow]):
         done, prompt = int(self._steps_done[row.slot]), row.prompt
         base = before.base + before.prompt.length + done
         room = len(before.pages) * self._memory.page_size - base
-        if prompt.afresh is not None and prompt.length + prompt.max_frames > room:
+        if prompt.afresh is not None and prompt.length + prompt.silent_steps + prompt.max_frames > room:
             row.prompt, row.keys = prompt.afresh, []
         else:
             row.base, row.first_step = base, before.first_step + done
@@ -152,10 +154,11 @@ class FrameStage(DeviceStage[FrameRow]):
             if later.any():
                 stream.resume(slots[later])
             for row in rows:
-                _mark(stream, row)
+                for mark in row.marks():
+                    stream.mark(row.slot, mark)
         self._steps_launched[slots] = self._steps_done[slots] = 0
         self._limit[slots] = [row.limit for row in rows]
-        self._allowed[slots] = [_steps_allowed(row.prompt) for row in rows]
+        self._allowed[slots] = [row.steps_allowed for row in rows]
         self._live[slots] = True
         for row in rows:
             self._row_of[row.slot] = row
@@ -174,7 +177,7 @@ class FrameStage(DeviceStage[FrameRow]):
             if row is None or row.asked or not (self._row_of[row.slot] is row or row.spoken):
                 continue  # not here yet, or the text is for the next prompt
             for _ in isolate([row], self._give_text, self._fail):
-                self._allowed[row.slot] = _steps_allowed(row.prompt)
+                self._allowed[row.slot] = row.steps_allowed
                 self._ask_for_next(row)
                 if row.spoken and row.is_last:
                     self._end(row)
@@ -186,7 +189,9 @@ class FrameStage(DeviceStage[FrameRow]):
         for text in self._texts.take(row.job.id):
             whole = feed.steps() is None  # then this text is for the next prompt
             tokens = [*feed.push(text.text), *(feed.close() if text.final else ())]
-            if not whole and isinstance(self._talker, TakesText):
+            if not whole:
+                if not isinstance(self._talker, TakesText):
+                    raise TypeError("a prompt takes text while it is spoken, but the talker has no method 'extend'")
                 self._talker.extend(tokens, text.final, self._memory.rows(slots), self._memory.state)
 
     def _ask_for_next(self, row: FrameRow) -> None:
@@ -234,7 +239,7 @@ class FrameStage(DeviceStage[FrameRow]):
             step = self._talker.step(self._memory.rows(slots), self._memory.state)
         emitted, stopped = step.emitted, step.stopped
         if self._endless:
-            emitted, stopped = torch.ones_like(emitted), torch.zeros_like(stopped)
+            emitted, stopped = emitted | stopped, torch.zeros_like(stopped)
         for stream in self._streams:
             stream.put(slots, step.frames, emitted)
         self._memory.table.advance(slots)
@@ -271,7 +276,8 @@ class FrameStage(DeviceStage[FrameRow]):
         if row.as_asked:
             job.reason = FinishReason.LENGTH
         else:
-            job.fail(Runaway(f"no end within the {row.limit} frames this request may have; the speech was cut."))
+            heard = row.limit - row.prompt.silent_steps
+            job.fail(Runaway(f"no end within the {heard} frames this request may have; the speech was cut."))
         self._end(row)
 
     # --- leaving ---
@@ -288,15 +294,3 @@ class FrameStage(DeviceStage[FrameRow]):
         if row is not None:
             self._leave(row)
         job.release(self.name)
-
-
-def _mark(stream: FrameStream, row: FrameRow) -> None:
-    if row.part and row.prompt.new_segment:
-        stream.mark(row.slot, SegmentEnd())
-    if row.prompt.silence_s:
-        stream.mark(row.slot, Silence(row.prompt.silence_s))
-
-
-def _steps_allowed(prompt: Prompt) -> int:
-    steps = prompt.feed.steps() if prompt.feed else None
-    return UNLIMITED if steps is None else steps

@@ -12,6 +12,7 @@ from rhapsode.device.buckets import prompts_fit
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.sections import section
 from rhapsode.device.slots import SlotRow
+from rhapsode.engine.growth import PageGrowth
 from rhapsode.engine.isolation import isolate
 from rhapsode.engine.row import PromptRow
 from rhapsode.models.base import PrefillsPrompt, Span
@@ -35,12 +36,16 @@ class Prefill(Generic[Row]):
         *,
         alone: bool,
         together: bool = False,
+        growth: PageGrowth | None = None,
     ) -> None:
         """`alone`: one row a turn and no shared pages, so that what is computed depends on no other request.
 
         `together`: rows of a crowd start together. A row that starts while others are prefilled gets its frames at a
         slower pace than they are played, and its listener would run dry.
+
+        With `growth`, rows get the pages of their prompts alone, and more of them as they go on.
         """
+        self._growth = growth
         self._worker = worker
         self._memory = memory
         self._defaults = defaults
@@ -66,9 +71,12 @@ class Prefill(Generic[Row]):
             self._waiting.append(row)
 
     def again(self, row: Row) -> None:
-        """Runs a row's prompt once more into the pages it has."""
-        self._memory.join([self._slot_row(row)])
+        """Runs a row's prompt once more into the pages it has. Where pages grow, its own pages still hold it."""
         row.filled = 0
+        if self._growth is not None:
+            self._growth.shrink(row)
+            row.filled = row.prompt.length
+        self._memory.join([self._slot_row(row)])
         self._filling.append(row)
 
     def remove(self, row: Row) -> None:
@@ -105,12 +113,15 @@ class Prefill(Generic[Row]):
         return starting
 
     def _reserve(self) -> None:
-        """Takes pages for a request's whole life at once: no request runs out of them midway."""
+        """Takes pages for a request's whole life at once, unless they grow: no request runs out of them midway."""
         memory = self._memory
         joining: list[Row] = []
         while self._waiting:
             row = self._waiting[0]
-            reserved = memory.pool.reserve(memory.pages_for(row.reserve), row.keys)
+            if self._growth is not None:
+                reserved = self._growth.reserve(row)
+            else:
+                reserved = memory.pool.reserve(memory.pages_for(row.reserve), row.keys)
             if reserved is None:
                 break
             self._waiting.popleft()
@@ -123,7 +134,7 @@ class Prefill(Generic[Row]):
 
     def _slot_row(self, row: Row) -> SlotRow:
         sampling = row.job.request.sampling.over(self._defaults)
-        return SlotRow(row.slot, (row.job.seed + row.part) % 2**63, row.pages, **vars(sampling))
+        return SlotRow(row.slot, (row.job.seed + row.spoken_parts) % 2**63, row.pages, **vars(sampling))
 
     def _batch(self) -> list[Row]:
         """The rows of the next launch: as many as its budget of positions and its captured shapes allow."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
+from rhapsode.device.marks import Mark, SegmentEnd, Silence
 from rhapsode.device.pages import Key
 from rhapsode.engine.job import Job
 from rhapsode.models.base import Prompt
+
+UNLIMITED = (1 << 63) - 1
+NO_PROMPT = Prompt(max_frames=0)
 
 
 @dataclass(eq=False)
@@ -18,9 +24,17 @@ class PromptRow:
     keys: list[Key] = field(default_factory=list)
     """Of the prompt's whole pages, as `pages.page_keys` makes them."""
     reserve: int = 0
-    """Positions it needs for its whole life."""
+    """Positions it gets pages for when it joins: those of its whole life, or of its prompt where pages are taken block
+    by block."""
+    expected: int = 0
+    """Positions it probably needs in all, and `most`, the most it may need: where pages are taken block by block."""
+    most: int = 0
+    used: int = 0
+    """Positions of its prompt and of the blocks launched so far, where pages are taken block by block."""
     part: int = 0
     """How many prompts of the same request came before this one."""
+    spoken_parts: int = 0
+    """How many of these were spoken; others were context only. Each is drawn with a seed of its own."""
     base: int = 0
     """Position of the prompt's first row: above 0 where the prompt continues what is already in the slot."""
     first_step: int = 0
@@ -51,7 +65,35 @@ class FrameRow(PromptRow):
     spoken: bool = False
     """The talker has ended this prompt; only the next one is waited for."""
 
+    def marks(self) -> Iterator[Mark]:
+        """What the streams of frames are told before this prompt's."""
+        if self.part and self.prompt.new_segment:
+            yield SegmentEnd()
+        if self.prompt.silence_s:
+            yield Silence(self.prompt.silence_s)
+
+    @property
+    def steps_allowed(self) -> int:
+        """How many steps the text so far is good for."""
+        steps = self.prompt.feed.steps() if self.prompt.feed else None
+        return UNLIMITED if steps is None else steps
+
     @property
     def is_last(self) -> bool:
         """Whether no prompt of this request follows."""
         return self.asked and not self.expects
+
+
+@dataclass(eq=False)
+class StreamRow(PromptRow):
+    """A request whose frames a streaming stage works on."""
+
+    prompt: Prompt = field(default_factory=lambda: NO_PROMPT)
+    payload: Any = None
+    arrived: bool = False
+    """Its payload is here."""
+    opened: bool = False
+    """Frames of it will come."""
+    prefilled: bool = False
+    grid_at: int = 0
+    """The frame at which its grid of blocks starts."""

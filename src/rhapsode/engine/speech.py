@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 from typing import Protocol, Self
 
+from rhapsode.engine.wake_ups import WakeUps
 from rhapsode.errors import RhapsodeError, TimedOut
 from rhapsode.types import AudioChunk, Outcome
 
@@ -48,7 +49,7 @@ class Speech:
         self._max_unread_s = max_unread_s
         self._error: RhapsodeError | None = None
         self._changed = threading.Condition()
-        self._wakers: list[Callable[[], None]] = []
+        self._waiting: list[tuple[WakeUps, asyncio.Future[None]]] = []
 
     # --- the listener's side ---
 
@@ -64,6 +65,11 @@ class Speech:
         """Stops the request; everything it holds is freed within one frame."""
         self._controls.abort(self.id)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the next chunk, or the end, is there."""
+        return bool(self._chunks) or self.outcome is not None
+
     def __iter__(self) -> Iterator[AudioChunk]:
         while (chunk := self.get()) is not None:
             yield chunk
@@ -75,24 +81,19 @@ class Speech:
     def get(self, timeout_s: float | None = None) -> AudioChunk | None:
         """Waits for the next chunk; None at the end."""
         with self._changed:
-            if not self._changed.wait_for(self._has_news, timeout_s):
+            if not self._changed.wait_for(lambda: self.is_ready, timeout_s):
                 raise TimeoutError
             return self._take()
 
     async def get_async(self) -> AudioChunk | None:
         """Waits for the next chunk without blocking the event loop; None at the end."""
-        loop = asyncio.get_running_loop()
         while True:
-            woken = asyncio.Event()
-
-            def wake(event: asyncio.Event = woken) -> None:
-                loop.call_soon_threadsafe(event.set)
-
             with self._changed:
-                if self._has_news():
+                if self.is_ready:
                     return self._take()
-                self._wakers.append(wake)
-            await woken.wait()
+                woken = asyncio.get_running_loop().create_future()
+                self._waiting.append((WakeUps.here(), woken))
+            await woken
 
     def __enter__(self) -> Self:
         return self
@@ -125,16 +126,10 @@ class Speech:
     def _change(self, change: Callable[[], None]) -> None:
         with self._changed:
             change()
-            wakers, self._wakers = self._wakers, []
+            waiting, self._waiting = self._waiting, []
             self._changed.notify_all()
-        for wake in wakers:
-            try:
-                wake()
-            except RuntimeError:  # the listener's event loop has been closed: nobody is waiting any more
-                continue
-
-    def _has_news(self) -> bool:
-        return bool(self._chunks) or self.outcome is not None
+        for wake_ups, future in waiting:
+            wake_ups.wake(future)
 
     def _take(self) -> AudioChunk | None:
         if self._chunks:

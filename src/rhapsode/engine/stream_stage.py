@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,34 +19,20 @@ from rhapsode.device.sections import section
 from rhapsode.device.slots import SlotRow
 from rhapsode.device.stream import FrameStream
 from rhapsode.engine.device_stage import DeviceStage, Launch, Prepared
+from rhapsode.engine.growth import plan_pages
 from rhapsode.engine.isolation import isolate
 from rhapsode.engine.job import Job
 from rhapsode.engine.policy import Choice, ChunkPolicy, Ready
-from rhapsode.engine.row import PromptRow
+from rhapsode.engine.row import StreamRow
 from rhapsode.engine.sink import Sink
 from rhapsode.engine.stage import Drop, Message, Opened, Work
-from rhapsode.models.base import OpensStream, Prompt, StreamWorker
+from rhapsode.errors import InvalidRequest
+from rhapsode.models.base import LimitsRows, OpensStream, StreamWorker
 
 MOST_IN_FLIGHT = 4
 """Launches in flight before the host waits for the oldest."""
 HELD_BACK_S = 0.002
 """How often to look whether a listener can wait no longer."""
-NO_PROMPT = Prompt(max_frames=0)
-
-
-@dataclass(eq=False)
-class StreamRow(PromptRow):
-    """A request whose frames a streaming stage works on."""
-
-    prompt: Prompt = field(default_factory=lambda: NO_PROMPT)
-    payload: Any = None
-    arrived: bool = False
-    """Its payload is here."""
-    opened: bool = False
-    """Frames of it will come."""
-    prefilled: bool = False
-    grid_at: int = 0
-    """The frame at which its grid of blocks starts."""
 
 
 class StreamStage(DeviceStage[StreamRow]):
@@ -73,7 +58,8 @@ class StreamStage(DeviceStage[StreamRow]):
         # On a GPU the stage has a CUDA stream of its own, ahead of the talker's: first audio comes first. A frame the
         # host knows of has been written, and one is only overwritten once it has been read: the two need not wait.
         stream = torch.cuda.Stream(device, priority=-1) if device.type == "cuda" else None
-        most = min(deployment.chunks.batch, deployment.limits.slots)
+        allowed = worker.most_rows if isinstance(worker, LimitsRows) else deployment.chunks.batch
+        most = min(allowed, deployment.chunks.batch, deployment.limits.slots)
         columns = 1 if reach.plain else 4
         given = (name, worker, deployment, memory)
         super().__init__(*given, most_rows=most, columns=columns, stream=stream, frame_s=frame_s)
@@ -88,7 +74,8 @@ class StreamStage(DeviceStage[StreamRow]):
         self._spare = source.capacity - ladder[-1] * reach.granularity - reach.context
         self._rows: dict[str, StreamRow] = {}
         self._joining: dict[str, StreamRow] = {}  # those of them that have not begun
-        self._offset = np.zeros(deployment.limits.slots + 1, np.int64)  # of the grid of blocks
+        self._block_at = np.zeros(deployment.limits.slots + 1, np.int64)  # the frame at which the next block starts
+        self._seen = np.zeros(deployment.limits.slots + 1, np.int64)  # frames of look-ahead that the worker keeps
         self._held_back = False
         self._captured = deployment.graphs and device.type == "cuda"  # on a CPU it is arithmetic, not operators
         rows = [most] if deployment.deterministic else batch_sizes(most)
@@ -104,7 +91,13 @@ class StreamStage(DeviceStage[StreamRow]):
             with torch.inference_mode(), self._on_stream():
                 self._capture_prefill()
                 for blocks in self._ladder:
-                    self._launcher.capture(self._most, blocks * self._reach.granularity)
+                    for seen in {0, self._kept_ahead}:
+                        self._launcher.capture(self._most, blocks * self._reach.granularity, seen)
+
+    @property
+    def _kept_ahead(self) -> int:
+        """Frames of look-ahead that the worker has seen after each launch."""
+        return self._reach.lookahead if self._reach.incremental else 0
 
     def jobs(self) -> list[Job]:
         return [row.job for row in self._rows.values()]
@@ -130,9 +123,11 @@ class StreamStage(DeviceStage[StreamRow]):
         row.arrived = True
         if isinstance(payload, Prepared):
             row.prompt, row.keys, row.payload = payload.prompt, payload.keys, payload.prompt
-            needed = row.prompt.length + self._rate * row.prompt.max_frames
-            row.reserve = min(self._memory.most_positions, max(needed, row.prompt.positions))
-            self._start_prefill(row)
+            most = self._memory.most_positions
+            if plan_pages(row, self._rate, most, grows=self._growth is not None):
+                self._start_prefill(row)
+            else:
+                self._fail(row, InvalidRequest(f"the voice needs {row.prompt.length} positions, and only {most} fit."))
         else:
             row.payload = payload
             if self._row_of[row.slot] is row:  # its frames did not wait for it
@@ -163,7 +158,8 @@ class StreamStage(DeviceStage[StreamRow]):
         self._sink.open([row.job for row in ready])
         for row in ready:
             del self._joining[row.job.id]
-            self._offset[row.slot] = row.prompt.offset % self._reach.granularity
+            self._block_at[row.slot] = -row.prompt.offset
+            self._seen[row.slot] = 0
             self._policy.open(row.slot, row.job.request.first_chunk_frames)
             self._row_of[row.slot] = row
             self._live[row.slot] = True
@@ -202,10 +198,12 @@ class StreamStage(DeviceStage[StreamRow]):
             return None
         source, size = self._source, self._reach.granularity
         available, closing = source.available(live), source.closing(live)
-        skip = (source.consumed(live) + self._offset[live]) % size
+        skip = source.consumed(live) - self._block_at[live]
         complete = np.maximum(available - self._reach.lookahead + skip, 0) // size
         blocks = np.where(closing, -(-(available + skip) // size), complete) * (available > 0)
         blocks = np.minimum(blocks, self._sink.room()[live] // size)
+        if self._growth is not None:
+            blocks = self._growth.serve([self._at(slot) for slot in live.tolist()], blocks, self._fail)
         choice = self._policy.choose(Ready(live, blocks, closing, available >= self._spare), self._most)
         if choice is None:
             self._held_back = bool(blocks.any())
@@ -213,30 +211,23 @@ class StreamStage(DeviceStage[StreamRow]):
         return self._launch_of(choice)
 
     def _launch_of(self, choice: Choice) -> Launch:
-        slots, due = choice.slots, choice.blocks * self._reach.granularity
+        seen = int(self._seen[choice.slots[0]])  # rows that have seen as much as the most urgent one go with it
+        slots, due = choice.slots[self._seen[choice.slots] == seen], choice.blocks * self._reach.granularity
         if self._reach.plain:
-            return Launch(slots[:, None], (due,))
+            return Launch(slots[:, None], (due, 0))
         available = self._source.available(slots)
-        skip = (self._source.consumed(slots) + self._offset[slots]) % self._reach.granularity
-        counts = np.minimum(available, due - skip)
+        skip = self._source.consumed(slots) - self._block_at[slots]
+        counts = np.clip(due - skip, 0, available)
         ahead = np.minimum(available - counts, self._reach.lookahead)
-        return Launch(np.stack([slots, skip, counts, ahead], axis=1), (due,))
-
-    def _counts(self, launch: Launch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """For each row, the frames its first block lacks and the frames it works on."""
-        if self._reach.plain:
-            return np.zeros_like(launch.slots), np.full_like(launch.slots, launch.statics[0])
-        return launch.inputs[:, 1], launch.inputs[:, 2]
+        return Launch(np.stack([slots, skip, counts, ahead], axis=1), (due, seen))
 
     def _on_device(self, inputs: Tensor, *statics: int) -> Tensor:
         """From frames in the ring to the sink."""
-        slots, (due,) = inputs[:, 0], statics
-        there = self._source.device
-        plain = self._reach.plain
-        window = self._source.window(slots.to(there), due, None if plain else inputs[:, 1:].to(there))
-        window = window.to(slots.device)
+        slots, (due, seen) = inputs[:, 0], statics
+        there, plain = self._source.device, self._reach.plain
+        window = self._source.window(slots.to(there), due, None if plain else inputs[:, 1:].to(there), seen)
         with section("codec"):
-            output: Tensor = self._worker.decode(window, self._memory.rows(slots), self._memory.state)
+            output: Tensor = self._worker.decode(window.to(slots.device), self._memory.rows(slots), self._memory.state)
         counts = None if plain else inputs[:, 2]
         values = self._sink.on_device(slots, output, None if plain else inputs[:, 1], counts)
         moved: Tensor | int = due if counts is None else counts
@@ -245,13 +236,17 @@ class StreamStage(DeviceStage[StreamRow]):
         return values
 
     def _launched(self, launch: Launch) -> None:
-        _, counts = self._counts(launch)
+        _, counts = launch.ragged()
         self._source.consume(launch.slots, counts)
         self._sink.launched(launch.slots, counts)
+        self._seen[launch.slots] = self._kept_ahead
         self._policy.launched(Choice(launch.slots, launch.statics[0] // self._reach.granularity))
+        self._block_at[launch.slots] += launch.statics[0]
+        if self._growth is not None:
+            self._growth.launched([self._at(slot) for slot in launch.slots.tolist()], launch.statics[0] * self._rate)
 
     def _landed(self, launch: Launch, current: NDArray[np.bool_], values: NDArray[Any]) -> None:
-        skip, counts = self._counts(launch)
+        skip, counts = launch.ragged()
         here = zip(launch.slots.tolist(), current.tolist(), strict=True)
         jobs = [self._at(slot).job if is_current else None for slot, is_current in here]
         self._sink.landed(jobs, skip, counts, values)
@@ -260,10 +255,12 @@ class StreamStage(DeviceStage[StreamRow]):
     def _collect(self, most_in_flight: int | None = MOST_IN_FLIGHT) -> bool:
         collected = super()._collect(most_in_flight)
         live = np.flatnonzero(self._live)
-        for slot in live[self._source.exhausted(live)].tolist():
+        ended = live[self._source.exhausted(live)].tolist()
+        for slot in ended:
             self._live[slot] = False
+            self._free_pages(self._at(slot))
             self._sink.end(self._at(slot).job)
-        return collected
+        return collected or bool(ended)
 
     def _pass_marks(self) -> bool:
         live = np.flatnonzero(self._live)
@@ -273,18 +270,20 @@ class StreamStage(DeviceStage[StreamRow]):
             is_new = isinstance(mark, SegmentEnd)
             start = int(self._source.consumed(np.array([slot]))[0])
             if is_new or start > row.grid_at:  # no block crosses a mark: the grid of blocks starts anew after it
-                self._offset[slot] = ((row.prompt.offset if is_new else 0) - start) % self._reach.granularity
+                self._block_at[slot] = start - (row.prompt.offset if is_new else 0)
                 row.grid_at = start
-            if is_new:
+            if is_new or self._seen[slot]:  # without the look-ahead after the mark, what is kept serves no longer
                 self._restart(row)
             self._sink.mark(row.job, mark)
         return bool(reached)
 
     def _restart(self, row: StreamRow) -> None:
         """Starts a new segment: nothing of the frames before it is remembered."""
+        self._seen[row.slot] = 0
         self._source.begin_segment(np.array([row.slot]))
         if self._prefill is not None:
             self._live[row.slot] = False
+            row.used = row.prompt.length
             self._prefill.again(row)
         else:
             self._memory.state.clear(self._memory.slots([row.slot]))

@@ -9,7 +9,7 @@ from typing import Any
 from rhapsode.engine.job import Job
 from rhapsode.engine.stage import Stage, Work
 from rhapsode.errors import ConfigError
-from rhapsode.models.base import Embedder, ModelSpec, StageSpec, TakesText
+from rhapsode.models.base import Embedder, ModelSpec, StageSpec
 
 KINDS = ("call", "frame", "stream", "generator")
 
@@ -86,12 +86,8 @@ def check_wiring(spec: ModelSpec) -> None:
 
 def check_worker(spec: ModelSpec, stage: StageSpec, worker: Any) -> None:
     """Raises if a worker lacks a method that its stage's spec promises."""
-    lacking = None
-    if stage.takes_text and stage.kind == "frame" and not isinstance(worker, TakesText):
-        lacking = "takes_text, but its worker has no method 'extend'"
-    elif stage.embeds and not isinstance(worker, Embedder):
+    if stage.embeds and not isinstance(worker, Embedder):
         lacking = "embeds, but its worker has no method 'embed'"
-    if lacking:
         raise ConfigError(f"the pipeline of {spec.name} is broken: stage '{stage.name}' has {lacking}.")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rhapsode.checkpoints import hub
-from rhapsode.checkpoints.folder import as_folder
+from rhapsode.checkpoints.folder import as_folder, read_json
 from rhapsode.errors import CheckpointError, ConfigError, did_you_mean
 from rhapsode.models.spec import Companion, ModelSpec
 
@@ -24,23 +24,31 @@ def find_companions(
         if name not in known:
             raise ConfigError(f"{spec.name} has no companion '{name}': {did_you_mean(name, known)}")
     return {
-        one.name: _find(spec, one, checkpoint, given.get(one.name), _named(one, config or {}))
+        one.name: _find(spec, one, checkpoint, given.get(one.name), _named(one, checkpoint, config or {}))
         for one in spec.companions
     }
 
 
-def _named(companion: Companion, config: Mapping[str, Any]) -> str | None:
-    """Returns the id that the checkpoint's configuration names. Anything but an id is ignored: it is not our path."""
-    name = config.get(companion.named_by or "")
-    return name if isinstance(name, str) and hub.is_id(name) else None
+def _named(companion: Companion, checkpoint: Path | None, config: Mapping[str, Any]) -> str | None:
+    """Returns the name that the checkpoint gives this companion, if it gives one."""
+    file, _, path = (companion.named_by or "").rpartition(":")
+    found: Any = config
+    if file:
+        other = checkpoint / file if checkpoint is not None else None
+        found = read_json(other) if other is not None and other.is_file() else {}
+    for key in path.split("."):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str) else None
 
 
 def _folders(companion: Companion, checkpoint: Path, named: str | None) -> Iterator[Path]:
+    """Yields where a companion may be. Of a path in a checkpoint only the last part counts: it is not our path."""
     yield checkpoint / companion.name
-    if named is not None:
-        last = named.partition("@")[0].rpartition("/")[2]
+    last = (named or "").partition("@")[0].rpartition("/")[2]
+    if last not in ("", ".", ".."):
         yield checkpoint / last
         yield checkpoint.absolute().parent / last
+    yield checkpoint.absolute().parent / companion.name
 
 
 def _find(spec: ModelSpec, companion: Companion, checkpoint: Path | None, given: str | None, named: str | None) -> Path:
@@ -48,7 +56,7 @@ def _find(spec: ModelSpec, companion: Companion, checkpoint: Path | None, given:
         for near in _folders(companion, checkpoint, named):
             if near.is_dir():
                 return near
-    wanted = given or named or companion.default
+    wanted = given or (named if named is not None and hub.is_id(named) else companion.default)
     if wanted is None:
         where = f" in {checkpoint / companion.name}, or" if checkpoint else ""
         raise CheckpointError(

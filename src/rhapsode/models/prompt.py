@@ -49,6 +49,9 @@ class Prompt:
     once it is prefilled, and a prompt that continues it speaks."""
     wanted_frames: int | None = None
     """The most the user asked for in the family's own options: an end there is no runaway."""
+    silent_steps: int = 0
+    """Steps before the one that emits the first frame, as a delay pattern has them. Limits count frames that are heard:
+    these steps come on top."""
     length: int = 0
     """Positions to prefill before the first step."""
     content: NDArray[np.generic] | None = None
@@ -71,7 +74,10 @@ class Prompt:
     silence_s: float = 0.0
     """Exact silence before this prompt's audio."""
     offset: int = 0
-    """For a stage that works in blocks: frames by which its first block is shorter."""
+    """For a stage that works in blocks: frames by which its first block is shorter. If it is a whole block or more, the
+    first launches have no frame to work on, only the look-ahead."""
+    expected_frames: int | None = None
+    """How many frames there usually are, for a stage that takes pages block by block; by default `max_frames`."""
 
 
 @dataclass

@@ -62,10 +62,10 @@ def families() -> tuple[Mapping[str, ModelSpec], tuple[Broken, ...]]:
     broken: list[Broken] = []
     for name, where in _candidates():
         try:
-            spec = _read(where)
-            if spec.name in found:
-                raise ValueError(f"another family is called '{spec.name}' already")
-            found[spec.name] = spec
+            for spec in _read(where):
+                if spec.name in found:
+                    raise ValueError(f"another family is called '{spec.name}' already")
+                found[spec.name] = spec
         except (Exception, SystemExit) as error:  # whatever a plugin does wrong is reported, never fatal
             broken.append(Broken(name, f"{type(error).__name__}: {error}"))
     return found, tuple(broken)
@@ -171,8 +171,10 @@ def _candidates() -> Iterator[tuple[str, str]]:
         yield point.name, point.value
 
 
-def _read(where: str) -> ModelSpec:
-    spec = import_name(where if ":" in where else f"{where}:SPEC")
-    if not isinstance(spec, ModelSpec):
+def _read(where: str) -> tuple[ModelSpec, ...]:
+    """Returns the specs that a family's module has: one, or a tuple of the generations that share a folder."""
+    found = import_name(where if ":" in where else f"{where}:SPEC")
+    specs = found if isinstance(found, tuple) else (found,)
+    if not specs or not all(isinstance(spec, ModelSpec) for spec in specs):
         raise TypeError(f"{where} is not a ModelSpec")
-    return spec
+    return specs

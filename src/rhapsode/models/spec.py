@@ -28,7 +28,8 @@ class StageSpec:
     accepts_early_stream: bool = False
     """The stage may work on frames before its payload has arrived."""
     takes_text: bool = False
-    """Text appended to a running request goes to this stage; the worker of a frame stage `TakesText`."""
+    """Text appended to a running request goes to this stage; the worker of a frame stage `TakesText`,
+    unless every piece of text gets a prompt of its own."""
     embeds: bool = False
     """The worker is an `Embedder`."""
     on_device: bool = False
@@ -61,8 +62,9 @@ class Companion:
     default: str | None = None
     """Its id on the Hugging Face hub."""
     named_by: str | None = None
-    """The key of the checkpoint's configuration that names it: a folder in or beside the checkpoint with the last part
-    of that name is taken, else that id on the hub."""
+    """The key of the checkpoint's configuration that names it: `outer.inner` for one inside another, `file.json:key`
+    for one in another file. A folder in or beside the checkpoint with the last part of that name, or with `name`, is
+    taken, else that id on the hub."""
     files: tuple[str, ...] = ()
     """Files to download besides json, txt and safetensors, as shell patterns."""
 

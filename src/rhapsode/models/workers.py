@@ -95,6 +95,26 @@ class OpensStream(Protocol):
         launches are compiled for (`device.ragged`), or None where any size will do."""
 
 
+@runtime_checkable
+class LimitsRows(Protocol):
+    """A stream worker whose launches are large: they have fewer rows than the deployment allows."""
+
+    most_rows: int
+
+
+@runtime_checkable
+class PagesPerBlock(Protocol):
+    """A converter that `PrefillsPrompt`, with pages that are taken block by block, not for a request's whole life.
+
+    A page holds the positions of one block. Prompts are whole pages, and no frame changes what is in them.
+    """
+
+    page_size: int
+    """Positions of a block: its granularity times its rate."""
+    most_positions: int
+    """Positions that one request may have."""
+
+
 class Codec(StreamWorker, Protocol):
     """Frames to waveform: `decode` returns `[B, channels, due * hop]`."""
 

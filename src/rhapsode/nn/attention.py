@@ -30,48 +30,64 @@ class FusedAttentionBackend(AttentionBackend):
         return self.attend(layer, *heads.split()).flatten(2)
 
 
-class PagedAttention(FusedAttentionBackend):
+class PagesAttention(FusedAttentionBackend):
     """Attention over the KV pages of a batch: ragged chunks of prompts, or one token per row.
 
-    `positions [B, T]` are the tokens' positions. Padding tokens (`valid` false) are written to the scratch page, and
-    their output is meaningless.
+    `positions [B, T]` are the tokens' positions; a token attends to all positions up to `last [B, T]`, by default its
+    own. Padding tokens (`valid` false) are written to the scratch page, and their output is meaningless.
     """
 
-    def __init__(self, kv: PagedKV, rows: Rows, positions: Tensor, valid: Tensor | None = None) -> None:
-        self._kv, self._rows, self._positions, self._valid = kv, rows, positions, valid
+    def __init__(
+        self, pages: KVPages, positions: Tensor, valid: Tensor | None = None, last: Tensor | None = None
+    ) -> None:
+        self._kv, self._positions, self._valid, self._last = pages, positions, valid, last
 
     def attend_heads(self, layer: int, heads: ProjectedHeads) -> Tensor:
-        kv, rows, positions = self._kv, self._rows, self._positions
-        pages = KVPages(kv.keys, kv.values, rows.slots, rows.table.pages)
-        if positions.shape[1] == 1 and self._valid is None:
-            attended = paged_attention(heads, pages, layer, positions[:, 0])
+        positions = self._positions
+        if positions.shape[1] == 1 and self._valid is None and self._last is None:
+            attended = paged_attention(heads, self._kv, layer, positions[:, 0])
         else:
-            attended = prompt_attention(heads, pages, layer, positions, self._valid)
+            attended = prompt_attention(heads, self._kv, layer, positions, self._valid, self._last)
         return super().attend_heads(layer, heads) if attended is None else attended
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         keys, values = self._kv.keys[layer], self._kv.values[layer]  # [pages, page_size, kv_heads, D]
         keys.flatten(0, 1)[self._cell] = key.flatten(0, 1).to(keys.dtype)
         values.flatten(0, 1)[self._cell] = value.flatten(0, 1).to(values.dtype)
-        past_keys, past_values = self._kv.read(layer, self._pages)
-        return attention(query, past_keys.to(query.dtype), past_values.to(query.dtype), self._mask)
+        past_keys, past_values = (past[self._pages].flatten(1, 2).to(query.dtype) for past in (keys, values))
+        return attention(query, past_keys, past_values, self._mask)
 
     @cached_property
     def _pages(self) -> Tensor:
         """The pages to read, [B, P]. On a GPU it is all of them, because the host must not wait for the positions."""
-        pages = self._rows.pages
-        return _used_pages(pages, self._positions, self._kv.page_size) if pages.device.type == "cpu" else pages
+        pages = self._kv.tables[self._kv.slots]
+        if pages.device.type != "cpu":
+            return pages
+        last = self._positions if self._last is None else torch.maximum(self._positions, self._last)
+        return _used_pages(pages, last, self._page_size)
+
+    @property
+    def _page_size(self) -> int:
+        return self._kv.keys.shape[2]
 
     @cached_property
     def _cell(self) -> Tensor:
         """The place of each token in the flattened pages, [B * T]."""
-        size = self._kv.page_size
+        size = self._page_size
         cell = self._pages.gather(1, self._positions // size) * size + self._positions % size
         return (cell if self._valid is None else cell * self._valid).flatten()
 
     @cached_property
     def _mask(self) -> Tensor:
-        return _future(self._pages, self._positions, self._kv.page_size)
+        last = self._positions if self._last is None else self._last
+        return _future(self._pages, last, self._page_size)
+
+
+class PagedAttention(PagesAttention):
+    """The same for the rows of a launch."""
+
+    def __init__(self, kv: PagedKV, rows: Rows, positions: Tensor, valid: Tensor | None = None) -> None:
+        super().__init__(KVPages(kv.keys, kv.values, rows.slots, rows.table.pages), positions, valid)
 
 
 @decides

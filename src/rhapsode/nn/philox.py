@@ -39,6 +39,10 @@ def _round_keys(key: Tensor, weyl: int) -> tuple[Tensor, ...]:
 
 def uniform(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> Tensor:
     """Returns `[B, n]` numbers in the open interval (0, 1), an independent stream per seed, frame and codebook."""
+    if kernels.on(seeds):
+        from rhapsode.nn.kernels.gpu import noise
+
+        return noise.uniform(seeds.contiguous(), steps.contiguous(), codebook, n)
     return unit_interval(_words(seeds, steps, codebook, n)[0])
 
 

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from rhapsode.nn.kernels.rotary import RotaryAngles
+
+
+@dataclass(frozen=True)
+class Llama3Scaling:
+    """Llama 3: frequencies with a long wavelength are divided by `factor`, those with a short one are kept."""
+
+    factor: float
+    low_freq_factor: float
+    high_freq_factor: float
+    original_max_position_embeddings: int
+
+    def apply(self, frequencies: Tensor) -> Tensor:
+        """Returns the scaled frequencies; between the two wavelengths, a blend."""
+        turns = self.original_max_position_embeddings * frequencies / (2 * math.pi)  # within the original context
+        share = (turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor)
+        share = share.clamp(0, 1)
+        return (1 - share) * frequencies / self.factor + share * frequencies
 
 
 @dataclass(frozen=True)
@@ -20,6 +38,7 @@ class RopeConfig:
     """LongRoPE: divides the frequency of each pair of channels."""
     scale: float = 1.0
     """LongRoPE: multiplies cosines and sines."""
+    llama3: Llama3Scaling | None = None
     rounded: bool = False
     """Cosines and sines have the precision of bfloat16, whatever the model's: so the checkpoint was trained."""
 
@@ -29,6 +48,8 @@ def inv_freq(config: RopeConfig) -> Tensor:
     # An explicit device: modules are built on the meta device, and this is no parameter to be loaded.
     pair = torch.arange(0, config.head_dim, 2, dtype=torch.int64, device="cpu").float()
     frequencies = 1.0 / (config.theta ** (pair / config.head_dim))
+    if config.llama3 is not None:
+        return config.llama3.apply(frequencies)
     return frequencies / torch.tensor(config.factors, device="cpu") if config.factors else frequencies
 
 

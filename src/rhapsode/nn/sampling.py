@@ -46,11 +46,17 @@ def draw(
     rules: Rules | None = None,
     repetition: Repetition | None = None,
 ) -> Tensor:
-    """Samples one id per row, [B]."""
+    """Samples one id per row of `scores`.
+
+    A request may have several rows, one after the other: those of codebooks that are drawn `together`. Settings and
+    repetition are given once per request. Rules are for one codebook.
+    """
     if isinstance(noise, NoiseCounters):
         from rhapsode.nn.kernels.gpu import sampling
 
         return sampling.draw(scores, settings, noise, rules, repetition)
+    books = len(scores) // len(settings.temperature)
+    settings = settings.repeated(books) if books > 1 else settings
     raw = scores.float()
     scores = raw if rules is None else rules.apply(raw)
     drawn = _draw(scores, settings, noise, partial_k)
@@ -60,7 +66,8 @@ def draw(
     scores = raw if repetition.raw else scores
     if repetition.other:
         scores = scores.scatter(1, drawn[:, None], float("-inf"))
-    second = _draw(scores, repetition.settings, repetition.noise, repetition.settings.partial_k())
+    again = repetition.settings.repeated(books) if books > 1 else repetition.settings
+    second = _draw(scores, again, repetition.noise, again.partial_k())
     return torch.where(repetition.repeats(drawn), second, drawn)
 
 
@@ -68,6 +75,14 @@ def _draw(scores: Tensor, settings: Settings, noise: Tensor, partial_k: Tensor |
     # argmax(s / t + g) is argmax(s + t * g), and that needs no special case for temperature 0.
     noisy = scores + noise * settings.temperature[:, None]
     return noisy.masked_fill(~kept(scores, settings, partial_k), float("-inf")).argmax(-1)
+
+
+def together(noise: Sequence[Noise]) -> Noise:
+    """Joins the noise of codebooks of one size, in their order, so that one draw serves all of them: [B * books, V]."""
+    first = noise[0]
+    if isinstance(first, NoiseCounters):
+        return NoiseCounters(first.seeds, first.steps, first.book, len(noise))
+    return torch.stack([one for one in noise if isinstance(one, Tensor)], dim=1).flatten(0, 1)
 
 
 class Gumbel:

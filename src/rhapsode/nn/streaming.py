@@ -68,11 +68,15 @@ def _tails(states: Sequence[State]) -> Iterator[TailState]:
             yield from _tails(state.states)
 
 
-def extend(x: Tensor, slots: Tensor, state: TailState) -> Tensor:
-    """Prepends the slots' tails to `x`, and keeps its end as their new tails: [B, C, T] to [B, C, tail + T]."""
+def extend(x: Tensor, slots: Tensor, state: TailState, ahead: int = 0) -> Tensor:
+    """Prepends the slots' tails to `x`, and keeps its end as their new tails: [B, C, T] to [B, C, tail + T].
+
+    The last `ahead` inputs are only looked at: they come again, and are not kept.
+    """
     length = state.tail.shape[1]
     joined = torch.cat([state.tail.index_select(0, slots).transpose(1, 2), x], dim=-1)
-    state.tail.index_copy_(0, slots, joined[..., -length:].transpose(1, 2))
+    end = joined.shape[-1] - ahead
+    state.tail.index_copy_(0, slots, joined[..., end - length : end].transpose(1, 2))
     return joined
 
 

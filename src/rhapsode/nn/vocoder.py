@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import ceil
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -97,3 +98,27 @@ def settle_frames(ratios: Sequence[int], rates: Sequence[int]) -> int:
         rate *= ratio
         reach += (KERNEL - 1) * sum(DILATIONS) / rate
     return ceil(reach + (KERNEL - 1) / rate)
+
+
+class VocoderParts(NamedTuple):
+    """The modules of a vocoder; a block is an activation, the upsampling and residual units."""
+
+    begin: CausalConv1d
+    blocks: list[tuple[nn.Module, CausalConvTranspose1d, list[ResidualUnit]]]
+    last_act: nn.Module
+    last: CausalConv1d
+
+
+def vocoder_parts(chain: StreamingChain) -> VocoderParts:
+    """Returns the modules of what `vocoder` made."""
+    begin, *blocks, last_act, last = chain
+    assert isinstance(begin, CausalConv1d)
+    assert isinstance(last, CausalConv1d)
+    return VocoderParts(begin, [_block_parts(block) for block in blocks], last_act, last)
+
+
+def _block_parts(block: nn.Module) -> tuple[nn.Module, CausalConvTranspose1d, list[ResidualUnit]]:
+    assert isinstance(block, UpsampleBlock)
+    before, up, *units = block.block
+    assert isinstance(up, CausalConvTranspose1d)
+    return before, up, [unit for unit in units if isinstance(unit, ResidualUnit)]

@@ -15,6 +15,7 @@ from rhapsode.config import Deployment
 from rhapsode.errors import RhapsodeError
 from rhapsode.models.registry import Model
 from rhapsode.serve.middleware.auth import ApiKeys
+from rhapsode.serve.middleware.direct import DirectSpeech
 from rhapsode.serve.middleware.limits import BodyLimit
 from rhapsode.serve.middleware.origins import Origins
 from rhapsode.serve.observe.callbacks import measured
@@ -41,6 +42,7 @@ def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
         app.include_router(route.router(service))
     errors.install(app)
     config = deployment.server
+    app.add_middleware(DirectSpeech, service=service)  # type: ignore[arg-type, unused-ignore]
     app.add_middleware(BodyLimit, config=config, takes_references=service.info.can.clone)  # type: ignore[arg-type, unused-ignore]
     if config.api_keys:
         app.add_middleware(ApiKeys, keys=config.api_keys, public_lists=config.public_lists)

@@ -12,6 +12,7 @@ import contextlib
 import socket
 import struct
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -62,6 +63,7 @@ class HttpConnection(HttpToolsProtocol):
         self._most = most
         self._stall = _Stall(self.loop, limits.max_request_s)
         self._receiving: asyncio.TimerHandle | None = None
+        self._on_lost: Callable[[], None] | None = None
         self._begun_s = 0.0
         self._received = 0
 
@@ -76,6 +78,8 @@ class HttpConnection(HttpToolsProtocol):
         self._end_receiving()
         self._stall.end()
         super().connection_lost(exc)
+        if self._on_lost is not None:
+            self._on_lost()
 
     def data_received(self, data: bytes) -> None:
         self._received += len(data)
@@ -84,6 +88,7 @@ class HttpConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope["state"]["reset"] = partial(reset, self.transport)
+        self.scope["state"]["when_lost"] = self._when_lost
         if self._receiving is None:  # a further request of the same connection
             self._begin_receiving()
 
@@ -102,6 +107,14 @@ class HttpConnection(HttpToolsProtocol):
     def resume_writing(self) -> None:
         super().resume_writing()
         self._stall.end()
+
+    def _when_lost(self, callback: Callable[[], None] | None) -> None:
+        """Has this called when the client disconnects, for the current request; None: nothing any more."""
+        self._on_lost = callback
+        if callback is not None:
+            self.flow.resume_reading()  # else a disconnect would not be noticed
+            if self.transport.is_closing():
+                self.loop.call_soon(callback)
 
     def _begin_receiving(self) -> None:
         self._begun_s, self._received = self.loop.time(), 0

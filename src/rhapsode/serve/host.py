@@ -86,22 +86,37 @@ class Host:
         """Returns the number of requests that use the engine or wait for it to load."""
         return self._leases
 
+    @property
+    def loaded(self) -> Engine | None:
+        """The engine, if it is loaded."""
+        return self._engine
+
     # --- requests ---
 
     @asynccontextmanager
     async def lease(self) -> AsyncIterator[Engine]:
         """Yields the engine, after loading it if necessary; it is not unloaded before the block ends."""
+        self.hold()
+        try:
+            yield await self.engine()
+        finally:
+            self.release()
+
+    def hold(self) -> None:
+        """Keeps the engine from being unloaded, until it is released."""
         if self.draining:
             raise Unavailable("the server is shutting down.")
         limits = self.deployment.limits
         if self._engine is None and self._leases >= self._slots + limits.max_queue:
             raise Busy("too many requests are waiting for the model to load.", retry_after_s=5.0)
         self._leases += 1
-        try:
-            yield self._engine or await self._load()
-        finally:
-            self._leases -= 1
-            self._used_s = time.monotonic()
+
+    def release(self) -> None:
+        self._leases -= 1
+        self._used_s = time.monotonic()
+
+    async def engine(self) -> Engine:
+        return self._engine or await self._load()
 
     async def embed(self, voice: Voice) -> tuple[float, ...]:
         """Returns the speaker embedding of a voice: its own, or that of its reference."""

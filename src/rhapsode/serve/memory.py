@@ -16,20 +16,24 @@ class Tidier:
     def __init__(self, is_busy: Callable[[], bool]) -> None:
         self._is_busy = is_busy
         self._timer: asyncio.TimerHandle | None = None
+        self._used_s = 0.0
 
     def request_ended(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(IDLE_S, self._tidy)
+        loop = asyncio.get_running_loop()
+        self._used_s = loop.time()
+        if self._timer is None:
+            self._timer = loop.call_later(IDLE_S, self._tidy)
 
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
     def _tidy(self) -> None:
-        self._timer = None
-        if not self._is_busy():
-            asyncio.get_running_loop().run_in_executor(None, trim)
+        loop = asyncio.get_running_loop()
+        left_s = self._used_s + IDLE_S - loop.time()
+        self._timer = loop.call_later(left_s, self._tidy) if left_s > 0 else None
+        if self._timer is None and not self._is_busy():
+            loop.run_in_executor(None, trim)
 
 
 def trim() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from rhapsode.serve.request.references import References
 from rhapsode.serve.request.schemas import Schemas, read
 from rhapsode.serve.response.delivery import DeliveryLimits, Playback
 from rhapsode.serve.response.silence import silent_speech
+from rhapsode.serve.time_limit import TimeLimit
 from rhapsode.text.clean import is_speakable
 from rhapsode.types import Outcome, SpeechRequest
 from rhapsode.voices.store import VoiceStore
@@ -79,23 +80,35 @@ class Service:
     @asynccontextmanager
     async def speaking(self, order: Order, request_id: str) -> AsyncIterator[Playback]:
         """Runs a request; leaving the block ends the request and frees everything it holds."""
-        async with AsyncExitStack() as stack:
-            stack.callback(self._tidier.request_ended)
+        with self._counting_refusals():
+            self.host.hold()
+        try:
             with self._counting_refusals():
-                engine = await self._engine(stack)
-                speech = stack.enter_context(self._submit(engine, order.request, request_id))
-            playback = Playback(
-                speech, order.request.speed, order.delivery, self._codecs, self.metrics.gaps.observe, self._limits
-            )
-            stack.callback(playback.close)
-            stack.callback(asyncio.create_task(self._limit_time(playback), name="time-limit").cancel)
-            yield playback
+                speech = self._submit(await self._engine(), order.request, request_id)
+            with speech, self._playback(speech, order) as playback:
+                yield playback
+        finally:
+            self.host.release()
+            self._tidier.request_ended()
 
-    async def _engine(self, stack: AsyncExitStack) -> Engine:
+    @contextmanager
+    def _playback(self, speech: Speech, order: Order) -> Iterator[Playback]:
+        speed, on_gap = order.request.speed, self.metrics.gaps.observe
+        playback = Playback(speech, speed, order.delivery, self._codecs, on_gap, self._limits)
+        time_limit = TimeLimit(playback, self.config.max_request_s, self._end_late)
+        try:
+            yield playback
+        finally:
+            time_limit.cancel()
+            playback.close()
+
+    async def _engine(self) -> Engine:
+        if self.host.loaded is not None:
+            return self.host.loaded
         limit_s = self.config.max_request_s
         try:
             async with asyncio.timeout(limit_s):
-                return await stack.enter_async_context(self.host.lease())
+                return await self.host.engine()
         except TimeoutError:
             raise TimedOut(f"the model was not there within {limit_s:g} s.") from None
 
@@ -120,15 +133,10 @@ class Service:
             self.metrics.refused()
             raise
 
-    async def _limit_time(self, playback: Playback) -> None:
-        """Ends a request that takes too long to be spoken; the time it waits for its client does not count."""
-        limit_s = self.config.max_request_s
-        while (left_s := limit_s - playback.busy_s) > 0:
-            await asyncio.sleep(left_s)
-        if playback.speech.outcome is None:
-            late = TimedOut(f"the request took longer than {limit_s:g} s.")
-            self.outcomes.record_error(playback.speech.id, late)
-            playback.abort(late)
+    def _end_late(self, playback: Playback) -> None:
+        late = TimedOut(f"the request took longer than {self.config.max_request_s:g} s.")
+        self.outcomes.record_error(playback.speech.id, late)
+        playback.abort(late)
 
     def described(self, body: type[BaseModel]) -> dict[str, Any]:
         """Returns the OpenAPI description of a body as this checkpoint takes it."""

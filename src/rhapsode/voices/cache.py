@@ -70,6 +70,11 @@ class ReferenceCache:
         result: T = flight.result()
         return result
 
+    def __contains__(self, key: bytes) -> bool:
+        """Whether `get_or_make` would return a value at once."""
+        with self._lock:
+            return key in self._kept
+
     def stats(self) -> CacheStats:
         with self._lock:
             return CacheStats(self._hits, self._misses, self._bytes, len(self._kept))

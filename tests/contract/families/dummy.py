@@ -1,5 +1,10 @@
 from contract.chain import CHAIN
+from contract.incremental import INCREMENTAL
 from contract.subject import Subject
 
 TEXTS = ("Hi.", "A longer text.", "Something else altogether, with more in it.", "One two three.")
-SUBJECTS = (Subject("dummy", TEXTS), Subject("dummy", TEXTS, variant="chain", spec=CHAIN))
+SUBJECTS = (
+    Subject("dummy", TEXTS),
+    Subject("dummy", TEXTS, variant="chain", spec=CHAIN),
+    Subject("dummy", TEXTS, variant="incremental", spec=INCREMENTAL),
+)

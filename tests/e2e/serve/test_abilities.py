@@ -12,7 +12,7 @@ from rhapsode.audio.encode import encode
 from rhapsode.models.registry import families
 from rhapsode.serve.request.effect import FRAMES, NEEDS
 from rhapsode.types import Clip, Sampling
-from tiny import dummy, fish_s2_pro, moss_tts_nano, qwen3_tts, voxcpm2, voxtral_tts
+from tiny import dummy, fish_s2_pro, higgs, moss_tts_nano, qwen3_tts, voxcpm2, voxtral_tts
 
 SAMPLE = encode(Clip(qwen3_tts.reference_audio(6_000)[None], 24_000), "wav")
 DATA_URL = f"data:audio/wav;base64,{base64.b64encode(SAMPLE).decode()}"
@@ -35,6 +35,8 @@ KINDS: dict[str, Callable[[Path], Any] | None] = {
     "voxtral-tts": lambda folder: voxtral_tts.write(folder, voxtral_tts.Tiny(steps=1)),
     "voxtral-tts with an encoder": lambda folder: voxtral_tts.write(folder, voxtral_tts.Tiny(steps=1, encoder=True)),
     "fish-s2-pro": fish_s2_pro.write,
+    "higgs-v2": lambda folder: higgs.write(folder, higgs.Tiny()),
+    "higgs-v3": lambda folder: higgs.write(folder, higgs.Tiny(generation=3)),
     "moss-tts-nano": moss_tts_nano.write,
 }
 

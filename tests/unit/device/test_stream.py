@@ -85,6 +85,25 @@ def test_a_window_says_which_of_its_frames_are_present(skip, count, ahead):
     assert window.frames[0, :, 0][present].tolist() == [first + i for i in range(5) if present[i]]
 
 
+def test_a_window_leaves_out_what_an_incremental_worker_has_seen():
+    edge, (on_device, _) = stream(lookahead=2, incremental=True), slots(0)
+    produce(edge, 0, range(5))
+    first = edge.window(on_device, 1, torch.tensor([[0, 1, 2]]))
+    edge.advance(on_device, 1)
+    later = edge.window(on_device, 2, torch.tensor([[0, 2, 2]]), 2)
+    edge.advance(on_device, 2)
+    last = edge.window(on_device, 2, torch.tensor([[0, 2, 0]]), 2)
+    assert [window.frames[0, :, 0].tolist() for window in (first, later)] == [[0, 1, 2], [3, 4]]
+    assert [window.present.all().item() for window in (first, later)] == [True, True]
+    assert last.present[0].tolist() == [False, False]  # the end has been seen
+
+
+@pytest.mark.parametrize("others", [{"lookbehind": 1}, {"granularity": 2}])
+def test_an_incremental_worker_rereads_nothing_and_works_on_single_frames(others):
+    with pytest.raises(ValueError, match="incremental"):
+        Reach(lookahead=2, incremental=True, **others)
+
+
 def test_frames_before_a_segment_are_no_context_of_it():
     edge, (on_device, on_host) = stream(lookbehind=2), slots(1)
     produce(edge, 1, range(4))

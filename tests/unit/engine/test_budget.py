@@ -61,3 +61,32 @@ def test_auto_on_a_cpu_is_a_modest_number(monkeypatch):
 def test_slots_that_leave_no_room_for_one_request_are_an_error(monkeypatch):
     with pytest.raises(ConfigError, match="do not fit this GPU"):
         fit(monkeypatch, 8 * SLOT_BYTES + 10 * PAGE_BYTES, max_concurrency=8)
+
+
+class Blocks(Part):
+    page_size = 8
+    most_positions = 80
+
+
+BLOCK_BYTES = 8 * 2 * 4 * 8 * 64 * 2
+
+
+def test_pages_per_block_are_what_is_left(monkeypatch):
+    monkeypatch.setattr(budget, "_free_bytes", lambda device: 30 * BLOCK_BYTES + 4 * 500)
+    assert budget.block_pages(Blocks(1000), [Stateful(500)], 4, GPU, torch.bfloat16) == 30
+    monkeypatch.setattr(budget, "_free_bytes", lambda device: 1 << 40)
+    assert budget.block_pages(Blocks(1000), [Stateful(500)], 4, GPU, torch.bfloat16) == 4 * 10
+
+
+def test_pages_per_block_on_a_cpu_are_a_usual_number_and_enough_for_one_request(monkeypatch):
+    monkeypatch.setattr(budget, "_free_bytes", lambda device: None)
+    assert budget.block_pages(Blocks(0), [], 4, GPU, torch.bfloat16) == 4 * budget.USUAL_BLOCKS
+    assert budget.block_pages(Blocks(0), [], 1, GPU, torch.bfloat16) == 10
+
+
+def test_auto_leaves_room_for_the_blocks_of_usual_requests(monkeypatch):
+    per_slot = 2000 + 32 * PAGE_BYTES + budget.USUAL_BLOCKS * BLOCK_BYTES
+    monkeypatch.setattr(budget, "_free_bytes", lambda device: 10 * per_slot)
+    deployment = resolve(env={}, flags={"limits": {"max_positions": 1024, "max_concurrency": "auto"}})
+    fitted = budget.fit(deployment, [(Part(1000), 1), (Blocks(1000), 2)], GPU, torch.bfloat16)
+    assert (fitted.limits.slots, fitted.memory.pages) == (10, 320)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from contract.chain import CHAIN
+from contract.incremental import INCREMENTAL
 from contract.subject import assert_all_free, hear, speak
 from rhapsode.config import resolve
 from rhapsode.engine import Engine
@@ -58,9 +59,14 @@ def engine_of(spec, **settings):
     return Engine(in_parts(spec), resolve(env={}, flags={"threads": 1, **settings}))
 
 
-@pytest.fixture(scope="module", params=[SPEC, CHAIN], ids=["dummy", "chain"])
-def engine(request):
-    with engine_of(request.param) as running:
+@pytest.fixture(scope="module", params=[SPEC, CHAIN, INCREMENTAL], ids=["dummy", "chain", "incremental"])
+def spec(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def engine(spec):
+    with engine_of(spec) as running:
         yield running
 
 
@@ -95,12 +101,12 @@ def test_a_prompt_that_continues_remembers_what_was_said(engine):
     assert np.array_equal(continued, say(engine, *TEXTS, how="continues"))
 
 
-def test_every_schedule_and_every_neighbour_gives_the_same(engine):
+def test_every_schedule_and_every_neighbour_gives_the_same(engine, spec):
     hows = ("segment", "pause", "continues", "continues segment pause", None)
     alone = {how: say(engine, *TEXTS, how=how) for how in hows}
     schedules = ({"first": 3, "largest": 5, "ring": 12}, {"largest": 1, "ring": 4}, {"first": 16, "patience_s": 10.0})
     for chunks in schedules:
-        with engine_of(SPEC if len(engine.spec.pipeline) == 4 else CHAIN, chunks=chunks) as other:
+        with engine_of(spec, chunks=chunks) as other:
             speeches = [
                 (how, other.submit(SpeechRequest("\n".join(TEXTS), instructions=how, seed=SEED))) for how in hows * 2
             ]

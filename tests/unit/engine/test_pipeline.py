@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from contract.incremental import INCREMENTAL
 from contract.subject import assert_all_free, hear, speak
 from rhapsode.config import resolve
 from rhapsode.engine import Engine
-from rhapsode.errors import ConfigError
+from rhapsode.errors import ConfigError, GenerationFailed
 from rhapsode.models.base import CapturesPrefill, StageContext, StageSpec
 from rhapsode.models.dummy.codec import DummyCodec
 from rhapsode.models.dummy.spec import SPEC
@@ -93,6 +94,15 @@ def test_a_talker_needs_neither_extend_nor_capture(expected):
     assert np.array_equal(run((PREPARE, ENCODE, quiet, VOCODE)), expected)
 
 
+def test_text_that_a_talker_cannot_take_fails_its_request():
+    quiet = replace(TALK, factory=f"{HERE}:QuietTalker")
+    with Engine(replace(SPEC, pipeline=(PREPARE, ENCODE, quiet, VOCODE)), resolve(env={})) as engine:
+        speech = engine.submit(SpeechRequest("One ", text_open=True))
+        engine.append(speech.id, "two.", final=True)
+        with pytest.raises(GenerationFailed, match="TypeError"):
+            list(speech)
+
+
 @pytest.mark.parametrize("early", [True, False])
 def test_a_stream_may_start_before_its_payload_only_where_that_is_accepted(expected, early):
     GatedCodec.opened.clear()
@@ -110,10 +120,19 @@ def test_stages_on_devices_of_their_own_run_in_loops_of_their_own(expected):
     )
 
 
+SCHEDULES = [{}, {"first": 3, "largest": 5, "ring": 12}, {"first": 16}, {"largest": 1, "ring": 4}]
+
+
 def test_a_codec_that_looks_ahead_is_exact_for_every_schedule():
-    schedules = [{}, {"first": 3, "largest": 5, "ring": 12}, {"first": 16}, {"largest": 1, "ring": 4}]
-    samples = [run(SPEC.pipeline, options={"lookahead": 1}, chunks=chunks) for chunks in schedules]
+    samples = [run(SPEC.pipeline, options={"lookahead": 1}, chunks=chunks) for chunks in SCHEDULES]
     assert all(np.array_equal(one, samples[0]) for one in samples)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_a_codec_that_keeps_its_look_ahead_is_given_every_frame_once(deterministic):
+    expected = run(SPEC.pipeline, options={"lookahead": 1})
+    for chunks in SCHEDULES:
+        assert np.array_equal(run(INCREMENTAL.pipeline, chunks=chunks, deterministic=deterministic), expected)
 
 
 def test_looking_ahead_is_heard(expected):
@@ -136,7 +155,6 @@ def test_a_ring_too_small_for_its_chunks_is_a_clear_error():
         ((PREPARE, ENCODE, replace(TALK, stream_to=("prepare",)), VOCODE), "frames go"),
         ((PREPARE, ENCODE, replace(TALK, stream_to=()), VOCODE), "exactly one"),
         ((replace(PREPARE, next=()),), "make the audio"),
-        ((PREPARE, ENCODE, replace(TALK, factory=f"{HERE}:QuietTalker"), VOCODE), "no method 'extend'"),
         ((PREPARE, replace(ENCODE, embeds=True), TALK, VOCODE), "no method 'embed'"),
     ],
 )

@@ -2,7 +2,8 @@
 
 import pytest
 
-from rhapsode.models.fish_s2_pro.dialogue import DialogueStream, batches, canonical, turns
+from rhapsode.models.fish_s2_pro.dialogue import TAG, batches, canonical, turns
+from rhapsode.text.turns import TurnStream
 
 A, B = "<|speaker:0|>", "<|speaker:1|>"
 
@@ -31,7 +32,7 @@ def test_batches_hold_five_turns_at_most_and_so_many_bytes() -> None:
 
 def pieces(text: str, size: int) -> list[str]:
     """What a stream makes of a text that comes in pieces of this size."""
-    stream, found = DialogueStream(300), []
+    stream, found = TurnStream(TAG, 300), []
     for i in range(0, len(text), size):
         assert stream.push(text[i : i + size]) == ()
         while (turn := stream.next_turn()) is not None:
@@ -52,7 +53,7 @@ def test_appended_text_is_spoken_sentence_by_sentence_by_who_spoke_last(size: in
 
 
 def test_a_sentence_is_not_spoken_before_it_is_certain() -> None:
-    stream = DialogueStream(300)
+    stream = TurnStream(TAG, 300)
     stream.push("It costs 3")
     stream.push(".50 today")
     assert stream.next_turn() is None

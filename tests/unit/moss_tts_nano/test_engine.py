@@ -116,3 +116,17 @@ def test_fewer_codebooks_sound_different(engine: Engine) -> None:
     few = speak(engine, asked("few codebooks"))
     all_of_them = speak(engine, replace(asked("few codebooks"), options={}))
     assert few.shape != all_of_them.shape or np.abs(few - all_of_them).max() > 1e-3
+
+
+def test_text_that_arrives_later_is_spoken_sentence_by_sentence(subject: Subject, engine: Engine) -> None:
+    sentences = ("One two three four five six.", "Seven eight nine?", "And so on.")
+    voice = Voice.cloned(STEREO)
+    said = [speak(engine, SpeechRequest(text, voice, seed=50 + i)) for i, text in enumerate(sentences)]
+    pauses = [np.zeros((2, round(s * SAMPLE_RATE)), np.float32) for s in (PAUSE_S, PAUSE_AFTER_SHORT_S)]
+    expected = np.concatenate([said[0], pauses[0], said[1], pauses[1], said[2]], axis=1)
+    speech = engine.submit(SpeechRequest("", voice, seed=50, text_open=True))
+    for piece in " ".join(sentences):
+        speech.append(piece)
+    speech.finish_text()
+    assert subject.same(hear(speech), expected)
+    assert_all_free(engine)

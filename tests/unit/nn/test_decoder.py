@@ -11,7 +11,7 @@ from rhapsode.nn.attention import PagedAttention
 from rhapsode.nn.decoder import DecoderConfig, DecoderStack
 from rhapsode.nn.depth import DepthStack
 from rhapsode.nn.norm import RMSNorm
-from rhapsode.nn.rope import Rope, RopeConfig, inv_freq
+from rhapsode.nn.rope import Llama3Scaling, Rope, RopeConfig, inv_freq
 
 CPU = torch.device("cpu")
 PLAIN = DecoderConfig(
@@ -97,6 +97,25 @@ def test_frequencies_fall_from_one_to_the_inverse_of_theta() -> None:
     found = inv_freq(RopeConfig(128, 1e6))
     assert found[0] == 1
     assert found[-1] == pytest.approx(1e6 ** (-126 / 128), rel=1e-5)
+
+
+LLAMA3 = Llama3Scaling(32.0, 0.125, 0.5, 64)
+
+
+def test_llama3_keeps_short_wavelengths_and_stretches_long_ones() -> None:
+    plain, scaled = (inv_freq(RopeConfig(32, 500_000.0, llama3=llama3)) for llama3 in (None, LLAMA3))
+    turns = 64 * plain / (2 * torch.pi)
+    assert torch.equal(scaled[turns > 0.5], plain[turns > 0.5])
+    torch.testing.assert_close(scaled[turns < 0.125], plain[turns < 0.125] / 32)
+    between = (turns > 0.125) & (turns < 0.5)
+    assert between.any()
+    assert ((scaled < plain) & (scaled > plain / 32))[between].all()
+
+
+def test_llama3_depends_on_the_ratio_of_context_and_factors_alone() -> None:
+    usual = Llama3Scaling(32.0, 1.0, 4.0, 512)
+    found = [inv_freq(RopeConfig(32, 500_000.0, llama3=scaling)) for scaling in (LLAMA3, usual)]
+    torch.testing.assert_close(*found)
 
 
 def test_frequencies_are_real_on_the_meta_device() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rhapsode.nn.kernels.sampling import MAX_PARTIAL_K, NOTHING, Repetition, Rules, Settings, TopP, penalize
 from rhapsode.nn.philox import uniform
-from rhapsode.nn.sampling import Gumbel, draw, kept, probabilities
+from rhapsode.nn.sampling import Gumbel, draw, kept, probabilities, together
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "qwen3_tts"
 INFO = json.loads((GOLDEN / "index.json").read_text())["sampling"]
@@ -251,3 +251,22 @@ def test_second_draws_follow_the_probabilities_of_the_second_settings() -> None:
     drawn = torch.bincount(draw(scores, settings(count, 0.0), gumbel(count, 12), repetition=rule), minlength=12) / count
     expected = probabilities(scores[:1], ranked(TopP.BELOW, 0.9, 8))[0]
     assert (drawn - expected).abs().max() < 4 * (0.25 / count) ** 0.5
+
+
+# --- several codebooks at once ---
+
+
+def test_codebooks_that_are_drawn_together_are_drawn_as_if_alone() -> None:
+    batch, books, width = 3, 4, 12
+    scores = random(batch * books, width, seed=9)
+    rows = Settings(torch.tensor([0.0, 0.8, 1.3]), torch.tensor([0, 5, 3]), torch.tensor([1.0, 1.0, 0.7]))
+    again = Settings(torch.ones(batch), torch.zeros(batch, dtype=torch.int64), torch.ones(batch))
+    noise = Gumbel([width] * 2 * books, torch.device("cpu"))(torch.tensor([5, 6, 7]), torch.tensor([0, 1, 2]))
+    slots, limit = torch.tensor([4, 0, 2]), torch.tensor([1, 0, 2])
+    recent = torch.randint(width, (5, books, 6), generator=torch.Generator().manual_seed(1))
+    both = Repetition(recent.flatten(0, 1), slots, limit, again, together(noise[books:]), raw=True)
+    found = draw(scores, rows, together(noise[:books]), rows.partial_k(), repetition=both).view(batch, books)
+    for book in range(books):
+        alone = Repetition(recent[:, book], slots, limit, again, noise[books + book], raw=True)
+        expected = draw(scores[book::books], rows, noise[book], rows.partial_k(), repetition=alone)
+        assert found[:, book].tolist() == expected.tolist()

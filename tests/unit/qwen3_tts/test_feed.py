@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rhapsode.models.qwen3_tts import tokenizer
+from rhapsode.checkpoints import qwen2_tokenizer as tokenizer
 from rhapsode.models.qwen3_tts.feed import ROLE, ROLE_TOKENS, WordFeed
 from tiny import qwen_tokenizer
 

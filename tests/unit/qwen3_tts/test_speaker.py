@@ -9,8 +9,8 @@ import torch
 
 from rhapsode.checkpoints.load import load
 from rhapsode.errors import BadAudio
-from rhapsode.models.qwen3_tts.mel import MelConfig, filterbank, log_mel
 from rhapsode.models.qwen3_tts.speaker import SpeakerConfig, SpeakerEncoder
+from rhapsode.nn.mel import MelConfig, filterbank, log_mel
 from tiny.qwen3_tts import HIDDEN, SAMPLE_RATE, Tiny, reference_audio, write
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "qwen3_tts"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from rhapsode.checkpoints import qwen2_tokenizer as tokenizer
 from rhapsode.errors import CheckpointError
-from rhapsode.models.qwen3_tts import tokenizer
 from tiny import qwen_tokenizer
 
 

@@ -61,7 +61,7 @@ def write_shape(name: str, folder: Path) -> bool:
     """Writes a shape as a checkpoint without weights. Returns whether it has a vocabulary of its own."""
     source, config = _shape(name)
     for path in source.rglob("*"):
-        if path.is_file() and path.suffix in (".json", ".txt"):
+        if path.is_file() and path.suffix in (".json", ".txt", ".yaml"):
             (folder / path.relative_to(source)).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, folder / path.relative_to(source))
     if config.name not in _config_names():  # a file by another name, beside others

@@ -1,14 +1,11 @@
-"""Dialogues: turns that begin with a speaker's tag, in a text that is whole or arrives in pieces."""
+"""Dialogues as the model takes them: speakers' tags, turns, and batches of turns."""
 
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-if TYPE_CHECKING:
-    from rhapsode.text.stream import SentenceStream
+from rhapsode.text.turns import SpeakerTag
 
 MOST_TURNS = 5
 """Turns that are generated together."""
@@ -17,13 +14,16 @@ _TAG = re.compile(r"<\|speaker:(\d+)\|>|<speaker:(\d+)>")
 _TAG_BEGUN = re.compile(r"<(\|?(s(p(e(a(k(e(r(:\d*\|?)?)?)?)?)?)?)?)?)?$")
 
 
-def canonical(text: str) -> str:
-    """Returns the text with every speaker's tag as the model knows it; `<speaker:0>` is taken, too."""
-    return _TAG.sub(lambda found: tag(found[1] or found[2]), text)
-
-
 def tag(speaker: int | str) -> str:
     return f"<|speaker:{speaker}|>"
+
+
+TAG = SpeakerTag(_TAG, _TAG_BEGUN, tag)
+
+
+def canonical(text: str) -> str:
+    """Returns the text with every speaker's tag as the model knows it; `<speaker:0>` is taken, too."""
+    return _TAG.sub(TAG.of, text)
 
 
 def untagged(text: str) -> str:
@@ -57,60 +57,3 @@ def batches(turns: Iterable[str], most_bytes: int) -> list[str]:
         found[-1].append(turn)
         size += length
     return ["\n".join(batch) for batch in found]
-
-
-class DialogueStream:
-    """A text that arrives in pieces, cut into sentences; each is a turn of the speaker whose tag came last.
-
-    It is a feed that no prompt takes text from while it is spoken: `next_turn` gives the next prompt's text.
-    """
-
-    def __init__(self, most_chars: int) -> None:
-        self._most_chars = most_chars
-        self._rest = ""  # the beginning of a tag, perhaps
-        self._speaker = ""
-        self._sentences = self._new_sentences()
-        self._turns: deque[str] = deque()
-        self.closed = False
-
-    def push(self, text: str) -> tuple[int, ...]:
-        self._rest += text
-        while found := _TAG.search(self._rest):
-            self._sentences.push(self._rest[: found.start()])
-            self._end_sentences()
-            self._speaker = tag(found[1] or found[2])
-            self._rest = self._rest[found.end() :]
-        begun = _TAG_BEGUN.search(self._rest)
-        sure = begun.start() if begun else len(self._rest)
-        self._sentences.push(self._rest[:sure])
-        self._rest = self._rest[sure:]
-        self._turns.extend(self._spoken())
-        return ()
-
-    def close(self) -> tuple[int, ...]:
-        if not self.closed:
-            self._sentences.push(self._rest)
-            self._rest, self.closed = "", True
-            self._end_sentences()
-        return ()
-
-    def steps(self) -> None:
-        """The text of the prompt that is spoken is complete."""
-
-    def next_turn(self) -> str | None:
-        """Returns the next turn; `None`: none is certain yet, or, once closed, none is left."""
-        return self._turns.popleft() if self._turns else None
-
-    def _end_sentences(self) -> None:
-        self._sentences.close()
-        self._turns.extend(self._spoken())
-        self._sentences = self._new_sentences()
-
-    def _new_sentences(self) -> SentenceStream:
-        from rhapsode.text.stream import SentenceStream  # whole texts need no sentences
-
-        return SentenceStream(most_chars=self._most_chars)
-
-    def _spoken(self) -> Iterator[str]:
-        while (sentence := self._sentences.pop()) is not None:
-            yield f"{self._speaker}{sentence}"

@@ -10,10 +10,10 @@ from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import Following, StageContext
 from rhapsode.models.fish_s2_pro import dialogue, tokenizer
 from rhapsode.models.fish_s2_pro.config import read
-from rhapsode.models.fish_s2_pro.dialogue import DialogueStream
 from rhapsode.models.fish_s2_pro.prompt import Segments
 from rhapsode.models.fish_s2_pro.spec import FishOptions
 from rhapsode.models.parts import checkpoint_of
+from rhapsode.text.turns import TurnStream
 from rhapsode.types import Clip, Reference, SpeechRequest
 
 FRAMES_PER_TOKEN, SPARE_FRAMES = 24, 200
@@ -30,7 +30,7 @@ class NextTurns:
 
     request: SpeechRequest
     text: str
-    rest: tuple[str, ...] | DialogueStream
+    rest: tuple[str, ...] | TurnStream
     is_first: bool = False
     """Nothing was spoken before."""
 
@@ -47,7 +47,7 @@ class FishDraft:
     later_positions: int = 0
     """What the prompts that continue this one need."""
     following: Callable[[], Any] | None = None
-    feed: DialogueStream | None = None
+    feed: TurnStream | None = None
     continues: bool = False
     new_segment: bool = False
     afresh: FishDraft | None = None
@@ -81,7 +81,7 @@ class FishPrepare:
 
     def _open(self, request: SpeechRequest) -> FishDraft:
         """Returns the context of a text that arrives later: it is prefilled before the first sentence is complete."""
-        stream = DialogueStream(MOST_CHARS)
+        stream = TurnStream(dialogue.TAG, MOST_CHARS)
         stream.push(request.text)
         return self._beginning(request, [], stream, is_first=True, later_positions=OPEN_POSITIONS)
 
@@ -89,7 +89,7 @@ class FishPrepare:
         self,
         request: SpeechRequest,
         turn: list[int],
-        rest: tuple[str, ...] | DialogueStream,
+        rest: tuple[str, ...] | TurnStream,
         is_first: bool = False,
         later_positions: int = 0,
     ) -> FishDraft:
@@ -103,7 +103,7 @@ class FishPrepare:
             self._most_frames(turn) if turn else 0,
             later_positions,
             _following(request, rest, is_first),
-            rest if isinstance(rest, DialogueStream) else None,
+            rest if isinstance(rest, TurnStream) else None,
         )
 
     def _next(self, work: NextTurns) -> FishDraft:
@@ -114,7 +114,7 @@ class FishPrepare:
             turn if work.is_first else [*self._segments.closing(), *turn],
             max_frames=self._most_frames(turn),
             following=_following(work.request, rest),
-            feed=rest if isinstance(rest, DialogueStream) else None,
+            feed=rest if isinstance(rest, TurnStream) else None,
             continues=True,
             new_segment=not work.is_first,
             afresh=replace(afresh, new_segment=not work.is_first),
@@ -145,7 +145,7 @@ def transcripts(references: Sequence[Reference]) -> str:
 
 
 def _following(
-    request: SpeechRequest, rest: tuple[str, ...] | DialogueStream, is_first: bool = False
+    request: SpeechRequest, rest: tuple[str, ...] | TurnStream, is_first: bool = False
 ) -> Callable[[], Any] | None:
     """Returns the function that names what comes after a prompt, as `Prompt.following` does."""
     if isinstance(rest, tuple):

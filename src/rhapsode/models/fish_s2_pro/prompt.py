@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from rhapsode.checkpoints.tokenizer import Encode
 from rhapsode.models.base import Prompt
-from rhapsode.models.fish_s2_pro.tokenizer import FishEncode, Tokens
+from rhapsode.models.fish_s2_pro.tokenizer import Tokens
 
 Columns = NDArray[np.int64]  # [T, 1 + books]: a token, then the codes of a semantic token, else zeros
 Codes = NDArray[np.int64]  # [F, books]
@@ -27,7 +28,7 @@ class FishPrompt(Prompt):
 class Segments:
     """Makes the pieces of a prompt. Each piece is tokenised by itself: nothing merges across their borders."""
 
-    def __init__(self, encode: FishEncode, tokens: Tokens, books: int) -> None:
+    def __init__(self, encode: Encode, tokens: Tokens, books: int) -> None:
         self._encode, self._tokens, self._books = encode, tokens, books
 
     def system(self, transcripts: str | None = None) -> list[int]:

@@ -91,9 +91,6 @@ class FishTalker:
         state.recent[slots] = torch.full_like(state.recent[slots], NOTHING)
         state.first_step[slots] = rows.table.step[slots]
 
-    def extend(self, tokens: Sequence[int], final: bool, rows: Rows, state: FishState) -> None:
-        """Text that arrives later comes as prompts that continue: there is nothing to append to."""
-
     # --- the step ---
 
     def step(self, rows: Rows, state: FishState) -> Step:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tokenizers import Tokenizer
-
-from rhapsode.checkpoints.folder import read_json
+from rhapsode.checkpoints.tokenizer import Encode, added_tokens, text_encoder
 from rhapsode.errors import CheckpointError
 from rhapsode.models.fish_s2_pro.config import FishConfig
-
-FishEncode = Callable[[str], list[int]]
 
 PHONEMES = ("<|phoneme_start|>", "<|phoneme_end|>")
 """The only control tokens that a text may hold; others are read as the characters they consist of."""
@@ -37,7 +30,7 @@ class Tokens:
 def read_tokens(folder: Path, config: FishConfig) -> Tokens:
     """Returns the control tokens of a checkpoint. The tokenizer's word counts before that of `config.json`."""
     known = {"<|im_end|>": config.tokens.eos_token_id, "<|semantic:0|>": config.tokens.semantic_start_token_id}
-    known |= _added(folder)
+    known |= added_tokens(folder)
     phonemes = tuple(known[name] for name in PHONEMES if name in known)
 
     def token(name: str) -> int:
@@ -58,36 +51,6 @@ def read_tokens(folder: Path, config: FishConfig) -> Tokens:
     )
 
 
-def _added(folder: Path) -> dict[str, int]:
-    """Returns the added tokens by name, from whichever file has them."""
-    found: dict[str, int] = {}
-    settings, whole = folder / "tokenizer_config.json", folder / "tokenizer.json"
-    if settings.is_file():
-        listed = read_json(settings).get("added_tokens_decoder")
-        for number, entry in (listed if isinstance(listed, dict) else {}).items():
-            found[str(entry.get("content"))] = int(number)
-    if whole.is_file():
-        found |= {str(entry["content"]): int(entry["id"]) for entry in read_json(whole).get("added_tokens") or ()}
-    return found
-
-
-def read(folder: Path, phonemes: tuple[int, ...] = ()) -> FishEncode:
+def read(folder: Path, phonemes: tuple[int, ...] = ()) -> Encode:
     """Returns the tokenizer of a checkpoint, as a function. Of the control tokens it knows those of phonemes alone."""
-    path = folder / "tokenizer.json"
-    try:
-        tokenizer = Tokenizer.from_str(json.dumps({**read_json(path), "added_tokens": []}))
-    except CheckpointError:
-        raise
-    except Exception as error:  # the package raises bare exceptions
-        raise CheckpointError(f"{path} is not a tokenizer: {error}") from None
-    marks = dict(zip(PHONEMES, phonemes, strict=True)) if phonemes else {}
-    border = re.compile(f"({'|'.join(map(re.escape, marks))})") if marks else None
-
-    def encode(text: str) -> list[int]:
-        whole = text.encode("utf-8", "replace").decode("utf-8")  # JSON can bring a lone surrogate
-        ids: list[int] = []
-        for piece in border.split(whole) if border else (whole,):
-            ids += [marks[piece]] if piece in marks else tokenizer.encode(piece, add_special_tokens=False).ids
-        return ids
-
-    return encode
+    return text_encoder(folder, dict(zip(PHONEMES, phonemes, strict=True)) if phonemes else {})

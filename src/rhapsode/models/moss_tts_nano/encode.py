@@ -35,11 +35,11 @@ class MossEncode:
     def _finish(self, draft: MossDraft) -> MossPrompt:
         options = draft.options
         script = Script(
-            draft.text,
+            draft.text or (),
             reference=self._encoded(draft.reference, draft.books),
             continued=self._encoded(draft.continued, draft.books),
         )
-        rows = self._builder.build(script)
+        rows = self._builder.build_context(script) if draft.text is None else self._builder.build(script)
         return MossPrompt(
             max_frames=draft.max_frames,
             length=len(rows) - 1,
@@ -48,6 +48,7 @@ class MossEncode:
             heard=script.continued,
             books=draft.books,
             ending=(options.text_temperature, options.text_top_k, options.text_top_p),
+            feed=draft.feed,
             following=draft.following,
             new_segment=draft.silence_s is not None,
             silence_s=draft.silence_s or 0.0,

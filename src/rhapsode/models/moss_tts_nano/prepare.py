@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,22 @@ from rhapsode.models.moss_tts_nano.chunks import chunks_of, pause_after_s
 from rhapsode.models.moss_tts_nano.config import MossConfig, read
 from rhapsode.models.moss_tts_nano.spec import MossOptions
 from rhapsode.models.parts import checkpoint_of
+from rhapsode.models.sentence_feed import SentenceFeed
 from rhapsode.types import Clip, Reference, SpeechRequest
 
 TOKENIZER = "tokenizer.model"
 LEAST_LIMIT, FRAMES_PER_TOKEN = 375, 8
 """Upstream cuts at 375 frames (30 s), enough for the 75 tokens of a chunk. A longer text may take 0.64 s a token."""
+MOST_CHARS = 200
+"""Of a sentence that is spoken while more text arrives: a longer one is split."""
 
 
 @dataclass(frozen=True)
 class MossDraft:
     """A prompt before its reference is encoded."""
 
-    text: list[int]
+    text: list[int] | None
+    """`None`: the prompt is context only, since the text arrives later."""
     max_frames: int
     options: MossOptions
     books: int
@@ -33,6 +37,8 @@ class MossDraft:
     """The voice to sound like."""
     continued: Clip | None = None
     """Speech to continue; its transcript is part of the text."""
+    feed: SentenceFeed | None = None
+    """Where the text arrives while it is spoken."""
     following: Callable[[], Any] | None = None
     """Names the next chunk of a text that is spoken in several, as `Prompt.following` does."""
     silence_s: float | None = None
@@ -43,7 +49,9 @@ class MossDraft:
 class NextChunk(Part):
     """The chunks that are left, and the silence before them."""
 
-    silence_s: float = 0.0
+    silence_s: float | None = None
+    """`None`: nothing was spoken before."""
+    feed: SentenceFeed | None = None
 
 
 class MossPrepare:
@@ -58,24 +66,26 @@ class MossPrepare:
         options: MossOptions = request.options
         books = self._books(options)
         reference, continued = recordings(request, options)
+        draft = MossDraft(
+            None, 0, options, books, reference=reference, continued=continued.audio if continued else None
+        )
         if isinstance(work, NextChunk):
-            chunks = list(work.texts)
+            text, *rest = work.texts
+            draft = replace(draft, silence_s=work.silence_s, feed=work.feed)
+        elif request.text_open:
+            feed = SentenceFeed(request.text, MOST_CHARS)
+            return replace(draft, feed=feed, following=_next_sentence(request, feed))
         else:
             most = options.max_text_tokens if reference is not None else 0
-            chunks = chunks_of(request.text, most, self._count)
-        text, *rest = chunks
+            text, *rest = chunks_of(request.text, most, self._count)
         own = self._tokenizer.encode(text)
         tokens = self._tokenizer.encode((continued.text or "") + text) if continued else own
         self._check_length(len(tokens))
-        return MossDraft(
-            tokens,
-            max(LEAST_LIMIT, FRAMES_PER_TOKEN * len(own)),
-            options,
-            books,
-            reference=reference,
-            continued=continued.audio if continued else None,
-            following=(lambda: NextChunk(request, tuple(rest), pause_after_s(text))) if rest else None,
-            silence_s=work.silence_s if isinstance(work, NextChunk) else None,
+        return replace(
+            draft,
+            text=tokens,
+            max_frames=max(LEAST_LIMIT, FRAMES_PER_TOKEN * len(own)),
+            following=_following(request, text, tuple(rest), draft.feed),
         )
 
     def _count(self, text: str) -> int:
@@ -91,6 +101,20 @@ class MossPrepare:
         most = self._config.tokens.max_position_embeddings
         if tokens >= most:
             raise TextTooLong(f"the text has {tokens} tokens; this model takes fewer than {most}.", param="input")
+
+
+def _following(
+    request: SpeechRequest, text: str, rest: tuple[str, ...], feed: SentenceFeed | None
+) -> Callable[[], Any] | None:
+    """Returns what names the chunk after `text`, as `Prompt.following` does."""
+    silence_s = pause_after_s(text)
+    if feed is not None:
+        return _next_sentence(request, feed, silence_s)
+    return (lambda: NextChunk(request, rest, silence_s)) if rest else None
+
+
+def _next_sentence(request: SpeechRequest, feed: SentenceFeed, silence_s: float | None = None) -> Callable[[], Any]:
+    return lambda: feed.next_part(lambda sentence: NextChunk(request, (sentence,), silence_s, feed))
 
 
 def recordings(request: SpeechRequest, options: MossOptions) -> tuple[Clip | None, Reference | None]:

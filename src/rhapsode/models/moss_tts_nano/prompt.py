@@ -63,6 +63,14 @@ class MossPromptBuilder:
 
     def build(self, script: Script) -> Ids:
         """Returns all rows, [T, 1 + books]: text ids, then codes or the pad id."""
+        text = [*script.text, *self._after_text, self._config.tokens.audio_start_token_id]
+        parts = [self.build_context(script), self._rows(text)]
+        if script.continued is not None:
+            parts.append(self._frames(script.continued, self._config.tokens.audio_assistant_slot_token_id))
+        return np.concatenate(parts)
+
+    def build_context(self, script: Script) -> Ids:
+        """Returns the rows before the text."""
         tokens = self._config.tokens
         before = self._rows([*self._head, *self._no_reference])
         if script.reference is not None:
@@ -73,11 +81,7 @@ class MossPromptBuilder:
                     self._rows([tokens.audio_end_token_id]),
                 ]
             )
-        text = [*self._before_text, *script.text, *self._after_text, tokens.audio_start_token_id]
-        parts = [before, self._rows(text)]
-        if script.continued is not None:
-            parts.append(self._frames(script.continued, tokens.audio_assistant_slot_token_id))
-        return np.concatenate(parts)
+        return np.concatenate([before, self._rows(self._before_text)])
 
     def _rows(self, ids: list[int]) -> Ids:
         rows = np.full((len(ids), 1 + self._config.books), self._config.tokens.audio_pad_token_id, np.int64)

@@ -53,7 +53,7 @@ SPEC = ModelSpec(
     sample_rate=48_000,
     channels=2,
     frame_hz=12.5,
-    can=Capabilities(clone=True, continuation=True),
+    can=Capabilities(clone=True, continuation=True, text_stream=True),
     options=MossOptions,
     requires=("safetensors",),
     files=("pytorch_model.bin", "tokenizer.model"),
@@ -66,7 +66,7 @@ SPEC = ModelSpec(
     pipeline=(
         StageSpec("prepare", "call", f"{_PACKAGE}.prepare:MossPrepare", next=("encode",), workers=2),
         StageSpec("encode", "call", f"{_PACKAGE}.encode:MossEncode", next=("talk", "vocode"), on_device=True, batch=8),
-        StageSpec("talk", "frame", f"{_PACKAGE}.talker:MossTalker", stream_to=("vocode",)),
+        StageSpec("talk", "frame", f"{_PACKAGE}.talker:MossTalker", stream_to=("vocode",), takes_text=True),
         StageSpec("vocode", "stream", f"{_PACKAGE}.codec:MossCodec"),
     ),
 )

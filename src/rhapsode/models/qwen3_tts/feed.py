@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rhapsode.models.qwen3_tts.tokenizer import Tokenize
+from rhapsode.checkpoints.qwen2_tokenizer import Tokenize
 
 ROLE = "assistant\n"
 ROLE_TOKENS = 2

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from rhapsode.checkpoints import qwen2_tokenizer as tokenizer
 from rhapsode.errors import CheckpointError, InvalidRequest, TextTooLong
 from rhapsode.models.base import Following, Part, StageContext
-from rhapsode.models.qwen3_tts import tokenizer
 from rhapsode.models.qwen3_tts.config import KINDS, read
 from rhapsode.models.qwen3_tts.feed import ROLE, ROLE_TOKENS, WordFeed
 from rhapsode.models.qwen3_tts.info import languages

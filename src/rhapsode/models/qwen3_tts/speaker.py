@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from rhapsode.checkpoints.folder import parse
 from rhapsode.errors import BadAudio
-from rhapsode.models.qwen3_tts.mel import MelConfig, log_mel
+from rhapsode.nn.mel import MelConfig, log_mel
 
 
 @dataclass(frozen=True)

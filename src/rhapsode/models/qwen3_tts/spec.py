@@ -60,7 +60,7 @@ SPEC = ModelSpec(
         "speech_tokenizer/config.json",
         "speech_tokenizer/model.safetensors|speech_tokenizer/model.safetensors.index.json",
     ),
-    tokenizer="rhapsode.models.qwen3_tts.tokenizer:read",
+    tokenizer="rhapsode.checkpoints.qwen2_tokenizer:read",
     pipeline=(
         StageSpec("prepare", "call", "rhapsode.models.qwen3_tts.prepare:QwenPrepare", next=("encode",), workers=2),
         StageSpec(

@@ -3,10 +3,11 @@ before it. The modules of `nn.vocoder` are the reference."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rhapsode.nn.fused.pack import bias_of, conv_weights, float32, linear_weights, phase_weights, snake_weights
 from rhapsode.nn.kernels.gpu.conv import conv
@@ -17,7 +18,7 @@ from rhapsode.nn.kernels.gpu.to_samples import to_samples
 from rhapsode.nn.kernels.snake import SnakeWeights
 from rhapsode.nn.snake import Snake, SnakeBeta
 from rhapsode.nn.streaming import CausalConv1d, CausalConvTranspose1d, StreamingChain
-from rhapsode.nn.vocoder import ConvNeXt, ResidualUnit, UpsampleBlock
+from rhapsode.nn.vocoder import ConvNeXt, ResidualUnit, vocoder_parts
 
 MAX_FRAMES = 512
 """Frames in one pass: a frame takes 3 MB of buffers, and more are no faster."""
@@ -45,30 +46,44 @@ class _PackedConvNeXt:
         conv(between, self._second, scale=self._gamma, residual=new_rows(x, length), out=out)
 
 
-class _PackedUnit:
+class PackedUnit:
+    """A residual unit, packed."""
+
     def __init__(self, module: ResidualUnit) -> None:
         assert isinstance(module.act1, SnakeBeta | Snake)
         assert isinstance(module.act2, SnakeBeta | Snake)
         self.before, self._middle = snake_weights(module.act1), snake_weights(module.act2)
         self._first, self._second = conv_weights(module.conv1), conv_weights(module.conv2)
 
-    def __call__(self, held: Tensor, x: Tensor, out: Tensor | None, act: Tensor, snake: SnakeWeights) -> None:
-        """`held [B, tail + T, C]` is `before` of the residual stream `x`; `snake` is the next unit's `before`."""
+    def __call__(
+        self,
+        held: Tensor,
+        x: Tensor,
+        out: Tensor | None,
+        act: Tensor,
+        snake: SnakeWeights,
+        valid: Tensor | None = None,
+    ) -> None:
+        """`held [B, tail + T, C]` is `before` of the residual stream `x`; `snake` is the next unit's `before`.
+
+        Rows of `act` outside `valid [B, 2]` are zeros.
+        """
+        after: Any = {"residual": x, "out": out, "act": act, "snake": snake, "valid": valid}
         if x.shape[2] <= MAX_CHANNELS:
-            residual_unit(held, self._first, self._middle, self._second, residual=x, out=out, act=act, snake=snake)
+            residual_unit(held, self._first, self._middle, self._second, **after)
             return
         middle = torch.empty_like(x)
         conv(held, self._first, act=middle, snake=self._middle)
-        conv(middle, self._second, residual=x, out=out, act=act, snake=snake)
+        conv(middle, self._second, **after)
 
 
-class _PackedBlock:
-    def __init__(self, block: UpsampleBlock) -> None:
-        before, up, *units = block.block
+class PackedBlock:
+    """An upsampling block, packed."""
+
+    def __init__(self, before: nn.Module, up: CausalConvTranspose1d, units: Sequence[ResidualUnit]) -> None:
         assert isinstance(before, SnakeBeta | Snake)
-        assert isinstance(up, CausalConvTranspose1d)
         self.before, self.up = snake_weights(before), phase_weights(up)
-        self.units = [_PackedUnit(unit) for unit in units if isinstance(unit, ResidualUnit)]
+        self.units = [PackedUnit(unit) for unit in units]
 
 
 class FusedVocoder:
@@ -80,15 +95,13 @@ class FusedVocoder:
 
     def __init__(self, upsample: StreamingChain, vocoder: StreamingChain, first: int, tanh: bool = False) -> None:
         """`tanh` limits samples to [-1, 1]; without it they are clamped."""
-        begin, *blocks, last_act, last = vocoder
-        assert isinstance(begin, CausalConv1d)
+        begin, blocks, last_act, last = vocoder_parts(vocoder)
         assert isinstance(last_act, SnakeBeta | Snake)
-        assert isinstance(last, CausalConv1d)
         ups = [module for module in upsample.modules() if isinstance(module, CausalConvTranspose1d)]
         nexts = [module for module in upsample.modules() if isinstance(module, ConvNeXt)]
         self._ups = [(phase_weights(up), _PackedConvNeXt(block)) for up, block in zip(ups, nexts, strict=True)]
         self._begin = conv_weights(begin)
-        self._blocks = [_PackedBlock(block) for block in blocks if isinstance(block, UpsampleBlock)]
+        self._blocks = [PackedBlock(*block) for block in blocks]
         self._last_act, self._last = snake_weights(last_act), (float32(last.conv.weight[0].T), bias_of(last.conv))
         self._tanh = tanh
         self._specs, self._hop = tail_specs(upsample, vocoder)

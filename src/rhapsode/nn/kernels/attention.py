@@ -37,7 +37,8 @@ def attention(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None =
         query = query.unflatten(2, (groups, -1)).permute(0, 2, 3, 1, 4)
     rows = query.reshape(batch * groups, -1, dim)  # [.., heads * T, D]
     past = keys.transpose(1, 2).flatten(0, 1)  # [B * kv_heads, S, D]
-    scores = torch.bmm(rows * dim**-0.5, past.transpose(1, 2)).float()
+    scores = torch.bmm(rows * dim**-0.5, past.transpose(1, 2))
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     if mask is not None:
         scores.view(batch, -1, length, mask.shape[2]).masked_fill_(mask[:, None], float("-inf"))
     weights = scores.softmax(-1).to(query.dtype)
@@ -60,14 +61,22 @@ def paged_attention(heads: ProjectedHeads, pages: KVPages, layer: int, positions
 
 
 def prompt_attention(
-    heads: ProjectedHeads, pages: KVPages, layer: int, positions: Tensor, valid: Tensor | None
+    heads: ProjectedHeads,
+    pages: KVPages,
+    layer: int,
+    positions: Tensor,
+    valid: Tensor | None,
+    last: Tensor | None = None,
 ) -> Tensor | None:
-    """The same for chunks of prompts at `positions [B, T]`; tokens that are not `valid [B, T]` are padding."""
-    if not _supported(heads, pages.keys.dtype):
+    """The same for chunks of prompts at `positions [B, T]`; tokens that are not `valid [B, T]` are padding.
+
+    A token attends to all positions up to `last [B, T]`; by default that is its own.
+    """
+    if not _supported(heads, pages.keys.dtype, partly=True):
         return None
     from rhapsode.nn.kernels.gpu.prompt import prompt
 
-    return prompt(heads, pages.keys[layer], pages.values[layer], pages.slots, pages.tables, positions, valid)
+    return prompt(heads, pages.keys[layer], pages.values[layer], pages.slots, pages.tables, positions, valid, last)
 
 
 def frame_attention(heads: ProjectedHeads, keys: Tensor, values: Tensor, position: int) -> Tensor | None:
@@ -88,6 +97,9 @@ def local_attention(heads: ProjectedHeads) -> Tensor | None:
     return local(heads) if heads.qkv.shape[1] <= MAX_TOKENS else None
 
 
-def _supported(heads: ProjectedHeads, cache_dtype: torch.dtype) -> bool:
+def _supported(heads: ProjectedHeads, cache_dtype: torch.dtype, *, partly: bool = False) -> bool:
+    """`partly`: the kernel can rotate some of the heads."""
     qkv = heads.qkv
+    if heads.rotated is not None and not partly:
+        return False
     return kernels.on(qkv) and qkv.dtype == cache_dtype and heads.heads // heads.kv_heads <= MAX_GROUP

@@ -36,6 +36,8 @@ class ProjectedHeads:
     head_dim: int
     norm: HeadNorm | None = None
     rotary: RotaryAngles | None = None
+    rotated: int | None = None
+    """How many of the first query heads, and of the first key heads, the rotary embedding rotates; `None`: all."""
 
     def split(self) -> tuple[Tensor, Tensor, Tensor]:
         """Returns queries `[B, T, heads, D]`, keys and values `[B, T, kv_heads, D]`, normed and rotated."""
@@ -46,7 +48,12 @@ class ProjectedHeads:
             if weights is None:
                 weights = stack_norms(self.norm.query, self.heads, self.norm.key, self.kv_heads)
             both = rms_norm_reference(both, weights, self.norm.eps)
-        if self.rotary is not None:
-            both = self.rotary.rotate(both)
         query, key = both.split((self.heads, self.kv_heads), dim=2)
+        if self.rotary is not None and self.rotated is None:
+            query, key = self.rotary.rotate(both).split((self.heads, self.kv_heads), dim=2)
+        elif self.rotary is not None:
+            query, key = (self._rotate_first(x, self.rotary) for x in (query, key))
         return query, key, value
+
+    def _rotate_first(self, x: Tensor, rotary: RotaryAngles) -> Tensor:
+        return torch.cat((rotary.rotate(x[:, :, : self.rotated]), x[:, :, self.rotated :]), dim=2)

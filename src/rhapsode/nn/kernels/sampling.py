@@ -44,6 +44,12 @@ class Settings:
         largest = self.top_k.max()
         return largest.masked_fill((self.top_p < 1).any() | (largest > MAX_PARTIAL_K), -1)
 
+    def repeated(self, times: int) -> Settings:
+        """Returns the settings with each row so many times, for codebooks that are drawn at once."""
+        given = (self.temperature, self.top_k, self.top_p)
+        temperature, top_k, top_p = (value.repeat_interleave(times) for value in given)
+        return Settings(temperature, top_k, top_p, self.rule)
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -70,6 +76,8 @@ class NoiseCounters:
     seeds: Tensor  # [B]
     steps: Tensor  # [B]
     book: int
+    books: int = 1
+    """Codebooks that are drawn at once, from `book` on: a request has so many rows of logits, one after the other."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,7 @@ class Repetition:
     The second draw has settings and noise of its own, and is final even if it repeats an id.
     """
 
-    recent: Tensor  # [slots, window] int64, any strides: the ids that count, in any order, or `NOTHING`
+    recent: Tensor  # [slots * books, window] int64, any strides: the ids that count, in any order, or `NOTHING`
     slots: Tensor  # [B], the rows' places in it
     limit: Tensor  # [B]: how often an id must be among them to be replaced; 0 is never
     settings: Settings
@@ -90,9 +98,11 @@ class Repetition:
     """The second draw is of another id than the first."""
 
     def repeats(self, ids: Tensor) -> Tensor:
-        """Returns whether each row's id is to be replaced, [B]."""
-        count = (self.recent[self.slots] == ids[:, None]).sum(1)
-        return (self.limit > 0) & (count >= self.limit)
+        """Returns whether each id `[B * books]` is to be replaced."""
+        books = len(ids) // len(self.slots)
+        recent = self.recent.unflatten(0, (-1, books))[self.slots].flatten(0, 1)
+        limit = self.limit.repeat_interleave(books)
+        return (limit > 0) & ((recent == ids[:, None]).sum(1) >= limit)
 
 
 def penalize(scores: Tensor, history: Tensor, penalty: Tensor) -> Tensor:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rhapsode.config.server import ServerConfig
 from rhapsode.errors import Busy, RhapsodeError
 from rhapsode.serve.budget import Budget
+from rhapsode.serve.request.header import header
 from rhapsode.serve.response.errors import BodyTooLarge, error_response
 
 UPLOADS, SPEECH = "/v1/audio/voices", ("/v1/audio/speech", "/v1/audio/speech/batch")
@@ -63,7 +63,7 @@ class BodyLimit:
             await send(message)
 
         try:
-            length = Headers(scope=scope).get("content-length", "")
+            length = header(scope, b"content-length")
             if (length.isdecimal() and len(length) < 20 and int(length) > limit) or len(length) >= 20:
                 refused = too_large
                 await error_response(too_large)(scope, receive, linger)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -9,13 +10,13 @@ import secrets
 import sys
 import time
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TextIO
 
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rhapsode.serve.observe.metrics import Metrics
+from rhapsode.serve.request.header import header
 from rhapsode.serve.response.errors import InternalError, error_response
 
 log = logging.getLogger("rhapsode.serve")
@@ -40,7 +41,7 @@ class RequestLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        requested = Headers(scope=scope).get("x-request-id", "")
+        requested = header(scope, b"x-request-id")
         current_id = requested if _SANE_ID.fullmatch(requested) else new_id()
         scope.setdefault("state", {})["request_id"] = current_id
         request_id.set(current_id)
@@ -51,7 +52,7 @@ class RequestLog:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)["X-Request-Id"] = current_id
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", current_id.encode())]
             await send(message)
 
         try:
@@ -105,12 +106,44 @@ def _is_news(record: logging.LogRecord) -> bool:
     return "without completing response" not in message and "without completing handshake" not in message
 
 
+class LineHandler(logging.StreamHandler[TextIO]):
+    """Writes log lines; inside an event loop once per turn, because every write may wait for the interpreter's lock."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._is_due = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self.stream.write(self.format(record) + self.terminator)
+            if record.levelno >= logging.WARNING:
+                self.flush()
+            elif not self._is_due:
+                self._flush_soon()
+        except Exception:  # as logging does it: a line that cannot be written ends no request
+            self.handleError(record)
+
+    def flush(self) -> None:
+        self._is_due = False
+        super().flush()
+
+    def _flush_soon(self) -> None:
+        try:
+            asyncio.get_running_loop().call_soon(self.flush)
+            self._is_due = True
+        except RuntimeError:  # a line of another thread
+            self.flush()
+
+
 def configure(log_format: str) -> None:
     """Sends our log lines, and uvicorn's, to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
+    stderr = open(sys.stderr.fileno(), "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    handler = LineHandler(stderr)
     text = _Text("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
     handler.setFormatter(_Json() if log_format == "json" else text)
     handler.addFilter(_is_news)
+    # No line says which code, thread or process it is from, so nothing has to find out.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)

@@ -6,11 +6,12 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from rhapsode.errors import Aborted
+from rhapsode.serve.request.header import header
 from rhapsode.serve.response.errors import UnsupportedMediaType
 
 
 def media_type(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return header(request.scope, b"content-type").partition(";")[0].strip().lower()
 
 
 async def json_body(request: Request) -> bytes:

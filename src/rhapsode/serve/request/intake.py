@@ -121,15 +121,17 @@ class Intake:
         references = references_of(body)
         if not references and body.speaker_embedding is None:
             return Voice() if name is None else await self._named(name)
-        if references and body.speaker_embedding is not None:
+        embedding = None if body.speaker_embedding is None else tuple(map(float, body.speaker_embedding))
+        if references and embedding is not None and not self._info.can.reference_embedding:
             raise InvalidRequest("give reference audio or a speaker embedding, not both.", param="speaker_embedding")
         # OpenAI's SDK always sends `voice`, so one of OpenAI's names beside a reference is ignored.
         if name is not None and name.lower() not in OPENAI_VOICES:
             raise InvalidRequest(f"give a reference or the voice '{name}', not both.", param="voice")
-        if body.speaker_embedding is not None:
-            return Voice(embedding=tuple(map(float, body.speaker_embedding)))
+        if not references:
+            return Voice(embedding=embedding)
         self._check_references(len(references))
-        return await self._references.voice(references)
+        voice = await self._references.voice(references)
+        return voice if embedding is None else replace(voice, embedding=embedding)
 
     def _check_references(self, count: int) -> None:
         """Raises if the model cannot clone from so many references, before any of them is fetched."""
@@ -162,7 +164,8 @@ class Intake:
 
 def chosen(body: VoiceFields) -> dict[str, Any]:
     """Returns the fields that the user set to something: neither defaults nor nulls."""
-    return {name: value for name, value in body if name in body.model_fields_set and value is not None}
+    fields = vars(body)
+    return {name: value for name in body.model_fields_set if (value := fields.get(name)) is not None}
 
 
 def text_of(body: SpeechBody) -> tuple[str, str | None]:

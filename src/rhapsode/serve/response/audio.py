@@ -29,8 +29,9 @@ class CancellableResponse(Response):
     """A response whose work is cancelled when its client disconnects."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        work, when_lost = self.answer(scope, receive, send), scope["state"].get("when_lost")
         try:
-            await cancel_on_disconnect(receive, self.answer(scope, receive, send))
+            await (cancel_on_disconnect(receive, work) if when_lost is None else cancel_when_lost(when_lost, work))
         except Stalled:
             scope["state"].get("reset", lambda: None)()  # to close it in order would wait for the client
 
@@ -70,7 +71,9 @@ class SpeechResponse(CancellableResponse):
         async def omit_end(error: RhapsodeError) -> None:
             """Sends no last chunk, so that the client learns that something is missing."""
 
-        await self._stream(playback.get, playback, self._described(playback), send, omit_end)
+        await self._stream(
+            playback.get, lambda: playback.is_complete, playback, self._described(playback), send, omit_end
+        )
 
     async def _events(self, order: Order, playback: Playback, send: Send) -> None:
         done = False
@@ -90,11 +93,12 @@ class SpeechResponse(CancellableResponse):
             await send({"type": "http.response.body", "body": event("error", **error.body())})
 
         headers = self._described(playback) | {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
-        await self._stream(next_event, playback, headers, send, send_error)
+        await self._stream(next_event, lambda: done, playback, headers, send, send_error)
 
     async def _stream(
         self,
         get: Callable[[], Awaitable[bytes | None]],
+        is_complete: Callable[[], bool],
         playback: Playback,
         headers: dict[str, str],
         send: Send,
@@ -106,9 +110,10 @@ class SpeechResponse(CancellableResponse):
         await _start(send, headers)
         try:
             while piece is not None:
+                is_last = is_complete()
                 async with playback.sending():
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
-                piece = await get()
+                    await send({"type": "http.response.body", "body": piece, "more_body": not is_last})
+                piece = None if is_last else await get()
         except RhapsodeError as error:
             self._report(error)
             if isinstance(error, Stalled):
@@ -120,7 +125,8 @@ class SpeechResponse(CancellableResponse):
             self._report(bug, error)
             await break_off(bug)
             return
-        await send({"type": "http.response.body", "body": b""})
+        if not is_last:
+            await send({"type": "http.response.body", "body": b""})
         self._service.outcomes.delivered(self._id)
 
     def _report(self, error: RhapsodeError, cause: Exception | None = None) -> None:
@@ -154,6 +160,29 @@ async def send_whole(body: bytes, sending: Callable[[], AbstractAsyncContextMana
 async def _start(send: Send, headers: dict[str, str]) -> None:
     raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": 200, "headers": raw})
+
+
+async def cancel_when_lost(
+    when_lost: Callable[[Callable[[], None] | None], None], work: Coroutine[Any, Any, None]
+) -> None:
+    """Runs the work in this task, and cancels it when the connection is lost: cheaper than a task that watches."""
+    task, is_lost = asyncio.current_task(), False
+    assert task is not None
+
+    def cancel() -> None:
+        nonlocal is_lost
+        is_lost = True
+        task.cancel()
+
+    when_lost(cancel)
+    try:
+        await work
+    except asyncio.CancelledError:
+        if not is_lost:
+            raise
+        task.uncancel()
+    finally:
+        when_lost(None)
 
 
 async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, None]) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Literal, ParamSpec, TypeVar
 
 import numpy as np
@@ -74,6 +74,27 @@ class DeliveryLimits:
     whole_bytes: int = 2**40
     budget: Budget | None = None
     """Shared by all playbacks that hold a whole file."""
+
+
+class Sending:
+    """The time limit of one send to a client; a plain class, because there is one for every chunk."""
+
+    def __init__(self, until_s: float, on_end: Callable[[float], None]) -> None:
+        self._begun_s = time.monotonic()
+        self._timeout = asyncio.timeout(max(0.0, until_s - self._begun_s))
+        self._on_end = on_end
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._on_end(time.monotonic() - self._begun_s)
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError:
+            raise Stalled("the client did not read the audio in time.") from None
 
 
 class Playback:
@@ -151,18 +172,17 @@ class Playback:
             parts.append(part)
         return b"".join(parts)
 
-    @asynccontextmanager
-    async def sending(self) -> AsyncIterator[None]:
+    @property
+    def is_complete(self) -> bool:
+        """Whether no bytes will come any more."""
+        return self._closed
+
+    def sending(self) -> Sending:
         """Around every send to the client: raises `Stalled` where it reads slower than the speech plays."""
-        started_s = time.monotonic()
-        left_s = self._started_s + self._limits.request_s + self._taken_s - started_s
-        try:
-            async with asyncio.timeout(max(0.0, left_s)):
-                yield
-        except TimeoutError:
-            raise Stalled("the client did not read the audio in time.") from None
-        finally:
-            self._waited_s += time.monotonic() - started_s
+        return Sending(self._started_s + self._limits.request_s + self._taken_s, self._sent)
+
+    def _sent(self, waited_s: float) -> None:
+        self._waited_s += waited_s
 
     def close(self) -> None:
         """Frees the encoder, once its current step is over, and everything else at once."""
@@ -187,20 +207,19 @@ class Playback:
         self._record_gap()
         pieces = [chunk.samples, *self._waiting(MOST_AT_ONCE_S - chunk.duration_s)]
         self._count(sum(piece.shape[1] for piece in pieces))
+        self._closed = self._all_said
         return await self._work(self._write, pieces)
 
     def _waiting(self, room_s: float) -> Iterator[Samples]:
         """Yields what else is ready: a playback that falls behind catches up in larger pieces, which cost less."""
         try:
-            while room_s > 0:
-                chunk = self.speech.get(timeout_s=0)
+            while room_s > 0 and self.speech.is_ready:
+                chunk = self.speech.get()
                 if chunk is None:
                     self._all_said = True
                     return
                 room_s -= chunk.duration_s
                 yield chunk.samples
-        except TimeoutError:
-            return
         except RhapsodeError as error:
             self._failure = error  # raised once what came before it has been sent
 
@@ -226,7 +245,8 @@ class Playback:
 
     def _write(self, pieces: list[Samples]) -> bytes:
         samples = pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=1)
-        return self._encoder.write(self._transform.write(samples))
+        data = self._encoder.write(self._transform.write(samples))
+        return data + self._finish() if self._all_said else data
 
     def _finish(self) -> bytes:
         tail = self._transform.close()

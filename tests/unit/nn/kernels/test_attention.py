@@ -8,9 +8,10 @@ import torch
 from rhapsode.device.kv import KVLayout, PagedKV
 from rhapsode.device.slots import Rows, SlotRow, SlotTable
 from rhapsode.nn import kernels
-from rhapsode.nn.attention import PagedAttention
+from rhapsode.nn.attention import PagedAttention, PagesAttention
 from rhapsode.nn.decoder import DecoderConfig, DecoderStack
 from rhapsode.nn.depth import DepthStack
+from rhapsode.nn.kernels.attention import KVPages
 from rhapsode.nn.kernels.heads import HeadNorm, ProjectedHeads
 from rhapsode.nn.rope import Rope, RopeConfig
 
@@ -120,3 +121,25 @@ def test_a_stack_over_pages_by_kernels_is_the_plain_one(device) -> None:
                 out.append(stack(x[:, a:b].clone(), stack.rotary(where, x.dtype), PagedAttention(kv, rows, where)))
         results.append(torch.cat(out, dim=1))
     torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)
+
+
+def test_blocks_whose_tokens_attend_to_each_other_and_rotate_one_head(device, dtype) -> None:
+    heads, dim, length = 3, 8, 6
+    rows = paging(device, [5, 2, 9], list(range(10, 52)))
+    starts, counts = torch.tensor([[150], [4]]), torch.tensor([[6], [3]])  # of slots 1, 0
+    steps = torch.arange(length)
+    positions, valid = (starts + steps).to(device), (steps < counts).to(device)
+    last = (starts + counts - 1).expand(-1, length).to(device)
+    qkv = torch.randn(2, length, 3 * heads * dim).to(device, dtype)
+    rotary = Rope(RopeConfig(dim, 1000.0)).to(device)(positions, dtype)
+    given = ProjectedHeads(qkv, heads, heads, dim, rotary=rotary, rotated=1)
+    made = []
+    for mode in ("off", "always"):
+        torch.manual_seed(1)
+        keys, values = (torch.randn(2, 60, PAGE, heads, dim).to(device, dtype) for _ in range(2))
+        pages = KVPages(keys, values, rows.slots, rows.table.pages)
+        with kernels.use(mode):
+            made.append((PagesAttention(pages, positions, valid, last).attend_heads(1, given), keys[:, 1:]))
+    (expected, expected_keys), (found, found_keys) = made
+    torch.testing.assert_close(found[valid], expected[valid], **CLOSE[dtype])
+    torch.testing.assert_close(found_keys, expected_keys, **CLOSE[dtype])

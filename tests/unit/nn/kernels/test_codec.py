@@ -111,7 +111,7 @@ def test_float64_has_no_kernels(device):
     assert make(device, torch.float64).fused is None
 
 
-FISH = codec_config.CodecConfig(
+FISH = codec_config.FishCodecConfig(
     latent=64, code_dim=4, semantic_codes=9, residual_codes=5, residual_books=2, ratios=(2, 2), decoder_dim=16,
     decoder_rates=(3, 2), decoder_layers=2, ffn=32,
 )  # fmt: skip
@@ -124,7 +124,7 @@ def test_another_codec_with_rounded_rotary_tables_and_tanh(device, monkeypatch: 
     monkeypatch.setattr(fish, "FRAME_WINDOW", 4)
     monkeypatch.setattr(fish_fused, "MAX_POSITIONS", 3)
     with torch.device("meta"):
-        net = fish.CodecDecoder(FISH)
+        net = fish.FishCodecDecoder(FISH)
     randomize(net, device=device)
     for name, parameter in net.named_parameters():
         if name.endswith("alpha"):

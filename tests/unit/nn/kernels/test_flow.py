@@ -6,7 +6,7 @@ import torch
 from rhapsode.nn import kernels
 from rhapsode.nn.kernels.flow import euler, euler_reference
 from rhapsode.nn.kernels.snake import snake_beta, snake_beta_reference
-from rhapsode.nn.philox import normal
+from rhapsode.nn.philox import normal, uniform
 
 
 @pytest.mark.parametrize("n", [32, 256, 40, 15, 1])
@@ -20,12 +20,22 @@ def test_the_same_noise(device, n: int) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("n", [1, 40, 1030])
+def test_the_same_uniform_numbers(device, n: int) -> None:
+    seeds, steps = torch.tensor([0, 2**62 + 12345, 2**33], device=device), torch.tensor([0, 99, 2**31], device=device)
+    made = []
+    for mode in ("off", "always"):
+        with kernels.use(mode):
+            made.append(uniform(seeds, steps, 3, n))
+    assert torch.equal(*made)
+
+
 @pytest.mark.parametrize("guidance", ["plain", "zero-star"])
 def test_a_guided_step(device, dtype, guidance) -> None:
     x = torch.randn(3, 4, 6, device=device)
     velocity = torch.randn(6, 4, 6).to(device, dtype)
     changes = torch.tensor([[0.1, -0.5], [0.2, 0.0], [0.3, 0.25]], device=device)[:, 1]  # a column
-    scale = torch.tensor([1.0, 2.0, 3.5], device=device)
+    scale = torch.tensor([1.0, 9.0, 2.0, 9.0, 3.5], device=device)[::2]
     with kernels.use("always"):
         found = euler(x, velocity, changes, scale, guidance)
     expected = euler_reference(x, velocity, changes, scale, guidance)

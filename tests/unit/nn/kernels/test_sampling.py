@@ -9,7 +9,7 @@ from torch import Tensor
 from rhapsode.nn import kernels
 from rhapsode.nn.kernels.embedding import frame_sum, frame_sum_reference
 from rhapsode.nn.kernels.sampling import NOTHING, Repetition, Rules, Settings, TopP
-from rhapsode.nn.sampling import Gumbel, draw
+from rhapsode.nn.sampling import Gumbel, draw, together
 
 SIZES = [100, 40]
 WISHES = {
@@ -148,3 +148,20 @@ def test_sums_of_embeddings(device) -> None:
     with kernels.use("always"):
         found = frame_sum(codes, first, others)
     torch.testing.assert_close(found, frame_sum_reference(codes, first, others), rtol=1e-6, atol=1e-6)
+
+
+def test_codebooks_that_are_drawn_together_in_one_launch(device) -> None:
+    batch, books, width = 3, 4, 40
+    logits = torch.randn(batch * books, width, device=device) * 2
+    asked, again = settings(device, batch, 0.9, 10, 0.9), settings(device, batch, 1.0, 0, 1.0)
+    slots = torch.tensor([4, 0, 2], device=device)
+    recent = torch.randint(width, (5 * books, 32), device=device)
+    limit = torch.tensor([1, 0, 2], device=device)
+    seeds, steps = torch.arange(batch, device=device) * 2**40 + 5, torch.arange(batch, device=device)
+    found = []
+    for mode in ("always", "off"):
+        with kernels.use(mode):
+            noise = Gumbel([width] * 2 * books, device)(seeds, steps)
+            second = Repetition(recent, slots, limit, again, together(noise[books:]), raw=True)
+            found.append(draw(logits, asked, together(noise[:books]), repetition=second))
+    assert torch.equal(*found)

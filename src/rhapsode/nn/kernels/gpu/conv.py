@@ -84,10 +84,13 @@ def store(place, v, ok):
 
 @triton.jit
 def finish(
-    v, ok, batch, t, column, residual, residual_batch, out, out_batch, act, act_batch, frequency, size,
+    v, ok, batch, t, column, residual, residual_batch, out, out_batch, act, act_batch, frequency, size, valid,
     WIDTH: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """Adds the residual, stores the sum in `out` and its activation in `act`; each may be `None`."""
+    """Adds the residual, stores the sum in `out` and its activation in `act`; each may be `None`.
+
+    Rows of `act` outside the range that `valid [B, 2]` gives, if it is not `None`, are zeros.
+    """
     place = t[:, None] * WIDTH + column[None, :]
     if residual is not None:
         v += tl.load(residual + (batch[:, None] * residual_batch + place), mask=ok, other=0.0).to(tl.float32)
@@ -96,12 +99,16 @@ def finish(
     if act is not None:
         if frequency is not None:
             v = snake(v, frequency, size, column % CHANNELS, column < WIDTH)
+        if valid is not None:
+            row = t[:, None] * (WIDTH // CHANNELS) + (column // CHANNELS)[None, :]
+            first, end = tl.load(valid + 2 * batch)[:, None], tl.load(valid + 2 * batch + 1)[:, None]
+            v = tl.where((row >= first) & (row < end), v, 0.0)
         store(act + (batch[:, None] * act_batch + place), v, ok)
 
 
 @triton.jit(do_not_specialize=["rows", "length", "gap"])
 def _conv(
-    x, matrix, bias, scale, residual, out, act, frequency, size,
+    x, matrix, bias, scale, residual, out, act, frequency, size, valid,
     rows, length, gap, eps, x_batch, residual_batch, out_batch, act_batch,
     DEPTH: tl.constexpr, INPUTS: tl.constexpr, WIDTH: tl.constexpr, CHANNELS: tl.constexpr,
     NORM: tl.constexpr, FUNCTION: tl.constexpr, PRECISION: tl.constexpr,
@@ -138,7 +145,7 @@ def _conv(
     if scale is not None:
         v *= tl.load(scale + safe)[None, :]
     finish(
-        v, ok, batch, t, column, residual, residual_batch, out, out_batch, act, act_batch, frequency, size,
+        v, ok, batch, t, column, residual, residual_batch, out, out_batch, act, act_batch, frequency, size, valid,
         WIDTH, CHANNELS,
     )  # fmt: skip
 
@@ -150,6 +157,7 @@ def conv(
     out: Tensor | None = None,
     act: Tensor | None = None,
     snake: SnakeWeights | None = None,
+    valid: Tensor | None = None,
     residual: Tensor | None = None,
     scale: Tensor | None = None,
     norm_eps: float | None = None,
@@ -160,7 +168,8 @@ def conv(
 
     The order is: RMS norm of the input (its weight is part of the matrix), product, bias, `function` ("gelu", or
     "swiglu" of a matrix with the rows of both halves), `scale`, `residual`. The result goes to `out`, and to `act`
-    after `snake`, if given. Products use the weights' dtype, the rest float32; tensors may have other dtypes.
+    after `snake`, if given; rows of `act` outside `valid [B, 2]` (the first one, and the end) are zeros. Products use
+    the weights' dtype, the rest float32; tensors may have other dtypes.
     """
     width = weights.matrix.shape[0] // (2 if function == "swiglu" else 1)
     inputs = x.shape[2]
@@ -171,7 +180,7 @@ def conv(
     act_channels = width if snake is None else snake.size.numel()
     _conv[(triton.cdiv(rows, tile.rows) * triton.cdiv(width, tile.columns),)](
         x, weights.matrix, weights.bias, scale, residual, out, act,
-        snake and snake.frequency, snake and snake.size,
+        snake and snake.frequency, snake and snake.size, valid,
         rows, length, weights.dilation - 1, norm_eps or 0.0,
         x.stride(0), stride(residual), stride(out), stride(act),
         DEPTH=weights.taps * inputs, INPUTS=inputs, WIDTH=width, CHANNELS=act_channels,

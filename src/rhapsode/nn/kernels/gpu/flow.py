@@ -12,7 +12,7 @@ from rhapsode.nn.kernels.gpu.launch import options, power_of_two, wait_for_previ
 
 @triton.jit
 def _euler(
-    x, velocity, changes, scales, out, rows, width, change_row,
+    x, velocity, changes, scales, out, rows, width, change_row, scale_row,
     FIT: tl.constexpr, BLOCK: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
@@ -23,7 +23,7 @@ def _euler(
     unconditional = tl.load(velocity + (rows + row) * width + at, mask=inside, other=0.0).to(tl.float32)
     before = tl.load(x + row * width + at, mask=inside, other=0.0)
     change = tl.load(changes + row * change_row)
-    scale = tl.load(scales + row)
+    scale = tl.load(scales + row * scale_row)
     if FIT:
         fit = tl.sum(conditional * unconditional, axis=0)
         unconditional *= fit / (tl.sum(unconditional * unconditional, axis=0) + 1e-8)
@@ -32,11 +32,11 @@ def _euler(
 
 
 def euler(x: Tensor, velocity: Tensor, changes: Tensor, scale: Tensor, fit: bool) -> Tensor:
-    """`x [B, ...]` float32, `velocity [2 * B, ...]`, `changes [B]` of any stride; `fit`: as CFG-zero* does."""
+    """`x [B, ...]` float32, `velocity [2 * B, ...]`, `changes` and `scale [B]` of any stride; `fit`: as CFG-zero*."""
     out = torch.empty_like(x)
     rows, width = len(x), x[0].numel()
     _euler[(rows,)](
-        x, velocity, changes, scale, out, rows, width, changes.stride(0),
+        x, velocity, changes, scale, out, rows, width, changes.stride(0), scale.stride(0),
         FIT=fit, BLOCK=power_of_two(width, 16), num_warps=4, **options(),
     )  # fmt: skip
     return out

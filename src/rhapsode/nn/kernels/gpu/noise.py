@@ -1,4 +1,4 @@
-"""Standard normal numbers in one launch: those of `nn.philox.normal`, up to the rounding of a sine."""
+"""Random numbers in one launch: those of `nn.philox`; normal ones up to the rounding of a sine."""
 
 from __future__ import annotations
 
@@ -30,6 +30,25 @@ def _normal(seeds, steps, out, book, n, BLOCK: tl.constexpr, OVERLAP: tl.constex
     pairs = (n + 1) // 2
     tl.store(out, radius * tl.cos(angle), mask=index < pairs)
     tl.store(out + pairs, radius * tl.sin(angle), mask=index < n - pairs)
+
+
+@triton.jit(do_not_specialize=["book"])
+def _uniform(seeds, steps, out, book, n, BLOCK: tl.constexpr, OVERLAP: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    index = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    zero = tl.zeros_like(index)
+    wait_for_previous(OVERLAP)
+    step = (tl.load(steps + row) & 0xFFFFFFFF).to(tl.uint32).to(tl.int32, bitcast=True)
+    word, _, _, _ = tl.philox(tl.load(seeds + row), index, zero + step, zero + book, zero)
+    tl.store(out + row * n + index, unit_interval(word), mask=index < n)
+
+
+def uniform(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> Tensor:
+    out = torch.empty(len(seeds), n, device=seeds.device)
+    block = min(1024, power_of_two(n, 16))
+    grid = (len(seeds), triton.cdiv(n, block))
+    _uniform[grid](seeds, steps, out, codebook, n, BLOCK=block, num_warps=4, **options())
+    return out
 
 
 def normal(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> Tensor:

@@ -30,7 +30,8 @@ BLOCK = 64
 def _store_prompt(
     qkv, weight, cos, sin, keys, values, slots, tables, positions, valid, eps, length, table_width,
     PAGE: tl.constexpr, TOKENS: tl.constexpr, VALID: tl.constexpr, HEADS: tl.constexpr, KV_HEADS: tl.constexpr,
-    D: tl.constexpr, BLOCK_D: tl.constexpr, NORM: tl.constexpr, ROTARY: tl.constexpr, OVERLAP: tl.constexpr,
+    D: tl.constexpr, BLOCK_D: tl.constexpr, NORM: tl.constexpr, ROTARY: tl.constexpr, ROTATED: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
@@ -49,6 +50,9 @@ def _store_prompt(
     angle = at[:, None] * D
     inside = known & stored[:, None]
     key = norm_and_rotate(source, weight, cos + angle, sin + angle, inside, channel, eps, D, NORM, ROTARY)
+    if ROTATED >= 0:
+        plain = norm_and_rotate(source, weight, cos + angle, sin + angle, inside, channel, eps, D, NORM, False)
+        key = tl.where(head < ROTATED, key, plain)
     value = tl.load(source + KV_HEADS * D + channel, mask=inside, other=0.0)
     target = (cell * KV_HEADS + head)[:, None] * D + channel
     tl.store(keys + target, key, mask=inside)
@@ -57,10 +61,10 @@ def _store_prompt(
 
 @triton.jit(do_not_specialize=["length"])
 def _attend_prompt(
-    qkv, weight, cos, sin, keys, values, slots, tables, positions, out, eps, scale, length, table_width,
+    qkv, weight, cos, sin, keys, values, slots, tables, lasts, out, eps, scale, length, table_width,
     PAGE: tl.constexpr, TOKENS: tl.constexpr, BLOCK: tl.constexpr, HEADS: tl.constexpr, KV_HEADS: tl.constexpr,
     D: tl.constexpr, BLOCK_D: tl.constexpr, NORM: tl.constexpr, ROTARY: tl.constexpr, PRECISION: tl.constexpr,
-    OVERLAP: tl.constexpr,
+    ROTATED: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
@@ -71,11 +75,14 @@ def _attend_prompt(
     channel = tl.arange(0, BLOCK_D)[None, :]
     known = channel < D
     wait_for_previous(OVERLAP)
-    position = tl.load(positions + at)
+    position = tl.load(lasts + at)  # of the last key that the query attends to
     table = tables + tl.load(slots + row) * table_width
     source = qkv + (at * (HEADS + 2 * KV_HEADS) + head)[:, None] * D
     angle = at[:, None] * D
     query = norm_and_rotate(source, weight, cos + angle, sin + angle, known & inside, channel, eps, D, NORM, ROTARY)
+    if ROTATED >= 0:
+        plain = norm_and_rotate(source, weight, cos + angle, sin + angle, known & inside, channel, eps, D, NORM, False)
+        query = tl.where(head < ROTATED, query, plain)
     query = (query.to(tl.float32) * scale).to(query.dtype)
     highest = tl.full((TOKENS,), float("-inf"), tl.float32)
     total = tl.zeros((TOKENS,), tl.float32)
@@ -103,8 +110,12 @@ def prompt(
     tables: Tensor,
     positions: Tensor,
     valid: Tensor | None,
+    last: Tensor | None = None,
 ) -> Tensor:
-    """Attends over one layer's pages `[pages, page_size, kv_heads, D]`; token j of row i is at `positions[i, j]`."""
+    """Attends over one layer's pages `[pages, page_size, kv_heads, D]`; token j of row i is at `positions[i, j]`.
+
+    It attends to all positions up to `last[i, j]`; by default that is its own.
+    """
     qkv, positions = heads.qkv.contiguous(), positions.contiguous()  # [B, T, ..]
     batch, length, _ = qkv.shape
     tokens = min(32, power_of_two(length, 16))
@@ -112,6 +123,7 @@ def prompt(
     angles = rotary_tables(heads)
     chunks = triton.cdiv(length, tokens)
     common = {"PAGE": keys.shape[1], "TOKENS": tokens, "num_warps": 4, **options()}
+    common["ROTATED"] = -1 if heads.rotated is None else heads.rotated
     sizes = constants(heads)
     precision = sizes.pop("PRECISION")
     _store_prompt[(batch, heads.kv_heads, chunks)](
@@ -121,7 +133,7 @@ def prompt(
     )  # fmt: skip
     out = qkv.new_empty(batch, length, heads.heads * heads.head_dim)
     _attend_prompt[(batch, heads.heads, chunks)](
-        qkv, q_weight, *angles, keys, values, slots, tables, positions, out,
+        qkv, q_weight, *angles, keys, values, slots, tables, positions if last is None else last.contiguous(), out,
         norm_eps(heads), heads.head_dim**-0.5, length, tables.stride(0),
         BLOCK=BLOCK, PRECISION=precision, **sizes, **common,
     )  # fmt: skip

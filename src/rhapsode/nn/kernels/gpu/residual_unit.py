@@ -20,7 +20,7 @@ MAX_CHANNELS = 128
 @triton.jit(do_not_specialize=["rows", "length", "gap"])
 def _residual_unit(
     x, matrix, bias, middle_frequency, middle_size, pointwise, pointwise_bias,
-    residual, out, act, frequency, size,
+    residual, out, act, frequency, size, valid,
     rows, length, gap, x_batch, residual_batch, out_batch, act_batch,
     DEPTH: tl.constexpr, CHANNELS: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, OVERLAP: tl.constexpr,
@@ -44,7 +44,7 @@ def _residual_unit(
     b = tl.load(pointwise + (safe[None, :] * CHANNELS + column[:, None]), mask=mask, other=0.0)
     v = tl.dot(v.to(b.dtype), b, input_precision=PRECISION) + tl.load(pointwise_bias + safe)[None, :]
     finish(
-        v, ok, batch, t, column, residual, residual_batch, out, out_batch, act, act_batch, frequency, size,
+        v, ok, batch, t, column, residual, residual_batch, out, out_batch, act, act_batch, frequency, size, valid,
         CHANNELS, CHANNELS,
     )  # fmt: skip
 
@@ -59,15 +59,19 @@ def residual_unit(
     out: Tensor | None,
     act: Tensor,
     snake: SnakeWeights,
+    valid: Tensor | None = None,
 ) -> None:
-    """Writes `residual + second(middle(first(x)))` to `out`, and `snake` of it to `act`; `x [B, tail + T, C]`."""
+    """Writes `residual + second(middle(first(x)))` to `out`, and `snake` of it to `act`; `x [B, tail + T, C]`.
+
+    Rows of `act` outside `valid [B, 2]` (the first one, and the end) are zeros.
+    """
     channels = x.shape[2]
     length = x.shape[1] - (first.taps - 1) * first.dilation
     rows = x.shape[0] * length
     tile = pick(rows, channels)
     _residual_unit[(triton.cdiv(rows, tile.rows),)](
         x, first.matrix, first.bias, middle.frequency, middle.size, second.matrix, second.bias,
-        residual, out, act, snake.frequency, snake.size,
+        residual, out, act, snake.frequency, snake.size, valid,
         rows, length, first.dilation - 1, x.stride(0), stride(residual), stride(out), stride(act),
         DEPTH=first.taps * channels, CHANNELS=channels, PRECISION=precision(first),
         BLOCK_M=tile.rows, BLOCK_N=tile.columns, BLOCK_K=tile.depth, num_warps=tile.warps, num_stages=tile.stages,

@@ -132,18 +132,20 @@ def _draw(
     slots, history, penalties, banned, late, least_steps,
     recent, recent_slots, limits, second_temperatures, second_top_ks, second_top_ps, second_book,
     recent_row, recent_column, width,
-    BLOCK: tl.constexpr, BITS: tl.constexpr, TOP_P: tl.constexpr, RULES: tl.constexpr,
+    BOOKS: tl.constexpr, BLOCK: tl.constexpr, BITS: tl.constexpr, TOP_P: tl.constexpr, RULES: tl.constexpr,
     WINDOW: tl.constexpr, WINDOW_BLOCK: tl.constexpr, SECOND_TOP_P: tl.constexpr, RAW: tl.constexpr,
     OTHER: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
+    request = row // BOOKS
+    nth = row % BOOKS  # of the codebooks that are drawn at once
     ids = tl.arange(0, BLOCK)
     inside = ids < width
     if RULES:
         never = tl.load(banned + ids, mask=inside, other=0) != 0
         not_yet = tl.load(late + ids, mask=inside, other=0) != 0
     wait_for_previous(OVERLAP)
-    step, seed = tl.load(steps + row), tl.load(seeds + row)
+    step, seed = tl.load(steps + request), tl.load(seeds + request)
     raw = tl.load(logits + row * width + ids, mask=inside, other=float("-inf")).to(tl.float32)
     scores = raw
     if RULES:
@@ -153,23 +155,23 @@ def _draw(
         scores = tl.where(sampled, tl.where(scores < 0, scores * penalty, scores / penalty), scores)
         scores = tl.where(never | (not_yet & (step < least_steps)), float("-inf"), scores)
     drawn = _best(
-        scores, _gumbel(seed, step, book, ids), ids, inside,
-        tl.load(temperatures + row), tl.load(top_ks + row), tl.load(top_ps + row), width, BITS, TOP_P,
+        scores, _gumbel(seed, step, book + nth.to(tl.int32), ids), ids, inside,
+        tl.load(temperatures + request), tl.load(top_ks + request), tl.load(top_ps + request), width, BITS, TOP_P,
     )  # fmt: skip
     if WINDOW > 0:
         place = tl.arange(0, WINDOW_BLOCK)
-        held = recent + tl.load(recent_slots + row) * recent_row + place * recent_column
+        held = recent + (tl.load(recent_slots + request) * BOOKS + nth) * recent_row + place * recent_column
         count = tl.sum((tl.load(held, mask=place < WINDOW, other=-1) == drawn).to(tl.int32), axis=0)
-        limit = tl.load(limits + row)
+        limit = tl.load(limits + request)
         if (limit > 0) & (count >= limit):
             if RAW:
                 scores = raw
             if OTHER:
                 scores = tl.where(ids == drawn, float("-inf"), scores)
             drawn = _best(
-                scores, _gumbel(seed, step, second_book, ids), ids, inside,
-                tl.load(second_temperatures + row), tl.load(second_top_ks + row), tl.load(second_top_ps + row), width,
-                BITS, SECOND_TOP_P,
+                scores, _gumbel(seed, step, second_book + nth.to(tl.int32), ids), ids, inside,
+                tl.load(second_temperatures + request), tl.load(second_top_ks + request),
+                tl.load(second_top_ps + request), width, BITS, SECOND_TOP_P,
             )  # fmt: skip
     tl.store(out + row, drawn.to(tl.int64))
 
@@ -177,7 +179,7 @@ def _draw(
 def draw(
     logits: Tensor, settings: Settings, counters: NoiseCounters, rules: Rules | None, repetition: Repetition | None
 ) -> Tensor:
-    """Samples one id for each row of `logits [B, V]`."""
+    """Samples one id for each row of `logits [B * books, V]`; rules are for one codebook."""
     logits = logits.contiguous()
     batch, width = logits.shape
     out = torch.empty(batch, dtype=torch.int64, device=logits.device)
@@ -189,6 +191,7 @@ def draw(
         *_rule_arguments(rules, out),
         *_repetition_arguments(repetition, out),
         width,
+        BOOKS=counters.books,
         BLOCK=block,
         BITS=16 if logits.dtype == torch.bfloat16 and rules is None else 32,  # a penalty makes them float32
         TOP_P=int(settings.rule),
@@ -199,7 +202,7 @@ def draw(
         RAW=repetition is not None and repetition.raw,
         OTHER=repetition is not None and repetition.other,
         num_warps=min(16, max(1, block // 512)),
-        **options(batch),
+        **options(batch // counters.books),
     )  # fmt: skip
     return out
 

@@ -1,4 +1,4 @@
-"""The last convolution of a vocoder: to one channel, limited to [-1, 1]. It is bound by memory bandwidth."""
+"""The last convolution of a vocoder: to one channel, as a rule limited to [-1, 1]. It is bound by memory bandwidth."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rhapsode.nn.kernels.gpu.launch import MULTIPROCESSORS, options, power_of_tw
 def _to_samples(
     x, weight, bias, out, length, x_batch,
     TAPS: tl.constexpr, CHANNELS: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_C: tl.constexpr, TANH: tl.constexpr,
-    OVERLAP: tl.constexpr,
+    CLAMP: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     batch = tl.program_id(1)
     t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
@@ -29,20 +29,21 @@ def _to_samples(
     v = tl.sum(acc, 1) + tl.load(bias)
     if TANH:
         v = 2.0 * tl.sigmoid(2.0 * v) - 1.0
-    v = tl.minimum(tl.maximum(v, -1.0), 1.0)
+    if CLAMP:
+        v = tl.minimum(tl.maximum(v, -1.0), 1.0)
     tl.store(out + batch * length + t, v, mask=t < length)
 
 
-def to_samples(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, tanh: bool = False) -> None:
+def to_samples(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, tanh: bool = False, clamp: bool = True) -> None:
     """Convolves `x [B, tail + T, C]` with `weight [taps, C]` to one channel, and writes it to `out [B, T]`.
 
-    All but `x` are float32. Samples are clamped, or limited by `tanh`.
+    All but `x` are float32. Samples are clamped, limited by `tanh`, or as they are.
     """
     batch, length = out.shape
     block = 64 if batch * length > 64 * 2 * MULTIPROCESSORS else 16
     _to_samples[(triton.cdiv(length, block), batch)](
         x, weight, bias, out, length, x.stride(0),
         TAPS=weight.shape[0], CHANNELS=x.shape[2], BLOCK_T=block, BLOCK_C=power_of_two(x.shape[2]),
-        TANH=tanh,
+        TANH=tanh, CLAMP=clamp,
         num_warps=4, **options(),
     )  # fmt: skip

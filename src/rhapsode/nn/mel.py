@@ -1,4 +1,4 @@
-"""The log-mel spectrogram of the speaker encoder: Slaney's mel scale, filters of unit area."""
+"""Log-mel spectrograms as vocoders use them: Slaney's mel scale, filters of unit area, magnitudes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text to ids, as the checkpoint's Qwen2 tokenizer does it; marks that users write are text like any other."""
+"""Text to ids, as the Qwen2 tokenizer of a checkpoint does it; marks that users write are text like any other."""
 
 from __future__ import annotations
 

@@ -1,0 +1,53 @@
+"""A checkpoint's `tokenizer.json` for text that users write: of its added tokens, only those that are allowed count."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from rhapsode.checkpoints.folder import read_json
+from rhapsode.errors import CheckpointError
+
+Encode = Callable[[str], list[int]]
+
+
+def added_tokens(folder: Path) -> dict[str, int]:
+    """Returns the ids of added tokens by name, from whichever file has them; `tokenizer.json` counts first."""
+    found: dict[str, int] = {}
+    settings, whole = folder / "tokenizer_config.json", folder / "tokenizer.json"
+    if settings.is_file():
+        listed = read_json(settings).get("added_tokens_decoder")
+        for number, entry in (listed if isinstance(listed, dict) else {}).items():
+            found[str(entry.get("content"))] = int(number)
+    if whole.is_file():
+        found |= {str(entry["content"]): int(entry["id"]) for entry in read_json(whole).get("added_tokens") or ()}
+    return found
+
+
+def text_encoder(folder: Path, allowed: Mapping[str, int]) -> Encode:
+    """Returns a function from text to ids. Of the added tokens it knows `allowed` alone.
+
+    Others are read as the characters they consist of: a user who writes `<|im_end|>` means these ten characters.
+    """
+    from tokenizers import Tokenizer
+
+    path = folder / "tokenizer.json"
+    try:
+        tokenizer = Tokenizer.from_str(json.dumps({**read_json(path), "added_tokens": [], "post_processor": None}))
+    except CheckpointError:
+        raise
+    except Exception as error:  # the package raises bare exceptions
+        raise CheckpointError(f"{path} is not a tokenizer: {error}") from None
+    longest_first = sorted(allowed, key=len, reverse=True)
+    border = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if allowed else None
+
+    def encode(text: str) -> list[int]:
+        whole = text.encode("utf-8", "replace").decode("utf-8")  # JSON can bring a lone surrogate
+        ids: list[int] = []
+        for piece in border.split(whole) if border else (whole,):
+            ids += [allowed[piece]] if piece in allowed else tokenizer.encode(piece, add_special_tokens=False).ids
+        return ids
+
+    return encode

@@ -1,0 +1,59 @@
+"""What the flow is conditioned on: the tokens with their look-ahead, and the speaker."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rhapsode.models.cosyvoice3.flow.settings import FlowSettings
+
+LOOKBEHIND = 2
+"""Tokens before a token that its condition depends on."""
+
+
+def repeated(x: Tensor, times: int) -> Tensor:
+    """Returns `x [B, n, ...]` with each entry as often as this, one after the other."""
+    return x.unsqueeze(2).expand(-1, -1, times, *x.shape[2:]).flatten(1, 2)
+
+
+class PreLookahead(nn.Module):
+    """A convolution over the tokens that follow, and one over those before; added to the input."""
+
+    def __init__(self, inputs: int, channels: int, lookahead: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv1d(inputs, channels, lookahead + 1)
+        self.conv2 = nn.Conv1d(channels, inputs, LOOKBEHIND + 1)
+
+    def forward(self, x: Tensor, known: Tensor) -> Tensor:
+        """Maps `x [B, behind + n + ahead, C]` to `[B, n, C]`; what is not `known` is zero, also between the layers."""
+        x = x * known[..., None]
+        ahead = self.conv1.kernel_size[0] - 1
+        hidden = F.leaky_relu(self.conv1(x.transpose(1, 2)))
+        hidden = hidden * known[:, None, : known.shape[1] - ahead]
+        return self.conv2(hidden).transpose(1, 2) + x[:, LOOKBEHIND : x.shape[1] - ahead]
+
+
+class FlowConditions(nn.Module):
+    """Small layers that run in full precision."""
+
+    def __init__(self, settings: FlowSettings) -> None:
+        super().__init__()
+        self.lookahead = settings.pre_lookahead_len
+        self.rate = settings.token_mel_ratio
+        self.input_embedding = nn.Embedding(settings.vocab_size, settings.output_size)
+        self.spk_embed_affine_layer = nn.Linear(settings.spk_embed_dim, settings.output_size)
+        self.pre_lookahead_layer = PreLookahead(settings.output_size, settings.lookahead_channels, self.lookahead)
+
+    def speaker(self, embedding: Tensor) -> Tensor:
+        """Returns the condition of speaker vectors `[B, E]`: [B, mel]."""
+        layer = self.spk_embed_affine_layer
+        return layer(F.normalize(embedding.to(layer.weight.dtype), dim=1))
+
+    def tokens(self, tokens: Tensor, known: Tensor) -> Tensor:
+        """Returns the conditions, `[B, n * rate, mel]`, of `n` tokens with their context, `[B, behind + n + ahead]`.
+
+        Tokens that are not `known` do not exist: they are before the start or after the end.
+        """
+        table = self.input_embedding
+        rows = self.pre_lookahead_layer(table(tokens.clamp(0, table.num_embeddings - 1)), known)
+        return repeated(rows, self.rate)

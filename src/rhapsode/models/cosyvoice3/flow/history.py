@@ -1,0 +1,96 @@
+"""What the flow keeps of earlier frames: keys, values and convolution inputs, for every Euler step and both halves.
+
+All of it is in pages, by position. So frames that several requests have in common, such as those of a voice, are shared
+with everything that belongs to them, and a request's state is as large as its audio is long.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from rhapsode.device.kv import KVLayout, PagedKV
+from rhapsode.device.slots import Rows
+from rhapsode.models.cosyvoice3.flow.dit import KERNEL
+from rhapsode.models.cosyvoice3.flow.settings import TIMESTEPS, DiTSettings
+from rhapsode.nn.attention import AttentionBackend, PagesAttention
+from rhapsode.nn.kernels.attention import KVPages
+
+HALVES = 2
+"""Conditional and unconditional: a doubled batch, whose second half has pages of its own."""
+
+
+def page_layouts(settings: DiTSettings) -> tuple[KVLayout, KVLayout]:
+    """Returns the layouts of keys and values, and of the inputs of the two position convolutions."""
+    attended = KVLayout(TIMESTEPS * settings.depth * HALVES, settings.heads, settings.dim_head)
+    return attended, KVLayout(TIMESTEPS * HALVES, 1, settings.dim)
+
+
+class PagedHistory:
+    """Frames at `start [B]` and after it; those that are not `valid [B, T]` do not exist.
+
+    The frames of a launch attend to each other and to all before them. So a launch works on one chunk of each row.
+    """
+
+    def __init__(self, rows: Rows, start: Tensor, valid: Tensor, settings: DiTSettings) -> None:
+        attended, convolved = rows.kv
+        length, size = valid.shape[1], attended.page_size
+        tables, most = rows.table.pages, rows.table.pages.shape[1] * size
+        steps = torch.arange(-(KERNEL - 1), length, device=start.device)
+        where = start[:, None] + steps  # [B, tail + T]
+        inside = where.clamp(0, most - 1)
+        pages = attended.keys.shape[1]
+        cells = tables[rows.slots].gather(1, inside // size) * size + inside % size
+        stored = torch.cat((where[:, : KERNEL - 1] >= 0, valid), dim=1)
+        self._stored = stored.repeat(HALVES, 1)
+        self._cells = torch.cat([torch.where(stored, cells, 0) + half * pages * size for half in range(HALVES)])
+        self.positions = inside[:, KERNEL - 1 :].repeat(HALVES, 1)
+        self._valid = valid.repeat(HALVES, 1)
+        last = (start + valid.sum(1) - 1).clamp(0, most - 1)
+        self._last = last[:, None].expand(-1, length).repeat(HALVES, 1)
+        self._slots = torch.cat([rows.slots + half * len(tables) for half in range(HALVES)])
+        self._tables = torch.cat([tables + half * pages for half in range(HALVES)])
+        self._attended = _by_step(attended, settings.depth)
+        self._convolved = [kept.flatten(1, 4) for kept in _by_step(convolved, 1)]  # [steps, cells, dim] each
+
+    def extend(self, step: int, conv: int, x: Tensor) -> Tensor:
+        kept, before = self._convolved[conv][step], KERNEL - 1
+        tail = kept[self._cells[:, :before]].to(x.dtype) * self._stored[:, :before, None]
+        kept[self._cells[:, before:]] = x.to(kept.dtype)
+        return torch.cat((tail, x), dim=1)
+
+    def attention(self, step: int) -> AttentionBackend:
+        keys, values = (kept[step] for kept in self._attended)
+        pages = KVPages(keys, values, self._slots, self._tables)
+        return PagesAttention(pages, self.positions, self._valid, self._last)
+
+
+def _by_step(kv: PagedKV, layers: int) -> list[Tensor]:
+    """Returns keys and values as `[steps, layers, halves * pages, page_size, heads, D]`."""
+    shape = (TIMESTEPS, layers, HALVES * kv.keys.shape[1], *kv.keys.shape[2:])
+    return [kv.keys.view(shape), kv.values.view(shape)]
+
+
+class OnePassHistory:
+    """Nothing came before: one pass over whole sequences, with a mask over chunks of `chunk` frames, or without one.
+
+    Only the first `lengths [B]` of the `length` frames exist.
+    """
+
+    def __init__(self, lengths: Tensor, length: int, chunk: int | None) -> None:
+        self.positions = torch.arange(length, device=lengths.device)[None]
+        chunks = self.positions // (chunk or length)
+        later = chunks > chunks.T  # [T, S]
+        absent = self.positions >= lengths.clamp(min=1)[:, None]  # [B, S]
+        self._visible = ~(later | absent[:, None]).repeat(HALVES, 1, 1)[:, None]  # [2 * B, 1, T, S]
+
+    def extend(self, step: int, conv: int, x: Tensor) -> Tensor:
+        return F.pad(x, (0, 0, KERNEL - 1, 0))
+
+    def attention(self, step: int) -> AttentionBackend:
+        return self
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        query, key, value = (x.transpose(1, 2) for x in (query, key, value))
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=self._visible).transpose(1, 2)

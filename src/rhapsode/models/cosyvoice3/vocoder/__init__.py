@@ -1,0 +1,1 @@
+"""The vocoder: mel frames to samples, frame by frame."""

@@ -1,0 +1,139 @@
+"""The vocoder as one network: mel frames to samples, any number at a time, exactly as in one pass.
+
+Columns are what a stage makes of a frame. A stage computes the columns of the new frames and the first one of the next
+frame, which the overlap of the last samples needs; that one is computed again with its own frame.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rhapsode.device.slots import Rows
+from rhapsode.device.state import State, buffer
+from rhapsode.models.cosyvoice3.vocoder.conv import AheadConv, HiftBlock, states_of
+from rhapsode.models.cosyvoice3.vocoder.settings import F0_LOOKAHEAD, HiftSettings
+from rhapsode.models.cosyvoice3.vocoder.source import F0Net, HarmonicSource, SourceNoise
+from rhapsode.models.cosyvoice3.vocoder.spectrum import Spectrum
+from rhapsode.nn.streaming import Streaming, TailState, extend
+
+LOUDEST = 100.0
+
+
+class HiftState(State):
+    """What every layer keeps of the frames so far."""
+
+    def __init__(self, slots: int, net: HiftNet) -> None:
+        like, bins = net.conv_post.weight, net.conv_post.weight.shape[0]
+        self.frames = buffer(slots, dtype=torch.int64, device=like.device)
+        self.f0 = net.f0_predictor.state(slots)
+        self.phase = net.m_source.state(slots)
+        self.source = TailState(slots, like, 1, net.before)
+        self.ups = states_of(net.ups, slots)
+        self.source_blocks = states_of(net.source_resblocks, slots)
+        self.blocks = [states_of(net.blocks_of(i), slots) for i in range(len(net.ups))]
+        self.shifted = TailState(slots, like, like.shape[1], 1)
+        self.post = net.conv_post.state(slots)
+        self.columns = TailState(slots, like, bins, 1)
+
+
+class HiftNet(Streaming):
+    """A causal HiFT."""
+
+    f0_predictor: F0Net
+    """Set once both are filled: it has another dtype."""
+
+    def __init__(self, settings: HiftSettings) -> None:
+        super().__init__()
+        self.settings = settings
+        self.m_source = HarmonicSource(settings)
+        self.spectrum = Spectrum(settings)
+        base, bins = settings.base_channels, settings.n_fft + 2
+        self.conv_pre = nn.Conv1d(settings.in_channels, base, settings.conv_pre_look_right + 1)
+        sizes = [base >> (i + 1) for i in range(len(settings.upsample_rates))]
+        kernels = settings.upsample_kernel_sizes
+        self.ups = nn.ModuleList(AheadConv(2 * n, n, kernel) for n, kernel in zip(sizes, kernels, strict=True))
+        strides = zip(sizes, settings.source_kernels, settings.source_strides, strict=True)
+        self.source_downs = nn.ModuleList(nn.Conv1d(bins, *sizes) for sizes in strides)
+        source_shapes = (settings.source_resblock_kernel_sizes, settings.source_resblock_dilation_sizes)
+        shapes = list(zip(settings.resblock_kernel_sizes, settings.resblock_dilation_sizes, strict=True))
+        self.source_resblocks = nn.ModuleList(HiftBlock(*one) for one in zip(sizes, *source_shapes, strict=True))
+        self.resblocks = nn.ModuleList(HiftBlock(n, *shape) for n in sizes for shape in shapes)
+        self.conv_post = AheadConv(sizes[-1], bins, 7)
+        widest = settings.source_strides[0]
+        self.before = (widest - 1) * settings.hop_len + settings.n_fft // 2
+        """Source samples before a frame that its columns depend on."""
+        self.after = widest * settings.hop_len + settings.n_fft // 2
+        """Source samples of the next frame that its first column depends on."""
+
+    def blocks_of(self, stage: int) -> nn.ModuleList:
+        count = len(self.settings.resblock_kernel_sizes)
+        return self.resblocks[stage * count : (stage + 1) * count]
+
+    def state(self, slots: int) -> HiftState:
+        return HiftState(slots, self)
+
+    def forward(self, mel: Tensor, present: Tensor, rows: Rows, state: HiftState, noise: SourceNoise) -> Tensor:
+        """Maps `mel [B, T + lookahead, C]` to samples `[B, T * hop]` of its first `T` frames, which are `present`.
+
+        Absent frames, `[B, T + lookahead]`, are after the end.
+        """
+        settings, slots = self.settings, rows.slots
+        due = mel.shape[1] - settings.lookahead
+        frames = (mel * present[..., None]).transpose(1, 2)
+        known = present.sum(1)  # [B]
+        source = self._source(frames[..., : due + 1 + F0_LOOKAHEAD], known, rows, state, noise)
+        right = due + 1 + settings.conv_pre_look_right
+        x = self.conv_pre(frames[..., :right].to(self.conv_pre.weight.dtype))  # [B, base, due + 1]
+        x = self._upsample(x, source, slots, state)
+        x = self.conv_post(F.leaky_relu(x), slots, state.post, 2)
+        loud, phase = x.chunk(2, dim=1)
+        loud, phase = loud.exp().clamp(max=LOUDEST), phase.sin()
+        columns = torch.cat((loud * phase.cos(), loud * phase.sin()), dim=1)
+        columns = extend(columns, slots, state.columns, 2)  # one before, and two after
+        place = torch.arange(-1, columns.shape[2] - 1, device=slots.device)
+        exists = (place >= 0) | (state.frames[slots] > 0)[:, None]
+        exists = exists & (place <= known[:, None] * settings.columns)
+        state.frames[slots] += due
+        samples = self.spectrum.synthesise(columns, exists)
+        return samples.clamp(-settings.audio_limit, settings.audio_limit)
+
+    def _source(self, frames: Tensor, known: Tensor, rows: Rows, state: HiftState, noise: SourceNoise) -> Tensor:
+        """Returns the columns of the source's spectrum, from `stride - 1` before the first frame on."""
+        settings, slots, hop = self.settings, rows.slots, self.settings.hop
+        f0 = self.f0_predictor(frames, slots, state.f0, 1).to(torch.float32)  # [B, due + 1]
+        drawn = noise(rows, f0.shape[1], hop * settings.harmonics)
+        samples = self.m_source(f0, drawn, slots, state.phase, 1)  # [B, (due + 1) * hop]
+        # Both ends of the whole signal are reflected, as one pass does.
+        place, end = torch.arange(samples.shape[1], device=slots.device), known[:, None] * hop
+        samples = samples.gather(1, torch.where(place < end, place, 2 * end - 2 - place).clamp(min=0))
+        half, first = settings.n_fft // 2, (state.frames[slots] == 0)[:, None]
+        joined = extend(samples[:, None], slots, state.source, hop)[:, 0]
+        before = joined[:, self.before - half : self.before]
+        before = torch.where(first, samples[:, 1 : half + 1].flip(1), before)
+        used = samples.shape[1] - hop + self.after
+        columns = self.spectrum.analyse(torch.cat((joined[:, : self.before - half], before, samples[:, :used]), dim=1))
+        lead = settings.source_strides[0] - 1
+        is_before = torch.arange(columns.shape[2], device=slots.device) < lead
+        return columns.masked_fill((first & is_before)[:, None], 0.0)
+
+    def _upsample(self, x: Tensor, source: Tensor, slots: Tensor, state: HiftState) -> Tensor:
+        """Returns the columns of the new frames and two more: the last stage shifts all of them by one."""
+        settings, last = self.settings, len(self.ups) - 1
+        lead = settings.source_strides[0] - 1
+        sizes = zip(settings.upsample_rates, settings.source_strides, settings.source_kernels, strict=True)
+        for i, (rate, stride, kernel) in enumerate(sizes):
+            ahead = 2 if i == last else 1
+            x = F.leaky_relu(x, settings.lrelu_slope)[..., None].expand(-1, -1, -1, rate).flatten(2)
+            x = self.ups[i](x[..., : x.shape[2] - rate + 1], slots, state.ups[i], 1)
+            if i == last:
+                shifted = extend(x, slots, state.shifted, 1)
+                start = torch.where((state.frames[slots] == 0)[:, None, None], x[..., 1:2], shifted[..., :1])
+                x = torch.cat((start, x), dim=2)
+            first = lead - (stride - 1)
+            told = self.source_downs[i](source[..., first : first + (x.shape[2] - 1) * stride + kernel])
+            x = x + self.source_resblocks[i](told, slots, state.source_blocks[i], ahead)
+            blocks = zip(self.blocks_of(i), state.blocks[i], strict=True)
+            x = torch.stack([block(x, slots, held, ahead) for block, held in blocks]).mean(0)
+        return x

@@ -1,0 +1,42 @@
+"""The vocoder, built and filled with the tensors of a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from rhapsode.checkpoints.files import read_file
+from rhapsode.checkpoints.weight_norm import fold_weight_norm
+from rhapsode.checkpoints.weights import Tensors, TensorsInMemory
+from rhapsode.models.base import StageContext
+from rhapsode.models.cosyvoice3.vocoder.net import HiftNet
+from rhapsode.models.cosyvoice3.vocoder.settings import HiftSettings
+from rhapsode.models.cosyvoice3.vocoder.source import F0Net
+from rhapsode.models.parts import fill
+
+F0 = "f0_predictor."
+
+
+def hift_tensors(file: Path) -> Tensors:
+    """Returns the tensors of `hift.pt`, with weight norm folded."""
+    found = {name.removeprefix("generator."): tensor for name, tensor in read_file(file).items()}
+    return TensorsInMemory(file, fold_weight_norm(found))
+
+
+def hift_net(settings: HiftSettings, context: StageContext, tensors: Callable[[], Tensors]) -> HiftNet:
+    """Returns the vocoder on its device. It runs in full precision: spectra of loud sounds need it."""
+    dtype = torch.promote_types(getattr(torch, context.dtype), torch.float32)
+    read: list[Tensors] = []  # the file is read once
+
+    def source() -> Tensors:
+        if not read:
+            read.append(tensors())
+        return read[0]
+
+    f0 = fill(lambda: F0Net(settings), context, source, prefix=F0, dtype=torch.float64)
+    net = fill(lambda: HiftNet(settings), context, source, ignore=(f"{F0}*",), dtype=dtype)
+    net.spectrum.to(dtype)
+    net.f0_predictor = f0
+    return net
