@@ -26,12 +26,12 @@ help:
 
 .venv/.installed: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "Setting up .venv (once) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[serve]"
+	@echo "Setting up .venv (once). On Linux without an NVIDIA GPU, install the CPU build of PyTorch first: see README."
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e ".[serve]"
 	@touch $@
 
 .venv/.dev: .venv/.installed
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[hibari,serve,dev]"
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e ".[hibari,serve,dev]"
 	@touch $@
 
 serve: .venv/.installed

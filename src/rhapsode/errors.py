@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import ClassVar
 
@@ -123,6 +123,11 @@ class CheckpointError(RhapsodeError):
     """A checkpoint is missing or incomplete, or its tensors do not match its configuration."""
 
     code = "invalid_checkpoint"
+
+    def __init__(self, message: str, *, param: str | None = None, details: Sequence[str] = ()) -> None:
+        super().__init__(message, param=param)
+        self.details = tuple(details)
+        """Every problem, where the message names only the first."""
 
 
 class MissingDependency(RhapsodeError):

@@ -17,6 +17,7 @@ from rhapsode.audio.pacer import Pacer
 from rhapsode.config import Deployment, resolve
 from rhapsode.engine import Engine, Source, Speech
 from rhapsode.engine.compile import compile_kernels
+from rhapsode.engine.validate import checked
 from rhapsode.marking.marker import Marker
 from rhapsode.models.registry import Model, find
 from rhapsode.types import AudioChunk, Outcome, Samples, Sampling, SpeechRequest, Voice
@@ -97,6 +98,14 @@ class TTS:
         self._marks = Marker(deployment.marking)
         self.engine = open_engine(find(deployment.model), deployment)
 
+    @classmethod
+    def opened(cls, model: Model, deployment: Deployment) -> Self:
+        """Loads a model that was found, with a deployment that was resolved."""
+        tts = cls.__new__(cls)
+        tts._marks = Marker(deployment.marking)
+        tts.engine = open_engine(model, deployment)
+        return tts
+
     @property
     def sample_rate(self) -> int:
         return self.engine.spec.sample_rate
@@ -128,9 +137,16 @@ def open_engine(
     model: Model, deployment: Deployment, on_outcome: Callable[[Outcome], None] = lambda outcome: None
 ) -> Engine:
     """A model, loaded and running."""
+    model.check_checkpoint()
     source = Source(model.checkpoint, model.config)
     compile_kernels(model.spec, source, deployment, log.info)
     return Engine(model.spec, deployment, source, on_outcome).start()
+
+
+def check(model: Model, deployment: Deployment, request: SpeechRequest) -> None:
+    """Raises what is wrong with a request; the model need not be loaded."""
+    model.check_checkpoint()
+    checked(request, model.spec, model.info(), deployment.limits)
 
 
 def make_request(text: str, voice: str | Voice | None = None, **wishes: Any) -> SpeechRequest:

@@ -156,6 +156,8 @@ class Capabilities:
     continuation: bool = False
     embedding: bool = False
     design: bool = False
+    instructions: bool = False
+    """Instructions change how a text is spoken."""
     text_stream: bool = False
     reference_embedding: bool = False
     """A speaker embedding may be given beside a reference: it is taken in place of one computed from the recording."""
@@ -184,6 +186,12 @@ class ModelInfo:
     embedding_size: int | None = None
     normalise: bool = False
     """The model wants numbers, dates and the like as words."""
+    default_voice: bool = True
+    """It speaks although a request names no voice."""
+    sampling: tuple[str, ...] = ()
+    """The fields of `Sampling` that have an effect."""
+    options: tuple[str, ...] = ()
+    """The family's options that have an effect."""
     variant: str = ""
     """Which kind of checkpoint of its family this is, where a family has several."""
 

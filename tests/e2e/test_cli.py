@@ -282,7 +282,7 @@ def test_a_bad_variable_in_the_environment_gets_one_sentence(tmp_path: Path) -> 
 
 
 def test_a_runaway_is_reported_and_not_saved(tmp_path: Path) -> None:
-    done = say("Hello.", "-m", "dummy", "--option", "endless=true", cwd=tmp_path)
+    done = say("Hello.", "--quiet", "-m", "dummy", "--option", "endless=true", cwd=tmp_path)
     complaint = done.stderr.decode()
     assert done.returncode != 0
     assert len(complaint.strip().splitlines()) == 1, complaint

@@ -1,13 +1,12 @@
 """An independent recogniser, small enough for CI, understands the voice that comes with the package."""
 
 import pytest
-from pocketsphinx import Decoder
 
 from rhapsode import TTS
 from rhapsode.audio.decode import decode
-from rhapsode.audio.samples import pcm16
 from rhapsode.bench.quality.prompts import read_prompts
-from rhapsode.bench.quality.sound import at_16khz, check
+from rhapsode.bench.quality.recogniser import PocketSphinx
+from rhapsode.bench.quality.sound import check
 from rhapsode.bench.quality.words import corpus, rates
 from rhapsode.types import Clip
 from unit.command import rhapsode
@@ -20,15 +19,7 @@ picked because it hears that voice without an error in them, and 95% wrong under
 
 @pytest.fixture(scope="module")
 def recogniser():
-    return Decoder(samprate=16_000, loglevel="FATAL")
-
-
-def transcribe(recogniser, clip):
-    recogniser.start_utt()
-    recogniser.process_raw(pcm16(at_16khz(clip)).tobytes(), full_utt=True)
-    recogniser.end_utt()
-    found = recogniser.hyp()
-    return found.hypstr if found else ""
+    return PocketSphinx()
 
 
 def test_ten_prompts_are_understood(recogniser):
@@ -38,12 +29,12 @@ def test_ten_prompts_are_understood(recogniser):
             audio = tts.speak(text, seed=seed)
             clip = Clip(audio.samples, audio.sample_rate)
             check(clip, text)
-            heard.append((text, transcribe(recogniser, clip)))
+            heard.append((text, recogniser.transcribe(clip, "en")))
     assert corpus(heard).wer <= MOST_WRONG, heard
 
 
 def test_one_command_says_something_understandable(recogniser, tmp_path):
     done = rhapsode("say", "--no-play", "--seed", "1", PROMPTS[0], cwd=tmp_path)
     assert done.returncode == 0, done.stderr.decode()
-    heard = transcribe(recogniser, decode(tmp_path / "speech.wav"))
+    heard = recogniser.transcribe(decode(tmp_path / "speech.wav"), "en")
     assert rates(PROMPTS[0], heard).wer <= 0.5, heard

@@ -22,8 +22,8 @@ HOP = 960
 """Samples of a speech token."""
 WORDS = (
     "You", " are", " a", " helpful", " assistant", "Hello", " there", "One", " two", " three", " four", " five",
-    "Good", " morning", " to", " you", " all", "Yes", " it", " is", " the", " ref", "the", "ing", " voice", " speak",
-    "Bonjour", " Please", " very", " slowly",
+    "Good", " morning", " to", " you", " all", "Yes", " it", " is", " the", " ref", "the", "ing",
+    " voice", " speak", "Bonjour", " Please", " very", " slowly",
 )  # fmt: skip
 
 YAML = f"""\

@@ -79,7 +79,8 @@ async def upload_and_delete(target: Target) -> str:
         data = await answer.read()
         if answer.status != 201:
             full = [UNAVAILABLE] if target.served.was_full(started_s) else []
-            return refusal(answer.status, data, allowed=[BUSY, *full])
+            unable = [] if target.served.clones else [400]
+            return refusal(answer.status, data, allowed=[BUSY, *full, *unable])
     await asyncio.sleep(target.chance.random())
     if name not in await _names(target):
         raise Violation(f"the uploaded voice '{name}' is not listed")

@@ -1,6 +1,7 @@
 """A server process under soak: started, watched through `/metrics`, `/proc` and its log, and stopped."""
 
 import asyncio
+import json
 import os
 import re
 import resource
@@ -19,6 +20,7 @@ from tools.soak import readings
 START_S, STOP_S, REST_S, TRIM_S = 240.0, 60.0, 240.0, 2.5
 MOST_LINES = 50
 # What the full disk is expected to be logged as; every other error in the log is a violation.
+EMBEDDING_SIZE = 64
 EXPECTED_LOG = ("the voices folder",)
 
 
@@ -27,6 +29,7 @@ class Served:
 
     def __init__(self, model: str, folder: Path, process: asyncio.subprocess.Process, http: aiohttp.ClientSession):
         self.model = model
+        self.clones = model == "dummy"
         self.folder = folder
         self.process = process
         self.http = http
@@ -137,12 +140,24 @@ class Served:
                 await asyncio.sleep(0.1)
 
 
+def _checkpoint(model: str, folder: Path) -> str:
+    """Returns what to serve: of the dummy a checkpoint that clones, so that voices can be uploaded."""
+    if model != "dummy":
+        return model
+    checkpoint = folder / "cloning-dummy"
+    checkpoint.mkdir(exist_ok=True)
+    can = {"clone": True, "embedding": True}
+    config = {"architectures": ["RhapsodeDummy"], "can": can, "embedding_size": EMBEDDING_SIZE}
+    (checkpoint / "config.json").write_text(json.dumps(config))
+    return str(checkpoint)
+
+
 @asynccontextmanager
 async def serving(folder: Path, deployment: Mapping[str, Any], faults: Sequence[str]) -> AsyncIterator[Served]:
     """Starts `rhapsode serve` with this deployment; ends it, if nobody has, when the block is left."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "deployment.yaml"
-    file.write_text(yaml.safe_dump(dict(deployment)))
+    file.write_text(yaml.safe_dump({**deployment, "model": _checkpoint(deployment["model"], folder)}))
     launcher = Path(__file__).with_name("launcher.py")
     env = {name: value for name, value in os.environ.items() if not name.startswith("RHAPSODE_")}
     env |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}

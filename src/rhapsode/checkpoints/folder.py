@@ -9,6 +9,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from rhapsode.checkpoints.audit import note_keys
 from rhapsode.errors import CheckpointError
 
 T = TypeVar("T")
@@ -52,6 +53,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def parse(into: type[T], values: Mapping[str, Any], where: str) -> T:
     """Returns a dataclass from the keys it names. Other keys are ignored; a missing or mistyped one is an error."""
     types = get_type_hints(into)
+    note_keys(where, values, types)
     found: dict[str, Any] = {}
     for field in fields(into):  # type: ignore[arg-type]
         wanted, value = types[field.name], values.get(field.name)

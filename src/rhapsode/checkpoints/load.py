@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from rhapsode.checkpoints.audit import note_tensors
 from rhapsode.checkpoints.weights import Tensors, Weights
 from rhapsode.errors import CheckpointError
 
@@ -132,13 +133,15 @@ def _check(plan: Mapping[str, Sequence[TensorSource]], weights: Tensors, prefix:
         elif (found := weights.shape(source.name)) != source.shape:
             shapes = f"is {list(found)}, the config asks for {list(source.shape)}"
             problems.append(f"{weights.file_of(source.name)}: '{source.name}' {shapes}")
-    for name in weights:
-        rest = name.removeprefix(prefix)
-        if name.startswith(prefix) and name not in used and not any(fnmatchcase(rest, p) for p in ignore):
-            problems.append(f"{weights.file_of(name)}: nothing here uses the tensor '{name}'")
+    ours = [name for name in weights if name.startswith(prefix) and name not in used]
+    ignored = {name for name in ours if any(fnmatchcase(name.removeprefix(prefix), p) for p in ignore)}
+    problems += [
+        f"{weights.file_of(name)}: nothing here uses the tensor '{name}'" for name in ours if name not in ignored
+    ]
+    note_tensors(str(weights.folder), weights, used, ignored)
     if problems:
         more = f" (and {len(problems) - 1} more like this)" if len(problems) > 1 else ""
-        raise CheckpointError(f"{problems[0]}{more}.")
+        raise CheckpointError(f"{problems[0]}{more}.", details=problems)
 
 
 def _read(

@@ -47,6 +47,7 @@ class SentencePiece:
         if trainer.get(_MODEL_TYPE, 1) != _BPE:
             raise CheckpointError(f"{file} is not a BPE model of SentencePiece; other types are not supported.")
         self.size = len(pieces)
+        self.pieces = [piece.text for piece in pieces]
         self._add_prefix, self._squeeze = bool(normalizer.get(_ADD_PREFIX, 1)), bool(normalizer.get(_SQUEEZE, 1))
         self._scores = {p.text: (p.score, i) for i, p in enumerate(pieces) if p.kind == _NORMAL}
         self._symbols = {p.text: i for i, p in enumerate(pieces) if p.kind == _USER_DEFINED}

@@ -19,7 +19,9 @@ Output = Annotated[
 Plot = Annotated[bool, typer.Option("--plot", help="Also write plots as PNGs next to the report.")]
 Seed = Annotated[int, typer.Option(help="Seed of texts, arrivals and sampling.")]
 Voice = Annotated[str | None, typer.Option("-v", "--voice", help="A preset voice.")]
-Model = Annotated[str | None, typer.Option("-m", "--model", help="A family's name or a checkpoint's folder.")]
+Model = Annotated[
+    str | None, typer.Option("-m", "--model", help="A checkpoint's folder or Hugging Face id, or a family's name.")
+]
 Config = Annotated[Path | None, typer.Option("-c", "--config", help="A deployment file.")]
 
 

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
-Model = Annotated[str | None, typer.Argument(help="A family's name or a checkpoint's folder.", show_default=False)]
+Model = Annotated[
+    str | None, typer.Argument(help="A checkpoint's folder or Hugging Face id, or a family's name.", show_default=False)
+]
 Config = Annotated[Path | None, typer.Option("-c", "--config", help="A deployment file.")]
 Processes = Annotated[int | None, typer.Option(min=1, help="Processes that compile at once. [default: 8]")]
 

@@ -15,6 +15,7 @@ from rhapsode.cli.doctor import doctor
 from rhapsode.cli.models import models
 from rhapsode.cli.say import say
 from rhapsode.cli.serve import serve
+from rhapsode.cli.verify import verify
 from rhapsode.errors import InvalidRequest, RhapsodeError
 
 UsageError: Any = typer.BadParameter.__base__  # typer may bundle click or depend on it
@@ -30,6 +31,7 @@ app.command()(say)
 app.command()(detect)
 app.command()(models)
 app.command()(doctor)
+app.command()(verify)
 app.command("compile")(compile_kernels)
 app.add_typer(bench)
 

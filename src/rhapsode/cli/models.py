@@ -1,61 +1,84 @@
-"""`rhapsode models`: lists the model families and their capabilities."""
+"""`rhapsode models`: lists the model families, or says what one checkpoint can do."""
 
 from __future__ import annotations
 
 import json
 import math
 from dataclasses import MISSING, Field, fields
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+if TYPE_CHECKING:
+    from rhapsode.models.spec import ModelSpec
+    from rhapsode.types import ModelInfo
+
+Model = Annotated[
+    str | None, typer.Argument(help="A family, or a checkpoint: its folder or Hugging Face id.", show_default=False)
+]
+
 
 def models(
+    model: Model = None,
     everything: Annotated[bool, typer.Option("--all", help="Include families for tests.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the model families."""
-    from rhapsode.models.registry import PACKAGED, families, how_to_get, missing
+    """List the model families, or say what one checkpoint can do."""
+    from rhapsode.models.registry import PACKAGED, families, find
 
-    found, _ = families()
-    rows: list[dict[str, Any]] = [
-        {
-            "name": spec.name,
-            "summary": spec.summary,
-            "sample_rate": spec.sample_rate,
-            "channels": spec.channels,
-            "can": list(spec.can.names()),
-            "voices": list(spec.voices),
-            "languages": list(spec.languages),
-            "options": {f.name: _default(f) for f in fields(spec.options)},
-            "stages": [stage.name for stage in spec.pipeline],
-            "install": how_to_get(spec) if missing(spec) else None,
-        }
-        for spec in found.values()
-        if everything or not spec.hidden
-    ]
+    if model is not None:
+        found = find(model)
+        rows = [_row(model, found.spec, found.info())]
+    else:
+        listed = [spec for spec in families()[0].values() if everything or not spec.hidden]
+        rows = [_row(spec.name, spec, spec.info()) for spec in listed]
     if as_json:
         typer.echo(json.dumps(rows, indent=2, default=str))
         return
+    _print_table(rows)
+    if model is None:
+        typer.echo("A family's abilities are those of all its checkpoints together: `rhapsode models CHECKPOINT`.")
+        for name in PACKAGED:
+            typer.echo(f"{name} is a checkpoint that comes with this package{_abilities(name)}.")
+    for row in rows:
+        if row["install"]:
+            typer.echo(f"{row['name']} is not installed: {row['install']}")
+
+
+def _row(name: str, spec: ModelSpec, info: ModelInfo) -> dict[str, Any]:
+    from rhapsode.models.registry import how_to_get, missing
+
+    return {
+        "name": name,
+        "family": info.family,
+        "variant": info.variant or None,
+        "summary": info.summary,
+        "sample_rate": info.sample_rate,
+        "channels": info.channels,
+        "can": list(info.can.names()),
+        "voices": list(info.voices),
+        "languages": list(info.languages),
+        "options": {f.name: _default(f) for f in fields(spec.options) if f.name in info.options},
+        "stages": [stage.name for stage in spec.pipeline],
+        "install": how_to_get(spec) if missing(spec) else None,
+    }
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table("family", "what it is", "rate", "can", "voices", box=None, header_style="bold")
+    table = Table("model", "what it is", "rate", "can", "voices", box=None, header_style="bold")
     for row in rows:
         table.add_row(
-            row["name"],
+            escape(row["name"]),
             escape(row["summary"]),
             f"{row['sample_rate'] / 1000:g} kHz",
             ", ".join(row["can"]) or "-",
             ", ".join(row["voices"]) or "-",
         )
     Console().print(table)
-    for name in PACKAGED:
-        typer.echo(f"{name} is a checkpoint that comes with this package{_abilities(name)}.")
-    for row in rows:
-        if row["install"]:
-            typer.echo(f"{row['name']} is not installed: {row['install']}")
 
 
 def _abilities(checkpoint: str) -> str:

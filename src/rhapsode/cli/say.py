@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rhapsode.cli import references
-from rhapsode.errors import EmptyAudio, InvalidRequest, OutputError
+from rhapsode.cli.output import check_output, save
+from rhapsode.cli.progress import spoken_progress
+from rhapsode.errors import EmptyAudio, InvalidRequest
 from rhapsode.text.clean import is_speakable
+from rhapsode.text.duration import estimate_s
 
 if TYPE_CHECKING:
     from rhapsode.audio.clip import Audio
     from rhapsode.cli.remote import RemoteStream
     from rhapsode.tts import Stream
+    from rhapsode.types import SpeechRequest
 
 Text = Annotated[
     str | None, typer.Argument(help="What to say; without it, standard input is read.", show_default=False)
@@ -27,7 +32,11 @@ File = Annotated[Path | None, typer.Option("-f", "--file", help="Read the text f
 Output = Annotated[
     str, typer.Option("-o", "--output", help="wav, mp3, flac, opus, aac or pcm; '-' is standard output.")
 ]
-Model = Annotated[str | None, typer.Option("-m", "--model", help="A family's name or a checkpoint's folder.")]
+Model = Annotated[
+    str | None, typer.Option("-m", "--model", help="A checkpoint's folder or Hugging Face id, or a family's name.")
+]
+Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")]
 VoiceName = Annotated[str | None, typer.Option("-v", "--voice", help="A preset voice.")]
 ReferenceFiles = Annotated[
     list[Path] | None, typer.Option("--reference", help="A recording of a voice to clone; give several for several.")
@@ -78,10 +87,12 @@ def say(
     lexicon: LexiconFile = None,
     option: Options = None,
     config: Config = None,
+    device: Device = None,
     stream: Live = False,
     play: Play = True,
     server: ServerUrl = None,
     api_key: ApiKey = None,
+    quiet: Quiet = False,
 ) -> None:
     """Say something: writes speech.wav, and plays it."""
     words = read_text(text, file)
@@ -94,13 +105,13 @@ def say(
         "input_type": "ssml" if ssml else None,
         "lexicon": respellings(lexicon),
     }
+    listened = Listened(output, format, live=stream, play=play, quiet=quiet)
     if server is not None:
         wishes = {"model": model, "voice": voice, "speed": speed, "seed": seed, "language": language}
         wishes |= {"channels": channels, "instructions": instructions}
         body = {**wishes, **reading, "references": references.as_fields(cloned), **parse_options(option or [])}
-        say_from(server, {"input": words, **body}, api_key, output, format, play)
+        say_from(server, {"input": words, **body}, api_key, replace(listened, live=True))
         return
-    from rhapsode.tts import TTS
     from rhapsode.types import SpeechRequest
 
     request = SpeechRequest(
@@ -114,11 +125,27 @@ def say(
         options=parse_options(option or []),
         **{name: value for name, value in reading.items() if value is not None},
     )
+    flags = {"model": model, "device": device}
+    say_here(request, config, {name: value for name, value in flags.items() if value is not None}, listened)
+
+
+def say_here(request: SpeechRequest, config: Path | None, flags: dict[str, Any], listened: Listened) -> None:
+    """Speaks with a model in this process. What is wrong with the request is found before the model is loaded."""
+    from rhapsode.cli.loading import load
+    from rhapsode.config import resolve
+    from rhapsode.models.registry import find
+    from rhapsode.tts import TTS, check
+
+    # One slot: nothing is made ready for anybody else.
+    deployment = resolve(config, flags={**flags, "limits": {"max_concurrency": 1}})
+    found = find(deployment.model)
+    check(found, deployment, request)
     started_s = time.perf_counter()
-    with TTS(model, config=config, limits={"max_concurrency": 1}) as tts:  # nothing is made ready for anybody else
+    with load(lambda: TTS.opened(found, deployment), listened.quiet) as tts:
         loaded_s = time.perf_counter() - started_s
-        audio, timing = speak(lambda: tts.stream(request), output, format, live=stream, play=play)
-    report(audio, timing, output, f"model loaded in {loaded_s:.2f} s")
+        expected_s = estimate_s(request.text) / request.speed
+        audio, timing = speak(lambda: tts.stream(request), listened, expected_s)
+    report(audio, timing, listened, f"model loaded in {loaded_s:.2f} s")
 
 
 def respellings(file: Path | None) -> dict[str, str] | None:
@@ -129,24 +156,36 @@ def respellings(file: Path | None) -> dict[str, str] | None:
     return Lexicon.read(file).entries
 
 
-def say_from(
-    server: str, body: dict[str, Any], api_key: str | None, output: str, format: str | None, play: bool
-) -> None:
-    """Listen to a server: heard while it comes, saved once it is whole."""
+def say_from(server: str, body: dict[str, Any], api_key: str | None, listened: Listened) -> None:
+    """Listens to a server: heard while it comes, saved once it is whole."""
     from rhapsode.cli.remote import RemoteStream
 
     wish = {name: value for name, value in body.items() if value is not None}
-    audio, timing = speak(lambda: RemoteStream(server, wish, api_key), output, format, live=True, play=play)
-    report(audio, timing, output, f"from {server}")
+    expected_s = estimate_s(body["input"]) / float(body["speed"])
+    audio, timing = speak(lambda: RemoteStream(server, wish, api_key), listened, expected_s)
+    report(audio, timing, listened, f"from {server}")
 
 
-def report(audio: Audio, timing: Timing, output: str, how: str) -> None:
-    where = "standard output" if output == "-" else output
+def report(audio: Audio, timing: Timing, listened: Listened, how: str) -> None:
+    if listened.quiet:
+        return
+    where = "standard output" if listened.output == "-" else listened.output
     print(
         f"{where}: {audio.duration_s:.2f} s of speech; "
         f"first audio after {timing.first_audio_s * 1000:.0f} ms, real-time factor {timing.rtf(audio):.3f} ({how})",
         file=sys.stderr,
     )
+
+
+@dataclass(frozen=True)
+class Listened:
+    """What becomes of the audio."""
+
+    output: str
+    format: str | None
+    live: bool
+    play: bool
+    quiet: bool
 
 
 class Timing:
@@ -165,10 +204,8 @@ class Timing:
         return self.total_s / audio.duration_s
 
 
-def speak(
-    listen: Callable[[], Stream | RemoteStream], output: str, format: str | None, *, live: bool, play: bool
-) -> tuple[Audio, Timing]:
-    """Speak into memory, and on the way to whoever listens live; save only what is whole."""
+def speak(listen: Callable[[], Stream | RemoteStream], listened: Listened, expected_s: float) -> tuple[Audio, Timing]:
+    """Speaks into memory, and on the way to whoever listens live; saves only what is whole."""
     import numpy as np
 
     from rhapsode.audio.clip import Audio
@@ -179,14 +216,13 @@ def speak(
         stream = listen()
         stack.enter_context(stream)
         sinks: list[Any] = []
-        if output == "-":
-            sinks.append(
-                stack.enter_context(StdoutWriter(format or "wav", stream.sample_rate, stream.channels, stream.marks))
-            )
-        elif live and play:
+        if listened.output == "-":
+            fmt = listened.format or "wav"
+            sinks.append(stack.enter_context(StdoutWriter(fmt, stream.sample_rate, stream.channels, stream.marks)))
+        elif listened.live and listened.play:
             sinks.append(stack.enter_context(LivePlayer(stream.sample_rate, stream.channels)))
         pieces = []
-        show = stack.enter_context(progress())
+        show = stack.enter_context(spoken_progress(expected_s, listened.quiet))
         for chunk in stream:
             timing.heard()
             pieces.append(chunk.samples)
@@ -197,10 +233,10 @@ def speak(
     if not pieces:
         raise EmptyAudio("nothing was said.")
     audio = Audio(np.concatenate(pieces, axis=1), stream.sample_rate, stream.marks)
-    if output != "-":
-        audio.save(output, format)
-        if play and not live:
-            play_file(Path(output))
+    if listened.output != "-":
+        save(audio, listened.output, listened.format)
+        if listened.play and not listened.live:
+            play_file(Path(listened.output))
     return audio, timing
 
 
@@ -223,26 +259,6 @@ def read_text(text: str | None, file: Path | None) -> str:
     return text
 
 
-def check_output(output: str, format: str | None) -> None:
-    """Find out before speaking whether the result can be written."""
-    from rhapsode.audio.formats import format_of
-
-    if output == "-":
-        if sys.stdout.isatty():
-            raise OutputError("audio is not for a terminal: pipe it, or give a file with -o.")
-        format_of(format or "wav")
-        return
-    path = Path(output)
-    format_of(format or path)
-    try:
-        if path.is_dir():
-            raise OutputError(f"cannot write {output}: it is a directory.")
-        if not path.absolute().parent.is_dir():
-            raise OutputError(f"cannot write {output}: the directory {path.absolute().parent} does not exist.")
-    except (OSError, ValueError) as error:
-        raise OutputError(f"cannot write there: {getattr(error, 'strerror', None) or error}.") from None
-
-
 def parse_options(pairs: list[str]) -> dict[str, Any]:
     from rhapsode.config import parse_yaml
 
@@ -253,18 +269,3 @@ def parse_options(pairs: list[str]) -> dict[str, Any]:
             raise InvalidRequest(f"--option takes name=value, not '{pair}'.")
         options[name.strip().replace("-", "_")] = parse_yaml(value, f"the value of --option {name.strip()}")
     return options
-
-
-@contextmanager
-def progress() -> Iterator[Any]:
-    """A line that shows how much has been spoken, on a terminal only."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.completed:.1f} s spoken"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("speaking", total=None)
-        yield lambda seconds: bar.advance(task, seconds)

@@ -9,7 +9,9 @@ import typer
 
 from rhapsode.errors import MissingDependency
 
-Model = Annotated[str | None, typer.Argument(help="A family's name or a checkpoint's folder.", show_default=False)]
+Model = Annotated[
+    str | None, typer.Argument(help="A checkpoint's folder or Hugging Face id, or a family's name.", show_default=False)
+]
 Config = Annotated[Path | None, typer.Option("-c", "--config", help="A deployment file.")]
 Host = Annotated[str | None, typer.Option(help="Where to listen; 0.0.0.0 is everywhere. [default: 127.0.0.1]")]
 Port = Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes any free one. [default: 8000]")]

@@ -51,6 +51,8 @@ class ServerConfig(Section):
     """0 takes any free port, and prints which."""
     api_keys: tuple[SecretStr, ...] = ()
     """If there are any, every request to `/v1` must have one of them."""
+    public_lists: bool = False
+    """`GET /v1/audio/voices` and `/v1/audio/models` need no key; without one they tell names only."""
     cors_origins: tuple[str, ...] = ()
     """Origins of web pages that may call; `*` allows all."""
     allowed_hosts: tuple[str, ...] = ()
@@ -58,6 +60,13 @@ class ServerConfig(Section):
     voices: Path = Path("~/.local/share/rhapsode/voices")
     """The folder of uploaded voices; replicas may share it."""
     max_voices: Count = 1000
+    voice_aliases: dict[str, str] = Field(default_factory=dict)
+    """Further names of voices: each stands for a preset or an uploaded voice."""
+    model_aliases: tuple[str, ...] = ()
+    """Further names of the served model."""
+    unknown_fields: Literal["refuse", "ignore"] = "refuse"
+    """What becomes of fields that are unknown here or have no effect. The header `X-Ignored-Fields` names those that
+    were ignored."""
     max_body_bytes: Count = 40 * 2**20
     """Of requests that may carry audio: uploads, and speech where the model clones voices."""
     max_json_bytes: Count = 4 * 2**20
@@ -91,7 +100,7 @@ class ServerConfig(Section):
     fetch: FetchConfig = FetchConfig()
     socket: SocketConfig = SocketConfig()
 
-    @field_validator("cors_origins", "allowed_hosts", mode="before")
+    @field_validator("cors_origins", "allowed_hosts", "model_aliases", mode="before")
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
         """Splits a text at commas: an environment variable may hold several values."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from rhapsode.checkpoints.blame import blaming
 from rhapsode.config import DEFAULT_SLOTS, Deployment, Placement
+from rhapsode.engine import loading
 from rhapsode.engine.call_stage import CallStage
 from rhapsode.engine.generator_stage import GeneratorStage
 from rhapsode.engine.job import Job
@@ -67,6 +68,7 @@ class Pipeline:
         self._running = [Loop(place, stages) for place, stages in self._loops.items()]
 
     def start(self) -> None:
+        loading.report("start")
         for stage in self.stages.values():
             stage.start()
         for loop in self._running:
@@ -121,6 +123,7 @@ class Pipeline:
     # --- building ---
 
     def _make(self, stage: StageSpec) -> Any:
+        loading.report(stage.name)
         device, dtype = self._place(stage)
         worker = import_name(stage.factory)(
             StageContext(
@@ -179,6 +182,7 @@ class Pipeline:
         A GPU's stages share one, which launches and never waits. On a CPU a launch is the work: in loops of their own
         they work side by side, unless they are held up by Python.
         """
+        loading.report("slots and memory")
         from rhapsode.device.place import use_threads
         from rhapsode.engine.build import DeviceStages
 

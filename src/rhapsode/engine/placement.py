@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rhapsode.config import Deployment, Placement
-from rhapsode.models.base import StageSpec
+from rhapsode.models.base import ModelSpec, StageSpec
 
 
 def place(stage: StageSpec, deployment: Deployment) -> tuple[str, str]:
@@ -22,3 +22,17 @@ def place(stage: StageSpec, deployment: Deployment) -> tuple[str, str]:
     picked = pick_device(device)
     dtype = pick_dtype(deployment.dtype if has_frames else "float32", picked)
     return str(picked), str(dtype).removeprefix("torch.")
+
+
+def describe_places(spec: ModelSpec, deployment: Deployment) -> str:
+    """Returns where the model runs, as resolved: `cpu, float32`, and the stages that run elsewhere."""
+    placed = {stage.name: place(stage, deployment) for stage in spec.pipeline}
+    main = next((stage for stage in spec.pipeline if stage.kind in ("frame", "generator")), spec.pipeline[-1])
+    usual = placed[main.name]
+    elsewhere = [
+        f"{stage.name}: {', '.join(placed[stage.name])}"
+        for stage in spec.pipeline
+        if placed[stage.name] != usual and (stage.kind != "call" or stage.name in deployment.stages)
+    ]
+    weights = "" if deployment.weights == "auto" else f", {deployment.weights} weights"
+    return "; ".join([", ".join(usual) + weights, *elsewhere])

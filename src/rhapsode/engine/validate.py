@@ -8,6 +8,7 @@ from typing import Any
 
 from rhapsode.config import Limits
 from rhapsode.errors import InvalidRequest, TextTooLong, UnknownVoice, did_you_mean
+from rhapsode.models.abilities import unable, who_can
 from rhapsode.models.base import ModelSpec
 from rhapsode.models.options import parse_options
 from rhapsode.text.clean import is_speakable
@@ -44,7 +45,8 @@ def checked(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Li
             raise InvalidRequest(f"{name} must be at least 1.", param=name)
     _check_text(request)
     _check_sampling(request.sampling)
-    _check_abilities(request.voice, info)
+    check_abilities(request, info)
+    _check_effect(request, spec, info)
     _check_embedding(request.voice.embedding, info)
     voice, preset = request.voice, _preset(request.voice.name, info)
     return replace(
@@ -117,18 +119,22 @@ def _check_sampling(sampling: Sampling) -> None:
             raise InvalidRequest(f"{name} must be between {low:g} and {high:g}.", param=name)
 
 
-def _check_abilities(voice: Voice, info: ModelInfo) -> None:
-    can = info.can
+def check_abilities(request: SpeechRequest, info: ModelInfo) -> None:
+    """Raises if a request needs what this checkpoint cannot do."""
+    voice, can = request.voice, info.can
     wanted = (
-        ("clone voices", bool(voice.references), can.clone),
-        ("continue recordings", voice.continued is not None, can.continuation),
-        ("take a speaker embedding", voice.embedding is not None, can.embedding),
-        ("design a voice from a description", voice.description is not None, can.design),
+        ("clone", "voice", bool(voice.references)),
+        ("continuation", "voice", voice.continued is not None),
+        ("embedding", "voice", voice.embedding is not None),
+        ("design", "voice", voice.description is not None),
+        ("instructions", "instructions", bool(request.instructions)),
     )
-    for what, is_wanted, is_there in wanted:
-        if is_wanted and not is_there:
-            abilities = ", ".join(can.names()) or "nothing of the kind"
-            raise InvalidRequest(f"{info.title} cannot {what}; it can do: {abilities}.", param="voice")
+    for ability, param, is_wanted in wanted:
+        if is_wanted and ability not in can.names():
+            raise unable(info, ability, param)
+    if not info.default_voice and voice == Voice():
+        other = " or a speaker embedding" if can.embedding else ""
+        raise InvalidRequest(f"{info.title} has no voice of its own: it needs a reference{other}.", param="voice")
     if not all(isinstance(reference, Reference) for reference in voice.references):
         raise InvalidRequest("a voice's references must be of the type Reference.", param="references")
     if voice.continued is not None and not isinstance(voice.continued, Reference):
@@ -136,6 +142,18 @@ def _check_abilities(voice: Voice, info: ModelInfo) -> None:
     if len(voice.references) > can.references:
         most = "one reference" if can.references == 1 else f"{can.references} references"
         raise InvalidRequest(f"{info.title} takes {most}, not {len(voice.references)}.", param="references")
+
+
+def _check_effect(request: SpeechRequest, spec: ModelSpec, info: ModelInfo) -> None:
+    """Raises if a request sets what has no effect on this checkpoint."""
+    for name, value in vars(request.sampling).items():
+        if value is not None and name not in info.sampling:
+            right = f"of sampling it takes {', '.join(info.sampling) or 'nothing'}"
+            raise InvalidRequest(f"{name} has no effect on {info.title}: {right}.", param=name)
+    for name in request.options if isinstance(request.options, Mapping) else ():
+        if name in spec.option_needs and name not in info.options:
+            right = who_can(spec.option_needs[name])
+            raise InvalidRequest(f"the option '{name}' has no effect on {info.title}. {right}", param=name)
 
 
 def _check_embedding(embedding: tuple[float, ...] | None, info: ModelInfo) -> None:
@@ -152,7 +170,7 @@ def _preset(name: str | None, info: ModelInfo) -> str | None:
     if name is None:
         return None
     if not info.can.presets:
-        raise UnknownVoice(f"{info.title} has no voices to choose by name.", param="voice")
+        raise UnknownVoice(f"{info.title} has no voices to choose by name. {who_can('presets')}", param="voice")
     if not info.voices or name in info.voices:
         return name
     by_case = {voice.lower(): voice for voice in info.voices}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,4 +20,4 @@ def describe(spec: ModelSpec, checkpoint: Path | None, config: Mapping[str, Any]
         return info
     with blaming(checkpoint):
         described: ModelInfo = import_name(spec.describe)(info, checkpoint, config)
-    return described
+    return replace(described, options=spec.options_of(described.can))

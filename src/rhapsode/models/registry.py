@@ -46,6 +46,14 @@ class Model:
         """Returns what the checkpoint can do; without one, what the family can do."""
         return describe(self.spec, self.checkpoint, self.config)
 
+    def check_checkpoint(self) -> None:
+        """Raises if the family needs a checkpoint and there is none."""
+        if self.checkpoint is None and self.spec.published:
+            known = " or ".join(self.spec.published)
+            raise CheckpointError(
+                f"{self.spec.name} needs a checkpoint: give its folder, or its Hugging Face id, such as {known}."
+            )
+
 
 @cache
 def families() -> tuple[Mapping[str, ModelSpec], tuple[Broken, ...]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from rhapsode.errors import ConfigError, did_you_mean
-from rhapsode.types import Capabilities, ModelInfo
+from rhapsode.types import Capabilities, ModelInfo, Sampling
 from rhapsode.voices.cache import ReferenceCache
 
 
@@ -86,10 +86,17 @@ class ModelSpec:
     frame_hz: float | None = None
     layouts: tuple[Layout, ...] = ()
     """The checkpoints this family runs; any one of the layouts is enough."""
+    published: tuple[str, ...] = ()
+    """Checkpoints on the Hugging Face hub. A family that has any needs one."""
     companions: tuple[Companion, ...] = ()
     can: Capabilities = field(default_factory=Capabilities)
+    """What at least one of the family's checkpoints can do."""
     normalise: bool = False
     """The family wants numbers, dates and the like as words, unless a request says otherwise."""
+    kinds: Mapping[str, Capabilities] = field(default_factory=dict)
+    """What each kind of checkpoint can do, where a family has several; errors name those that could."""
+    instead: Mapping[str, str] = field(default_factory=dict)
+    """What to do without an ability that the family lacks, by its name; the end of an error message."""
     voices: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
     describe: str | None = None
@@ -97,10 +104,18 @@ class ModelSpec:
     `ModelInfo` of this spec and returns that of the checkpoint."""
     options: type = NoOptions
     """What a request may set: a frozen dataclass."""
+    option_needs: Mapping[str, str] = field(default_factory=dict)
+    """The ability that a checkpoint must have for an option to have an effect."""
+    sampling: tuple[str, ...] = tuple(Sampling.__dataclass_fields__)
+    """The sampling parameters that have an effect."""
     settings: type = NoOptions
     """What a deployment may set under `options`: a frozen dataclass."""
     requires: tuple[str, ...] = ()
     """Modules that must be importable, beyond the project's own dependencies."""
+    needs: tuple[str, ...] = ()
+    """Files that a checkpoint must hold, as shell patterns; `a|b` is either."""
+    tokenizer: str | None = None
+    """`package.module:function` that returns the tokenizer of a checkpoint's folder: text to ids."""
     files: tuple[str, ...] = ()
     """Files of a hub checkpoint to download besides its config, json, txt and safetensors, as shell patterns."""
     extra: str | None = None
@@ -120,7 +135,14 @@ class ModelSpec:
             voices=self.voices,
             languages=self.languages,
             normalise=self.normalise,
+            sampling=self.sampling,
+            options=self.options_of(self.can),
         )
+
+    def options_of(self, can: Capabilities) -> tuple[str, ...]:
+        """Returns the options that have an effect on a checkpoint with these abilities."""
+        names = (option.name for option in fields(self.options))
+        return tuple(name for name in names if self.option_needs.get(name) in (None, *can.names()))
 
 
 @dataclass(frozen=True)

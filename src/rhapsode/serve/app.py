@@ -43,16 +43,23 @@ def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
     errors.install(app)
     config = deployment.server
     app.add_middleware(DirectSpeech, service=service)  # type: ignore[arg-type, unused-ignore]
-    app.add_middleware(BodyLimit, config=config, takes_references=service.spec.can.clone)  # type: ignore[arg-type, unused-ignore]
+    app.add_middleware(BodyLimit, config=config, takes_references=service.info.can.clone)  # type: ignore[arg-type, unused-ignore]
     if config.api_keys:
-        app.add_middleware(ApiKeys, keys=config.api_keys)
+        app.add_middleware(ApiKeys, keys=config.api_keys, public_lists=config.public_lists)
     if config.cors_origins:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=config.cors_origins,
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],
-            expose_headers=["X-Request-Id", "X-Sample-Rate", "X-Channels", "X-Finish-Reason", "Retry-After"],
+            expose_headers=[
+                "X-Request-Id",
+                "X-Sample-Rate",
+                "X-Channels",
+                "X-Finish-Reason",
+                "Retry-After",
+                "X-Ignored-Fields",
+            ],
         )
     app.add_middleware(Origins, config=config)
     app.add_middleware(RequestLog, metrics=service.metrics)

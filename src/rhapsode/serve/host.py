@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 from rhapsode.config import DEFAULT_SLOTS, Deployment
-from rhapsode.engine import Engine, Load
+from rhapsode.engine import Engine, Load, loading
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.models.registry import Model
 from rhapsode.serve.observe.metrics import Readings, Totals
@@ -75,6 +75,11 @@ class Host:
             with suppress(RhapsodeError):
                 await self._loading
         await self._unload()
+
+    @property
+    def is_starting(self) -> bool:
+        """Returns whether the model is being loaded for the first time, and no request waits for it."""
+        return self._loading is not None and not self.warm and not self._leases
 
     @property
     def busy(self) -> int:
@@ -173,6 +178,7 @@ class Host:
         engine = open_engine(self.model, self.deployment, self._report)
         try:
             self._warming_up = True
+            loading.report("warm-up")
             self._warm_up(engine)
             gc.collect()
             gc.freeze()  # else each full collection scans the whole model and blocks the event loop

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import signal
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
 
 from rhapsode.config import Deployment
+from rhapsode.engine.placement import describe_places
 from rhapsode.errors import OutputError, RhapsodeError
 from rhapsode.serve.app import create_app
 from rhapsode.serve.connection import ConnectionConfig
@@ -42,7 +45,7 @@ class Server(uvicorn.Server):
                 log_config=None,
                 server_header=False,
                 lifespan="on",
-                ws_max_size=config.max_body_bytes if self._service.spec.can.clone else config.max_json_bytes,
+                ws_max_size=config.max_body_bytes if self._service.info.can.clone else config.max_json_bytes,
                 ws_per_message_deflate=False,
                 timeout_graceful_shutdown=round(LAST_BYTES_S),
             )
@@ -56,6 +59,10 @@ class Server(uvicorn.Server):
         return None if host.warm else host.error
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._service.host.is_starting:
+            # The thread that loads cannot be stopped, and nobody is served yet: there is nothing to wait for.
+            print("rhapsode: interrupted while the model was loaded.", file=sys.stderr, flush=True)
+            os._exit(128 + sig)
         if self._drain_by_s is None:
             self._service.host.draining = True
             self._drain_by_s = time.monotonic() + self._service.config.drain_timeout_s
@@ -105,26 +112,24 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _print_resolved(deployment: Deployment, service: Service, port: int) -> None:
-    """Prints the resolved configuration for the operator."""
+    """Prints the resolved configuration for the operator, line by line: the device is known once torch is imported."""
+    for name, value in _resolved(deployment, service, port):
+        print(f"{name:>10}  {value}", file=sys.stderr, flush=True)
+
+
+def _resolved(deployment: Deployment, service: Service, port: int) -> Iterator[tuple[str, str]]:
     config, limits, chunks, info = deployment.server, deployment.limits, deployment.chunks, service.info
     host = f"[{config.host}]" if ":" in config.host else config.host
-    lines = {
-        "listening": f"http://{host}:{port}  (docs: /docs, page: /)",
-        "model": f"{deployment.model}: {info.summary}",
-        "device": f"{deployment.device}, {deployment.dtype}"
-        + "".join(
-            f"; {name}: {', '.join(f'{k}={v}' for k, v in place.model_dump(exclude_none=True).items())}"
-            for name, place in deployment.stages.items()
-        ),
-        "limits": f"{limits.max_concurrency or 'as many as fit'} at once, "
-        f"{limits.max_queue} waiting, {limits.max_text_chars} characters; "
-        + ("as many listeners as stay faster than real time" if limits.real_time else "all slots, whatever the pace"),
-        "chunks": f"{chunks.first} frame first, then x{chunks.growth} up to {chunks.largest}",
-        "voices": f"{', '.join(info.voices) or 'no presets'}; uploads in {config.voices}",
-        "names": ", ".join(["localhost", "IP addresses", *config.allowed_hosts]) if not config.api_keys else "any",
-        "api keys": f"{len(config.api_keys)}" if config.api_keys else "none: whoever can connect can speak",
-        "unload": f"after {config.idle_unload_s:g} s idle" if config.idle_unload_s is not None else "never",
-    }
-    for name, value in lines.items():
-        print(f"{name:>10}  {value}", file=sys.stderr)
-    sys.stderr.flush()
+    uploads = info.can.clone or info.can.continuation or info.can.embedding
+    at_once = limits.max_concurrency or "as many as fit"
+    pace = "as many listeners as stay faster than real time" if limits.real_time else "all slots, whatever the pace"
+    yield "listening", f"http://{host}:{port}  (docs: /docs, page: /)"
+    yield "model", f"{deployment.model}: {info.summary}"
+    yield "can", f"{', '.join(info.can.names())}; languages: {', '.join(info.languages) or 'any'}"
+    yield "voices", f"{', '.join(info.voices) or 'no presets'}" + (f"; uploads in {config.voices}" if uploads else "")
+    yield "device", describe_places(service.spec, deployment)
+    yield "limits", f"{at_once} at once, {limits.max_queue} waiting, {limits.max_text_chars} characters; {pace}"
+    yield "chunks", f"{chunks.first} frame first, then x{chunks.growth} up to {chunks.largest}"
+    yield "names", ", ".join(["localhost", "IP addresses", *config.allowed_hosts]) if not config.api_keys else "any"
+    yield "api keys", f"{len(config.api_keys)}" if config.api_keys else "none: whoever can connect can speak"
+    yield "unload", f"after {config.idle_unload_s:g} s idle" if config.idle_unload_s is not None else "never"

@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from typing import Any
+
+from pydantic import BaseModel
 
 from rhapsode.config import Deployment
 from rhapsode.engine import Engine, Speech, SpeechScript
@@ -20,8 +23,11 @@ from rhapsode.serve.memory import Tidier
 from rhapsode.serve.observe.audit import AuditLog
 from rhapsode.serve.observe.metrics import Metrics
 from rhapsode.serve.observe.outcomes import Outcomes
+from rhapsode.serve.request.effect import without_effect
 from rhapsode.serve.request.intake import Intake, Order
+from rhapsode.serve.request.lenient import leave_out
 from rhapsode.serve.request.names import served_id
+from rhapsode.serve.request.openapi import request_body
 from rhapsode.serve.request.references import References
 from rhapsode.serve.request.schemas import Schemas, read
 from rhapsode.serve.response.delivery import DeliveryLimits, Playback
@@ -43,6 +49,7 @@ class Service:
 
     def __init__(self, deployment: Deployment, model: Model | None = None) -> None:
         model = model or find(deployment.model)
+        model.check_checkpoint()
         self.deployment = deployment
         self.config = deployment.server
         self.spec = model.spec
@@ -54,6 +61,7 @@ class Service:
         self.schemas = Schemas(self.spec)
         self.lexicon = Lexicon.read(deployment.lexicon)
         self.info = self.host.info
+        self.unused_fields = without_effect(self.info, self.schemas.option_names)
         self.intake = Intake(self.info, deployment, self.schemas, self.store, self.references)
         self.sockets = 0
         self.detection = DetectionDesk(deployment.marking)
@@ -70,8 +78,16 @@ class Service:
     async def read(self, data: bytes) -> Order:
         """Reads the body of a speech request."""
         with self._counting_refusals():
+            data, ignored = await self.tolerate(self.schemas.speech, data)
             body = await read(self.schemas.speech, data)
-            return await self.intake.read(body)
+            order = await self.intake.read(body)
+            return replace(order, ignored=ignored) if ignored else order
+
+    async def tolerate(self, body: type[BaseModel], data: bytes) -> tuple[bytes, tuple[str, ...]]:
+        """Returns a body without the fields that this deployment ignores, and the names of these."""
+        if self.config.unknown_fields == "refuse":
+            return data, ()
+        return await leave_out(body, data, self.unused_fields)
 
     @asynccontextmanager
     async def speaking(
@@ -153,6 +169,14 @@ class Service:
         late = TimedOut(f"the request took longer than {self.config.max_request_s:g} s.")
         self.outcomes.record_error(playback.speech.id, late)
         playback.abort(late)
+
+    def described(self, body: type[BaseModel]) -> dict[str, Any]:
+        """Returns the OpenAPI description of a body as this checkpoint takes it."""
+        voices, languages = self.info.voices, self.info.languages
+        notes = {"language": f"auto, {', '.join(languages)}."} if languages else {}
+        if voices:
+            notes["voice"] = f"{', '.join(voices)}; an uploaded voice, an alias, or one of OpenAI's names."
+        return request_body(body, self.unused_fields, notes)
 
     def close(self) -> None:
         self._tidier.close()

@@ -275,49 +275,49 @@ def upload(server: Running, audio: bytes = b"", name: str = "Ada", consent: str 
     "audio",
     [b"", b"not audio", b"RIFF", wav(0), b"\x00" * 5000, wav(200, rate=1), b"#EXTM3U\n/etc/passwd\n"],
 )
-def test_audio_that_cannot_be_decoded_is_400(dummy: Running, audio: bytes) -> None:
-    assert refused(upload(dummy, audio))["param"] == "audio_sample"
+def test_audio_that_cannot_be_decoded_is_400(cloning_dummy: Running, audio: bytes) -> None:
+    assert refused(upload(cloning_dummy, audio))["param"] == "audio_sample"
 
 
-def test_audio_that_unpacks_to_far_too_much_is_400(dummy: Running) -> None:
+def test_audio_that_unpacks_to_far_too_much_is_400(cloning_dummy: Running) -> None:
     from rhapsode.audio.encode import encode
     from rhapsode.audio.samples import silence
     from rhapsode.types import Clip
 
     bomb = encode(Clip(silence(1, 48_000 * 600), 48_000), "flac")  # ten minutes of nothing
     assert len(bomb) < 500_000
-    assert "too long" in refused(upload(dummy, bomb))["message"]
+    assert "too long" in refused(upload(cloning_dummy, bomb))["message"]
 
 
 @pytest.mark.parametrize(
     "name", ["../../etc/passwd", "..", "a/b", "a\\b", ".hidden", "", " ", "x" * 200, "a\x00b", "\u202ex"]
 )
-def test_a_name_that_could_be_a_path_or_a_trick_is_400(dummy: Running, name: str) -> None:
-    assert refused(upload(dummy, wav(64_000), name))["param"] == "name"
+def test_a_name_that_could_be_a_path_or_a_trick_is_400(cloning_dummy: Running, name: str) -> None:
+    assert refused(upload(cloning_dummy, wav(64_000), name))["param"] == "name"
 
 
-def test_an_upload_needs_consent(dummy: Running) -> None:
-    assert refused(upload(dummy, wav(64_000), consent=None))["param"] == "consent"
-    assert refused(upload(dummy, wav(64_000), consent=""))["param"] == "consent"
+def test_an_upload_needs_consent(cloning_dummy: Running) -> None:
+    assert refused(upload(cloning_dummy, wav(64_000), consent=None))["param"] == "consent"
+    assert refused(upload(cloning_dummy, wav(64_000), consent=""))["param"] == "consent"
 
 
-def test_a_form_that_is_cut_off_is_400(dummy: Running) -> None:
+def test_a_form_that_is_cut_off_is_400(cloning_dummy: Running) -> None:
     form = b'--x\r\nContent-Disposition: form-data; name="name"\r\n\r\nAda\r\n--x\r\nContent-Dispo'
     kind = {"Content-Type": "multipart/form-data; boundary=x"}
-    refused(dummy.http.post("/v1/audio/voices", content=form, headers=kind))
+    refused(cloning_dummy.http.post("/v1/audio/voices", content=form, headers=kind))
 
 
 @pytest.mark.parametrize(
     "kind", ["multipart/form-data", "multipart/form-data; boundary=", 'multipart/form-data; boundary=""']
 )
-def test_a_form_without_a_boundary_is_400(dummy: Running, kind: str) -> None:
-    refused(dummy.http.post("/v1/audio/voices", content=b"whatever", headers={"Content-Type": kind}))
+def test_a_form_without_a_boundary_is_400(cloning_dummy: Running, kind: str) -> None:
+    refused(cloning_dummy.http.post("/v1/audio/voices", content=b"whatever", headers={"Content-Type": kind}))
 
 
 @pytest.mark.parametrize("embedding", ["[", "[1,2", "{}", '["a"]', "[NaN]", "[]", "[" * 10_000, "[1e999]"])
-def test_an_embedding_that_is_none_is_400(dummy: Running, embedding: str) -> None:
+def test_an_embedding_that_is_none_is_400(cloning_dummy: Running, embedding: str) -> None:
     form = {"name": "Ada", "consent": "yes", "speaker_embedding": embedding}
-    refused(send_form(dummy, form))
+    refused(send_form(cloning_dummy, form))
 
 
 def send_form(server: Running, fields: dict[str, str]):
@@ -326,18 +326,18 @@ def send_form(server: Running, fields: dict[str, str]):
     return server.http.post("/v1/audio/voices", content=f"{parts}--x--\r\n".encode(), headers=kind)
 
 
-def test_a_form_field_nobody_knows_is_400(dummy: Running) -> None:
-    error = refused(upload(dummy, wav(64_000), nmae="x"))
+def test_a_form_field_nobody_knows_is_400(cloning_dummy: Running) -> None:
+    error = refused(upload(cloning_dummy, wav(64_000), nmae="x"))
     assert "did you mean 'name'?" in error["message"]
 
 
-def test_an_upload_that_is_too_large_is_refused(dummy: Running) -> None:
-    assert upload(dummy, wav(1_100_000)).status_code in (400, 413)
-    assert upload(dummy, wav(2_100_000)).status_code == 413
+def test_an_upload_that_is_too_large_is_refused(cloning_dummy: Running) -> None:
+    assert upload(cloning_dummy, wav(1_100_000)).status_code in (400, 413)
+    assert upload(cloning_dummy, wav(2_100_000)).status_code == 413
 
 
-def test_no_refusal_leaves_a_voice_behind(dummy: Running) -> None:
-    assert [v for v in dummy.http.get("/v1/audio/voices").json()["voices"] if v["kind"] == "uploaded"] == []
+def test_no_refusal_leaves_a_voice_behind(cloning_dummy: Running) -> None:
+    assert [v for v in cloning_dummy.http.get("/v1/audio/voices").json()["voices"] if v["kind"] == "uploaded"] == []
 
 
 @pytest.mark.parametrize("charset", ["punycode", "idna", "utf-7", "unicode_escape", "zip", "nonsense", "x" * 1000])

@@ -41,12 +41,12 @@ def attempt(operation: APIOperation, mode: GenerationMode) -> set[int]:
 
 @pytest.mark.filterwarnings("ignore")  # what the fuzzer's own libraries have to say
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
-def test_nothing_the_schema_allows_or_forbids_is_a_server_error(dummy: Running, mode: GenerationMode) -> None:
-    schema = schemathesis.openapi.from_url(f"{dummy.url}/openapi.json")
+def test_nothing_the_schema_allows_or_forbids_is_a_server_error(cloning_dummy: Running, mode: GenerationMode) -> None:
+    schema = schemathesis.openapi.from_url(f"{cloning_dummy.url}/openapi.json")
     operations = [result.ok() for result in schema.get_all_operations()]
     seen = {operation.label: attempt(operation, mode) for operation in operations}
     assert 400 in seen["POST /v1/audio/speech"]
     assert 400 in seen["POST /v1/audio/voices"]
     assert mode.is_negative or 200 in seen["GET /v1/models"]
-    dummy.settle()
-    assert dummy.speak("Still here.").status_code == 200
+    cloning_dummy.settle()
+    assert cloning_dummy.speak("Still here.").status_code == 200

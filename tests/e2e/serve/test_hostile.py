@@ -9,6 +9,7 @@ import pytest
 from websockets.sync.client import connect
 
 from e2e.serve.running import Running, in_thread, running
+from tiny.dummy import write as write_dummy
 from tiny.qwen3_tts import Tiny, write
 from unit.audio.matroska import endless
 
@@ -157,7 +158,7 @@ def test_audio_that_takes_minutes_to_decode_is_stopped_and_holds_up_nobody(tmp_p
         return server.http.post(VOICES, data=form, files={"audio_sample": ("a.mkv", slow + bytes(number))}).status_code
 
     with (
-        in_thread("dummy", tmp_path, server={"max_decode_cpu_s": 0.5}) as server,
+        in_thread(write_dummy(tmp_path / "dummy"), tmp_path, server={"max_decode_cpu_s": 0.5}) as server,
         ThreadPoolExecutor(4) as clients,
     ):
         uploads = [clients.submit(upload, number) for number in range(4)]

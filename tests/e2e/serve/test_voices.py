@@ -138,11 +138,36 @@ def test_a_voice_can_be_had_as_an_embedding(cloning: Running) -> None:
     assert cloning.http.get("/v1/audio/voices/Dora/embedding").status_code == 404
 
 
-def test_a_family_without_embeddings_says_so(dummy: Running) -> None:
-    assert upload(dummy, "Eve").status_code == 201
-    answer = dummy.http.get("/v1/audio/voices/Eve/embedding")
+def test_a_family_without_an_encoder_of_voices_says_so(cloning_dummy: Running) -> None:
+    assert upload(cloning_dummy, "Eve").status_code == 201
+    answer = cloning_dummy.http.get("/v1/audio/voices/Eve/embedding")
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "voice")
-    assert dummy.http.delete("/v1/audio/voices/Eve").status_code == 200
+    assert cloning_dummy.http.delete("/v1/audio/voices/Eve").status_code == 200
+
+
+def test_a_voice_that_could_never_speak_is_not_stored(dummy: Running) -> None:
+    body = {"name": "Eve", "consent": "yes", "speaker_embedding": EMBEDDING}
+    answers = {
+        "audio_sample": upload(dummy, "Eve"),
+        "speaker_embedding": dummy.http.post("/v1/audio/voices", json=body),
+    }
+    for param, answer in answers.items():
+        error = answer.json()["error"]
+        assert (answer.status_code, error["param"]) == (400, param)
+        assert "qwen3-tts Base" in error["message"]
+
+
+def test_an_embedding_of_another_size_is_not_stored(cloning: Running) -> None:
+    body = {"name": "Eve", "consent": "yes", "speaker_embedding": EMBEDDING[:5]}
+    answer = cloning.http.post("/v1/audio/voices", json=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "speaker_embedding")
+
+
+def test_a_voice_of_another_server_is_listed_where_it_can_speak(cloning: Running, place: Path, tmp_path: Path):
+    assert upload(cloning, "Frida").status_code == 201
+    with in_thread("dummy", tmp_path, server={"voices": str(place / "voices")}) as other:
+        assert "Frida" not in [v["name"] for v in other.http.get("/v1/audio/voices").json()["voices"]]
+    assert cloning.http.delete("/v1/audio/voices/Frida").status_code == 200
 
 
 def test_an_embedding_of_the_wrong_size_is_400_and_says_the_right_one(cloning: Running) -> None:

@@ -124,6 +124,14 @@ def test_settings_reach_the_server_and_only_those_that_were_set(visit: Open, dum
     ]  # fmt: skip
 
 
+def test_the_page_has_fields_for_what_the_checkpoint_takes_and_no_others(visit: Open, dummy: Running, hibari: Running):
+    able, plain = visit(dummy), visit(hibari)
+    assert (able.field("Instructions").count(), plain.field("Instructions").count()) == (1, 0)
+    assert (able.field("Top k").count(), plain.field("Top k").count()) == (1, 0)
+    say(plain, "Hi.", Voice="fable")
+    plain.await_end()
+
+
 def test_a_voice_is_heard_before_it_is_chosen(visit: Open, dummy: Running) -> None:
     page = visit(dummy)
     page.field("Voice").select_option("high")

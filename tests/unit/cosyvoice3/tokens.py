@@ -18,7 +18,7 @@ from rhapsode.models.cosyvoice3.flow.settings import FlowSettings
 from rhapsode.models.cosyvoice3.vocoder.parts import hift_net
 from rhapsode.models.cosyvoice3.vocoder.settings import HiftSettings
 from rhapsode.models.cosyvoice3.vocoder.worker import CosyVocoder
-from rhapsode.types import Sampling
+from rhapsode.types import Capabilities, Sampling
 from tiny import cosyvoice3_sound as tiny_sound
 from tiny.cosyvoice3_sound import TinySound
 from unit.cosyvoice3.sound import in_memory, voice_of
@@ -134,6 +134,7 @@ TOKENS = ModelSpec(
         StageSpec("vocode", "stream", f"{HERE}:vocoder"),
     ),
     sample_rate=24_000,
+    can=Capabilities(instructions=True),
 )
 UNMASKED = replace(
     TOKENS,

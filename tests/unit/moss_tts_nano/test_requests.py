@@ -75,7 +75,7 @@ BAD: dict[str, tuple[SpeechRequest, type[RhapsodeError], str]] = {
         "not both",
     ),
     "two references": (SpeechRequest("Hi.", Voice(references=(Reference(CLIP),) * 2)), InvalidRequest, "one reference"),
-    "instructions": (SpeechRequest("Hi.", instructions="sadly"), InvalidRequest, "no instructions"),
+    "instructions": (SpeechRequest("Hi.", instructions="sadly"), InvalidRequest, "cannot take instructions"),
     "a preset": (SpeechRequest("Hi.", Voice(name="Junhao")), InvalidRequest, "no voices to choose"),
     "an empty clip": (
         SpeechRequest("Hi.", Voice.cloned(Clip(np.zeros((1, 0), np.float32), 48_000))),

@@ -31,14 +31,14 @@ def test_a_base_model_clones_and_has_no_presets(checkpoint: Checkpoints) -> None
 
 def test_a_custom_voice_model_has_presets_and_does_not_clone(checkpoint: Checkpoints) -> None:
     info = find(str(checkpoint(CUSTOM))).info()
-    assert info.can == Capabilities(presets=True, text_stream=True)
+    assert info.can == Capabilities(presets=True, instructions=True, text_stream=True)
     assert info.voices[0] == "aiden"
     assert info.embedding_size is None
 
 
 def test_a_voice_design_model_takes_descriptions_alone(checkpoint: Checkpoints) -> None:
     info = find(str(checkpoint(DESIGN))).info()
-    assert info.can == Capabilities(design=True, text_stream=True)
+    assert info.can == Capabilities(design=True, instructions=True, text_stream=True)
 
 
 def test_languages_are_the_checkpoints_without_its_dialects(checkpoint: Checkpoints) -> None:
@@ -49,7 +49,10 @@ def test_languages_are_the_checkpoints_without_its_dialects(checkpoint: Checkpoi
 
 def test_the_packaged_voice_speaks_english_only() -> None:
     info = find("rhapsode-nano").info()
-    assert (info.languages, info.voices, info.can.clone) == (("en",), ("heart",), False)
+    assert (info.languages, info.voices) == (("en",), ("heart",))
+    assert info.can == Capabilities(presets=True, text_stream=True)
+    assert info.summary == "English, voice heart; 24 kHz"
+    assert "x_vector_only_mode" not in info.options
 
 
 def test_a_family_without_a_checkpoint_is_what_its_spec_says() -> None:

@@ -72,7 +72,7 @@ def test_an_unknown_preset_is_answered_with_the_nearest(family: Families) -> Non
         (DESIGN, {"voice": Voice(name="aiden")}, "VoiceDesign has no voices to choose by name"),
         (BASE, {}, "needs a reference or a speaker embedding"),
         (BASE, {"voice": Voice(name="aiden")}, "Base has no voices to choose by name"),
-        (BASE, {"voice": Voice.cloned(CLIP), "instructions": "calm"}, "takes no instructions"),
+        (BASE, {"voice": Voice.cloned(CLIP), "instructions": "calm"}, "cannot take instructions"),
         (CUSTOM, {"options": {"task_type": "Base"}}, "is a CustomVoice model, not a Base one"),
         (CUSTOM, {"language": "klingon"}, "'klingon' is no language"),
         (CUSTOM, {"language": "sichuan_dialect"}, "no language"),

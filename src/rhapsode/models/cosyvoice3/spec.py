@@ -57,10 +57,15 @@ SPEC = ModelSpec(
     layouts=(Layout("cosyvoice3.yaml"),),
     sample_rate=24_000,
     frame_hz=25.0,
-    can=Capabilities(clone=True, embedding=True, presets=True, text_stream=True, reference_embedding=True),
+    published=("FunAudioLLM/Fun-CosyVoice3-0.5B-2512",),
+    can=Capabilities(
+        clone=True, embedding=True, presets=True, instructions=True, text_stream=True, reference_embedding=True
+    ),
     languages=("zh", "en", "ja", "ko", "de", "es", "fr", "it", "ru"),
     describe="rhapsode.models.cosyvoice3.info:describe",
     options=CosyOptions,
+    sampling=("temperature", "top_k", "top_p"),
+    needs=("cosyvoice3.yaml", "llm*.pt", "flow.pt", "hift.pt"),
     settings=CosySettings,
     requires=("tokenizers",),
     files=("llm*.pt", "flow.pt", "hift.pt", "spk2info.pt", "campplus.onnx", "speech_tokenizer_v3.onnx"),

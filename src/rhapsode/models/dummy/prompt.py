@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,7 +12,7 @@ from rhapsode.errors import TextTooLong
 from rhapsode.models.base import Prompt, StageContext
 from rhapsode.models.dummy.spec import DummyOptions
 from rhapsode.text.clean import clean
-from rhapsode.types import SpeechRequest
+from rhapsode.types import SpeechRequest, Voice
 
 VOCAB = 251  # small enough that bfloat16 holds every token exactly
 MAX_TEXT = 2048
@@ -56,6 +57,14 @@ def check_fits(tokens: int) -> None:
         raise TextTooLong(f"the text has {tokens} characters; a slot holds {MAX_TEXT}.", param="input")
 
 
+def sound(voice: Voice) -> str:
+    """Returns what a voice is to this family: a name, or a digest of its recordings or of its embedding."""
+    clips = [reference.audio.samples.tobytes() for reference in voice.references]
+    numbers = np.asarray(voice.embedding, np.float32).tobytes() if voice.embedding is not None else b""
+    content = b"".join([*clips, numbers])
+    return f"{zlib.crc32(content):08x}" if content else voice.name or ""
+
+
 class DummyPrepare:
     """Cleans and tokenises the text of a checked request."""
 
@@ -68,7 +77,7 @@ class DummyPrepare:
         check_fits(len(tokens))
         return DummyPrompt(
             max_frames=MAX_TEXT if request.text_open else 2 * len(tokens) + 16,
-            voice=f"{request.voice.name or self._spec.voices[0]}:{request.instructions or ''}",
+            voice=f"{sound(request.voice) or self._spec.voices[0]}:{request.instructions or ''}",
             tokens=tokens,
             closed=not request.text_open,
             endless=options.endless,

@@ -126,11 +126,6 @@ class FishPrepare:
 
 def check(request: SpeechRequest) -> None:
     """Raises if a request asks for what this family cannot do."""
-    if request.instructions:
-        raise InvalidRequest(
-            "this model takes no instructions: write how to speak in brackets in the text, such as [whisper].",
-            param="instructions",
-        )
     for reference in request.voice.references:
         if reference.text is not None and not reference.text.strip():
             raise InvalidRequest(

@@ -26,12 +26,22 @@ SPEC = ModelSpec(
     summary="dialogue in cloned voices, [tags] in the text; 44.1 kHz (weights and upstream code: Fish Audio Research "
     "License, no commercial use without a licence from Fish Audio)",
     layouts=(Layout(where={"architectures": ("FishQwen3OmniForCausalLM",)}),),
+    published=("fishaudio/s2-pro",),
     sample_rate=SAMPLE_RATE,
     frame_hz=SAMPLE_RATE / HOP,
     can=Capabilities(clone=True, text_stream=True, references=8),
+    instead={"instructions": "Write how to speak in brackets in the text, such as [whisper]."},
     options=FishOptions,
+    sampling=("temperature", "top_k", "top_p"),
     requires=("tokenizers", "safetensors"),
     files=("codec.pth",),
+    needs=(
+        "config.json",
+        "model.safetensors|model.safetensors.index.json",
+        "tokenizer.json",
+        "codec.safetensors|codec.pth",
+    ),
+    tokenizer="rhapsode.models.fish_s2_pro.tokenizer:read",
     pipeline=(
         StageSpec("prepare", "call", "rhapsode.models.fish_s2_pro.prepare:FishPrepare", next=("encode",), workers=2),
         StageSpec(

@@ -27,6 +27,7 @@ SPEC = ModelSpec(
     languages=("en",),
     normalise=True,
     options=HibariOptions,
+    sampling=(),
     requires=("hibari",),
     extra="hibari",
     pipeline=(

@@ -167,11 +167,7 @@ class HiggsV3Prepare(HiggsPrepare):
         self._sections = HiggsSections(self._encode, tokens)
 
     def check(self, request: SpeechRequest) -> None:
-        if request.instructions:
-            raise InvalidRequest(
-                "this model takes no instructions: write tags into the text, such as <|emotion:happy|>.",
-                param="instructions",
-            )
+        """Does nothing: the engine checks all that a request can get wrong."""
 
     def texts(self, request: SpeechRequest) -> list[str]:
         options: HiggsV3Options = request.options

@@ -14,6 +14,7 @@ MOST_WINDOW = 32
 """Rows that repetition-aware sampling can look at."""
 
 _PACKAGE = "rhapsode.models.higgs"
+SAMPLING = ("temperature", "top_k", "top_p")
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,12 @@ V2 = ModelSpec(
     ),
     sample_rate=SAMPLE_RATE,
     frame_hz=FRAME_HZ,
-    can=Capabilities(clone=True, design=True, text_stream=True, references=8),
+    published=("bosonai/higgs-audio-v2-generation-3B-base",),
+    can=Capabilities(clone=True, design=True, instructions=True, text_stream=True, references=8),
     options=HiggsV2Options,
+    sampling=SAMPLING,
+    needs=("config.json", "model.safetensors|model.safetensors.index.json", "tokenizer.json"),
+    tokenizer=f"{_PACKAGE}.tokenizer:read",
     requires=("tokenizers", "safetensors"),
     pipeline=_pipeline("V2"),
 )
@@ -86,8 +91,13 @@ V3 = ModelSpec(
     ),
     sample_rate=SAMPLE_RATE,
     frame_hz=FRAME_HZ,
+    published=("bosonai/higgs-audio-v3-tts-4b",),
     can=Capabilities(clone=True, text_stream=True),
+    instead={"instructions": "Write tags into the text, such as <|emotion:happy|>."},
     options=HiggsV3Options,
+    sampling=SAMPLING,
+    needs=("config.json", "model.safetensors|model.safetensors.index.json", "tokenizer.json"),
+    tokenizer=f"{_PACKAGE}.tokenizer:read",
     requires=("tokenizers", "safetensors"),
     pipeline=_pipeline("V3"),
 )

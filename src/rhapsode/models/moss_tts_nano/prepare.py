@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from rhapsode.checkpoints.sentencepiece import SentencePiece
@@ -64,8 +65,6 @@ class MossPrepare:
         request = work.request if isinstance(work, NextChunk) else work
         options: MossOptions = request.options
         books = self._books(options)
-        if request.instructions:
-            raise InvalidRequest("moss-tts-nano takes no instructions.", param="instructions")
         reference, continued = recordings(request, options)
         draft = MossDraft(
             None, 0, options, books, reference=reference, continued=continued.audio if continued else None
@@ -151,3 +150,8 @@ def read_tokenizer(context: StageContext, config: MossConfig) -> SentencePiece:
         sizes = f"{tokenizer.size} pieces, but config.json has a vocabulary of {config.layers.vocab_size}"
         raise CheckpointError(f"{file} has {sizes}.")
     return tokenizer
+
+
+def read_encode(folder: Path) -> Callable[[str], list[int]]:
+    """Returns the tokenizer of a checkpoint, as a function."""
+    return SentencePiece(folder / TOKENIZER).encode

@@ -49,6 +49,7 @@ SPEC = ModelSpec(
             named_by="audio_tokenizer_pretrained_name_or_path",
         ),
     ),
+    published=("OpenMOSS-Team/MOSS-TTS-Nano",),
     sample_rate=48_000,
     channels=2,
     frame_hz=12.5,
@@ -56,6 +57,12 @@ SPEC = ModelSpec(
     options=MossOptions,
     requires=("safetensors",),
     files=("pytorch_model.bin", "tokenizer.model"),
+    needs=(
+        "config.json",
+        "model.safetensors|model.safetensors.index.json|pytorch_model.bin",
+        "tokenizer.model",
+    ),
+    tokenizer="rhapsode.models.moss_tts_nano.prepare:read_encode",
     pipeline=(
         StageSpec("prepare", "call", f"{_PACKAGE}.prepare:MossPrepare", next=("encode",), workers=2),
         StageSpec("encode", "call", f"{_PACKAGE}.encode:MossEncode", next=("talk", "vocode"), on_device=True, batch=8),

@@ -120,6 +120,11 @@ class QwenConfig:
         return self.text.tts_model_type
 
     @property
+    def takes_instructions(self) -> bool:
+        """Upstream leaves instructions out of the prompts of a Base model and of a small CustomVoice model."""
+        return self.kind == "voice_design" or (self.kind == "custom_voice" and self.text.tts_model_size not in "0b6")
+
+    @property
     def groups(self) -> int:
         return self.tokens.num_code_groups
 

@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rhapsode.models.qwen3_tts import spec
 from rhapsode.models.qwen3_tts.config import KINDS, QwenConfig, read
+from rhapsode.models.summary import summarise
 from rhapsode.text.language import code_of
 from rhapsode.types import Capabilities, ModelInfo
 
@@ -18,21 +20,26 @@ def describe(info: ModelInfo, folder: Path, config: Mapping[str, Any]) -> ModelI
     found = read(config, folder)
     clones = found.kind == "base"
     voices = tuple(found.tokens.spk_id) if found.kind == "custom_voice" else ()
-    return replace(
+    described = replace(
         info,
         variant=KINDS[found.kind],
-        can=Capabilities(
-            clone=clones,
-            embedding=clones,
-            presets=bool(voices),
-            design=found.kind == "voice_design",
-            text_stream=True,
-        ),
+        can=abilities(found),
         voices=voices,
         languages=tuple(languages(found)),
         normalise=found.generation.normalise,
         embedding_size=found.speaker_width if clones else None,
+        default_voice=not clones,
     )
+    return replace(described, summary=summarise(described))
+
+
+def abilities(config: QwenConfig) -> Capabilities:
+    """Returns what a checkpoint of this kind and size can do."""
+    kind = KINDS[config.kind]
+    if config.kind != "custom_voice":
+        return spec.KINDS[kind]
+    can = spec.KINDS[f"{kind} {'1.7B' if config.takes_instructions else '0.6B'}"]
+    return replace(can, presets=bool(config.tokens.spk_id))
 
 
 def languages(config: QwenConfig) -> dict[str, int]:

@@ -129,8 +129,8 @@ class QwenPrepare:
     def _instruct(self, request: SpeechRequest) -> list[int]:
         text, ids = self._config.text, self._encode
         wanted = request.voice.description or request.instructions
-        if not wanted or (self._config.kind == "custom_voice" and text.tts_model_size in "0b6"):
-            return []  # the small model was not trained on instructions: upstream leaves them out, and so do we
+        if not wanted or not self._config.takes_instructions:
+            return []
         return [text.im_start_token_id, *ids(f"user\n{wanted}"), text.im_end_token_id, *ids("\n")]
 
     def _check_length(self, tokens: int) -> None:
@@ -161,8 +161,6 @@ class QwenPrepare:
             raise InvalidRequest(f"{is_a}, not a {options.task_type} one.", param="task_type")
         if kind == "base" and not voice.references and voice.embedding is None:
             raise InvalidRequest(f"{is_a}: it needs a reference or a speaker embedding.", param="voice")
-        if kind == "base" and request.instructions:
-            raise InvalidRequest(f"{is_a}: it takes no instructions.", param="instructions")
 
     def _preset(self, voice: Voice) -> str | None:
         """Returns the preset's name; the first one where the request names none."""

@@ -31,17 +31,36 @@ class Qwen3Options:
             raise ValueError("subtalker_top_p must be above 0 and at most 1")
 
 
+KINDS = {
+    "Base": Capabilities(clone=True, embedding=True, text_stream=True),
+    "CustomVoice 0.6B": Capabilities(presets=True, text_stream=True),
+    "CustomVoice 1.7B": Capabilities(presets=True, instructions=True, text_stream=True),
+    "VoiceDesign": Capabilities(design=True, instructions=True, text_stream=True),
+}
+
 SPEC = ModelSpec(
     name="qwen3-tts",
     summary="ten languages, cloning, preset voices, voices by description; 24 kHz (Apache-2.0)",
     layouts=(Layout(where={"architectures": ("Qwen3TTSForConditionalGeneration",)}),),
+    published=("Qwen/Qwen3-TTS-12Hz-1.7B-CustomVoice", "Qwen/Qwen3-TTS-12Hz-1.7B-Base"),
     sample_rate=24_000,
     frame_hz=12.5,
-    can=Capabilities(clone=True, embedding=True, presets=True, design=True, text_stream=True),
+    can=Capabilities(clone=True, embedding=True, presets=True, design=True, instructions=True, text_stream=True),
+    kinds=KINDS,
     languages=("zh", "en", "de", "it", "pt", "es", "ja", "ko", "fr", "ru"),
     describe="rhapsode.models.qwen3_tts.info:describe",
     options=Qwen3Options,
+    option_needs={"x_vector_only_mode": "clone"},
     requires=("tokenizers", "safetensors"),
+    needs=(
+        "config.json",
+        "model.safetensors|model.safetensors.index.json",
+        "tokenizer.json|vocab.json",
+        "tokenizer.json|merges.txt",
+        "speech_tokenizer/config.json",
+        "speech_tokenizer/model.safetensors|speech_tokenizer/model.safetensors.index.json",
+    ),
+    tokenizer="rhapsode.checkpoints.qwen2_tokenizer:read",
     pipeline=(
         StageSpec("prepare", "call", "rhapsode.models.qwen3_tts.prepare:QwenPrepare", next=("encode",), workers=2),
         StageSpec(

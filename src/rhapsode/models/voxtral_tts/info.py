@@ -9,9 +9,11 @@ from typing import Any
 
 from rhapsode.checkpoints.header import tensor_names
 from rhapsode.errors import CheckpointError
+from rhapsode.models.summary import summarise
 from rhapsode.models.voxtral_tts.config import read_codec
 from rhapsode.types import Capabilities, ModelInfo
 
+LICENCE = "(published weights: CC BY-NC 4.0)"
 ENCODER = "audio_tokenizer.encoder_blocks."
 
 
@@ -20,12 +22,14 @@ def describe(info: ModelInfo, folder: Path, config: Mapping[str, Any]) -> ModelI
     codec = read_codec(config)
     if codec.sampling_rate != info.sample_rate:
         raise CheckpointError(f"'sampling_rate' is {codec.sampling_rate}; {info.family} has {info.sample_rate}.")
-    return replace(
+    described = replace(
         info,
         frame_hz=codec.sampling_rate / codec.hop,
         can=Capabilities(presets=bool(codec.voices), clone=has_encoder(folder)),
         voices=codec.voices,
+        default_voice=bool(codec.voices),
     )
+    return replace(described, summary=f"{summarise(described)} {LICENCE}")
 
 
 def has_encoder(folder: Path) -> bool:

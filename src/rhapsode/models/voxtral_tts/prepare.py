@@ -50,8 +50,6 @@ class VoxtralPrepare:
         self._usual = USUAL_VOICE if USUAL_VOICE in self._presets else usual
 
     def __call__(self, request: SpeechRequest) -> VoxtralDraft:
-        if request.instructions:
-            raise InvalidRequest("Voxtral-TTS takes no instructions.", param="instructions")
         text = self._tokenizer.encode(request.text)
         most = self._context_length // 2
         if len(text) > most:

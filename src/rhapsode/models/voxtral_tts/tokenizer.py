@@ -7,7 +7,7 @@ takes, cannot say that: it orders different pairs that make the same token. So t
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from pathlib import Path
@@ -58,6 +58,11 @@ class Tekken:
         known = self._ranks.get(data)
         ranks = [known] if known is not None else join_pairs(data, self._ranks)
         return tuple(self._first_id + rank for rank in ranks)
+
+
+def read(folder: Path) -> Callable[[str], list[int]]:
+    """Returns the tokenizer of a checkpoint, as a function."""
+    return Tekken(folder).encode
 
 
 def _ranks(vocab: list[Mapping[str, Any]], used: int) -> dict[bytes, int]:

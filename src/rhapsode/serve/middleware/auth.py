@@ -7,20 +7,24 @@ from collections.abc import Sequence
 
 from pydantic import SecretStr
 from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rhapsode.serve.observe.caller import caller, key_id
 from rhapsode.serve.response.errors import NotAuthenticated, error_response
 
 GUARDED = "/v1/"
+PUBLIC = ("/v1/audio/voices", "/v1/audio/models")
+"""Lists that a deployment may show without a key: names alone."""
 SUBPROTOCOL = "openai-insecure-api-key."  # browsers cannot set headers of a WebSocket, so they send the key here
 
 
 class ApiKeys:
     """Answers 401 to a request without a valid key, before its body is read."""
 
-    def __init__(self, app: ASGIApp, keys: Sequence[SecretStr]) -> None:
+    def __init__(self, app: ASGIApp, keys: Sequence[SecretStr], public_lists: bool = False) -> None:
         self._app = app
+        self._public = PUBLIC if public_lists else ()
         self._keys = [key.get_secret_value().encode() for key in keys]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -28,6 +32,10 @@ class ApiKeys:
         known = key is not None and self._is_known(key)
         if scope["type"] == "lifespan" or not self._guards(scope) or known:
             caller.set(key_id(key) if known and key else None)
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] == "http" and scope["method"] == "GET" and scope["path"] in self._public:
+            scope.setdefault("state", {})["keyless"] = True
             await self._app(scope, receive, send)
             return
         error = NotAuthenticated("the API key is missing or wrong: send it as 'Authorization: Bearer KEY'.")
@@ -43,6 +51,11 @@ class ApiKeys:
         for key in self._keys:  # all of them, so that the time does not reveal which one matched
             known |= hmac.compare_digest(key, given)
         return known
+
+
+def is_keyless(request: Request) -> bool:
+    """Returns whether a public list is read without a valid key."""
+    return bool(request.scope.get("state", {}).get("keyless"))
 
 
 def given_key(scope: Scope) -> bytes | None:

@@ -23,7 +23,7 @@ log = logging.getLogger("rhapsode.serve")
 request_id: ContextVar[str] = ContextVar("request_id", default="-")
 
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
-_QUIET = ("/health", "/ready", "/metrics")
+_QUIET = ("/health", "/ready", "/metrics", "/web/{path:path}")
 
 
 def new_id() -> str:

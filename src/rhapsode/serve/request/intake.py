@@ -10,7 +10,9 @@ from rhapsode.audio.formats import FORMATS
 from rhapsode.config import Deployment
 from rhapsode.engine.validate import check_length, check_speakable
 from rhapsode.errors import InvalidRequest, UnknownVoice
-from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, check_model, preset_for
+from rhapsode.models.abilities import unable
+from rhapsode.serve.request.effect import check_frames
+from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, VoiceAliases, check_model, preset_for
 from rhapsode.serve.request.references import References
 from rhapsode.serve.request.schemas import Schemas, SpeechBody, VoiceFields, VoiceRef
 from rhapsode.serve.response.delivery import Delivery
@@ -41,6 +43,8 @@ class Order:
     voice_name: str | None = None
     """The voice as the client named it: a preset, an upload, or the upload that its reference is."""
     consent: str | None = None
+    ignored: tuple[str, ...] = ()
+    """Fields of the body that a lenient server left out."""
 
 
 class Intake:
@@ -54,6 +58,7 @@ class Intake:
         self._schemas = schemas
         self._store = store
         self._references = references
+        self.aliases = VoiceAliases(deployment.server, info)
 
     async def read(self, body: SpeechBody) -> Order:
         text, system = text_of(body)
@@ -65,6 +70,7 @@ class Intake:
         order = await self.read_voice(body, "mp3", mode_of(body), text)
         if not system or order.request.instructions:
             return order
+        self._check_instructions("messages")
         return replace(order, request=replace(order.request, instructions=system))
 
     async def read_voice(
@@ -76,6 +82,9 @@ class Intake:
         delivery.check()
         self._check_consent(body)
         given = chosen(body)
+        check_frames(given, self._info)
+        if body.instructions:
+            self._check_instructions("instructions")
         request = SpeechRequest(
             text,
             await self._voice(body),
@@ -92,6 +101,10 @@ class Intake:
         if self._deployment.server.require_consent and cloned and not (body.consent or "").strip():
             raise InvalidRequest("reference audio needs 'consent': who agreed, and when.", param="consent")
 
+    def _check_instructions(self, param: str) -> None:
+        if not self._info.can.instructions:  # before anything is fetched
+            raise unable(self._info, "instructions", param)
+
     # --- voices ---
 
     async def _voice(self, body: VoiceFields) -> Voice:
@@ -105,7 +118,7 @@ class Intake:
                 raise InvalidRequest("'prompt_text' needs 'prompt_audio'.", param="prompt_text")
             return None
         if not self._info.can.continuation:  # before anything is fetched
-            raise self._unable("continue recordings", "prompt_audio")
+            raise unable(self._info, "continuation", "prompt_audio")
         try:
             voice = await self._references.voice([(body.prompt_audio, body.prompt_text)])
         except InvalidRequest as error:
@@ -136,18 +149,14 @@ class Intake:
         """Raises if the model cannot clone from so many references, before any of them is fetched."""
         can = self._info.can
         if not can.clone:
-            raise self._unable("clone voices", "ref_audio")
+            raise unable(self._info, "clone", "ref_audio")
         if count > can.references:
             most = "one reference" if can.references == 1 else f"{can.references} references"
             raise InvalidRequest(f"{self._info.title} takes {most}, not {count}.", param="ref_audio")
 
-    def _unable(self, what: str, param: str) -> InvalidRequest:
-        abilities = ", ".join(self._info.can.names()) or "nothing of the kind"
-        return InvalidRequest(f"{self._info.title} cannot {what}; it can do: {abilities}.", param=param)
-
     async def _named(self, name: str) -> Voice:
         """Returns a preset, else an uploaded voice, else the voice an OpenAI name stands for."""
-        presets = self._info.voices
+        presets, name = self._info.voices, self.aliases.resolve(name)
         if name in presets:
             return Voice(name=name)
         stored = await asyncio.to_thread(self._store.load, name)

@@ -1,4 +1,4 @@
-"""OpenAI's names of voices and models, and what each means here."""
+"""Names of voices and models that are not our own: OpenAI's, and the deployment's aliases."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rhapsode.config import Deployment
-from rhapsode.errors import UnknownModel
+from rhapsode.config.server import ServerConfig
+from rhapsode.errors import ConfigError, UnknownModel
 from rhapsode.types import ModelInfo
+from rhapsode.voices.name import name_key
 
 OPENAI_VOICES = (
     "alloy",
@@ -36,6 +38,24 @@ def preset_for(name: str, presets: Sequence[str]) -> str | None:
     return by_case.get(name.lower(), presets[OPENAI_VOICES.index(name.lower()) % len(presets)])
 
 
+class VoiceAliases:
+    """The deployment's own names for voices."""
+
+    def __init__(self, config: ServerConfig, info: ModelInfo) -> None:
+        self.names = dict(config.voice_aliases)
+        self._by_key = {name_key(alias): voice for alias, voice in self.names.items()}
+        for preset in info.voices:
+            if name_key(preset) in self._by_key:
+                raise ConfigError(f"server.voice_aliases: '{preset}' is a voice of {info.title}: choose another name.")
+
+    def __contains__(self, name: str) -> bool:
+        return name_key(name) in self._by_key
+
+    def resolve(self, name: str) -> str:
+        """Returns the voice that an alias stands for; any other name is itself."""
+        return self._by_key.get(name_key(name), name)
+
+
 def served_id(deployment: Deployment) -> str:
     """Returns the model's id in `/v1/models`; for a folder, its name without the path."""
     path = Path(deployment.model).expanduser()
@@ -44,7 +64,8 @@ def served_id(deployment: Deployment) -> str:
 
 def check_model(name: str | None, deployment: Deployment, info: ModelInfo) -> None:
     """Raises if a request names a model that is not served here."""
-    if name is None or name in (deployment.model, info.family, *OPENAI_MODELS) or name.startswith("gpt-4o-mini-tts-"):
+    known = (deployment.model, info.family, *OPENAI_MODELS, *deployment.server.model_aliases)
+    if name is None or name in known or name.startswith("gpt-4o-mini-tts-"):
         return
     if name != (here := served_id(deployment)):
         raise UnknownModel(f"the model '{name}' is not served here; '{here}' is.", param="model")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -25,9 +26,14 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": ErrorBody, "description": HTTPStatus(status).phrase} for status in statuses}
 
 
-def request_body(model: type[BaseModel]) -> dict[str, Any]:
-    """Returns the OpenAPI description of a JSON body."""
+def request_body(
+    model: type[BaseModel], without: Iterable[str] = (), notes: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Returns the OpenAPI description of a JSON body, without fields that have no effect; notes describe others."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema["properties"] = {name: about for name, about in schema["properties"].items() if name not in set(without)}
+    for name, note in (notes or {}).items():
+        schema["properties"][name]["description"] = note
     definitions = schema.pop("$defs", {})
     return {
         "requestBody": {"required": True, "content": {"application/json": {"schema": _inline(schema, definitions)}}}

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from rhapsode.errors import EmptyAudio, RhapsodeError
 from rhapsode.serve.request.intake import Order
+from rhapsode.serve.request.lenient import as_header
 from rhapsode.serve.response.delivery import Playback, Stalled
 from rhapsode.serve.response.errors import InternalError
 from rhapsode.serve.service import Service
@@ -46,9 +47,11 @@ class SpeechResponse(CancellableResponse):
         self._service = service
         self._data = data
         self._id = request_id
+        self._ignored: tuple[str, ...] = ()
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         order = await self._service.read(self._data)
+        self._ignored = order.ignored
         modes = {"whole": self._whole, "audio": self._raw, "sse": self._events}
         async with self._service.speaking(order, self._id) as playback:
             await modes[order.delivery.mode](order, playback, send)
@@ -136,6 +139,7 @@ class SpeechResponse(CancellableResponse):
             "Content-Type": playback.delivery.format.media_type,
             "X-Sample-Rate": str(playback.sample_rate),
             "X-Channels": str(playback.channels),
+            **as_header(self._ignored),
         }
 
 

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from rhapsode.errors import InvalidRequest, RhapsodeError
 from rhapsode.serve.request.body import json_body
 from rhapsode.serve.request.intake import Order, chosen
-from rhapsode.serve.request.openapi import request_body, responses
+from rhapsode.serve.request.openapi import responses
 from rhapsode.serve.request.schemas import BatchBody, read
 from rhapsode.serve.response.audio import CancellableResponse, send_whole
 from rhapsode.serve.response.delivery import Stalled
@@ -27,8 +27,9 @@ from rhapsode.serve.service import Service
 class BatchResponse(CancellableResponse):
     """Runs all items at once, as far as there are slots; the failure of one does not affect the others."""
 
-    def __init__(self, service: Service, body: BatchBody, request_id: str) -> None:
+    def __init__(self, service: Service, body: BatchBody, request_id: str, ignored: tuple[str, ...]) -> None:
         super().__init__()
+        self._ignored = ignored
         self._service = service
         self._body = body
         self._id = request_id
@@ -52,6 +53,7 @@ class BatchResponse(CancellableResponse):
             "total": len(results),
             "succeeded": len(results) - failed,
             "failed": failed,
+            **({"ignored_fields": list(self._ignored)} if self._ignored else {}),
         }
         response = await asyncio.to_thread(JSONResponse, body)
         await send({"type": "http.response.start", "status": 200, "headers": response.raw_headers})
@@ -85,6 +87,7 @@ class BatchResponse(CancellableResponse):
             "channels": playback.channels,
             "finish_reason": str(playback.outcome.finish_reason),
             "usage": self._service.usage(order.request, playback.outcome),
+            **({"ignored_fields": list(order.ignored)} if order.ignored else {}),
         }
 
     async def _read(self, item: dict[str, Any]) -> Order:
@@ -92,9 +95,8 @@ class BatchResponse(CancellableResponse):
         async with self._reading:  # one at a time: what is common to all may be large
             data = await asyncio.to_thread(_as_json, {**common, **item})
             order = await self._service.read(data)
-        return replace(
-            order, request=replace(order.request, real_time=False), delivery=replace(order.delivery, mode="whole")
-        )
+        whole = replace(order.delivery, mode="whole")
+        return replace(order, request=replace(order.request, real_time=False), delivery=whole)
 
 
 def _as_base64(data: bytes) -> str:
@@ -107,8 +109,8 @@ def _as_json(fields: dict[str, Any]) -> bytes:
 
 def router(service: Service) -> APIRouter:
     routes = APIRouter(tags=["speech"])
-    extra = request_body(service.schemas.batch)
-    item = request_body(service.schemas.speech)["requestBody"]["content"]["application/json"]["schema"]
+    extra = service.described(service.schemas.batch)
+    item = service.described(service.schemas.speech)["requestBody"]["content"]["application/json"]["schema"]
     items = extra["requestBody"]["content"]["application/json"]["schema"]["properties"]["items"]
     items |= {"items": item, "maxItems": service.config.max_batch}
 
@@ -120,10 +122,11 @@ def router(service: Service) -> APIRouter:
     )
     async def batch(request: Request) -> Response:
         """Up to 32 items, each like a body of `/v1/audio/speech`; fields beside `items` apply to all of them."""
-        body = await read(service.schemas.batch, await json_body(request))
+        data, ignored = await service.tolerate(service.schemas.batch, await json_body(request))
+        body = await read(service.schemas.batch, data)
         if len(body.items) > service.config.max_batch:
             most = service.config.max_batch
             raise InvalidRequest(f"a batch has at most {most} items, not {len(body.items)}.", param="items")
-        return BatchResponse(service, body, request.state.request_id)
+        return BatchResponse(service, body, request.state.request_id, ignored)
 
     return routes

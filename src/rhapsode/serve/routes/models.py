@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
 from rhapsode.audio.formats import FORMATS
 from rhapsode.errors import UnknownModel
+from rhapsode.serve.middleware.auth import is_keyless
 from rhapsode.serve.request.names import OPENAI_MODELS, check_model, served_id
 from rhapsode.serve.request.openapi import responses
 from rhapsode.serve.request.schemas import options_schema
@@ -21,6 +22,7 @@ from rhapsode.text.ssml import ELEMENTS
 def router(service: Service) -> APIRouter:
     routes = APIRouter(tags=["models"])
     created = int(time.time())
+    options = options_schema(service.spec)["properties"]
 
     def describe(name: str) -> dict[str, Any]:
         info = service.info
@@ -47,19 +49,33 @@ def router(service: Service) -> APIRouter:
                 "lexicon_words": len(service.lexicon.entries),
             },
             "formats": list(FORMATS),
-            "options": options_schema(service.spec)["properties"],
+            "default_voice": info.default_voice,
+            "sampling": list(info.sampling),
+            "options": {name: about for name, about in options.items() if name in info.options},
             "embedding_size": info.embedding_size,
             "deployment": service.deployment.model_dump(
                 mode="json", exclude={"server": {"api_keys", "voices"}, "lexicon": True}
             ),
         }
 
+    names = [*OPENAI_MODELS, *service.config.model_aliases]
+
+    def listed() -> list[dict[str, Any]]:
+        main = describe(served_id(service.deployment))
+        return [main, *({key: main[key] for key in ("object", "created", "owned_by")} | {"id": n} for n in names)]
+
     @routes.get("/v1/models", summary="List models", responses=responses(401))
     async def models() -> dict[str, Any]:
-        """Lists the served model with its voices, options and limits, and OpenAI's model names, which are aliases."""
-        main = describe(served_id(service.deployment))
-        aliases = [{key: main[key] for key in ("object", "created", "owned_by")} | {"id": n} for n in OPENAI_MODELS]
-        return {"object": "list", "data": [main, *aliases]}
+        """Lists the served model with its voices, options and limits, and its aliases, among them OpenAI's names."""
+        return {"object": "list", "data": listed()}
+
+    @routes.get("/v1/audio/models", summary="List models of audio", responses=responses(401))
+    async def audio_models(request: Request) -> dict[str, Any]:
+        """Lists the same models for clients that look for them here; without a key, their ids alone."""
+        found = listed()
+        if is_keyless(request):
+            found = [{"id": model["id"], "object": "model"} for model in found]
+        return {"object": "list", "data": found, "models": found}
 
     @routes.get("/v1/models/{name:path}", summary="Describe a model", responses=responses(401, 404))
     async def model(name: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from fastapi.responses import Response
 
 from rhapsode.audio.formats import FORMATS
 from rhapsode.serve.request.body import json_body
-from rhapsode.serve.request.openapi import request_body, responses
+from rhapsode.serve.request.openapi import responses
 from rhapsode.serve.response.audio import SpeechResponse
 from rhapsode.serve.service import Service
 
@@ -27,7 +27,7 @@ def router(service: Service) -> APIRouter:
         summary="Speak",
         response_class=Response,
         responses=_RESPONSES,
-        openapi_extra=request_body(service.schemas.speech),
+        openapi_extra=service.described(service.schemas.speech),
     )
     async def speak(request: Request) -> Response:
         """One utterance. It streams as it is spoken, in all six formats, unless `stream` is false.

@@ -15,6 +15,8 @@ from starlette.datastructures import UploadFile
 from starlette.requests import ClientDisconnect
 
 from rhapsode.errors import Aborted, BadAudio, InvalidRequest
+from rhapsode.models.abilities import unable
+from rhapsode.serve.middleware.auth import is_keyless
 from rhapsode.serve.request.body import json_body, media_type
 from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, preset_for
 from rhapsode.serve.request.openapi import responses
@@ -22,6 +24,7 @@ from rhapsode.serve.request.schemas import Embedding, Name, Sentence, Source, St
 from rhapsode.serve.request.shape import check_shape
 from rhapsode.serve.response.errors import NotFound, UnsupportedMediaType
 from rhapsode.serve.service import Service
+from rhapsode.types import ModelInfo
 from rhapsode.voices.fetch import parse_data_url
 from rhapsode.voices.name import name_key
 from rhapsode.voices.store import StoredVoice
@@ -75,16 +78,14 @@ class VoiceBody(Strict):
 
 def router(service: Service) -> APIRouter:
     routes = APIRouter(tags=["voices"])
+    can = service.info.can
 
     @routes.get("/v1/audio/voices", summary="The voices there are", responses=responses(401))
-    async def voices() -> dict[str, Any]:
-        """Presets, then uploaded voices, then OpenAI's names with the preset each of them stands for."""
-        presets = service.info.voices
-        known = [{"id": name, "name": name, "kind": "preset"} for name in presets]
-        known += [_public(voice) for voice in await asyncio.to_thread(service.store.list)]
-        for name in OPENAI_VOICES:
-            if name not in presets and (preset := preset_for(name, presets)):
-                known.append({"id": name, "name": name, "kind": "alias", "alias_of": preset})
+    async def voices(request: Request) -> dict[str, Any]:
+        """Presets, uploaded voices, then aliases, among them OpenAI's names, with the voice each of them stands for."""
+        known = await _known(service)
+        if is_keyless(request):
+            known = [{name: voice[name] for name in ("id", "name", "kind")} for voice in known]
         return {"object": "list", "data": known, "voices": known}
 
     @routes.post(
@@ -93,11 +94,13 @@ def router(service: Service) -> APIRouter:
         status_code=201,
         responses=responses(400, 401, 409, 413, 415, 503),
         openapi_extra=_UPLOAD,
+        include_in_schema=can.clone or can.continuation or can.embedding,
     )
     async def upload(request: Request) -> dict[str, Any]:
         """Store a voice under a name, from a sample (`audio_sample`) or an embedding (`speaker_embedding`)."""
         body, sample = await _read(request)
-        _check_name(body.name, service.info.voices)
+        _check_name(body.name, (*service.info.voices, *service.intake.aliases.names))
+        _check_usable(body, sample is not None, service.info)
         if sample is None and body.audio_sample is not None:
             sample = parse_data_url(body.audio_sample, service.config.max_upload_bytes)
         if sample is not None and len(sample) > service.config.max_upload_bytes:
@@ -134,10 +137,43 @@ def router(service: Service) -> APIRouter:
     return routes
 
 
+async def _known(service: Service) -> list[dict[str, Any]]:
+    """Returns the voices that the served checkpoint speaks with, then the names that stand for some of them."""
+    presets, aliases = service.info.voices, service.intake.aliases
+    known: list[dict[str, Any]] = [{"id": name, "name": name, "kind": "preset"} for name in presets]
+    stored = await asyncio.to_thread(service.store.list)
+    known += [_public(voice) for voice in stored if _is_usable(voice, service.info)]
+    there = {name_key(voice["name"]) for voice in known} | {voice["id"] for voice in known}
+    stands_for = {name: voice for name, voice in aliases.names.items() if {name_key(voice), voice} & there}
+    for name in OPENAI_VOICES:
+        if name not in presets and name not in aliases and (preset := preset_for(name, presets)):
+            stands_for[name] = preset
+    return known + [{"id": n, "name": n, "kind": "alias", "alias_of": voice} for n, voice in stands_for.items()]
+
+
 def _check_name(name: str, presets: Sequence[str]) -> None:
-    """Raises if the name is that of a preset, in any case."""
+    """Raises if the name is that of a preset or an alias, in any case."""
     if name_key(name) in {name_key(taken) for taken in (DEFAULT_VOICE, *presets)}:
         raise InvalidRequest(f"'{name}' is a voice of this model: choose another name.", param="name")
+
+
+def _check_usable(body: VoiceBody, has_sample: bool, info: ModelInfo) -> None:
+    """Raises if the served checkpoint could never speak with this voice."""
+    numbers, size = body.speaker_embedding, info.embedding_size
+    if numbers is not None and not info.can.embedding:
+        raise unable(info, "embedding", "speaker_embedding")
+    if numbers is not None and size is not None and len(numbers) != size:
+        right = f"a speaker embedding of {info.title} has {size} finite numbers"
+        raise InvalidRequest(f"{right}; got {len(numbers)} numbers.", param="speaker_embedding")
+    if (has_sample or body.audio_sample is not None) and not (info.can.clone or info.can.continuation):
+        raise unable(info, "clone", "audio_sample")
+
+
+def _is_usable(voice: StoredVoice, info: ModelInfo) -> bool:
+    """Returns whether the checkpoint speaks with a voice; one that another server stored may be of another kind."""
+    if voice.embedding_size is not None:
+        return info.can.embedding and info.embedding_size in (None, voice.embedding_size)
+    return info.can.clone or info.can.continuation
 
 
 def _public(voice: StoredVoice) -> dict[str, Any]:

@@ -151,11 +151,13 @@ class Session:
     async def _configure(self, message: ClientMessage) -> None:
         if self._open is not None:
             raise InvalidRequest("the session is configured between utterances: send input.done first.")
-        body = await read(self._service.schemas.session, await asyncio.to_thread(_as_json, message.fields))
+        schema = self._service.schemas.session
+        data, ignored = await self._service.tolerate(schema, await asyncio.to_thread(_as_json, message.fields))
+        body = await read(schema, data)
         self._order = await self._read_voice(body)
         self._config = body
         if message.name == "session.update":
-            await self._sender.send("session.updated")
+            await self._sender.send("session.updated", **({"ignored_fields": list(ignored)} if ignored else {}))
 
     async def _read_voice(self, body: SessionBody) -> Order:
         mode: Any = "audio" if body.stream_audio else "whole"

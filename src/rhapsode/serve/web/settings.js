@@ -27,7 +27,7 @@ export class Settings {
       this.add("model", "Model", select(models.map(({ id }) => [id, id]))),
       this.language(),
       el("div", { class: "pair" }, this.speed(), format ? this.format() : this.seed()),
-      this.add("instructions", "Instructions", el("textarea", { rows: 2, placeholder: "calm, a little amused" })),
+      this.instructions(),
       format ? this.seed() : null,
       this.more(),
     );
@@ -44,10 +44,10 @@ export class Settings {
       language: language?.value || undefined,
       speed: speed.number === 1 ? undefined : speed.number,
       response_format: format?.value,
-      instructions: instructions.value || undefined,
+      instructions: instructions?.value || undefined,
       seed: seed.number,
     };
-    for (const name of Object.keys(SAMPLING)) values[name] = this.fields[name].number;
+    for (const name of this.model.sampling) values[name] = this.fields[name].number;
     for (const option of this.options) values[option.name] = option.value;
     return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
   }
@@ -107,6 +107,11 @@ export class Settings {
     return this.add("language", "Language", select([["", "auto"], ...languages.map((code) => [code, nameOf(code)])]));
   }
 
+  instructions() {
+    if (!this.model.capabilities.includes("instructions")) return null;
+    return this.add("instructions", "Instructions", el("textarea", { rows: 2, placeholder: "calm, a little amused" }));
+  }
+
   speed() {
     return this.add("speed", "Speed", numberInput({ min: "0.25", max: "4", step: "0.05", value: "1" }));
   }
@@ -121,13 +126,13 @@ export class Settings {
   }
 
   more() {
-    const sampling = Object.entries(SAMPLING).map(([name, label]) =>
-      this.add(name, label, numberInput({ placeholder: "default", ...(name === "top_k" && { step: "1" }) })),
+    const sampling = this.model.sampling.map((name) =>
+      this.add(name, SAMPLING[name], numberInput({ placeholder: "default", ...(name === "top_k" && { step: "1" }) })),
     );
     for (const option of this.options) this.fields[option.name] = option.field;
     return [
       ...this.options.map((option) => option.field.root),
-      el("details", { class: "more" }, el("summary", {}, "Sampling"), el("div", { class: "pair" }, sampling)),
+      sampling.length ? el("details", { class: "more" }, el("summary", {}, "Sampling"), el("div", { class: "pair" }, sampling)) : null,
     ];
   }
 }

@@ -33,7 +33,7 @@ export class CloneView {
       "section",
       { class: "card stack", "aria-label": "A new voice" },
       el("h2", {}, "A new voice"),
-      can("clone") ? null : el("p", { class: "hint" }, `${this.model.family} speaks with its own voices and clones none; serve a model that does, and this form wakes up.`),
+      can("clone") ? null : el("p", { class: "hint" }, `${this.model.id} speaks with its own voices and clones none; serve a checkpoint that clones to use this form.`),
       el("fieldset", { class: "stack", disabled: !can("clone") },
         this.sample.root, this.text.root, this.say.root, this.name.root, this.consent.root,
         el("div", { class: "actions" }, this.preview, this.save, this.listening.halt, this.status),

@@ -1,0 +1,52 @@
+"""The file that audio is written to: checked before anything is spoken, and nothing spoken is lost."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rhapsode.errors import OutputError
+
+if TYPE_CHECKING:
+    from rhapsode.audio.clip import Audio
+
+
+def check_output(output: str, format: str | None) -> None:
+    """Find out before speaking whether the result can be written."""
+    from rhapsode.audio.formats import format_of
+
+    if output == "-":
+        if sys.stdout.isatty():
+            raise OutputError("audio is not for a terminal: pipe it, or give a file with -o.")
+        format_of(format or "wav")
+        return
+    path = Path(output)
+    format_of(format or path)
+    try:
+        if path.is_dir():
+            raise OutputError(f"cannot write {output}: it is a directory.")
+        if not path.absolute().parent.is_dir():
+            raise OutputError(f"cannot write {output}: the directory {path.absolute().parent} does not exist.")
+        if not os.access(path.absolute().parent, os.W_OK | os.X_OK):
+            raise OutputError(f"cannot write {output}: the directory {path.absolute().parent} is not writable.")
+        if path.exists() and not path.is_file():
+            raise OutputError(f"cannot write {output}: it is not a regular file.")
+    except (OSError, ValueError) as error:
+        raise OutputError(f"cannot write there: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def save(audio: Audio, output: str, format: str | None) -> None:
+    """Saves the audio; if that fails, for instance on a full disk, keeps it in the temporary folder."""
+    try:
+        audio.save(output, format)
+    except OutputError as error:
+        kept = Path(tempfile.gettempdir()) / f"rhapsode-{secrets.token_hex(4)}.wav"
+        try:
+            audio.save(kept)
+        except OutputError:
+            raise error from None
+        raise OutputError(f"{error.message} The audio was kept in {kept}.") from None

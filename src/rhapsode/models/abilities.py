@@ -1,0 +1,41 @@
+"""Says what a checkpoint cannot do, and which kinds of checkpoints can."""
+
+from __future__ import annotations
+
+from rhapsode.errors import InvalidRequest
+from rhapsode.models.registry import families
+from rhapsode.types import ModelInfo
+
+VERBS = {
+    "presets": "choose a voice by name",
+    "clone": "clone voices",
+    "continuation": "continue recordings",
+    "embedding": "take a speaker embedding",
+    "design": "design a voice from a description",
+    "instructions": "take instructions",
+    "text_stream": "take text while it speaks",
+}
+"""What each of `Capabilities` means, as the end of "it cannot ..."."""
+
+
+def unable(info: ModelInfo, ability: str, param: str) -> InvalidRequest:
+    """Returns the error of a request that needs an ability which the checkpoint lacks."""
+    can = ", ".join(info.can.names()) or "nothing of the kind"
+    spec = families()[0].get(info.family)
+    hint = spec.instead.get(ability) if spec else None
+    return InvalidRequest(
+        f"{info.title} cannot {VERBS[ability]}; it can do: {can}. {hint or who_can(ability)}", param=param
+    )
+
+
+def who_can(ability: str) -> str:
+    """Returns a sentence that names the checkpoints with an ability."""
+    names: list[str] = []
+    for spec in families()[0].values():
+        if spec.hidden:
+            continue
+        if spec.kinds:
+            names += [f"{spec.name} {kind}".rstrip() for kind, can in spec.kinds.items() if ability in can.names()]
+        elif ability in spec.can.names():
+            names.append(spec.name)
+    return f"Checkpoints that can: {', '.join(names)}." if names else "No family here can."

@@ -1,0 +1,55 @@
+"""Leaves out fields that mean nothing here, for clients that always send fields of another server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Collection
+from typing import Any
+
+from pydantic import BaseModel
+
+from rhapsode.serve.request.effect import NEEDS
+from rhapsode.serve.request.schemas import SMALL_BYTES
+from rhapsode.serve.request.shape import check_shape
+
+HEADER = "X-Ignored-Fields"
+MOST_NAMED = 32
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+# A voice is never left out: another one would be heard.
+_ABOUT_VOICES = {name for name in NEEDS if name != "instructions"}
+
+
+async def leave_out(body: type[BaseModel], data: bytes, unused: Collection[str]) -> tuple[bytes, tuple[str, ...]]:
+    """Returns a JSON body without unknown fields and without those that have no effect, and the names of these."""
+    if len(data) <= SMALL_BYTES:
+        return _leave_out(body, data, unused)
+    return await asyncio.to_thread(_leave_out, body, data, unused)
+
+
+def _leave_out(body: type[BaseModel], data: bytes, unused: Collection[str]) -> tuple[bytes, tuple[str, ...]]:
+    check_shape(data)
+    try:
+        fields: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        return data, ()  # the parser says what is wrong with it
+    if not isinstance(fields, dict):
+        return data, ()
+    kept, left = split_fields(body, fields, unused)
+    return (json.dumps(kept).encode(), left) if left else (data, ())
+
+
+def split_fields(
+    body: type[BaseModel], fields: dict[str, Any], unused: Collection[str]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Returns the fields that mean something, and the names of the others."""
+    useless = set(unused) - _ABOUT_VOICES
+    kept = {name: value for name, value in fields.items() if name in body.model_fields and name not in useless}
+    return kept, tuple(name for name in fields if name not in kept)
+
+
+def as_header(names: Collection[str]) -> dict[str, str]:
+    """Returns the header that names ignored fields; a name that no header can hold is shown as `?`."""
+    shown = [name if _PLAIN.fullmatch(name) else "?" for name in list(names)[:MOST_NAMED]]
+    return {HEADER: ", ".join(shown)} if shown else {}

@@ -1,0 +1,39 @@
+"""What a server says while it starts, and how it stops before it has started."""
+
+import signal
+import time
+from pathlib import Path
+
+from e2e.serve.running import running
+
+
+def lines(log: list[str], name: str) -> str:
+    return next(line for line in log if line.strip().startswith(name))
+
+
+def test_the_banner_says_what_was_resolved_and_what_the_checkpoint_can_do(tmp_path: Path) -> None:
+    with running("rhapsode-nano", tmp_path, device="auto", wait=True) as server:
+        assert "cpu, float32" in lines(server.log, "device") or "cuda" in lines(server.log, "device")
+        assert lines(server.log, "model").split(None, 1)[1].strip() == "rhapsode-nano: English, voice heart; 24 kHz"
+        assert "presets, text_stream; languages: en" in lines(server.log, "can")
+        assert "uploads" not in lines(server.log, "voices")
+        server.http.get("/")
+        server.http.get("/web/main.js")
+        server.http.get("/v1/models")
+    said = "".join(server.log)
+    for step in ("prepare", "talk", "vocode", "warm-up"):
+        assert f"step={step}" in said
+    assert "route=/web" not in said
+    assert "route=/v1/models" in said
+
+
+def test_an_interrupt_while_it_loads_ends_it_at_once(tmp_path: Path) -> None:
+    with running("rhapsode-nano", tmp_path, wait=False) as server:
+        assert server.process is not None
+        deadline_s = time.monotonic() + 60
+        while "step=talk" not in "".join(server.log):
+            assert time.monotonic() < deadline_s, "".join(server.log)
+            time.sleep(0.02)
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(20) == 130
+    assert "interrupted while the model was loaded" in "".join(server.log)

@@ -1,0 +1,137 @@
+"""`rhapsode say` tells early what is wrong, shows what it does, and ends when it is told to."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rhapsode.audio.clip import Audio
+from rhapsode.cli.output import check_output, save
+from rhapsode.errors import OutputError
+from unit.command import environment, python, rhapsode
+
+WRONG = {
+    "speed": "speed=9.0",
+    "voice": 'voice="nobody"',
+    "language": 'language="de"',
+    "instructions": 'instructions="calm"',
+    "option": 'option=["x_vector_only_mode=true"]',
+    "temperature": 'option=["temprature=1"]',
+    "model": 'model="voxcpm2"',
+    "length": 'file=Path("long.txt"), text=None',
+    "format": 'format="xyz"',
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_what_is_wrong_is_told_before_anything_is_loaded(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "long.txt").write_text("word " * 5000)
+    code = f"""
+import sys
+from pathlib import Path
+from rhapsode.cli.say import say
+from rhapsode.errors import RhapsodeError
+try:
+    say(**{{"text": "Hello.", **dict({WRONG[kind]})}})
+except RhapsodeError as error:
+    print("torch" in sys.modules, error.message)
+"""
+    loaded, _, message = python(code, tmp_path).partition(" ")
+    assert loaded == "False", message
+    assert os.listdir(tmp_path) == ["long.txt"]
+
+
+def test_a_family_without_a_checkpoint_says_what_it_needs(tmp_path: Path) -> None:
+    done = rhapsode("say", "-m", "voxcpm2", "Hello.", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "openbmb/VoxCPM2" in done.stderr.decode()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_refused_first(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    with pytest.raises(OutputError, match="not writable"):
+        check_output(str(tmp_path / "a.wav"), None)
+
+
+@pytest.mark.parametrize("output", ["/dev/full", "/dev/null"])
+def test_a_device_is_no_file_for_audio(output: str) -> None:
+    with pytest.raises(OutputError, match="not a regular file"):
+        check_output(output, "wav")
+
+
+def test_audio_that_cannot_be_saved_is_kept_elsewhere(tmp_path: Path) -> None:
+    audio = Audio(np.full((1, 2400), 0.1, np.float32), 24_000)
+    with pytest.raises(OutputError, match="kept in") as caught:
+        save(audio, str(tmp_path / "gone" / "a.wav"), None)
+    kept = Path(caught.value.message.rpartition(" ")[2].rstrip("."))
+    try:
+        assert Audio.open(kept).duration_s == pytest.approx(0.1)
+    finally:
+        kept.unlink()
+
+
+def test_quiet_prints_nothing(tmp_path: Path) -> None:
+    done = rhapsode("say", "-q", "-m", "dummy", "--device", "cpu", "--no-play", "Hello.", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (tmp_path / "speech.wav").is_file()
+
+
+def on_terminal(tmp_path: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
+    """`rhapsode` with a terminal as its standard error."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "rhapsode", *arguments]
+    default = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # noqa: E731
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs,
+        preexec_fn=default,
+    )  # fmt: skip
+    os.close(theirs)
+    return process, ours
+
+
+def read_until(terminal: int, word: bytes) -> bytes:
+    seen = b""
+    while word not in seen:
+        try:
+            seen += os.read(terminal, 4096)
+        except OSError:  # the process has ended
+            break
+    return seen
+
+
+def test_an_interrupt_while_loading_ends_it_at_once(tmp_path: Path) -> None:
+    process, terminal = on_terminal(tmp_path, "say", "--no-play", "Hello there.")
+    try:
+        assert b"loading: " in read_until(terminal, b"loading: ")
+        process.send_signal(signal.SIGINT)
+        sent_s = time.monotonic()
+        told = read_until(terminal, b"interrupted.")
+        assert process.wait(30) == 130
+        assert time.monotonic() - sent_s < 20  # on a machine with nothing else to do, far below a second
+        assert b"rhapsode: interrupted." in told
+        assert os.listdir(tmp_path) == []
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+
+
+def test_a_terminal_shows_loading_and_how_much_of_it_is_spoken(tmp_path: Path) -> None:
+    process, terminal = on_terminal(tmp_path, "say", "--no-play", "-m", "dummy", "Hello there. " * 20)
+    try:
+        told = read_until(terminal, b"real-time factor").decode()
+        assert process.wait(30) == 0
+        assert "loading: " in told
+        assert "s spoken" in told
+        assert "of about 17 s" in told
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
