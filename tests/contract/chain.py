@@ -29,7 +29,7 @@ def grid(context: StageContext):
     """Makes the converter's prompt: where its grid of blocks begins depends on the voice and its instructions."""
 
     def make(prompt: DummyPrompt) -> Prompt:
-        return Prompt(prompt.max_frames, None, prompt.length, prompt.content, offset=(prompt.length + 1) % 4)
+        return Prompt(prompt.max_frames, length=prompt.length, content=prompt.content, offset=(prompt.length + 1) % 4)
 
     return make
 
