@@ -29,7 +29,7 @@ BLOCK_S = 10e-3
 BLOCKS = 5
 """The last echo comes within so many blocks."""
 LOW_HZ, HIGH_HZ, EDGE_HZ = 250.0, 6500.0, 300.0
-LOW_LEVEL, HIGH_LEVEL = 0.06, 0.11
+LOW_LEVEL, HIGH_LEVEL = 0.064, 0.118
 """Amplitude of all echoes together, below and above 2 kHz: voices are most sensitive in the low bands."""
 CROSSOVER_HZ = (1400.0, 3100.0)
 
