@@ -40,6 +40,7 @@ from rhapsode.nn.kernels.heads import HeadNorm, ProjectedHeads
 from rhapsode.nn.kernels.rotary import RotaryAngles
 from rhapsode.nn.kernels.sampling import NoiseCounters, Repetition, Rules, Settings, TopP
 from rhapsode.nn.kernels.snake import SnakeWeights
+from rhapsode.nn.kernels.weight import Norm
 from rhapsode.nn.quantised import Quantised
 
 CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
@@ -96,7 +97,7 @@ def launch_all(dtype: torch.dtype) -> None:
             (1, Quantised(some(n, k)).packed),
             (4, Quantised(some(n, k)).packed),
         ):
-            norm_of = (some(k), 1e-6) if normed else None
+            norm_of = Norm(some(k), 1e-6) if normed else None
             linear.small_batch_linear(
                 some(rows, k), weight, norm=norm_of, gated=gated, residual=some(rows, n) if added else None
             )
@@ -145,7 +146,7 @@ def launch_diffusion(some, ints) -> None:
         (8192, 1024, True, True, False),
         (1024, 4096, False, False, True),
     ):
-        norm_of = (some(k), 1e-5) if normed else None
+        norm_of = Norm(some(k), 1e-5) if normed else None
         linear.small_batch_linear(
             some(22, k), some(n, k), norm=norm_of, gated=gated, residual=some(22, n) if added else None
         )
@@ -168,7 +169,7 @@ def launch_voxtral(some, ints) -> None:
         (18432, 3072, True, True, False),
         (3072, 9216, False, False, True),
     ):
-        norm_of = (some(k), 1e-5) if normed else None
+        norm_of = Norm(some(k), 1e-5) if normed else None
         linear.small_batch_linear(
             some(6, k), some(n, k), norm=norm_of, gated=gated, residual=some(6, n) if added else None
         )

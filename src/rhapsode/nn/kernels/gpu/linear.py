@@ -5,8 +5,8 @@ The number of rows selects one of two kernels:
 - `_vector`, one or two rows, up to four of a small matrix: plain multiply-adds. A program loads a tile of weights, all
   columns of a few outputs, at once, 16 bytes per thread and load, and serves every row from registers. Enough programs
   fit a multiprocessor to have the whole matrix (a small one) or tens of kilobytes per multiprocessor (a large one) in
-  flight. A sum never leaves its program: no split, no second pass. Blocks are powers of two and the number of columns
-  need not be, so a row is two blocks: the first one full, and the rest.
+  flight. A sum never leaves its program: no split, no second pass. Blocks are powers of two; where the number of
+  columns is none, a row is two blocks: the first one full, and the rest.
 - `_rows`, more rows: tiles through shared memory into the tensor cores, the rows padded to 16 or more. Two programs fit
   a multiprocessor: the number of programs is seldom a multiple of the multiprocessors, and those with two programs
   then read twice as fast as those with one.
@@ -78,15 +78,19 @@ def _vector(
     wanted = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     outputs = tl.minimum(wanted, width - 1)
     # The weights are in flight before anything waits for the previous kernel.
-    tile, tile_rest = _tile(weight, outputs, 0, BLOCK_K, K), _tile(weight, outputs, BLOCK_K, REST, K)
+    tile = _tile(weight, outputs, 0, BLOCK_K, K)
     if GATED:
         tile_up = _tile(weight, outputs + width, 0, BLOCK_K, K)
-        tile_up_rest = _tile(weight, outputs + width, BLOCK_K, REST, K)
     if NORM:
-        norm_weights, norm_weights_rest = _columns(norm_weight, 0, BLOCK_K, K), _columns(norm_weight, BLOCK_K, REST, K)
-        norm_biases, norm_biases_rest = norm_weights, norm_weights_rest
-    if CENTRED:
-        norm_biases, norm_biases_rest = _columns(norm_bias, 0, BLOCK_K, K), _columns(norm_bias, BLOCK_K, REST, K)
+        norm_weights = _columns(norm_weight, 0, BLOCK_K, K)
+        norm_biases = _columns(norm_bias, 0, BLOCK_K, K) if CENTRED else norm_weights
+    if REST > 0:
+        tile_rest = _tile(weight, outputs, BLOCK_K, REST, K)
+        if GATED:
+            tile_up_rest = _tile(weight, outputs + width, BLOCK_K, REST, K)
+        if NORM:
+            norm_weights_rest = _columns(norm_weight, BLOCK_K, REST, K)
+            norm_biases_rest = _columns(norm_bias, BLOCK_K, REST, K) if CENTRED else norm_weights_rest
     if SCALED:
         scales = tl.load(scale + outputs)
         if GATED:
@@ -100,24 +104,34 @@ def _vector(
         if RESIDUAL:  # needed last, loaded first
             before = tl.load(residual + row * width + outputs)
         columns = _columns(x + row * K, 0, BLOCK_K, K).to(tl.float32)
-        columns_rest = _columns(x + row * K, BLOCK_K, REST, K).to(tl.float32)
+        if REST > 0:
+            columns_rest = _columns(x + row * K, BLOCK_K, REST, K).to(tl.float32)
         if CENTRED:
-            mean = (tl.sum(columns, axis=0) + tl.sum(columns_rest, axis=0)) / K
-            columns -= mean
-            columns_rest = tl.where(BLOCK_K + tl.arange(0, REST) < K, columns_rest - mean, 0.0)
+            mean = tl.sum(columns, axis=0)
+            if REST > 0:
+                mean += tl.sum(columns_rest, axis=0)
+                columns_rest = tl.where(BLOCK_K + tl.arange(0, REST) < K, columns_rest - mean / K, 0.0)
+            columns -= mean / K
         if NORM:
-            squares = tl.sum(columns * columns, axis=0) + tl.sum(columns_rest * columns_rest, axis=0)
+            squares = tl.sum(columns * columns, axis=0)
+            if REST > 0:
+                squares += tl.sum(columns_rest * columns_rest, axis=0)
             row_scale = tl.rsqrt(squares / K + eps)
             columns = _normed(columns, row_scale, norm_weights, norm_biases, CENTRED)
-            columns_rest = _normed(columns_rest, row_scale, norm_weights_rest, norm_biases_rest, CENTRED)
-        result = _product(tile, columns) + _product(tile_rest, columns_rest)
+            if REST > 0:
+                columns_rest = _normed(columns_rest, row_scale, norm_weights_rest, norm_biases_rest, CENTRED)
+        result = _product(tile, columns)
+        if REST > 0:
+            result += _product(tile_rest, columns_rest)
         if SCALED:
             result *= scales
         if BIAS:
             result += biases
         result = result.to(out.dtype.element_ty)
         if GATED:
-            up = _product(tile_up, columns) + _product(tile_up_rest, columns_rest)
+            up = _product(tile_up, columns)
+            if REST > 0:
+                up += _product(tile_up_rest, columns_rest)
             if SCALED:
                 up *= scales_up
             if BIAS:
@@ -262,7 +276,7 @@ def small_batch_linear(
     }
     programs = triton.cdiv(width, plan.block_n)
     if plan.kernel == "vector":
-        rest = power_of_two(k - plan.block_k)
+        rest = power_of_two(k - plan.block_k) if k > plan.block_k else 0
         _vector[(programs,)](
             x, values, scales, *others, width, eps, ROWS=rows, REST=rest, SCALED=eight_bits, **constants
         )

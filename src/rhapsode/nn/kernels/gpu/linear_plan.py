@@ -19,8 +19,8 @@ MOST_VECTOR_ROWS = max(MOST_NUMBERS)
 SHARED = 112 << 10
 """Bytes of a multiprocessor's shared memory that one program may use."""
 
-MIN_PROGRAMS = 512
-"""Programs a launch should have: four for each of an H200's 132 multiprocessors."""
+MIN_PROGRAMS = 1024
+"""Programs a launch should have: eight for each of an H200's 132 multiprocessors."""
 
 
 class Plan(NamedTuple):
@@ -40,17 +40,17 @@ def plan_for(rows: int, width: int, k: int, gated: bool, dtype: torch.dtype) -> 
 
 
 def vector_plan(width: int, k: int, gated: bool) -> Plan:
-    """As many weights per thread at once as pay, and enough programs for every multiprocessor to have several."""
-    first = power_of_two(k) // 2
-    rest = power_of_two(k - first)
-    columns = (first + rest) * (2 if gated else 1)
-    per_thread = 128 if width >= 3072 or k <= 1024 else 64
+    """64 weights per thread at once, and enough programs for every multiprocessor to have several."""
+    whole = power_of_two(k)
+    first = whole if whole == k else whole // 2
+    rest = power_of_two(k - first) if k > first else 0
+    columns = first + rest
+    warps = 8 if gated and width * k >= 1 << 23 else 4
     block_n = 1
-    while 2 * block_n * columns <= per_thread * 128 and width // block_n >= 2 * MIN_PROGRAMS:
+    while 2 * block_n * columns * (2 if gated else 1) <= 64 * 32 * warps and width // block_n >= 2 * MIN_PROGRAMS:
         block_n *= 2
-    warps = power_of_two(-(-block_n * columns // (32 * per_thread)))
     # No thread should load what another one loads.
-    return Plan("vector", block_n, first, max(1, min(warps, 4, block_n * rest // 256)))
+    return Plan("vector", block_n, first, max(1, min(warps, block_n * rest // 256)) if rest else warps)
 
 
 def rows_plan(rows: int, width: int, k: int, gated: bool) -> Plan:
