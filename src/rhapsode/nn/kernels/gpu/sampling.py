@@ -44,21 +44,30 @@ def _kth_largest(keys, k, BITS: tl.constexpr):
 
 
 @triton.jit
-def _edge_of_tail(keys, masses, limit, BITS: tl.constexpr, STRICT: tl.constexpr):
+def _edge_of_tail(keys, masses, limit, BITS: tl.constexpr, STRICT: tl.constexpr, PAIRS: tl.constexpr):
     """Returns the largest value below which `keys [BLOCK]` hold no more than `limit` of the `masses`; with `STRICT`,
-    less than that. Found bit by bit: for more at a time, Triton 3.6 fails to compile the second draw."""
+    less than that. Found bit by bit, or two bits at a time (`PAIRS`)."""
     found = tl.full((), 0, tl.uint32)
-    step = tl.full((), 1 << (BITS - 1), tl.uint32)
-    for _ in range(BITS):
-        tried = found + step
-        below = tl.sum(tl.where(keys < tried, masses, 0.0), axis=0)
-        found = tl.where((below < limit) if STRICT else (below <= limit), tried, found)
-        step = step >> 1
+    if PAIRS:
+        digit = tl.arange(0, 4).to(tl.uint32)
+        step = tl.full((), 1 << (BITS - 2), tl.uint32)
+        for _ in range(BITS // 2):
+            tried = found + digit * step
+            below = tl.sum(tl.where(keys[None, :] < tried[:, None], masses[None, :], 0.0), axis=1)
+            fits = (below < limit) if STRICT else (below <= limit)
+            found += tl.sum((fits & (digit > 0)).to(tl.uint32), axis=0) * step
+            step = step >> 2
+    else:
+        step = tl.full((), 1 << (BITS - 1), tl.uint32)
+        for _ in range(BITS):
+            below = tl.sum(tl.where(keys < found + step, masses, 0.0), axis=0)
+            found = tl.where((below < limit) if STRICT else (below <= limit), found + step, found)
+            step = step >> 1
     return found
 
 
 @triton.jit
-def _kept_after_top_k(scores, keys, ids, temperature, k, p, width, BITS: tl.constexpr):
+def _kept_after_top_k(scores, keys, ids, temperature, k, p, width, BITS: tl.constexpr, PAIRS: tl.constexpr):
     """Returns which ids `TopP.AFTER_TOP_K` keeps."""
     keep = scores > float("-inf")
     if (k > 0) & (k < width):
@@ -67,7 +76,7 @@ def _kept_after_top_k(scores, keys, ids, temperature, k, p, width, BITS: tl.cons
         best = tl.max(scores, axis=0)
         masses = tl.where(keep, tl.exp((scores - best) / temperature), 0.0)
         limit = (1.0 - p) * tl.sum(masses, axis=0)
-        edge = _edge_of_tail(keys, masses, limit, BITS, False)
+        edge = _edge_of_tail(keys, masses, limit, BITS, False, PAIRS)
         # Of ids that tie at the edge the first ones are dropped, as many as fit the tail.
         tied = keep & (keys == edge)
         before = tl.sum(tl.where(keys < edge, masses, 0.0), axis=0)
@@ -78,14 +87,24 @@ def _kept_after_top_k(scores, keys, ids, temperature, k, p, width, BITS: tl.cons
 
 
 @triton.jit
-def _kept_by_rank(scores, keys, ids, k, p, width, BITS: tl.constexpr, THROUGH: tl.constexpr):
+def _kept_by_rank(
+    scores,
+    keys,
+    ids,
+    k,
+    p,
+    width,
+    BITS: tl.constexpr,
+    THROUGH: tl.constexpr,
+    PAIRS: tl.constexpr,
+):
     """Returns which ids `TopP.THROUGH` or `TopP.BELOW` keeps; of equal scores the first ids have the lower ranks."""
     best = tl.max(scores, axis=0)
     keep = scores > float("-inf")
     if p < 1.0:
         masses = tl.exp(scores - best)
         limit = (1.0 - p) * tl.sum(masses, axis=0)
-        edge = _edge_of_tail(keys, masses, limit, BITS, not THROUGH)
+        edge = _edge_of_tail(keys, masses, limit, BITS, not THROUGH, PAIRS)
         tied = keys == edge
         order = tl.cumsum(tied.to(tl.int32), axis=0)
         behind = tl.sum(tied.to(tl.int32), axis=0) - order  # ids with the same score and a higher rank
@@ -103,14 +122,15 @@ def _kept_by_rank(scores, keys, ids, k, p, width, BITS: tl.constexpr, THROUGH: t
 
 @triton.jit
 def _best(
-    scores, noise, ids, inside, temperature, k, p, width, BITS: tl.constexpr, TOP_P: tl.constexpr,
+    scores, noise, ids, inside, temperature, k, p, width,
+    BITS: tl.constexpr, TOP_P: tl.constexpr, PAIRS: tl.constexpr,
 ):  # fmt: skip
     """Returns the id of the highest sum of score and noise among those that are kept."""
     keys = tl.where(inside, _ordered(scores, BITS), 0)
     if TOP_P == 0:
-        keep = _kept_after_top_k(scores, keys, ids, temperature, k, p, width, BITS)
+        keep = _kept_after_top_k(scores, keys, ids, temperature, k, p, width, BITS, PAIRS)
     else:
-        keep = _kept_by_rank(scores, keys, ids, k, p, width, BITS, TOP_P == 1)
+        keep = _kept_by_rank(scores, keys, ids, k, p, width, BITS, TOP_P == 1, PAIRS)
     noisy = tl.where(keep, scores + tl.where(temperature > 0.0, noise * temperature, 0.0), float("-inf"))
     return tl.argmax(noisy, axis=0)
 
@@ -154,7 +174,8 @@ def _draw(
         scores = tl.where(never | (not_yet & (step < least_steps)), float("-inf"), scores)
     drawn = _best(
         scores, _gumbel(seed, step, book + nth.to(tl.int32), ids), ids, inside,
-        tl.load(temperatures + request), tl.load(top_ks + request), tl.load(top_ps + request), width, BITS, TOP_P,
+        tl.load(temperatures + request), tl.load(top_ks + request), tl.load(top_ps + request), width,
+        BITS, TOP_P, not RAW,  # Triton 3.6 fails to compile pairs where the second draw has other scores
     )  # fmt: skip
     if WINDOW > 0:
         place = tl.arange(0, WINDOW_BLOCK)
@@ -169,7 +190,7 @@ def _draw(
             drawn = _best(
                 scores, _gumbel(seed, step, second_book + nth.to(tl.int32), ids), ids, inside,
                 tl.load(second_temperatures + request), tl.load(second_top_ks + request),
-                tl.load(second_top_ps + request), width, BITS, SECOND_TOP_P,
+                tl.load(second_top_ps + request), width, BITS, SECOND_TOP_P, not RAW,
             )  # fmt: skip
     tl.store(out + row, drawn.to(tl.int64))
 
