@@ -26,6 +26,7 @@ def reference(path, words):
 body = {
     "input": TEXT,
     "response_format": "wav",
+    "seed": 1,  # the same dialogue again
     "references": [reference(first, first_words), reference(second, second_words)],  # speakers 0 and 1
 }
 headers = {"Content-Type": "application/json"}

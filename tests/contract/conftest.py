@@ -14,14 +14,10 @@ def subjects_of(name: str) -> tuple[Subject, ...]:
     return importlib.import_module(f"contract.families.{name.replace('-', '_')}").SUBJECTS
 
 
-def most_variants(metafunc: pytest.Metafunc, family: str) -> int | None:
-    """How many variants of a family a test runs over: rules that do not touch frames need one, but for the long run."""
+def most_variants(family: str) -> int | None:
+    """How many variants of a family the suite runs over: on a CPU one, but for the long run."""
     is_short = DEVICE == "cpu" and "TEST_EXAMPLES" not in os.environ
-    return (
-        1
-        if is_short and family != "dummy" and metafunc.module.__name__.endswith(("test_contract", "test_text"))
-        else None
-    )
+    return 1 if is_short and family != "dummy" else None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -30,7 +26,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         names = [name for name, spec in found.items() if not missing(spec)]
         kinds = getattr(metafunc.cls, "kinds", None) or {"frame", "generator"}
         names = [n for n in names if kinds & {stage.kind for stage in found[n].pipeline}]
-        subjects = [subject for n in names for subject in subjects_of(n)[: most_variants(metafunc, n)]]
+        subjects = [subject for n in names for subject in subjects_of(n)[: most_variants(n)]]
         ids = [f"{s.name}-{s.variant}" if s.variant else s.name for s in subjects]
         metafunc.parametrize("subject", subjects, ids=ids, scope="module")
 

@@ -70,8 +70,8 @@ def patterns() -> Iterator[tuple[str, str, set[str]]]:
         }
         for owner, method, call in calls(tree):
             if owner == "re" and call.args and isinstance(call.args[0], ast.Constant):
-                methods = used[names[id(call)]] if method == "compile" else {method}
-                yield f"{file}:{call.lineno}", call.args[0].value, methods
+                methods = {method} if method != "compile" else used.get(names.get(id(call), ""), {"search"})
+                yield f"{file}:{call.lineno}", call.args[0].value, methods  # by default as others may use it
 
 
 FOUND = list(patterns())

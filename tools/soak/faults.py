@@ -9,6 +9,7 @@ from rhapsode.engine import Engine
 from rhapsode.serve.observe.outcomes import Outcomes
 from rhapsode.serve.request.names import check_model
 from rhapsode.serve.routes import models
+from rhapsode.types import SpeechRequest
 
 KEPT = []
 
@@ -47,13 +48,16 @@ def leak(names):
 
 def swap_audio():
     """Gives a request the seed of another while several are spoken."""
-    submit = Engine.submit
 
-    def swapping(self, request, *rest):
-        is_crowded = self.load().slots_in_use > 2
-        return submit(self, replace(request, seed=12345) if is_crowded else request, *rest)
+    def swapping(method):
+        def swapped(self, request, *rest):
+            if isinstance(request, SpeechRequest) and self.load().slots_in_use > 2:
+                request = replace(request, seed=12345)
+            return method(self, request, *rest)
 
-    Engine.submit = swapping
+        return swapped
+
+    Engine.read, Engine.submit = swapping(Engine.read), swapping(Engine.submit)
 
 
 def fail_models():

@@ -24,7 +24,7 @@ def load(open_model: Callable[[], T], quiet: bool = False) -> T:
     logger = logging.getLogger(LOGGER)
     logger.addHandler(steps)
     logger.setLevel(logging.INFO)
-    loader = _Loader(open_model)
+    loader = _LoadingThread(open_model)
     loader.start()
     try:
         while loader.is_alive():
@@ -40,7 +40,7 @@ def load(open_model: Callable[[], T], quiet: bool = False) -> T:
     return loader.result()
 
 
-class _Loader(threading.Thread, Generic[T]):
+class _LoadingThread(threading.Thread, Generic[T]):
     def __init__(self, work: Callable[[], T]) -> None:
         super().__init__(name="load-model", daemon=True)
         self._work = work

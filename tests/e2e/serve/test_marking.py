@@ -65,7 +65,7 @@ def test_every_format_is_marked_as_a_stream_and_as_a_file(radio, response_format
 
 def test_the_stream_equals_the_whole(radio):
     fields = {"response_format": "flac", "seed": 1}
-    streamed = radio.speak(TEXT, initial_codec_chunk_frames=1, **fields)
+    streamed = radio.speak(TEXT, **fields)
     whole = radio.speak(TEXT, stream=False, **fields)
     assert np.array_equal(heard(streamed.content, "flac").samples, heard(whole.content, "flac").samples)
 

@@ -56,7 +56,11 @@ def test_checkpoints_are_recognised_without_torch(tiny_v2: Path, tiny_v3: Path, 
     code += f"for folder in ({str(tiny_v2)!r}, {str(tiny_v3)!r}):\n"
     code += "    info = find(folder).info(); print(info.family, *info.can.names())\n"
     said = python(f"{code}print('torch' in sys.modules)", tmp_path)
-    assert said.splitlines() == ["higgs-v2 clone design text_stream", "higgs-v3 clone text_stream", "False"]
+    assert said.splitlines() == [
+        "higgs-v2 clone design instructions text_stream",
+        "higgs-v3 clone text_stream",
+        "False",
+    ]
     assert "no commercial use" in find(str(tiny_v3)).info().summary
 
 

@@ -19,49 +19,49 @@ from rhapsode.text.normalise.language import LANGUAGES
 from rhapsode.text.ssml import ELEMENTS
 
 
+def describe(service: Service, name: str, created: int) -> dict[str, Any]:
+    """Returns what is served, under this name."""
+    info, options = service.info, options_schema(service.spec)["properties"]
+    return {
+        "id": name,
+        "object": "model",
+        "created": created,
+        "owned_by": "rhapsode",
+        "family": info.family,
+        "variant": info.variant or None,
+        "summary": info.summary,
+        "sample_rate": info.sample_rate,
+        "channels": info.channels,
+        "frame_hz": info.frame_hz,
+        "capabilities": list(info.can.names()),
+        "references": info.can.references if info.can.clone else 0,
+        "voices": list(info.voices),
+        "languages": list(info.languages),
+        "text": {
+            "input_types": list(INPUT_TYPES),
+            "normalise": info.normalise,
+            "normalise_languages": list(LANGUAGES),
+            "ssml": list(ELEMENTS),
+            "lexicon_words": len(service.lexicon.entries),
+        },
+        "formats": list(FORMATS),
+        "default_voice": info.default_voice,
+        "sampling": list(info.sampling),
+        "options": {name: about for name, about in options.items() if name in info.options},
+        "embedding_size": info.embedding_size,
+        "deployment": service.deployment.model_dump(
+            mode="json", exclude={"server": {"api_keys", "voices"}, "lexicon": True}
+        ),
+    }
+
+
 def router(service: Service) -> APIRouter:
     routes = APIRouter(tags=["models"])
     created = int(time.time())
-    options = options_schema(service.spec)["properties"]
-
-    def describe(name: str) -> dict[str, Any]:
-        info = service.info
-        return {
-            "id": name,
-            "object": "model",
-            "created": created,
-            "owned_by": "rhapsode",
-            "family": info.family,
-            "variant": info.variant or None,
-            "summary": info.summary,
-            "sample_rate": info.sample_rate,
-            "channels": info.channels,
-            "frame_hz": info.frame_hz,
-            "capabilities": list(info.can.names()),
-            "references": info.can.references if info.can.clone else 0,
-            "voices": list(info.voices),
-            "languages": list(info.languages),
-            "text": {
-                "input_types": list(INPUT_TYPES),
-                "normalise": info.normalise,
-                "normalise_languages": list(LANGUAGES),
-                "ssml": list(ELEMENTS),
-                "lexicon_words": len(service.lexicon.entries),
-            },
-            "formats": list(FORMATS),
-            "default_voice": info.default_voice,
-            "sampling": list(info.sampling),
-            "options": {name: about for name, about in options.items() if name in info.options},
-            "embedding_size": info.embedding_size,
-            "deployment": service.deployment.model_dump(
-                mode="json", exclude={"server": {"api_keys", "voices"}, "lexicon": True}
-            ),
-        }
-
     names = [*OPENAI_MODELS, *service.config.model_aliases]
 
     def listed() -> list[dict[str, Any]]:
-        main = describe(served_id(service.deployment))
+        main = describe(service, served_id(service.deployment), created)
         return [main, *({key: main[key] for key in ("object", "created", "owned_by")} | {"id": n} for n in names)]
 
     @routes.get("/v1/models", summary="List models", responses=responses(401))
@@ -83,6 +83,6 @@ def router(service: Service) -> APIRouter:
         if not name:
             raise UnknownModel("the path has no model name: /v1/models lists the names.", param="model")
         check_model(name, service.deployment, service.info)
-        return describe(name)
+        return describe(service, name, created)
 
     return routes

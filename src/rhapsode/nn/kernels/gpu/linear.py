@@ -56,8 +56,20 @@ def _tile(weight, outputs, FIRST: tl.constexpr, BLOCK: tl.constexpr, K: tl.const
 
 
 @triton.jit
-def _product(tile, columns):
-    return tl.sum(tile.to(tl.float32) * columns[None, :], axis=1)
+def _product(tile, tile_rest, columns, columns_rest, REST: tl.constexpr):
+    sums = tl.sum(tile.to(tl.float32) * columns[None, :], axis=1)
+    if REST > 0:
+        sums += tl.sum(tile_rest.to(tl.float32) * columns_rest[None, :], axis=1)
+    return sums
+
+
+@triton.jit
+def _scaled(sums, scales, biases, SCALED: tl.constexpr, BIAS: tl.constexpr):
+    if SCALED:
+        sums *= scales
+    if BIAS:
+        sums += biases
+    return sums
 
 
 @triton.jit
@@ -66,6 +78,31 @@ def _normed(wide, scale, weights, biases, CENTRED: tl.constexpr):
     if CENTRED:
         return (wide * scale * weights.to(tl.float32) + biases.to(tl.float32)).to(weights.dtype).to(tl.float32)
     return rounded_times(wide * scale, weights).to(tl.float32)
+
+
+@triton.jit
+def _inputs(
+    x, weights, weights_rest, biases, biases_rest, eps,
+    K: tl.constexpr, BLOCK_K: tl.constexpr, REST: tl.constexpr, NORM: tl.constexpr, CENTRED: tl.constexpr,
+):  # fmt: skip
+    """Loads a row's columns in two blocks and normalises them; without a rest, the second is the first."""
+    columns = _columns(x, 0, BLOCK_K, K).to(tl.float32)
+    rest = _columns(x, BLOCK_K, REST, K).to(tl.float32) if REST > 0 else columns
+    if CENTRED:
+        total = tl.sum(columns, axis=0)
+        if REST > 0:
+            total += tl.sum(rest, axis=0)
+            rest = tl.where(BLOCK_K + tl.arange(0, REST) < K, rest - total / K, 0.0)
+        columns -= total / K
+    if NORM:
+        squares = tl.sum(columns * columns, axis=0)
+        if REST > 0:
+            squares += tl.sum(rest * rest, axis=0)
+        scale = tl.rsqrt(squares / K + eps)
+        columns = _normed(columns, scale, weights, biases, CENTRED)
+        if REST > 0:
+            rest = _normed(rest, scale, weights_rest, biases_rest, CENTRED)
+    return columns, rest
 
 
 @triton.jit
@@ -79,63 +116,29 @@ def _vector(
     outputs = tl.minimum(wanted, width - 1)
     # The weights are in flight before anything waits for the previous kernel.
     tile = _tile(weight, outputs, 0, BLOCK_K, K)
+    tile_rest = _tile(weight, outputs, BLOCK_K, REST, K) if REST > 0 else tile
     if GATED:
         tile_up = _tile(weight, outputs + width, 0, BLOCK_K, K)
-    if NORM:
-        norm_weights = _columns(norm_weight, 0, BLOCK_K, K)
-        norm_biases = _columns(norm_bias, 0, BLOCK_K, K) if CENTRED else norm_weights
-    if REST > 0:
-        tile_rest = _tile(weight, outputs, BLOCK_K, REST, K)
-        if GATED:
-            tile_up_rest = _tile(weight, outputs + width, BLOCK_K, REST, K)
-        if NORM:
-            norm_weights_rest = _columns(norm_weight, BLOCK_K, REST, K)
-            norm_biases_rest = _columns(norm_bias, BLOCK_K, REST, K) if CENTRED else norm_weights_rest
-    if SCALED:
-        scales = tl.load(scale + outputs)
-        if GATED:
-            scales_up = tl.load(scale + width + outputs)
-    if BIAS:
-        biases = tl.load(bias + outputs).to(tl.float32)
-        if GATED:
-            biases_up = tl.load(bias + width + outputs).to(tl.float32)
+        tile_up_rest = _tile(weight, outputs + width, BLOCK_K, REST, K) if REST > 0 else tile_up
+    gain = _columns(norm_weight, 0, BLOCK_K, K) if NORM else 0.0
+    gain_rest = _columns(norm_weight, BLOCK_K, REST, K) if NORM and REST > 0 else gain
+    shift = _columns(norm_bias, 0, BLOCK_K, K) if CENTRED else 0.0
+    shift_rest = _columns(norm_bias, BLOCK_K, REST, K) if CENTRED and REST > 0 else shift
+    scales = tl.load(scale + outputs) if SCALED else 1.0
+    scales_up = tl.load(scale + width + outputs) if SCALED and GATED else 1.0
+    biases = tl.load(bias + outputs).to(tl.float32) if BIAS else 0.0
+    biases_up = tl.load(bias + width + outputs).to(tl.float32) if BIAS and GATED else 0.0
     wait_for_previous(OVERLAP)
     for row in tl.static_range(ROWS):
         if RESIDUAL:  # needed last, loaded first
             before = tl.load(residual + row * width + outputs)
-        columns = _columns(x + row * K, 0, BLOCK_K, K).to(tl.float32)
-        if REST > 0:
-            columns_rest = _columns(x + row * K, BLOCK_K, REST, K).to(tl.float32)
-        if CENTRED:
-            mean = tl.sum(columns, axis=0)
-            if REST > 0:
-                mean += tl.sum(columns_rest, axis=0)
-                columns_rest = tl.where(BLOCK_K + tl.arange(0, REST) < K, columns_rest - mean / K, 0.0)
-            columns -= mean / K
-        if NORM:
-            squares = tl.sum(columns * columns, axis=0)
-            if REST > 0:
-                squares += tl.sum(columns_rest * columns_rest, axis=0)
-            row_scale = tl.rsqrt(squares / K + eps)
-            columns = _normed(columns, row_scale, norm_weights, norm_biases, CENTRED)
-            if REST > 0:
-                columns_rest = _normed(columns_rest, row_scale, norm_weights_rest, norm_biases_rest, CENTRED)
-        result = _product(tile, columns)
-        if REST > 0:
-            result += _product(tile_rest, columns_rest)
-        if SCALED:
-            result *= scales
-        if BIAS:
-            result += biases
+        columns, rest = _inputs(
+            x + row * K, gain, gain_rest, shift, shift_rest, eps, K, BLOCK_K, REST, NORM, CENTRED
+        )  # fmt: skip
+        result = _scaled(_product(tile, tile_rest, columns, rest, REST), scales, biases, SCALED, BIAS)
         result = result.to(out.dtype.element_ty)
         if GATED:
-            up = _product(tile_up, columns)
-            if REST > 0:
-                up += _product(tile_up_rest, columns_rest)
-            if SCALED:
-                up *= scales_up
-            if BIAS:
-                up += biases_up
+            up = _scaled(_product(tile_up, tile_up_rest, columns, rest, REST), scales_up, biases_up, SCALED, BIAS)
             result = silu_times(result, up.to(out.dtype.element_ty))
         if GELU > 0:
             result = gelu(result, GELU == 2)
