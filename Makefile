@@ -52,11 +52,11 @@ format: .venv/.dev
 
 test: lint
 	$(BIN)/pytest tests/e2e/web  # alone, since sound takes its time and does not wait
-	$(BIN)/pytest -n 2 --ignore tests/e2e/web
+	$(BIN)/pytest -n 2 --dist loadfile --ignore tests/e2e/web  # what a file starts is started once
 
 test-all: lint
 	$(BIN)/pytest tests/e2e/web
-	TEST_EXAMPLES=24 $(BIN)/pytest -n 2 --ignore tests/e2e/web -m "slow or not slow"
+	TEST_EXAMPLES=24 $(BIN)/pytest -n 2 --dist loadfile --ignore tests/e2e/web -m "slow or not slow"
 
 test-gpu: .venv/.dev
 	TEST_DEVICE=cuda $(BIN)/pytest -o timeout=600 tests/unit/nn/kernels tests/unit/engine/test_pcm16.py tests/contract

@@ -38,6 +38,7 @@ def test_a_short_soak_passes(tmp_path: Path) -> None:
     assert {check["name"] for check in server["checks"]} == TOLERANCES.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_soak_notices_every_planted_fault(tmp_path: Path) -> None:
     faults = ",".join((*LEAKS, "audio", "status"))
