@@ -230,6 +230,7 @@ def test_two_families_of_one_name_are_reported_and_the_first_stays(plugins: Path
 # --- the commands ---
 
 
+@pytest.mark.slow
 def test_broken_plugins_are_reported_by_doctor_and_break_no_other_command(tmp_path: Path) -> None:
     folder = tmp_path / "site"
     folder.mkdir()

@@ -265,6 +265,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_torch_and_a_command_line_are_enough_for_random_weights(shape, tmp_path):
     """A GPU machine has no av, no soxr, perhaps no tokenizers: speed can be measured there all the same."""
     code = BARE.replace("sys.argv[1]", repr(str(shape[0])))

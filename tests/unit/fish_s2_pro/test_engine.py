@@ -80,6 +80,7 @@ def test_the_first_chunk_is_one_frame(tiny: Path, monkeypatch: pytest.MonkeyPatc
     assert sizes[:3] == [HOP, 2 * HOP, 4 * HOP]
 
 
+@pytest.mark.slow
 def test_each_batch_is_generated_after_those_before_and_decoded_from_silence(engine: Engine) -> None:
     first = speak(engine, SpeechRequest("<|speaker:0|>One two.", VOICE, seed=3))
     whole = speak(engine, dialogue())
@@ -103,6 +104,7 @@ def test_all_turns_of_a_batch_or_frames_that_were_asked_for_end_it(engine: Engin
 # --- a context that is full ---
 
 
+@pytest.mark.slow
 def test_a_dialogue_longer_than_the_context_begins_afresh_and_goes_on(tiny: Path, engine: Engine) -> None:
     long = SpeechRequest(" ".join([TURNS] * 3), VOICE, seed=3, options={"chunk_length": 25})
     roomy = speak(engine, long)
@@ -128,6 +130,7 @@ def appended(engine: Engine, *pieces: str) -> np.ndarray:
     return hear(speech)
 
 
+@pytest.mark.slow
 def test_appended_turns_sound_like_turns_that_were_known_from_the_start(engine: Engine) -> None:
     whole = speak(engine, dialogue())
     np.testing.assert_allclose(appended(engine, TURNS), whole, atol=1e-6)

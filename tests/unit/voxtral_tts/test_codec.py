@@ -51,6 +51,7 @@ def test_one_pass_is_upstreams(golden_folder: Path, name: str) -> None:
     assert wanted.std() > 0.05
 
 
+@pytest.mark.slow
 @given(sizes=st.lists(st.integers(1, 20), min_size=46))
 def test_a_stream_is_the_whole_for_every_chunk_schedule(
     wide: VoxtralCodecDecoder, whole: torch.Tensor, sizes: list[int]
