@@ -16,6 +16,8 @@ ASKERS = 16
 LIMITS = {"max_concurrency": 32, "max_queue": 12, "max_positions": 1024}
 TEXT = "x" * 8
 
+pytestmark = pytest.mark.slow  # it measures time
+
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory) -> Iterator[Running]:
