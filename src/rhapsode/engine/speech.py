@@ -54,7 +54,7 @@ class Speech:
     # --- the listener's side ---
 
     def append(self, text: str) -> None:
-        """More text for a request that was submitted with its text open."""
+        """Appends text to a request that was submitted with `text_open=True`."""
         self._controls.append(self.id, text)
 
     def finish_text(self) -> None:

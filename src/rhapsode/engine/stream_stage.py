@@ -134,7 +134,7 @@ class StreamStage(DeviceStage[StreamRow]):
                 self._open([row])
 
     def _start_prefill(self, row: StreamRow) -> None:
-        """Asks for pages only once the stage before has its own: two requests cannot wait for each other's."""
+        """Queues a row for prefill once the stage before it has its pages: so two requests never block each other."""
         if self._prefill is not None and row.opened and row.arrived:
             self._prefill.add(row)
 

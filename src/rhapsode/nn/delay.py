@@ -52,7 +52,7 @@ class DelayPattern:
 
     @property
     def silent_steps(self) -> int:
-        """Steps before the one that completes the first frame."""
+        """How many steps run before the first frame is complete."""
         return self.books - 1
 
     def delayed(self, frames: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -17,6 +18,7 @@ import httpx2
 import numpy as np
 import openai
 import yaml
+from websockets.sync.client import connect
 
 from rhapsode.audio.decode import decode
 from rhapsode.config import resolve
@@ -56,6 +58,21 @@ class Running:
 
     def speak(self, text: str = "Hello there.", **fields) -> httpx2.Response:
         return self.http.post("/v1/audio/speech", json={"input": text, **fields})
+
+    def converse(self, text: str, piece: int, **config) -> bytes:
+        """The audio of a text that is sent over the WebSocket, so many characters at a time."""
+        audio = b""
+        with connect(self.socket_url, proxy=None, max_size=None) as socket:
+            socket.send(json.dumps({"type": "session.config", "response_format": "pcm", **config}))
+            for start in range(0, len(text), piece):
+                socket.send(json.dumps({"type": "input.text", "text": text[start : start + piece]}))
+            socket.send(json.dumps({"type": "input.done"}))
+            while True:
+                message = socket.recv(timeout=20)
+                if isinstance(message, bytes):
+                    audio += message
+                elif json.loads(message)["type"] == "session.done":
+                    return audio
 
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric over all series that have these labels."""

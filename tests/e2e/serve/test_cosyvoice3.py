@@ -1,13 +1,11 @@
 """CosyVoice3 over HTTP: every mode and format, text by WebSocket, the command, the example, and errors."""
 
 import base64
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from websockets.sync.client import connect
 
 from e2e.serve.running import Running, heard, in_thread
 from e2e.serve.test_examples import run
@@ -93,20 +91,7 @@ def test_an_uploaded_voice_speaks(server: Running) -> None:
 
 def test_text_sent_over_a_socket_is_spoken_in_turns(server: Running) -> None:
     whole = say(server, voice="bob", interleave=True)
-    config = {"type": "session.config", "response_format": "pcm", "voice": "bob", **SAY}
-    with connect(server.socket_url, proxy=None, max_size=None) as socket:
-        socket.send(json.dumps(config))
-        for i in range(0, len(TEXT), 4):
-            socket.send(json.dumps({"type": "input.text", "text": TEXT[i : i + 4]}))
-        socket.send(json.dumps({"type": "input.done"}))
-        audio = b""
-        while True:
-            message = socket.recv(timeout=20)
-            if isinstance(message, bytes):
-                audio += message
-            elif json.loads(message)["type"] == "session.done":
-                break
-    assert audio == whole
+    assert server.converse(TEXT, 4, voice="bob", **SAY) == whole
 
 
 def test_the_command_clones_here_and_from_a_server(server: Running, checkpoint: Path, tmp_path) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from websockets.sync.client import connect
 
 from e2e.serve.running import Running, heard, in_thread
 from e2e.serve.test_examples import run
@@ -89,20 +88,7 @@ def test_uploaded_voices_speak_alone_and_together(server: Running) -> None:
 def test_text_sent_over_a_socket_is_spoken_turn_by_turn(server: Running) -> None:
     turns = "<|speaker:0|>Are you there? <|speaker:1|>Yes, I am here."
     whole = say(server, turns, references=TWO, chunk_length=20)
-    config = {"type": "session.config", "response_format": "pcm", "references": TWO, **SAY}
-    with connect(server.socket_url, proxy=None, max_size=None) as socket:
-        socket.send(json.dumps(config))
-        for i in range(0, len(turns), 5):
-            socket.send(json.dumps({"type": "input.text", "text": turns[i : i + 5]}))
-        socket.send(json.dumps({"type": "input.done"}))
-        audio = b""
-        while True:
-            message = socket.recv(timeout=20)
-            if isinstance(message, bytes):
-                audio += message
-            elif json.loads(message)["type"] == "session.done":
-                break
-    assert audio == whole
+    assert server.converse(turns, 5, references=TWO, **SAY) == whole
 
 
 def test_the_command_clones_several_voices_here_and_from_a_server(server: Running, checkpoint: Path, tmp_path) -> None:

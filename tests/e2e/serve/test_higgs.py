@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from websockets.sync.client import connect
 
 from e2e.serve.running import Running, heard, in_thread
 from e2e.serve.test_examples import run
@@ -91,19 +90,7 @@ def test_an_uploaded_voice_is_the_reference(v2: Running, v3: Running) -> None:
 
 def test_text_sent_over_a_socket_is_spoken_sentence_by_sentence(v2: Running) -> None:
     whole = say(v2, DIALOGUE, references=TWO, chunk="sentence")
-    with connect(v2.socket_url, proxy=None, max_size=None) as socket:
-        socket.send(json.dumps({"type": "session.config", "references": TWO, **SAY}))
-        for i in range(0, len(DIALOGUE), 7):
-            socket.send(json.dumps({"type": "input.text", "text": DIALOGUE[i : i + 7]}))
-        socket.send(json.dumps({"type": "input.done"}))
-        audio = b""
-        while True:
-            message = socket.recv(timeout=20)
-            if isinstance(message, bytes):
-                audio += message
-            elif json.loads(message)["type"] == "session.done":
-                break
-    assert audio == whole
+    assert v2.converse(DIALOGUE, 7, references=TWO, **SAY) == whole
 
 
 def test_the_command_clones_from_a_server(v3: Running, tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ def test_who_has_stopped_waiting_is_left_alone():
             WakeUps.here().wake(future)
         gone.cancel()
         await asyncio.wait_for(waits, 5)
+        assert gone.cancelled()
+        assert waits.done()
 
     asyncio.run(run())
 

@@ -97,7 +97,7 @@ class EngineBench:
         return replace(done, chunks=sum(1 for speech in speeches for _ in speech))
 
     def split(self, batch: int) -> tuple[Round, SectionTimes]:
-        """Runs a round with its sections timed. Reading graphs waits after each replay: the round takes longer."""
+        """Runs a round and times its sections. With graphs it takes longer: the host reads times after each replay."""
         times = SectionTimes(self._clock)
         with recording(times):
             done = self.round(batch)

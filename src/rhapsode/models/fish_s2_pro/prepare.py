@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rhapsode.errors import InvalidRequest
-from rhapsode.models.base import Following, StageContext
+from rhapsode.models.base import StageContext
 from rhapsode.models.fish_s2_pro import dialogue, tokenizer
 from rhapsode.models.fish_s2_pro.config import read
 from rhapsode.models.fish_s2_pro.prompt import Segments
 from rhapsode.models.fish_s2_pro.spec import FishOptions
 from rhapsode.models.parts import checkpoint_of
+from rhapsode.models.turn_feed import next_of
 from rhapsode.text.turns import TurnStream
 from rhapsode.types import Clip, Reference, SpeechRequest
 
@@ -125,7 +126,7 @@ class FishPrepare:
 
 
 def check(request: SpeechRequest) -> None:
-    """Raises if a request asks for what this family cannot do."""
+    """Raises `InvalidRequest` if a reference has no audio or an empty transcript."""
     for reference in request.voice.references:
         if reference.text is not None and not reference.text.strip():
             raise InvalidRequest(
@@ -150,15 +151,7 @@ def _following(
     """Returns the function that names what comes after a prompt, as `Prompt.following` does."""
     if isinstance(rest, tuple):
         return (lambda: NextTurns(request, rest[0], rest[1:])) if rest else None
-    stream = rest
-
-    def following() -> NextTurns | Following | None:
-        turn = stream.next_turn()
-        if turn is not None:
-            return NextTurns(request, turn, stream, is_first)
-        return None if stream.closed else Following.NOT_YET
-
-    return following
+    return next_of(rest, lambda turn: NextTurns(request, turn, rest, is_first))
 
 
 def _has_words(turn: str) -> bool:

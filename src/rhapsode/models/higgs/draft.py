@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rhapsode.models.base import Following
 from rhapsode.models.higgs.prompt import RepetitionWindow
+from rhapsode.models.turn_feed import next_of
 from rhapsode.text.turns import TurnStream
 from rhapsode.types import Clip, SpeechRequest
 
@@ -53,12 +53,4 @@ def following_of(request: SpeechRequest, rest: Rest, is_first: bool = False) -> 
     """Returns the function that names what comes after a prompt, as `Prompt.following` does."""
     if isinstance(rest, tuple):
         return (lambda: NextText(request, rest[0], rest[1:], is_first)) if rest else None
-    stream = rest
-
-    def following() -> NextText | Following | None:
-        text = stream.next_turn()
-        if text is not None:
-            return NextText(request, text, stream, is_first)
-        return None if stream.closed else Following.NOT_YET
-
-    return following
+    return next_of(rest, lambda text: NextText(request, text, rest, is_first))

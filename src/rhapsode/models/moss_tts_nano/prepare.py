@@ -14,7 +14,8 @@ from rhapsode.models.moss_tts_nano.chunks import chunks_of, pause_after_s
 from rhapsode.models.moss_tts_nano.config import MossConfig, read
 from rhapsode.models.moss_tts_nano.spec import MossOptions
 from rhapsode.models.parts import checkpoint_of
-from rhapsode.models.sentence_feed import SentenceFeed
+from rhapsode.models.turn_feed import next_of
+from rhapsode.text.turns import NO_SPEAKERS, TurnStream
 from rhapsode.types import Clip, Reference, SpeechRequest
 
 TOKENIZER = "tokenizer.model"
@@ -37,7 +38,7 @@ class MossDraft:
     """The voice to sound like."""
     continued: Clip | None = None
     """Speech to continue; its transcript is part of the text."""
-    feed: SentenceFeed | None = None
+    feed: TurnStream | None = None
     """Where the text arrives while it is spoken."""
     following: Callable[[], Any] | None = None
     """Names the next chunk of a text that is spoken in several, as `Prompt.following` does."""
@@ -51,7 +52,7 @@ class NextChunk(Part):
 
     silence_s: float | None = None
     """`None`: nothing was spoken before."""
-    feed: SentenceFeed | None = None
+    feed: TurnStream | None = None
 
 
 class MossPrepare:
@@ -73,7 +74,8 @@ class MossPrepare:
             text, *rest = work.texts
             draft = replace(draft, silence_s=work.silence_s, feed=work.feed)
         elif request.text_open:
-            feed = SentenceFeed(request.text, MOST_CHARS)
+            feed = TurnStream(NO_SPEAKERS, MOST_CHARS)
+            feed.push(request.text)
             return replace(draft, feed=feed, following=_next_sentence(request, feed))
         else:
             most = options.max_text_tokens if reference is not None else 0
@@ -104,7 +106,7 @@ class MossPrepare:
 
 
 def _following(
-    request: SpeechRequest, text: str, rest: tuple[str, ...], feed: SentenceFeed | None
+    request: SpeechRequest, text: str, rest: tuple[str, ...], feed: TurnStream | None
 ) -> Callable[[], Any] | None:
     """Returns what names the chunk after `text`, as `Prompt.following` does."""
     silence_s = pause_after_s(text)
@@ -113,8 +115,8 @@ def _following(
     return (lambda: NextChunk(request, rest, silence_s)) if rest else None
 
 
-def _next_sentence(request: SpeechRequest, feed: SentenceFeed, silence_s: float | None = None) -> Callable[[], Any]:
-    return lambda: feed.next_part(lambda sentence: NextChunk(request, (sentence,), silence_s, feed))
+def _next_sentence(request: SpeechRequest, feed: TurnStream, silence_s: float | None = None) -> Callable[[], Any]:
+    return next_of(feed, lambda sentence: NextChunk(request, (sentence,), silence_s, feed))
 
 
 def recordings(request: SpeechRequest, options: MossOptions) -> tuple[Clip | None, Reference | None]:

@@ -9,5 +9,5 @@ caller: ContextVar[str | None] = ContextVar("caller", default=None)
 
 
 def key_id(key: bytes) -> str:
-    """Returns what stands for an API key in the audit log."""
+    """Returns a short hash that identifies an API key in the audit log without revealing it."""
     return hashlib.sha256(key).hexdigest()[:16]

@@ -75,7 +75,7 @@ class WordWindow:
         return self.words[0]
 
     def after(self, count: int = 1, unspaced: bool = False) -> Word | None:
-        """Returns a word after this one; `None` if the text, or its line, ends before.
+        """Returns the word `count` places ahead; `None` if the text or the line ends before it.
 
         `unspaced`: also one without a space before it, as in Chinese.
         """
@@ -91,7 +91,7 @@ class WordWindow:
         return self.words[count]
 
     def next_in_phrase(self, count: int = 1) -> Word | None:
-        """Returns a word after this one, if no punctuation comes between."""
+        """Returns the word `count` places ahead; `None` if punctuation separates it from this one."""
         for index in range(count):
             word = self.word if not index else self.after(index)
             if word is None or word.ends:
@@ -100,7 +100,7 @@ class WordWindow:
         return None if found is None or found.lead else found
 
     def before(self, count: int = 1) -> Word | None:
-        """Returns a word before this one; `None` if there is none, or it is too far away."""
+        """Returns the word `count` places back; `None` if there is none, or it is no longer kept."""
         return self._before[-count] if count <= len(self._before) else None
 
 
