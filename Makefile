@@ -11,13 +11,14 @@ override TEXT := $(value TEXT)
 export TEXT
 
 .DEFAULT_GOAL := help
-.PHONY: help serve say test test-all test-gpu soak browser lint format bench clean
+.PHONY: help serve say test test-all test-cluster test-gpu soak browser lint format bench clean
 
 help:
 	@echo 'make serve               the OpenAI speech API on port $(PORT); MODEL=, HOST=, PORT='
 	@echo 'make say TEXT="Hello."   speak, into $(OUTPUT) and to the speakers'
 	@echo 'make test                lint, types, layers and all tests'
 	@echo 'make test-all            the same with the long ones'
+	@echo 'make test-cluster        the server on a local Ray cluster: replicas, faults, scaling'
 	@echo 'make browser             Chromium for the tests of the page, which are skipped without it'
 	@echo 'make test-gpu            kernels, the contract suite and a storm of requests on a GPU'
 	@echo 'make soak MINUTES=60     servers under good, bad and broken clients; then nothing may be left behind'
@@ -52,11 +53,18 @@ format: .venv/.dev
 
 test: lint
 	$(BIN)/pytest tests/e2e/web  # alone, since sound takes its time and does not wait
-	$(BIN)/pytest -n 2 --dist loadfile --ignore tests/e2e/web  # what a file starts is started once
+	$(BIN)/pytest -n 2 --dist loadfile --ignore tests/e2e/web --ignore tests/cluster  # what a file starts is started once
 
 test-all: lint
-	$(BIN)/pytest tests/e2e/web
-	TEST_EXAMPLES=24 $(BIN)/pytest -n 2 --dist loadfile --ignore tests/e2e/web -m "slow or not slow"
+	$(BIN)/pytest tests/e2e/web -m "slow or not slow"
+	TEST_EXAMPLES=24 $(BIN)/pytest -n 2 --dist loadfile --ignore tests/e2e/web --ignore tests/cluster -m "slow or not slow"
+
+.venv/.cluster: .venv/.dev
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e ".[cluster]"
+	@touch $@
+
+test-cluster: .venv/.cluster
+	$(BIN)/pytest -o timeout=300 tests/cluster
 
 test-gpu: .venv/.dev
 	TEST_DEVICE=cuda $(BIN)/pytest -o timeout=600 tests/unit/nn/kernels tests/unit/engine/test_pcm16.py tests/contract

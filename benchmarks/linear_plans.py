@@ -4,7 +4,8 @@
 
 Kernels are compiled by many processes first, and then timed by one. Times are microseconds of one call inside a CUDA
 graph of many, each with weights of its own. "now" is the plan in use. The best plans follow, as (outputs, inputs,
-warps, stages) of a program: `v` is from registers, `+` is with programmatic dependent launch.
+warps, stages) of a program: `v` is from registers, `+` is with programmatic dependent launch. "split" is the product in
+shares and the sum of them with the residual, the next norm included, which the others do not have.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ from multiprocessing import get_context
 
 import torch
 from kernels import BANDWIDTH, LINEARS, Linear, graph_us
+from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.launch import overlap
+from rhapsode.nn.kernels.gpu.launch import overlap, power_of_two
 from rhapsode.nn.kernels.gpu.linear import small_batch_linear
 from rhapsode.nn.kernels.gpu.linear_plan import Plan, plan_for, vector_plan
+from rhapsode.nn.kernels.split import MAX_ROWS, SHARE, add_and_norm, split_product
+from rhapsode.nn.kernels.weight import Norm
 
 LINEARS |= {  # the same sizes: Fish S2-Pro and Higgs TTS v3
     "fish qkv": (6144, 2560, {"norm"}),
@@ -30,10 +34,15 @@ LINEARS |= {  # the same sizes: Fish S2-Pro and Higgs TTS v3
     "fish gate_up": (19456, 2560, {"norm", "gated"}),
     "fish down": (2560, 9728, {"residual"}),
     "fish head": (4096, 2560, {"norm"}),
+    "vox qkv": (2560, 1024, {"norm"}),  # VoxCPM2's LocDiT: 22 rows at batch 1; its LocEnc: 5
+    "vox o": (1024, 2048, {"residual"}),
+    "vox gate_up": (8192, 1024, {"norm", "gated"}),
+    "vox down": (1024, 4096, {"residual"}),
 }
 SHARED_BUDGETS = (66 << 10, 100 << 10, 200 << 10)
 """Bytes of shared memory of one program: three, two or one of them fit a multiprocessor."""
 TILES = [
+    *itertools.product((8,), (256, 512), (2, 4)),
     *itertools.product((16,), (256, 512), (2, 4)),
     *itertools.product((32,), (128, 256), (2, 4, 8)),
     *itertools.product((64,), (64, 128), (4, 8)),
@@ -52,7 +61,7 @@ def cases(name: str, rows: int) -> Iterator[Case]:
             if 24 <= block_n * tiles * k // (32 * warps) <= 128:
                 yield name, rows, usual._replace(block_n=block_n, warps=warps), True
     for (block_n, block_k, warps), budget in itertools.product(TILES, SHARED_BUDGETS):
-        stages = min(8, budget // ((block_n * tiles + 16) * block_k * 2))
+        stages = min(8, budget // ((block_n * tiles + power_of_two(rows, 16)) * block_k * 2))
         if stages >= 2 and block_k <= k:
             for early in (False, True) if budget < SHARED_BUDGETS[-1] else (False,):
                 yield name, rows, Plan("rows", block_n, block_k, warps, stages), early
@@ -70,6 +79,10 @@ def compile_all(work: list[Case]) -> None:
         list(pool.map(compile_case, work, chunksize=8))
 
 
+def split(x: Tensor, weight: Tensor, residual: Tensor, **_: object) -> Tensor:
+    return add_and_norm(residual, split_product(x, weight), Norm(residual[0], 1e-6))
+
+
 def time_plans(name: str, rows: int) -> None:
     linear = Linear(name)
     gated = "gated" in linear.fused
@@ -82,6 +95,8 @@ def time_plans(name: str, rows: int) -> None:
     took = graph_us(linear.call(rows, small_batch_linear, plan=now), linear.copies, replays=4)
     plain = graph_us(linear.call(64), linear.copies, replays=4)
     best = ", ".join(text for _, text in sorted(results)[:4])
+    if "residual" in linear.fused and linear.k % SHARE == 0 and rows <= MAX_ROWS:
+        best += f"; split {graph_us(linear.call(rows, split), linear.copies, replays=4):.1f}"
     floor = linear.bytes / BANDWIDTH * 1e6
     print(
         f"  {name:18s} {rows:2d} rows, floor {floor:4.1f}: now {took:.1f} {now[1:]}; {best}; 64 rows {plain:.1f}",
@@ -97,8 +112,8 @@ def main() -> None:
     given = arguments.parse_args()
     names = [name for name in LINEARS if given.only in name]
     started = time.monotonic()
-    # In tiles, rows up to 16 are padded to 16: one compilation serves them all.
-    several = {min(rows, 3): rows for rows in given.rows}.values()
+    # In tiles, rows are padded to 16 or 32: one compilation serves them all.
+    several = {(min(rows, 3), power_of_two(rows, 16)): rows for rows in given.rows}.values()
     compile_all([case for name in names for rows in several for case in dict.fromkeys(cases(name, rows))])
     print(f"compiled after {time.monotonic() - started:.0f} s", flush=True)
     for name, rows in itertools.product(names, given.rows):

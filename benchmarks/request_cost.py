@@ -53,6 +53,10 @@ class Client(asyncio.Protocol):
         if self._last == b"0\r\n\r\n" and self.ended is not None:
             self.ended.set_result(None)
 
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.ended is not None and not self.ended.done():
+            self.ended.set_exception(ConnectionError("the server closed the connection: was it idle for 5 s?"))
+
     async def ask(self, request: bytes) -> float:
         """Returns the seconds until the response began."""
         self.ended, self.begun_s, self._last = asyncio.get_running_loop().create_future(), 0.0, b""

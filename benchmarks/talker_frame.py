@@ -29,8 +29,10 @@ from rhapsode.types import Sampling
 PAGE = 16
 
 
-def make_talker(found: Subject) -> Any:
-    stage = next(stage for stage in found.spec.pipeline if stage.kind == "frame")
+def make_worker(found: Subject, name: str | None = None) -> Any:
+    """Makes the worker of a stage; without a name, of the talker."""
+    stages = found.spec.pipeline
+    stage = next(stage for stage in stages if (stage.kind == "frame" if name is None else stage.name == name))
     context = StageContext(
         found.spec, found.model.checkpoint, found.model.config, "cuda:0", "bfloat16", random_weights=True
     )
@@ -68,11 +70,11 @@ def frames(talker: Any, batches: Sequence[int], most_kernels: int, duration_us: 
             flush=True,
         )
         if most_kernels:
-            show_kernels(step, most_kernels)
+            show_kernels(kernel_times(step), most_kernels)
 
 
-def show_kernels(step: Any, most: int) -> None:
-    """Prints the kernels of one frame: launches, and the sum of their times."""
+def kernel_times(step: Any) -> dict[str, list[float]]:
+    """Returns the microseconds of every kernel of one call in a graph, by the kernel's name."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step(0)
@@ -82,11 +84,16 @@ def show_kernels(step: Any, most: int) -> None:
         torch.cuda.synchronize()
     spent: dict[str, list[float]] = defaultdict(list)
     for event in profiler.events():
-        spent[event.name[:60]].append(event.device_time)
+        spent[event.name].append(event.device_time)
+    return spent
+
+
+def show_kernels(spent: dict[str, list[float]], most: int, width: int = 60) -> None:
+    """Prints the kernels that take most of the time: launches, and the sum of their times."""
     total = sum(len(times) for times in spent.values())
     print(f"      {total} launches, {sum(map(sum, spent.values())):.0f} us in all")
     for name, times in sorted(spent.items(), key=lambda one: -sum(one[1]))[:most]:
-        print(f"      {sum(times):8.1f} us {len(times):5d} x {sum(times) / len(times):6.2f}  {name}")
+        print(f"      {sum(times):8.1f} us {len(times):5d} x {sum(times) / len(times):6.2f}  {name[:width]}")
 
 
 @torch.inference_mode()
@@ -98,7 +105,7 @@ def main() -> None:
     given = arguments.parse_args()
     torch.manual_seed(0)
     with subject(None, given.shape) as found:
-        talker = make_talker(found)
+        talker = make_worker(found)
         weights = sum(p.numel() * p.element_size() for p in talker.net.parameters())
         floor = f"{weights / 1e9:.2f} GB of weights, {weights / BANDWIDTH * 1e3:.2f} ms to read once"
         print(f"\n{given.shape}: a frame in ms at {CONTEXT} positions; {floor}")

@@ -23,6 +23,8 @@ from triton.runtime.jit import JITFunction
 from rhapsode.nn.kernels.gpu import (
     activation,
     attention,
+    branches,
+    conv,
     depthwise,
     embedding,
     flow,
@@ -34,6 +36,7 @@ from rhapsode.nn.kernels.gpu import (
     ring_attention,
     sampling,
     snake,
+    split,
     to_samples,
 )
 from rhapsode.nn.kernels.heads import HeadNorm, ProjectedHeads
@@ -125,6 +128,7 @@ def launch_all(dtype: torch.dtype) -> None:
     embedding.frame_sum(ints(4, 16), some(3072, 2048), some(15, 2048, 2048))
     launch_diffusion(some, ints)
     launch_voxtral(some, ints)
+    launch_cosyvoice(some, ints, flags)
     launch_higgs(some, ints)
 
 
@@ -139,7 +143,7 @@ def launch_second_draws(logits, settings, counters, ints) -> None:
 
 
 def launch_diffusion(some, ints) -> None:
-    """VoxCPM2's head: 22 tokens of one request, 11 of each half."""
+    """VoxCPM2: the 5 tokens of its local encoder, the 22 of its diffusion head (11 of each half), its VAE."""
     for n, k, normed, gated, added in (
         (2560, 1024, True, False, False),
         (1024, 2048, False, False, True),
@@ -148,16 +152,23 @@ def launch_diffusion(some, ints) -> None:
     ):
         norm_of = Norm(some(k), 1e-5) if normed else None
         linear.small_batch_linear(
-            some(22, k), some(n, k), norm=norm_of, gated=gated, residual=some(22, n) if added else None
+            some(5, k), some(n, k), norm=norm_of, gated=gated, residual=some(5, n) if added else None
         )
+    for k in (2048, 4096):
+        split.add_and_norm(some(22, 1024), split.split_product(some(22, k), some(1024, k), 512), Norm(some(1024), 1e-5))
     rotary = RotaryAngles(some(1, 11, 1, 128), some(1, 11, 1, 128))
     local.local(ProjectedHeads(some(2, 11, 2560), 16, 2, 128, None, rotary))
     wide = torch.zeros(1, 4, 64)
     flow.euler(wide, some(2, 4, 64), torch.zeros(1), torch.zeros(1), fit=True)
     noise.normal(ints(1), ints(1), 0, 256)
-    wave = SnakeWeights(torch.zeros(1024, 1), torch.zeros(1024, 1))
-    tails, weight = torch.zeros(9, 54, 1024), torch.zeros(1024, 1, 7)
-    depthwise.snaked_depthwise(torch.zeros(1, 1024, 32), tails, ints(1), wave, weight, torch.zeros(1024), 9, wave)
+    for batch, length, channels in ((1, 7680, 32), (128, 192, 512)):  # of the VAE
+        wave, one = SnakeWeights(torch.zeros(channels), torch.zeros(channels)), torch.zeros(channels)
+        inputs = torch.zeros(batch, 54 + length, channels, dtype=torch.float16)
+        middle, wide = torch.empty_like(inputs[:, 54:]).contiguous(), torch.zeros(batch, length, channels)
+        depthwise.depthwise(inputs, torch.zeros(7, channels), one, middle, 9, wave)
+        matrix = torch.zeros(channels, channels, dtype=torch.float16)
+        after = {"act": inputs[:, 54:], "snake": wave, "affine": conv.Affine(one, one)}
+        conv.conv(middle, conv.ConvWeights(matrix, one), residual=wide, out=wide, **after)
     snake.snake_beta(torch.zeros(1, 32, 7680), torch.zeros(32, 1), torch.zeros(32, 1))
 
 
@@ -176,6 +187,26 @@ def launch_voxtral(some, ints) -> None:
     local.local(ProjectedHeads(some(2, 3, 6144), 32, 8, 128))
     flow.euler(torch.zeros(1, 1, 36), some(2, 1, 36), torch.zeros(1), torch.zeros(1), fit=False)
     embedding.frame_sum(ints(4, 37), some(8194, 3072), some(36, 23, 3072))
+
+
+def launch_cosyvoice(some, ints, flags) -> None:
+    """CosyVoice3's flow: a chunk of one request and of 64, both halves; its position convolutions."""
+    for rows in (2, 128):
+        angles = RotaryAngles(some(rows, 50, 1, 64), some(rows, 50, 1, 64))
+        heads = ProjectedHeads(some(rows, 50, 3072), 16, 16, 64, rotary=angles, rotated=1)
+        pages, where = some(4, 50, 16, 64), ints(rows, 50)
+        prompt.prompt(heads, pages, pages, ints(rows), ints(9, 64), where, flags(rows, 50), where)
+        weights = conv.ConvWeights(some(1024, 31 * 64), some(1024), 31, groups=16)
+        conv.conv(some(rows, 80, 1024), weights, function="mish", out=some(rows, 50, 1024))
+    for batch, length, channels in ((1, 242, 64), (16, 1282, 128)):  # of the vocoder
+        wave, wide = SnakeWeights(torch.zeros(channels), torch.zeros(channels)), torch.zeros(batch, length, channels)
+        inputs = torch.zeros(batch, 50 + length, channels, dtype=torch.float16)
+        matrix = torch.zeros(channels, 11 * channels, dtype=torch.float16)
+        weights = conv.ConvWeights(matrix, torch.zeros(channels), 11, 5)
+        conv.conv(inputs, weights, residual=wide, out=wide, act=inputs[:, 50:], snake=wave)
+        branches.snaked_sum(wide, wave, inputs[:, 50:], wide, wide)
+        branches.snaked_sum(wide, wave, inputs[:, 50:])
+        branches.upsampled_mean([wide] * 3, inputs[:, 50:], 3, 0.1)
 
 
 def launch_higgs(some, ints) -> None:
@@ -201,7 +232,10 @@ def report() -> None:
                 for flag in ("--dump-resource-usage", "--dump-sass")
             ]
         usage = re.search(r"REG:(\d+) STACK:(\d+)", dumps[0])
-        counts = {what: len(re.findall(what, dumps[1])) for what in ("LDG.E.*128", "LDGSTS", "HMMA", "BAR.SYNC", "LDL")}
+        counts = {
+            what: len(re.findall(what, dumps[1]))
+            for what in ("LDG.E.*128", "LDGSTS", "HMMA", "HGMMA", "BAR.SYNC", "LDL")
+        }
         fused = [what.lower() for what in ("NORM", "GATED", "RESIDUAL", "SCALED") if options.get(what)]
         print(
             f"{name:11s} grid {grid!s:10s} warps {kernel.metadata.num_warps} registers {usage[1]:>3s} stack {usage[2]}"

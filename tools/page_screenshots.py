@@ -1,7 +1,8 @@
 """The pictures of docs/page.md: python tools/page_screenshots.py [FOLDER]
 
-Every view in light and dark, and one on a phone, from servers started here: the default voice, and a tiny checkpoint
-with random weights for what needs a model that clones. Needs Chromium (`make browser`).
+Every view in light and dark, two on a phone, and the API reference, from servers started here: the
+voice for CPUs, and a tiny checkpoint with random weights for what needs a model that clones. Needs Chromium (`make
+browser`).
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ from rhapsode.audio.encode import encode  # noqa: E402
 from rhapsode.types import Clip  # noqa: E402
 from tiny.qwen3_tts import Tiny, reference_audio, write  # noqa: E402
 
-SIZES = {"": {"width": 1180, "height": 780}, "phone": {"width": 390, "height": 780}}
+SIZES = {"": {"width": 1280, "height": 820}, "phone": {"width": 390, "height": 844}}
+ON_A_PHONE = ("speak", "compare")
 SPEAKING_MS = 2600
 
 
 def speak(page: Visit) -> None:
     page.press("Speak")
-    page.page.wait_for_timeout(SPEAKING_MS)
+    page.page.wait_for_function("document.querySelector('#speak .seek').value > 2.5", timeout=60_000)
 
 
 def talk(page: Visit) -> None:
@@ -65,8 +67,14 @@ def watch(page: Visit) -> None:
     page.page.wait_for_timeout(4 * SPEAKING_MS)
 
 
+def read_reference(page: Visit) -> None:
+    page.page.goto(f"{page.url}/docs")
+    page.page.locator("details").first.click()
+
+
 SHOTS: dict[str, Callable[[Visit], None]] = {
     "speak": speak, "talk": talk, "clone": clone, "compare": compare, "server": watch,
+    "docs": read_reference,
 }  # fmt: skip
 
 
@@ -98,14 +106,14 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with servers() as found, chromium() as browser:
         for view, act in SHOTS.items():
-            for scheme, size in (("light", ""), ("dark", ""), ("light", "phone")):
-                if size and view != "speak":
+            for scheme, size in (("light", ""), ("dark", ""), ("light", "phone"), ("dark", "phone")):
+                if size and view not in ON_A_PHONE:
                     continue
                 context = browser.new_context(color_scheme=scheme, viewport=SIZES[size])
-                page = Visit(context.new_page(), (found.get(view) or found[""]).url).open(view)
-                act(page)
+                page = Visit(context.new_page(), (found.get(view) or found[""]).url)
+                act(page.open(view))
                 name = "-".join(filter(None, (view, scheme, size)))
-                taken = page.page.screenshot(full_page=not size)
+                taken = page.page.screenshot(full_page=not size and view != "docs")
                 shrink(taken).save(folder / f"{name}.png", optimize=True)
                 context.close()
                 print(name, page.problems or "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rhapsode.alignment.words import WordTime
     from rhapsode.audio.clip import Audio
     from rhapsode.errors import RhapsodeError
     from rhapsode.tts import TTS
@@ -18,8 +19,10 @@ __all__ = [
     "Reference",
     "RhapsodeError",
     "Sampling",
+    "Segment",
     "SpeechRequest",
     "Voice",
+    "WordTime",
     "__version__",
 ]
 
@@ -30,8 +33,10 @@ _MODULES = {
     "AudioChunk": "types",
     "Reference": "types",
     "Sampling": "types",
+    "Segment": "types",
     "SpeechRequest": "types",
     "Voice": "types",
+    "WordTime": "alignment.words",
 }
 
 

@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
-from rhapsode.audio.chain import Chain
-from rhapsode.audio.channels import Remix
 from rhapsode.audio.clip import Audio
-from rhapsode.audio.pacer import Pacer
+from rhapsode.audio.finish import Finish
 from rhapsode.config import Deployment, resolve
 from rhapsode.engine import Engine, Source, Speech
 from rhapsode.engine.compile import compile_kernels
 from rhapsode.engine.validate import checked
 from rhapsode.marking.marker import Marker
 from rhapsode.models.registry import Model, find
-from rhapsode.types import AudioChunk, Outcome, Samples, Sampling, SpeechRequest, Voice
+from rhapsode.types import AudioChunk, Outcome, Sampling, Segment, SpeechRequest, Voice
 
 log = logging.getLogger("rhapsode")
 
 
 class Stream:
-    """Chunks as they are spoken, with the speed and the channels asked for: `for chunk in stream`, or `async for`."""
+    """Chunks as they are spoken, with the speed, loudness and channels asked for: `for chunk in stream`, or
+    `async for`."""
 
-    def __init__(self, speech: Speech, speed: float, channels: int | None, marks: Marker) -> None:
+    def __init__(self, speech: Speech, request: SpeechRequest, marks: Marker) -> None:
         self._speech = speech
         self.sample_rate = speech.sample_rate
-        self.channels = channels or speech.channels
+        self.channels = request.channels or speech.channels
         self.marks = marks
-        self._remix = Remix(speech.channels, self.channels)
-        self._pacer = Pacer(speed, speech.sample_rate, self.channels)
-        self._after = Chain(*marks.watermarks(speech.sample_rate, self.channels))
+        watermarks = marks.watermarks(speech.sample_rate, self.channels)
+        self._finish = Finish(request, speech.sample_rate, speech.channels, self.channels, watermarks)
 
     @property
     def outcome(self) -> Outcome | None:
@@ -56,26 +54,26 @@ class Stream:
     def __iter__(self) -> Iterator[AudioChunk]:
         index = 0
         for chunk in self._speech:
-            if out := self._chunk(self._paced(chunk), index):
+            if out := self._chunk(chunk, index):
                 yield out
                 index += 1
-        if out := self._chunk(self._after.close(self._pacer.close()), index):
+        if out := self._chunk(None, index):
             yield out
 
     async def __aiter__(self) -> AsyncIterator[AudioChunk]:
         index = 0
         async for chunk in self._speech:
-            if out := self._chunk(self._paced(chunk), index):
+            if out := self._chunk(chunk, index):
                 yield out
                 index += 1
-        if out := self._chunk(self._after.close(self._pacer.close()), index):
+        if out := self._chunk(None, index):
             yield out
 
-    def _paced(self, chunk: AudioChunk) -> Samples:
-        return self._after.write(self._pacer.write(self._remix.write(chunk.samples), chunk.pace, chunk.is_pause))
-
-    def _chunk(self, samples: Samples, index: int) -> AudioChunk | None:
-        return AudioChunk(samples, self.sample_rate, index) if samples.shape[1] else None
+    def _chunk(self, chunk: AudioChunk | None, index: int) -> AudioChunk | None:
+        """Returns what is heard of a chunk of the model, or of the end (`None`)."""
+        samples = self._finish.write([chunk]) if chunk else self._finish.close()
+        words = self._finish.words([chunk]) if chunk else ()
+        return AudioChunk(samples, self.sample_rate, index, words=words) if samples.shape[1] or words else None
 
     def __enter__(self) -> Self:
         return self
@@ -110,16 +108,22 @@ class TTS:
     def sample_rate(self) -> int:
         return self.engine.spec.sample_rate
 
-    def speak(self, text: str | SpeechRequest, voice: str | Voice | None = None, **wishes: Any) -> Audio:
-        """The whole utterance; `wishes` are the fields of `SpeechRequest`, of `Sampling`, or the family's options."""
+    def speak(
+        self, text: str | Sequence[Segment] | SpeechRequest, voice: str | Voice | None = None, **wishes: Any
+    ) -> Audio:
+        """Returns the whole utterance, or a dialogue of segments. `wishes` are the fields of `SpeechRequest`, of
+        `Sampling`, or the family's options."""
         with self.stream(text, voice, **wishes) as stream:
-            chunks = [chunk.samples for chunk in stream]
-        return Audio(np.concatenate(chunks, axis=1), self.sample_rate, self._marks)
+            chunks = list(stream)
+        words = tuple(word for chunk in chunks for word in chunk.words)
+        return Audio(np.concatenate([chunk.samples for chunk in chunks], axis=1), self.sample_rate, self._marks, words)
 
-    def stream(self, text: str | SpeechRequest, voice: str | Voice | None = None, **wishes: Any) -> Stream:
-        """Speech as it is made; with `text_open=True` more text may be appended while it speaks."""
+    def stream(
+        self, text: str | Sequence[Segment] | SpeechRequest, voice: str | Voice | None = None, **wishes: Any
+    ) -> Stream:
+        """Returns speech as it is made; with `text_open=True` more text may be appended while it speaks."""
         request = text if isinstance(text, SpeechRequest) else make_request(text, voice, **wishes)
-        return Stream(self.engine.submit(request), request.speed, request.channels, self._marks)
+        return Stream(self.engine.submit(request), request, self._marks)
 
     def close(self) -> None:
         self.engine.stop()
@@ -149,8 +153,10 @@ def check(model: Model, deployment: Deployment, request: SpeechRequest) -> None:
     checked(request, model.spec, model.info(), deployment.limits)
 
 
-def make_request(text: str, voice: str | Voice | None = None, **wishes: Any) -> SpeechRequest:
+def make_request(text: str | Sequence[Segment], voice: str | Voice | None = None, **wishes: Any) -> SpeechRequest:
     """A request from keywords: what is neither its own field nor a sampling parameter is an option of the family."""
+    if not isinstance(text, str):
+        text, wishes = "", {**wishes, "segments": tuple(text)}
     request_fields = SpeechRequest.__dataclass_fields__.keys() - {"text", "voice", "sampling", "options"}
     own = {name: value for name, value in wishes.items() if name in request_fields}
     sampling = {name: value for name, value in wishes.items() if name in Sampling.__dataclass_fields__}

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from rhapsode.alignment.words import WordTime
+
     Samples = NDArray[np.float32]  # [channels, samples], full scale is 1.0
 else:
     Samples = Any  # importing numpy takes time, and only type checkers need it
@@ -20,7 +22,7 @@ else:
 
 @dataclass(frozen=True)
 class Clip:
-    """Samples and the rate they play at."""
+    """Audio: samples `[channels, n]`, and how many of them are played per second."""
 
     samples: Samples
     sample_rate: int
@@ -43,6 +45,10 @@ class AudioChunk(Clip):
     """Times as fast as the rest that these samples are to be played, at the same pitch."""
     is_pause: bool = False
     """Exact silence, as long as the text asks for: no speed changes it."""
+    speaker: int = 0
+    """Which of the voices of a dialogue says it: each is brought to its loudness by itself."""
+    words: tuple[WordTime, ...] = ()
+    """Words that are known now, where a request asks for them. They have been heard: a chunk may have words alone."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,21 @@ class Voice:
 
 
 @dataclass(frozen=True)
+class Segment:
+    """A part of a dialogue: what one voice says, after a pause."""
+
+    text: str
+    voice: Voice = field(default_factory=Voice)
+    """A preset's name is enough."""
+    pause_s: float | None = None
+    """The silence before it; by default a short one, and none before the first segment."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.voice, str):
+            object.__setattr__(self, "voice", Voice(name=self.voice))
+
+
+@dataclass(frozen=True)
 class Sampling:
     """Sampling parameters of the talker; `None` is the checkpoint's default."""
 
@@ -99,6 +120,8 @@ class SpeechRequest:
     language: str | None = None
     instructions: str | None = None
     speed: float = 1.0
+    loudness: float | None = None
+    """In LUFS, -40 to -10; `None` is as loud as the model speaks. Like speed, it is applied after the model."""
     channels: int | None = None
     """1 is mono, 2 is stereo; `None` is what the model makes. `TTS` mixes the channels; a server has a field for it."""
     seed: int | None = None
@@ -108,6 +131,8 @@ class SpeechRequest:
     options: Any = field(default_factory=lambda: MappingProxyType({}))
     """The family's own options by name. The engine checks them once; a family's stages then find an instance of its
     `ModelSpec.options` here."""
+    segments: tuple[Segment, ...] = ()
+    """A dialogue, in place of `text` and `voice`: all of it is one request."""
     text_open: bool = False
     """More text will be appended while the request is spoken."""
     real_time: bool = False
@@ -118,6 +143,10 @@ class SpeechRequest:
     """`text`, or `ssml`: the text is an SSML document."""
     lexicon: Any = field(default_factory=lambda: MappingProxyType({}))
     """Respellings by word, before those of the deployment."""
+    word_timestamps: bool = False
+    """Measure when each word is heard: `AudioChunk.words`."""
+    end_detection: bool | None = None
+    """End speech that goes on after its last word; `None` is what the deployment says."""
 
 
 class FinishReason(StrEnum):
@@ -127,6 +156,20 @@ class FinishReason(StrEnum):
     LENGTH = "length"
     ABORTED = "aborted"
     FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class SpeechQuality:
+    """How much of the text was heard in the audio, where that was measured."""
+
+    words: int
+    """Words of the text that were looked for."""
+    unheard: int
+    """Those of them that were not heard."""
+    reached_end: bool
+    """The last word was heard."""
+    ended_early: bool = False
+    """The speech went on after its last word, and was ended there."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +188,8 @@ class Outcome:
     longest_gap_s: float = 0.0
     """The longest time between two chunks."""
     error: RhapsodeError | None = None
+    quality: SpeechQuality | None = None
+    """Measured where a request asks for word timestamps, or where its end is detected."""
 
 
 @dataclass(frozen=True)

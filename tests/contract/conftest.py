@@ -14,18 +14,20 @@ def subjects_of(name: str) -> tuple[Subject, ...]:
     return importlib.import_module(f"contract.families.{name.replace('-', '_')}").SUBJECTS
 
 
-ALWAYS = ("dummy", "qwen3-tts", "cosyvoice3")
-"""Families whose frames the short run looks at: chains of the dummy, a talker with a codec, one with a flow between."""
+ALWAYS = ("dummy",)
+"""Families that the short run asks everything: the dummy's chains, of which one has three stages on the device."""
+SHORT = ("TestNeighbours", "TestRepeatability", "TestAppendedText")
+"""What it asks of every other family. Aborts, failures, admission and frames are the engine's, whatever it runs."""
 
 
 def chosen(metafunc: pytest.Metafunc, family: str) -> tuple[Subject, ...]:
-    """The variants of a family that a test runs over: on a CPU one, and the long rules for few families; in the long
-    run and on a GPU all."""
+    """The variants of a family that a test runs over: in the short run one, and few rules; in the long run and on a GPU
+    all."""
     subjects = subjects_of(family)
     if DEVICE != "cpu" or "TEST_EXAMPLES" in os.environ or family == "dummy":
         return subjects
-    is_long = metafunc.module.__name__.endswith(("test_frames", "test_text"))
-    return () if is_long and family not in ALWAYS else subjects[:1]
+    is_short = family in ALWAYS or (metafunc.cls is not None and metafunc.cls.__name__ in SHORT)
+    return subjects[:1] if is_short else ()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -1,6 +1,7 @@
 """Rules about text that hold for every family: pauses, paces and words that are written out."""
 
 import time
+from dataclasses import replace
 from itertools import pairwise
 from xml.sax.saxutils import escape
 
@@ -8,7 +9,8 @@ import numpy as np
 import pytest
 
 from contract.subject import assert_all_free, hear, speak
-from rhapsode.errors import InvalidRequest
+from rhapsode.errors import InvalidRequest, Unavailable
+from rhapsode.types import Segment, Voice
 
 PAUSE_S = 0.25
 
@@ -22,6 +24,45 @@ def document(subject):
 
 def chunks_of(speech):
     return list(iter(lambda: speech.get(timeout_s=20), None))
+
+
+class TestDialogues:
+    def test_segments_are_spoken_in_turn_with_exact_pauses(self, subject, engine):
+        request = subject.request("")
+        segments = tuple(Segment(text, request.voice, PAUSE_S) for text in (subject.texts[0], subject.texts[3]))
+        chunks = chunks_of(engine.submit(replace(request, segments=segments)))
+        pauses = [i for i, chunk in enumerate(chunks) if chunk.is_pause]
+        assert len(pauses) == 2
+        assert pauses[0] == 0
+        assert {chunks[i].samples.shape[1] for i in pauses} == {round(PAUSE_S * engine.spec.sample_rate)}
+        first, second = (chunks[pauses[0] + 1 : pauses[1]], chunks[pauses[1] + 1 :])
+        alone = speak(engine, subject.request(subject.texts[0]))
+        assert subject.same(np.concatenate([chunk.samples for chunk in first], axis=1), alone)
+        assert max(np.abs(chunk.samples).max() for chunk in second) > 1e-3
+        assert_all_free(engine)
+
+    def test_every_segment_has_its_voice(self, subject, engine):
+        if len(engine.info.voices) < 2:
+            pytest.skip("this family has no two presets")
+        one, other = (Voice(name=name) for name in engine.info.voices[:2])
+
+        def second_with(voice):
+            segments = (Segment(subject.texts[0], one), Segment(subject.texts[0], voice))
+            chunks = chunks_of(engine.submit(replace(subject.request("", voice=one), segments=segments)))
+            start = max(i for i, chunk in enumerate(chunks) if chunk.is_pause)
+            assert {chunk.speaker for chunk in chunks[start + 1 :]} == {int(voice is not one)}
+            return np.concatenate([chunk.samples for chunk in chunks[start + 1 :]], axis=1)
+
+        if engine.spec.one_voice:
+            with pytest.raises(InvalidRequest, match="one voice only"):
+                second_with(other)
+            return
+        try:
+            same, changed = second_with(one), second_with(other)
+        except Unavailable:
+            pytest.skip("the second preset would have to be downloaded")
+        assert same.shape != changed.shape or np.abs(same - changed).max() > 1e-3
+        assert_all_free(engine)
 
 
 class TestPauses:

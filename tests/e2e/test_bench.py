@@ -51,6 +51,7 @@ def test_engine_on_the_dummy_family(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_engine_on_the_default_voice(tmp_path):
     bench(*("engine", "--batch", "1,2", "--rounds", "1", "--frames", "12", "--device", "cpu"), "--bandwidth", "10")
     config, runs = (check(tmp_path / "bench-engine.json")[part] for part in ("config", "runs"))
@@ -120,7 +121,7 @@ def server_of(model, home):
         server.communicate(timeout=30)
 
 
-@pytest.mark.parametrize("model", ["dummy", "hibari"])
+@pytest.mark.parametrize("model", ["dummy", pytest.param("hibari", marks=pytest.mark.slow)])
 def test_serve_measures_this_projects_own_server(model, tmp_path):
     pytest.importorskip("fastapi")
     with server_of(model, tmp_path) as url:
@@ -143,6 +144,7 @@ def test_a_shape_can_be_written_to_be_served(tmp_path):
         bench("shape", "qwen3-tts-0.6b", "shape")
 
 
+@pytest.mark.slow
 def test_quality_of_the_default_voice_repeats(tmp_path):
     said = [prompt.text for prompt in read_prompts(most=3)]
     heard = [*said[:2], said[2].replace("umbrella", "banana")]

@@ -68,7 +68,9 @@ def test_say_writes_speech_wav_here_and_says_so(tmp_path: Path) -> None:
     assert done.stdout == b""
 
 
-@pytest.mark.parametrize("extension", ["mp3", "flac", "opus", "aac"])
+@pytest.mark.parametrize(
+    "extension", ["mp3", "opus", *(pytest.param(e, marks=pytest.mark.slow) for e in ("flac", "aac"))]
+)
 def test_every_format_is_whole(tmp_path: Path, extension: str) -> None:
     file = tmp_path / f"fox.{extension}"
     done = say(TEXT, "-o", file.name, cwd=tmp_path)
@@ -78,17 +80,20 @@ def test_every_format_is_whole(tmp_path: Path, extension: str) -> None:
     assert -0.01 < duration_s(file) - printed_duration_s(done) < longest_padding_s + 0.01
 
 
+@pytest.mark.slow
 def test_pcm_is_bare_samples(tmp_path: Path) -> None:
     done = say(TEXT, "-o", "fox.pcm", cwd=tmp_path)
     succeeded(done)
     assert abs((tmp_path / "fox.pcm").stat().st_size / 2 / 24_000 - printed_duration_s(done)) < 0.01
 
 
+@pytest.mark.slow
 def test_the_format_may_be_said_apart_from_the_name(tmp_path: Path) -> None:
     succeeded(say(TEXT, "-o", "fox", "--format", "flac", cwd=tmp_path))
     assert (tmp_path / "fox").read_bytes()[:4] == b"fLaC"
 
 
+@pytest.mark.slow
 def test_text_comes_from_an_argument_a_file_or_standard_input(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("Déjà vu, café.", "utf-8")
     common = ("--seed", "1")
@@ -146,6 +151,7 @@ def test_speed_changes_the_duration(tmp_path: Path) -> None:
     assert printed_duration_s(fast) == pytest.approx(printed_duration_s(usual) / 2, abs=0.05)
 
 
+@pytest.mark.slow
 def test_an_older_file_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "speech.wav").write_bytes(b"old")
     succeeded(say(TEXT, cwd=tmp_path))
@@ -182,6 +188,7 @@ def test_the_result_is_played_where_a_player_exists(tmp_path: Path, player) -> N
     assert log.read_text().split()[-1].endswith("speech.wav")
 
 
+@pytest.mark.slow
 def test_nothing_is_played_where_that_was_asked_for(tmp_path: Path, player) -> None:
     log, path = player
     succeeded(rhapsode("say", TEXT, "--no-play", cwd=tmp_path, PATH=path, **QUICK))

@@ -18,7 +18,7 @@ from unit.command import environment, python, rhapsode
 
 WRONG = {
     "speed": "speed=9.0",
-    "voice": 'voice="nobody"',
+    "voice": 'voice=["nobody"]',
     "language": 'language="de"',
     "instructions": 'instructions="calm"',
     "option": 'option=["x_vector_only_mode=true"]',
@@ -135,3 +135,40 @@ def test_a_terminal_shows_loading_and_how_much_of_it_is_spoken(tmp_path: Path) -
         process.kill()
         process.wait()
         os.close(terminal)
+
+
+# --- dialogues ---
+
+SCRIPT = """
+[anna]: Who is there?
+[ben]: It is
+me.
+[pause 1.5]
+[anna]: Come in.
+"""
+
+
+def test_a_script_is_spoken_by_its_voices(tmp_path: Path) -> None:
+    (tmp_path / "talk.txt").write_text(SCRIPT)
+    voices = ("--voice", "anna=low", "--voice", "ben=high")
+    done = rhapsode("say", "-m", "dummy", "--script", "talk.txt", *voices, "--no-play", "-o", "t.wav", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr.decode()
+    letters = len("Who is there?") + len("It is me.") + len("Come in.")
+    assert Audio.open(tmp_path / "t.wav").duration_s == pytest.approx(letters * 0.08 + 0.3 + 1.5, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "message"),
+    [
+        ("Hello.", (), "line 1 of the script has no speaker"),
+        ("", (), "the script is empty"),
+        ("[anna]: Hi.", ("--voice", "ben=low"), "nobody in talk.txt is called 'ben'; there are: anna"),
+        ("[anna]: Hi.", ("--voice", "anna=nobody"), "segments.0: dummy has no voice 'nobody'"),
+        ("[anna]: Hi.", ("Hello.",), "not several of them"),
+    ],
+)
+def test_what_is_wrong_with_a_script_is_told(tmp_path: Path, script: str, arguments: tuple, message: str) -> None:
+    (tmp_path / "talk.txt").write_text(script)
+    done = rhapsode("say", "-m", "dummy", "--script", "talk.txt", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr.decode()

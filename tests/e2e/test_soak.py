@@ -25,6 +25,7 @@ def soak(output: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(output.read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_short_soak_passes(tmp_path: Path) -> None:
     status, report = soak(tmp_path / "soak.json", "--minutes", "0.2", "--models", "dummy")

@@ -21,9 +21,11 @@ def test_the_public_names_are_these() -> None:
         "Reference",
         "RhapsodeError",
         "Sampling",
+        "Segment",
         "SpeechRequest",
         "TTS",
         "Voice",
+        "WordTime",
         "__version__",
     ]
 

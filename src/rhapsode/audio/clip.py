@@ -8,6 +8,7 @@ import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from rhapsode.audio.encode import FileMarks, encode
 from rhapsode.audio.formats import format_of
 from rhapsode.errors import InvalidRequest, OutputError
 from rhapsode.types import Clip
+
+if TYPE_CHECKING:
+    from rhapsode.alignment.words import WordTime
 
 # The user opens a file of their own, so these limits only protect memory.
 _OPEN_MAX_BYTES = 2 * 2**30
@@ -28,6 +32,8 @@ class Audio(Clip):
 
     marks: FileMarks | None = None
     """What is written into a saved file beside the audio."""
+    words: tuple[WordTime, ...] = ()
+    """When each word is heard, where that was asked for."""
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, sample_rate: int | None = None) -> Audio:

@@ -1,4 +1,4 @@
-"""Encodes samples in any of the six output formats, as a stream or at once."""
+"""Encodes samples in any of the output formats, as a stream or at once."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class Encoder:
         if self._closed:
             return b""
         self._closed = True
-        data = self._mux.write(self._resampler.close()) + self._mux.close()
+        rest = self._resampler.close()
+        data = (self._mux.write(rest) if rest.shape[1] else b"") + self._mux.close()
         return self._marks.sign(data, self.format) if self._marks else data
 
     def abandon(self) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -10,6 +11,14 @@ from rhapsode.audio.tempo import MAX_SPEED, MIN_SPEED, Tempo
 
 if TYPE_CHECKING:
     from rhapsode.types import Samples
+
+
+class _PacedStretch(NamedTuple):
+    """From this sample on, samples are heard so many times as fast."""
+
+    sample: int
+    heard: int
+    speed: float
 
 
 class Pacer:
@@ -20,16 +29,36 @@ class Pacer:
         self._sample_rate = sample_rate
         self._channels = channels
         self._pace = 1.0
+        self._samples = 0
+        self._stretches = [_PacedStretch(0, 0, speed)]
         self._tempo = Tempo(speed, sample_rate, channels)
 
     def write(self, samples: Samples, pace: float = 1.0, is_pause: bool = False) -> Samples:
         """Returns what is ready. A pause is passed on as it is, after all that comes before it."""
         if is_pause:
-            return np.concatenate((self._restarted(self._pace), samples), axis=1)
-        if pace != self._pace:
+            rest = self.flush()
+            self._stretch(1.0)
+            self._samples += samples.shape[1]
+            self._stretch(self._tempo_speed)
+            return np.concatenate((rest, samples), axis=1)
+        if pace != self._pace and samples.shape[1]:
             rest = self._restarted(pace)
+            self._stretch(self._tempo_speed)
+            self._samples += samples.shape[1]
             return np.concatenate((rest, self._tempo.write(samples)), axis=1)
+        self._samples += samples.shape[1]
         return self._tempo.write(samples)
+
+    def flush(self) -> Samples:
+        """Returns the rest of what was written so far; what follows starts afresh."""
+        return self._restarted(self._pace)
+
+    def heard_s(self, seconds: float) -> float:
+        """Returns when a moment of the samples written so far is heard."""
+        sample = seconds * self._sample_rate
+        index = bisect_right(self._stretches, sample, key=lambda stretch: stretch.sample) - 1
+        start, heard, speed = self._stretches[max(0, index)]
+        return (heard + (sample - start) / speed) / self._sample_rate
 
     def close(self) -> Samples:
         """Returns the rest."""
@@ -39,5 +68,14 @@ class Pacer:
         """Ends what is in progress, and goes on at another pace."""
         rest = self._tempo.close()
         self._pace = pace
-        self._tempo = Tempo(min(MAX_SPEED, max(MIN_SPEED, self._speed * pace)), self._sample_rate, self._channels)
+        self._tempo = Tempo(self._tempo_speed, self._sample_rate, self._channels)
         return rest
+
+    @property
+    def _tempo_speed(self) -> float:
+        return min(MAX_SPEED, max(MIN_SPEED, self._speed * self._pace))
+
+    def _stretch(self, speed: float) -> None:
+        """Begins a stretch of another speed after the samples so far."""
+        start, heard, before = self._stretches[-1]
+        self._stretches.append(_PacedStretch(self._samples, heard + round((self._samples - start) / before), speed))

@@ -1,4 +1,4 @@
-"""Plots of a report: latency by load, throughput by concurrency, a frame's time by section."""
+"""Plots of a report: latency by load, throughput by concurrency, a frame's time by section, replicas by load."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Plot = Callable[[Mapping[str, Any], "Axes"], bool]
 
 
 def draw(report: Mapping[str, Any], beside: Path) -> list[Path]:
-    """Writes PNGs next to the report, one for each plot that has data, and returns their paths."""
+    """Writes an image next to the report for each plot that has data, and returns their paths."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -38,7 +38,7 @@ def draw(report: Mapping[str, Any], beside: Path) -> list[Path]:
         axes = figure.subplots()
         if plot(report, axes):
             _finish(figure, axes, report)
-            path = beside.with_name(f"{beside.stem}-{name}.png")
+            path = beside.with_name(f"{beside.stem}-{name}.{'svg' if report['kind'] == 'capacity' else 'png'}")
             figure.savefig(path)
             written.append(path)
     return written
@@ -165,6 +165,42 @@ def _error_rates(report: Mapping[str, Any], axes: Axes) -> bool:
     return True
 
 
+# --- capacity ---
+
+
+def _first_audio_by_replicas(report: Mapping[str, Any], axes: Axes) -> bool:
+    runs = [run for run in report["runs"] if "first_audio_ms" in run["summary"]]
+    if not runs:
+        return False
+    sizes = [run["replicas"] for run in runs]
+    for which, colour in zip(("p50", "p95", "p99"), LINES, strict=False):
+        values = [run["summary"]["first_audio_ms"][which] for run in runs]
+        axes.plot(sizes, values, marker="o", color=colour, label=which)
+    if goal := report["config"]["goal"]:
+        axes.axhline(goal["first_audio_s"] * 1e3, color="#c4232b", linewidth=1.5, label="goal for p99")
+    axes.set_yscale("log")
+    axes.set_xlabel("replicas")
+    axes.set_ylabel("first audio, ms")
+    axes.set_title(f"First audio of {report['config']['listeners']:,.0f} listeners by replicas")
+    axes.legend(frameon=False)
+    return True
+
+
+def _replicas_over_time(report: Mapping[str, Any], axes: Axes) -> bool:
+    run = next((run for run in report["runs"] if run["meets_goal"]), report["runs"][-1])
+    minutes = [at_s / 60 for at_s, _, _ in run["timeline"]]
+    places = report["config"]["places"]
+    capacity = [replicas * places for _, replicas, _ in run["timeline"]]
+    axes.step(minutes, capacity, where="post", color=LINES[0], label="places of all replicas")
+    axes.plot(minutes, [load for _, _, load in run["timeline"]], color=LINES[1], label="requests, spoken and queued")
+    axes.set_xlabel("minutes")
+    axes.set_ylabel("requests at once")
+    axes.set_ylim(bottom=0)
+    axes.set_title(f"Load and places, {run['label']}")
+    axes.legend(frameon=False)
+    return True
+
+
 # --- common ---
 
 
@@ -218,4 +254,5 @@ PLOTS: dict[str, dict[str, Plot]] = {
         "throughput": _serve_throughput,
     },
     "quality": {"wer": _error_rates},
+    "capacity": {"first-audio": _first_audio_by_replicas, "over-time": _replicas_over_time},
 }

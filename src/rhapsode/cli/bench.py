@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rhapsode.cli import references
+from rhapsode.cli.wish import parse_options
 from rhapsode.errors import InvalidRequest, MissingDependency
 
 bench = typer.Typer(name="bench", help="Measure speed and quality; compare two measurements.", no_args_is_help=True)
@@ -47,6 +48,7 @@ def engine(
     voice: Voice = None,
     reference: Annotated[Path | None, typer.Option(help="Audio of the voice, for models that clone.")] = None,
     reference_text: Annotated[str | None, typer.Option(help="The transcript of that audio.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="An option of the family: name=value.")] = None,
     language: Annotated[str | None, typer.Option(help="The language of the text.")] = None,
     config: Config = None,
     seed: Seed = 0,
@@ -58,10 +60,7 @@ def engine(
 
     path = output or Path("bench-engine.json")
     check_writable(path)
-    if mode not in ("auto", "graphs", "eager", "both"):
-        raise InvalidRequest(f"--mode must be auto, graphs, eager or both, not '{mode}'.")
-    if model and random_weights:
-        raise InvalidRequest("give a --model or --random-weights, not both.")
+    check_flags(mode, model, random_weights)
     from rhapsode.bench.engine.measure import measure
     from rhapsode.bench.engine.plan import EnginePlan
     from rhapsode.bench.engine.present import present
@@ -80,11 +79,19 @@ def engine(
         max_positions=max_positions,
         bandwidth=bandwidth * 1e9 if bandwidth else None,
         voice=references.voice_of(voice, [(reference, reference_text)] if reference else []),
+        options=parse_options(option or []),
         language=language,
         config=config,
     )
     with subject(model, random_weights) as chosen:
         finish(measure(chosen, plan), path, plot, present)
+
+
+def check_flags(mode: str, model: str | None, random_weights: str | None) -> None:
+    if mode not in ("auto", "graphs", "eager", "both"):
+        raise InvalidRequest(f"--mode must be auto, graphs, eager or both, not '{mode}'.")
+    if model and random_weights:
+        raise InvalidRequest("give a --model or --random-weights, not both.")
 
 
 def numbers(text: str, flag: str) -> tuple[int, ...]:
@@ -145,7 +152,6 @@ def serve(
     from rhapsode.bench.serve.measure import ServePlan, measure
     from rhapsode.bench.serve.present import present
     from rhapsode.bench.serve.server import speech_server
-    from rhapsode.cli.say import parse_options
 
     if closed is None and open_loop is None and burst is None:
         closed = "1,8"
@@ -206,7 +212,6 @@ def quality(
     from rhapsode.bench.quality.recogniser import make_recogniser
     from rhapsode.bench.quality.synthesizer import EngineSynthesizer, ServerSynthesizer, Synthesizer, parse_modes
     from rhapsode.bench.serve.server import speech_server
-    from rhapsode.cli.say import parse_options
 
     spoken = generated.generate(generate, seed) if generate else read_prompts(prompts or OURS)
     prompts_from = f"{generate} generated prompts" if generate else (prompts or OURS).name

@@ -13,9 +13,12 @@ Model = Annotated[
 ]
 Config = Annotated[Path | None, typer.Option("-c", "--config", help="A deployment file.")]
 Processes = Annotated[int | None, typer.Option(min=1, help="Processes that compile at once. [default: 8]")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Say where the time of each process went.")]
 
 
-def compile_kernels(model: Model = None, config: Config = None, processes: Processes = None) -> None:
+def compile_kernels(
+    model: Model = None, config: Config = None, processes: Processes = None, verbose: Verbose = False
+) -> None:
     """Compile the GPU kernels of a deployment into Triton's cache (TRITON_CACHE_DIR), without serving it."""
     from rhapsode.config import resolve
     from rhapsode.engine.compile import compile_kernels as run
@@ -27,6 +30,7 @@ def compile_kernels(model: Model = None, config: Config = None, processes: Proce
     deployment = resolve(config, flags={name: value for name, value in flags.items() if value is not None})
     found = find(deployment.model)
     started_s = time.perf_counter()
-    if not run(found.spec, Source(found.checkpoint, found.config), deployment, typer.echo, again=True):
+    source = Source(found.checkpoint, found.config)
+    if not run(found.spec, source, deployment, typer.echo, again=True, detail=verbose):
         raise Unavailable("nothing to compile here: it takes a GPU, Triton and 'graphs: true'.")
     typer.echo(f"done in {time.perf_counter() - started_s:.0f} s.")

@@ -8,7 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from rhapsode import __version__
+from rhapsode.cli import capacity  # noqa: F401
 from rhapsode.cli.bench import bench
+from rhapsode.cli.cluster import cluster
 from rhapsode.cli.compile import compile_kernels
 from rhapsode.cli.detect import detect
 from rhapsode.cli.doctor import doctor
@@ -16,6 +18,7 @@ from rhapsode.cli.models import models
 from rhapsode.cli.say import say
 from rhapsode.cli.serve import serve
 from rhapsode.cli.verify import verify
+from rhapsode.cli.wyoming import wyoming
 from rhapsode.errors import InvalidRequest, RhapsodeError
 
 UsageError: Any = typer.BadParameter.__base__  # typer may bundle click or depend on it
@@ -27,6 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(serve)
+app.command()(wyoming)
 app.command()(say)
 app.command()(detect)
 app.command()(models)
@@ -34,6 +38,7 @@ app.command()(doctor)
 app.command()(verify)
 app.command("compile")(compile_kernels)
 app.add_typer(bench)
+app.add_typer(cluster)
 
 
 def _print_version(wanted: bool) -> None:

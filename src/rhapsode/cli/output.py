@@ -6,6 +6,7 @@ import os
 import secrets
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +16,24 @@ if TYPE_CHECKING:
     from rhapsode.audio.clip import Audio
 
 
-def check_output(output: str, format: str | None) -> None:
+@dataclass(frozen=True)
+class Listened:
+    """What becomes of the audio."""
+
+    output: str
+    format: str | None
+    live: bool
+    play: bool
+    quiet: bool
+    subtitles: Path | None = None
+
+
+def check_output(output: str, format: str | None, subtitles: Path | None = None) -> None:
     """Find out before speaking whether the result can be written."""
     from rhapsode.audio.formats import format_of
 
+    if subtitles is not None:
+        _check_subtitles(subtitles)
     if output == "-":
         if sys.stdout.isatty():
             raise OutputError("audio is not for a terminal: pipe it, or give a file with -o.")
@@ -26,6 +41,12 @@ def check_output(output: str, format: str | None) -> None:
         return
     path = Path(output)
     format_of(format or path)
+    check_folder(path)
+
+
+def check_folder(path: Path) -> None:
+    """Raises if a file cannot be written there."""
+    output = str(path)
     try:
         if path.is_dir():
             raise OutputError(f"cannot write {output}: it is a directory.")
@@ -37,6 +58,24 @@ def check_output(output: str, format: str | None) -> None:
             raise OutputError(f"cannot write {output}: it is not a regular file.")
     except (OSError, ValueError) as error:
         raise OutputError(f"cannot write there: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def _check_subtitles(file: Path) -> None:
+    from rhapsode.alignment.subtitles import subtitle_kind
+
+    subtitle_kind(file)
+    check_folder(file)
+
+
+def save_subtitles(audio: Audio, text: str, is_ssml: bool, file: Path) -> None:
+    """Writes the words of the audio as subtitles."""
+    from rhapsode.alignment.subtitles import cues, shown_words, subtitle_kind, subtitles
+
+    content = subtitles(cues(shown_words(text, audio.words, is_ssml)), subtitle_kind(file))
+    try:
+        file.write_text(content, "utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write {file}: {error.strerror or error}.") from None
 
 
 def save(audio: Audio, output: str, format: str | None) -> None:

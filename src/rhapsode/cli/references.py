@@ -24,7 +24,7 @@ def paired(files: Sequence[Path], texts: Sequence[str]) -> list[tuple[Path, str 
 
 
 def voice_of(name: str | None, references: Sequence[tuple[Path, str | None]]) -> Voice:
-    """Decodes the recordings and returns the voice to clone; without recordings, the preset `name`."""
+    """Returns the voice to speak with: a clone of the recordings, or without recordings the preset `name`."""
     from rhapsode.types import Reference, Voice
 
     if not references:

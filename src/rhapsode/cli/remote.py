@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from rhapsode.audio.samples import from_pcm16
+from rhapsode.cli.events import AudioAndWords, read_events
 from rhapsode.errors import GenerationFailed, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.types import AudioChunk
 
@@ -32,7 +33,8 @@ class RemoteStream:
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
         # wav names its rate, so that the model's own is kept; what is asked for is made from the samples.
-        wish = {**body, "response_format": "wav", "stream_format": "audio"}
+        self._has_words = bool(body.get("word_timestamps"))
+        wish = {**body, "response_format": "wav", "stream_format": "sse" if self._has_words else "audio"}
         try:
             self._connection.request("POST", f"{path}{SPEECH}", json.dumps(wish).encode(), headers)
             self._response = self._connection.getresponse()
@@ -48,18 +50,26 @@ class RemoteStream:
         held = b""
         skip = WAV_HEADER_BYTES
         index = 0
-        while data := self._read():
+        for data, words in read_events(self._lines()) if self._has_words else self._plain():
             held += data
             if skip:
                 held, skip = held[skip:], max(0, skip - len(held))
             whole = len(held) - len(held) % (2 * self.channels)
-            if whole:
-                yield AudioChunk(_samples(held[:whole], self.channels), self.sample_rate, index)
+            if whole or words:
+                yield AudioChunk(_samples(held[:whole], self.channels), self.sample_rate, index, words=words)
                 held, index = held[whole:], index + 1
 
-    def _read(self) -> bytes:
+    def _plain(self) -> Iterator[AudioAndWords]:
+        while data := self._read(lambda: self._response.read1(READ_BYTES)):
+            yield data, ()
+
+    def _lines(self) -> Iterator[bytes]:
+        while line := self._read(self._response.readline):
+            yield line
+
+    def _read(self, read: Callable[[], bytes]) -> bytes:
         try:
-            return self._response.read1(READ_BYTES)
+            return read()
         except (OSError, http.client.HTTPException):
             request_id = self._response.headers.get("X-Request-Id", "?")
             raise GenerationFailed(f"the server broke off; its request id is {request_id}.") from None

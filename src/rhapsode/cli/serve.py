@@ -20,6 +20,10 @@ Concurrency = Annotated[str | None, typer.Option(help="Requests spoken at once: 
 Unload = Annotated[float | None, typer.Option("--idle-unload", help="Unload the model after this many idle seconds.")]
 LexiconFile = Annotated[Path | None, typer.Option("--lexicon", help="A YAML file of words and their respellings.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Report what keeps the event loop busy for 20 ms or more.")]
+WyomingPort = Annotated[
+    int | None,
+    typer.Option(min=0, max=65535, help="Also speak the Wyoming protocol there, for Home Assistant: 10200."),
+]
 LogFormat = Annotated[str | None, typer.Option("--log-format", help="text or json.")]
 
 
@@ -32,21 +36,27 @@ def serve(
     max_concurrency: Concurrency = None,
     lexicon: LexiconFile = None,
     idle_unload: Unload = None,
+    wyoming_port: WyomingPort = None,
     log_format: LogFormat = None,
     debug: Debug = False,
 ) -> None:
     """Serve a model: HTTP, SSE and WebSocket, for clients of OpenAI's speech API."""
+    server: dict[str, Any] = {"host": host, "port": port, "idle_unload_s": idle_unload, "log_format": log_format}
+    server |= {"debug": True if debug else None, "wyoming": {"port": wyoming_port}}
+    flags: dict[str, Any] = {"model": model, "device": device, "limits": {"max_concurrency": max_concurrency}}
+    flags["lexicon"] = lexicon
+    run_server(config, {**flags, "server": server})
+
+
+def run_server(config: Path | None, flags: dict[str, Any]) -> None:
+    """Serves with a deployment file and flags; those that are None are not set."""
     try:
         from rhapsode.serve.server import serve as run
     except ModuleNotFoundError as error:
         raise MissingDependency(f'the server needs {error.name}: pip install "rhapsode[serve]"') from None
     from rhapsode.config import resolve
 
-    server = {"host": host, "port": port, "idle_unload_s": idle_unload, "log_format": log_format}
-    server["debug"] = True if debug else None
-    flags: dict[str, Any] = {"model": model, "device": device, "limits": {"max_concurrency": max_concurrency}}
-    flags["lexicon"] = lexicon
-    run(resolve(config, flags=_given({**flags, "server": server})))
+    run(resolve(config, flags=_given(flags)))
 
 
 def _given(flags: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import os
 import reprlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import (
@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from rhapsode.config.alignment import AlignmentConfig
 from rhapsode.config.marking import MarkingConfig
 from rhapsode.config.section import Count, Seconds, Section
 from rhapsode.config.server import ServerConfig
@@ -27,6 +28,8 @@ DEFAULT_MODEL = "rhapsode-nano"
 SECRETS = (("server", "api_keys"),)
 
 DEFAULT_SLOTS = 32
+
+Configured = TypeVar("Configured", bound=BaseModel)
 
 
 class Limits(Section):
@@ -42,6 +45,8 @@ class Limits(Section):
     """Lets a request in only while all listeners can be served faster than real time, by the measured pace. Without it
     every slot is used: for work where throughput counts, and nobody listens."""
     max_text_chars: Count = 20_000
+    max_segments: Count = 200
+    """Of one dialogue; their texts together have at most `max_text_chars`."""
     max_positions: Count = 4096
     """Positions of one request: its prompt and its frames together."""
     max_unread_s: Annotated[float, Field(gt=0)] = 60.0
@@ -123,6 +128,7 @@ class Deployment(Section):
     stages: dict[str, Placement] = Field(default_factory=dict)
     lexicon: Path | None = None
     """A YAML file of words and their respellings, for every request."""
+    alignment: AlignmentConfig = AlignmentConfig()
     options: dict[str, Any] = Field(default_factory=dict)
     """Settings of the family, as its `ModelSpec.settings` declares them."""
     companions: dict[str, str] = Field(default_factory=dict)
@@ -146,15 +152,21 @@ def resolve(
 ) -> Deployment:
     """Returns the defaults, overridden by the file, then by `RHAPSODE_*` variables (`__` nests), then by flags."""
     merged: dict[str, Any] = {}
-    for layer in (_from_file(file) if file else {}, _from_env(env), dict(flags or {})):
-        _merge(merged, layer)
+    for layer in (read_file(file) if file else {}, from_env(env), dict(flags or {})):
+        merge(merged, layer)
+    return validated(Deployment, merged)
+
+
+def validated(section: type[Configured], content: Mapping[str, Any]) -> Configured:
+    """Returns the content as a section, or raises `ConfigError` with one sentence about the first problem."""
     try:
-        return Deployment.model_validate(merged)
+        return section.model_validate(content)
     except ValidationError as error:
-        raise ConfigError(_explain(error)) from None
+        raise ConfigError(_explain(error, section)) from None
 
 
-def _from_file(file: Path) -> dict[str, Any]:
+def read_file(file: Path) -> dict[str, Any]:
+    """Returns the keys and values of a YAML file."""
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -166,7 +178,8 @@ def _from_file(file: Path) -> dict[str, Any]:
     return content or {}
 
 
-def _from_env(env: Mapping[str, str]) -> dict[str, Any]:
+def from_env(env: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the keys that `RHAPSODE_*` variables set."""
     layer: dict[str, Any] = {}
     for name, text in sorted(env.items()):
         if name.startswith(ENV_PREFIX):
@@ -193,20 +206,21 @@ def parse_yaml(text: str, where: str) -> Any:
         raise ConfigError(f"{where} is not valid YAML.") from None
 
 
-def _merge(into: dict[str, Any], layer: Mapping[str, Any]) -> None:
+def merge(into: dict[str, Any], layer: Mapping[str, Any]) -> None:
+    """Overrides keys by those of a layer, at any depth."""
     for key, value in layer.items():
         if isinstance(value, Mapping) and isinstance(into.get(key), dict):
-            _merge(into[key], value)
+            merge(into[key], value)
         else:
             into[key] = dict(value) if isinstance(value, Mapping) else value
 
 
-def _explain(error: ValidationError) -> str:
+def _explain(error: ValidationError, section: type[BaseModel]) -> str:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         *parents, name = first["loc"]
-        return f"unknown key '{where}': {did_you_mean(str(name), _keys_at(parents))}"
+        return f"unknown key '{where}': {did_you_mean(str(name), _keys_at(section, parents))}"
     is_section = first["type"] in ("model_type", "dict_type")
     problem = "input should be keys and values" if is_section else first["msg"].lower()
     if "api_keys" in first["loc"]:
@@ -215,11 +229,11 @@ def _explain(error: ValidationError) -> str:
     return f"'{where}': {problem}, got {got if len(got) < 100 else type(first['input']).__name__}."
 
 
-def _keys_at(parents: list[int | str]) -> list[str]:
-    section: type[BaseModel] = Deployment
+def _keys_at(section: type[BaseModel], parents: list[int | str]) -> list[str]:
     for name in parents:
         field = section.model_fields.get(str(name))
-        if field is None:  # a stage's name under `stages`
+        if field is None:  # a name that the user chose: of a stage under `stages`, of a model under `models`
             continue
-        section = Placement if name == "stages" else field.annotation  # type: ignore[assignment]
+        kind = field.annotation
+        section = get_args(kind)[1] if get_origin(kind) is dict else kind  # type: ignore[assignment]
     return list(section.model_fields)

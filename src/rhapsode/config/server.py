@@ -34,6 +34,31 @@ class SocketConfig(Section):
     """How long a client may send nothing while no request of it is running."""
 
 
+class PhraseCacheConfig(Section):
+    """Finished speech that is kept, for phrases that are said often."""
+
+    bytes: Annotated[int, Field(ge=0)] = 0
+    """0: nothing is kept. A second at 24 kHz has 96 kB."""
+    folder: Path | None = None
+    """Where it is kept; without a folder, in memory."""
+    unseeded: bool = False
+    """Also keep speech of requests without a seed: what was said first is said again."""
+
+
+class WyomingConfig(Section):
+    """A port for the Wyoming protocol, which Home Assistant speaks. It knows no keys."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """Home Assistant expects 10200. Without a port there is no such listener; 0 takes any free port."""
+    announce: bool = False
+    """Announce the port on the local network, where Home Assistant finds it; needs the package zeroconf."""
+    most: Count = 64
+    """Open connections; further ones are closed."""
+    idle_s: Annotated[float, Field(gt=0)] = 60.0
+    """How long a client may send nothing while no request of it is running."""
+
+
 class AuditConfig(Section):
     """A file with a line about every request: who asked, when, which voice, how it ended."""
 
@@ -90,6 +115,7 @@ class ServerConfig(Section):
     idle_unload_s: Seconds | None = None
     """The model is unloaded after this long without a request, and loaded again for the next one."""
     reference_cache_bytes: Annotated[int, Field(ge=0)] = 256 * 2**20
+    cache: PhraseCacheConfig = PhraseCacheConfig()
     audit: AuditConfig = AuditConfig()
     """A file's name alone is enough: `audit: audit.jsonl`."""
     require_consent: bool = False
@@ -99,12 +125,19 @@ class ServerConfig(Section):
     """Report callbacks that keep the event loop busy for more than 20 ms of CPU time."""
     fetch: FetchConfig = FetchConfig()
     socket: SocketConfig = SocketConfig()
+    wyoming: WyomingConfig = WyomingConfig()
+    """A port alone is enough: `wyoming: 10200`."""
 
     @field_validator("cors_origins", "allowed_hosts", "model_aliases", mode="before")
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
         """Splits a text at commas: an environment variable may hold several values."""
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+    @field_validator("wyoming", mode="before")
+    @classmethod
+    def _port_alone(cls, value: Any) -> Any:
+        return {"port": value} if isinstance(value, int | str) else value
 
     @field_validator("audit", mode="before")
     @classmethod

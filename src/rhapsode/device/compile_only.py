@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +14,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 _active = False
+_ELSEWHERE = object()
+"""Stands in Triton's table for a kernel that another process compiles: launches of it return at once."""
 
 
 def active() -> bool:
@@ -20,32 +24,56 @@ def active() -> bool:
 
 
 @contextmanager
-def compile_only(shard: int, shards: int) -> Iterator[None]:
-    """Makes every kernel launch compile, not run, where the kernel belongs to this shard of all kernels.
+def compile_only(claims: Path) -> Iterator[list[tuple[str, float]]]:
+    """Makes every kernel launch compile, not run. Yields the kernels that were compiled here, with the seconds of each.
 
+    Processes that share the folder `claims` share the work: a kernel is compiled by the first one that launches it.
     Tensors that kernels would fill are zero, so that whatever is looked up with them exists.
     """
     global _active
     from triton import knobs
     from triton.runtime.jit import KernelInterface
 
-    def skip(*_: Any, key: Any = None, fn: Any = None, **__: Any) -> bool:
-        digest = hashlib.md5(f"{getattr(fn, 'name', fn)}{key}".encode(), usedforsecurity=False).digest()
-        return int.from_bytes(digest[:4], "little") % shards != shard
+    compiled: list[tuple[str, float]] = []
+    claimed = ""
 
-    def compiling(kernel: Any, grid: Any) -> Callable[..., Any]:
-        return lambda *args, **kwargs: kernel.run(*args, grid=grid, warmup=True, **kwargs)
+    def is_done_elsewhere(*_: Any, key: Any, fn: Any, compile: Any, **__: Any) -> bool:
+        nonlocal claimed
+        if claim(claims, f"{fn.name}{key}"):
+            claimed = fn.name
+            return False
+        fn.jit_function.device_caches[compile["device"]][0][key] = _ELSEWHERE
+        return True
+
+    def compiling(kernel: Any, grid: Any) -> Callable[..., None]:
+        def launch(*args: Any, **kwargs: Any) -> None:
+            nonlocal claimed
+            claimed, started_s = "", time.perf_counter()
+            kernel.run(*args, grid=grid, warmup=True, **kwargs)
+            if claimed:
+                compiled.append((claimed, time.perf_counter() - started_s))
+
+        return launch
 
     interface: Any = KernelInterface
     launch, hook = interface.__getitem__, knobs.runtime.jit_cache_hook
-    interface.__getitem__, knobs.runtime.jit_cache_hook = compiling, skip
+    interface.__getitem__, knobs.runtime.jit_cache_hook = compiling, is_done_elsewhere
     _active = True
     try:
         with _Zeros():  # type: ignore[no-untyped-call]
-            yield
+            yield compiled
     finally:
         interface.__getitem__, knobs.runtime.jit_cache_hook = launch, hook
         _active = False
+
+
+def claim(folder: Path, name: str) -> bool:
+    """Returns whether this process is the first to claim a name in this folder."""
+    try:
+        (folder / hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 class _Zeros(TorchDispatchMode):

@@ -33,7 +33,14 @@ class PaceChange:
     pace: float
 
 
-Mark = SegmentEnd | Silence | PaceChange
+@dataclass(frozen=True)
+class SpeakerChange:
+    """What follows is said by this voice of a dialogue."""
+
+    speaker: int
+
+
+Mark = SegmentEnd | Silence | PaceChange | SpeakerChange
 
 
 class Marks:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -16,6 +15,10 @@ _jit: Any = torch.jit  # its types say less than there is
 _torch: Any = torch._C
 _tensor: Any = Tensor
 _SIZES = (_tensor.shape.__get__, Tensor.size, Tensor.numel, Tensor.__len__)
+_VALUES = (
+    *(Tensor.__bool__, Tensor.__int__, Tensor.__float__, Tensor.__complex__, Tensor.__index__),
+    *(Tensor.__contains__, Tensor.__array__, Tensor.item, Tensor.tolist, Tensor.numpy),
+)
 
 
 def decides(function: Function) -> Function:
@@ -40,17 +43,13 @@ class Trace:
     ) -> None:
         self.inputs = inputs
         self._given = (*inputs, *buffers)
-        with warnings.catch_warnings(record=True) as warned, _PlainSizes():
-            warnings.simplefilter("always")
+        with _OneShape():
             try:
                 graph, _ = _torch._create_graph_by_tracing(
                     lambda *given: function(*given[: len(inputs)]), self._given, lambda tensor: "", True, False
                 )
             except (RuntimeError, AttributeError) as error:  # private parts of torch, which may change
                 raise Untraceable(str(error)) from error
-        asked = [str(one.message) for one in warned if issubclass(one.category, _jit.TracerWarning)]
-        if asked:
-            raise Untraceable(asked[0])
         # `torch.jit.trace` would keep the graph, and with it all weights, until the process ends.
         self._launch = _torch._create_function_from_graph("launch", graph)
         self.replay()  # warm-up: everything lazy happens now
@@ -61,12 +60,18 @@ class Trace:
         return output
 
 
-class _PlainSizes(TorchFunctionMode):
-    """Makes sizes plain numbers while tracing: a trace is for one shape."""
+class _OneShape(TorchFunctionMode):
+    """While this thread traces: sizes are plain numbers, since a trace is for one shape, and values stay unknown.
+
+    torch only warns where the host asks for values, and warnings belong to the whole process: another thread's filters
+    may hide them.
+    """
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if func in _VALUES:
+            raise Untraceable(f"the host asks for values (Tensor.{func.__name__})")
         if func not in _SIZES:
             return func(*args, **(kwargs or {}))
         tracing = _torch._get_tracing_state()

@@ -131,7 +131,17 @@ class DeviceStages:
             rate=self._rate(stage),
             needs_payload=bool(senders(self._spec, stage)) and not stage.accepts_early_stream,
             frame_s=self._frame_s(stage),
+            stream=self._cuda_stream(stage),
         )
+
+    def _cuda_stream(self, stage: StageSpec) -> torch.cuda.Stream | None:
+        """On a GPU, returns a stream for the launches of a stage, ahead of those of the stages before it.
+
+        What is nearest to a listener comes first. A frame the host knows of has been written, and one is only
+        overwritten once it has been read: the streams need not wait for each other.
+        """
+        device = self._places[stage.name].device
+        return torch.cuda.Stream(device, priority=-self._chain.index(stage)) if device.type == "cuda" else None
 
     def _memory(self, stage: StageSpec) -> SlotMemory:
         place, worker, rate = self._places[stage.name], self._workers[stage.name], self._rate(stage)

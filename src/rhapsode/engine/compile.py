@@ -8,14 +8,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from rhapsode.config import Deployment
-from rhapsode.engine.engine import Engine
 from rhapsode.engine.pipeline import Source
-from rhapsode.errors import ConfigError
 from rhapsode.models.base import ModelSpec
 
 PAGES = 64
@@ -24,9 +22,18 @@ Say = Callable[[str], None]
 
 
 def compile_kernels(
-    spec: ModelSpec, source: Source, deployment: Deployment, say: Say = lambda line: None, again: bool = False
+    spec: ModelSpec,
+    source: Source,
+    deployment: Deployment,
+    say: Say = lambda line: None,
+    *,
+    again: bool = False,
+    detail: bool = False,
 ) -> int:
-    """Compiles in parallel unless the cache has been filled for this deployment; returns how many processes ran."""
+    """Compiles in parallel unless the cache has been filled for this deployment; returns how many processes ran.
+
+    With `detail` it also says where the time of each process went.
+    """
     processes = deployment.compile_processes
     if not processes or not deployment.graphs or not _on_gpu(spec, deployment):
         return 0
@@ -35,19 +42,35 @@ def compile_kernels(
         return 0
     say(f"compiling kernels in {processes} processes (once) ...")
     with tempfile.TemporaryDirectory(prefix="rhapsode-compile-") as folder:
-        file = Path(folder) / "deployment.json"
-        file.write_text(json.dumps(_lean(deployment, source), default=str), "utf-8")
-        running = [
-            subprocess.Popen([sys.executable, "-m", "rhapsode.engine.compile", str(file), str(i), str(processes)])
-            for i in range(processes)
-        ]
-        failed = sum(process.wait() != 0 for process in running)
+        (Path(folder) / "deployment.json").write_text(json.dumps(_lean(deployment, source), default=str), "utf-8")
+        failed = _run_processes(folder, processes)
+        if detail:
+            for line in _report_lines(Path(folder)):
+                say(line)
     if failed:  # what is missing is compiled while the engine starts
         say(f"{failed} of {processes} compiling processes failed; the rest is compiled now.")
         return processes
     stamp.parent.mkdir(parents=True, exist_ok=True)
     stamp.touch()
     return processes
+
+
+def _run_processes(folder: str, processes: int) -> int:
+    """Returns how many of the processes failed."""
+    command = [sys.executable, "-m", "rhapsode.engine.compile_workers", folder, str(processes)]
+    # Whether there is a GPU is asked without CUDA, which must not start before the fork.
+    status = subprocess.run(command, env={**os.environ, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}, check=False).returncode
+    return status if 0 <= status <= processes else processes
+
+
+def _report_lines(folder: Path) -> Iterator[str]:
+    """Says where the time of each process went."""
+    from rhapsode.engine.compile_workers import WorkerReport
+
+    if (imports := folder / "imports.json").exists():
+        yield f"imports: {float(imports.read_text()):.1f} s, once"
+    for file in sorted(folder.glob("worker-*.json")):
+        yield f"{file.stem}: {WorkerReport(**json.loads(file.read_text('utf-8')))}"
 
 
 def _on_gpu(spec: ModelSpec, deployment: Deployment) -> bool:
@@ -79,21 +102,3 @@ def _stamp(spec: ModelSpec, source: Source, deployment: Deployment) -> Path:
     digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()[:24]
     cache = os.environ.get("TRITON_CACHE_DIR") or Path.home() / ".triton" / "cache"
     return Path(cache) / f"rhapsode-{digest}"
-
-
-def _compile_shard(file: Path, shard: int, shards: int) -> None:
-    from rhapsode.device.compile_only import compile_only
-    from rhapsode.models.registry import find
-
-    given = json.loads(file.read_text("utf-8"))
-    deployment = Deployment.model_validate(given["deployment"])
-    checkpoint = Path(given["checkpoint"]) if given["checkpoint"] else None
-    spec = find(str(checkpoint or deployment.model)).spec
-    with compile_only(shard, shards):
-        Engine(spec, deployment, Source(checkpoint, given["config"])).start().stop()
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 4:
-        raise ConfigError("this module is started by `rhapsode compile`.")
-    _compile_shard(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

@@ -11,8 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from rhapsode.alignment.aligner import Aligner
+from rhapsode.alignment.loading import load_acoustic
+from rhapsode.alignment.text import WordText
 from rhapsode.config import Deployment
 from rhapsode.engine.admission import Admission
+from rhapsode.engine.gate import EndGate
 from rhapsode.engine.job import Job, Life
 from rhapsode.engine.pipeline import Pipeline, Source
 from rhapsode.engine.script import SpeechScript, settings_of
@@ -22,6 +26,7 @@ from rhapsode.engine.validate import check_length, checked
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.models.base import Embedder, ModelSpec
 from rhapsode.models.describe import describe
+from rhapsode.text.front_end import TextSettings
 from rhapsode.text.lexicon import Lexicon
 from rhapsode.types import Clip, Outcome, SpeechRequest
 from rhapsode.voices.cache import CacheStats
@@ -60,6 +65,7 @@ class Engine:
         self.spec = spec
         self.info = describe(spec, source.checkpoint, source.config)
         self.lexicon = Lexicon.read(deployment.lexicon)
+        self.aligner = Aligner(lambda: load_acoustic(deployment.alignment.model))
         self._on_outcome = on_outcome
         self.pipeline = Pipeline(spec, source, deployment)
         self.deployment = self.pipeline.deployment
@@ -86,6 +92,7 @@ class Engine:
             job.fail(Unavailable("the engine was stopped."))
         if was_running:
             self.pipeline.stop()
+        self.aligner.stop()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -98,9 +105,9 @@ class Engine:
     def read(self, request: SpeechRequest) -> SpeechScript:
         """Checks a request and reads its text. It takes time where the text is long, and changes nothing."""
         request = checked(request, self.spec, self.info, self.deployment.limits)
-        return SpeechScript(
-            request, settings_of(request, self.info, self.lexicon), self.deployment.limits.max_text_chars
-        )
+        settings = settings_of(request, self.info, self.lexicon)
+        words = self._words_of(request, settings)
+        return SpeechScript(request, settings, self.deployment.limits.max_text_chars, words)
 
     def submit(self, request: SpeechRequest | SpeechScript, request_id: str | None = None) -> Speech:
         """Checks and reads a request, unless that is done, and starts or queues it. Raises what is wrong with it at
@@ -111,6 +118,8 @@ class Engine:
         job = Job(request_id, request, self.spec.sample_rate, self._on_over, self._on_free, script)
         limit_s = self.deployment.limits.max_unread_s
         job.speech = Speech(request_id, self.spec.sample_rate, self.spec.channels, self, limit_s)
+        if script.words is not None:
+            self._align(job, script.words)
         with self._lock:
             if not self._running:
                 raise Unavailable("the engine is not running.")
@@ -171,6 +180,29 @@ class Engine:
         return Load(**now, references=references, slow_turns=slow, **usage)
 
     # --- inside ---
+
+    def _detects_end(self, request: SpeechRequest) -> bool:
+        is_set = request.end_detection is not None
+        return bool(request.end_detection) if is_set else self.deployment.alignment.end_detection
+
+    def _words_of(self, request: SpeechRequest, settings: TextSettings) -> WordText | None:
+        """Returns the words to look for in the audio of a request; `None` if nobody asks for them."""
+        if not request.word_timestamps and not self._detects_end(request):
+            return None
+        try:
+            words = self.aligner.text(settings)
+            words.check(request.text)
+        except InvalidRequest:
+            if request.word_timestamps or request.end_detection:
+                raise
+            return None  # the deployment asks, for text that can be aligned
+        return words
+
+    def _align(self, job: Job, words: WordText) -> None:
+        ends = self._detects_end(job.request)
+        job.gate = EndGate(job.speech.push, self.spec.sample_rate) if ends else None
+        job.frame_hz = self.info.frame_hz
+        job.track = self.aligner.open(words, self.spec.sample_rate, job, ends)
 
     def _admit(self) -> None:
         while self._free_slots and self._queue and self._admission.fits(self._queue[0].request):

@@ -279,7 +279,7 @@ class FrameStage(DeviceStage[FrameRow]):
             job.reason = FinishReason.LENGTH
         else:
             heard = row.limit - row.prompt.silent_steps
-            job.fail(Runaway(f"no end within the {heard} frames this request may have; the speech was cut."))
+            job.run_away(Runaway(f"no end within the {heard} frames this request may have; the speech was cut."))
         self._end(row)
 
     # --- leaving ---

@@ -85,6 +85,7 @@ class GeneratorStage(TurnStage):
         job.pace = section.pace
         if section.pause_s:
             job.deliver_silence(section.pause_s, self._channels, is_pause=True)
+        job.speaker = section.speaker
         seed = (job.seed + section.draw) % 2**63
         self._speaking[job.id] = _Speaking(job, self._model.speak(prompt, seed), prompt.feed, part=part)
         for text in self._early.pop(job.id, []):

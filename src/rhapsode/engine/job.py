@@ -5,15 +5,22 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rhapsode.engine.clock import clock_s
+from rhapsode.engine.gate import EndGate
 from rhapsode.engine.script import SpeechScript
 from rhapsode.engine.speech import Speech
 from rhapsode.errors import Aborted, EmptyAudio, RhapsodeError
-from rhapsode.types import AudioChunk, FinishReason, Outcome, Samples, SpeechRequest
+from rhapsode.types import AudioChunk, FinishReason, Outcome, Samples, SpeechQuality, SpeechRequest
+
+if TYPE_CHECKING:
+    from rhapsode.alignment.track import WordTrack
+    from rhapsode.alignment.words import WordTime
 
 
 class Life(StrEnum):
@@ -46,9 +53,15 @@ class Job:
         self.frames = 0
         self.pace = 1.0
         """Of the samples that are delivered next."""
+        self.speaker = 0
         self.reason = FinishReason.STOP
         self.outcome: Outcome | None = None
         self.speech: Speech
+        self.track: WordTrack | None = None
+        """The alignment of its audio, where it is wanted."""
+        self.gate: EndGate | None = None
+        """Holds back what may be cut, where its end is detected."""
+        self.frame_hz: float | None = None
         self._sample_rate = sample_rate
         self._on_over, self._on_free = on_over, on_free
         self._lock = threading.Lock()
@@ -57,6 +70,8 @@ class Job:
         self._admitted_s = self._first_audio_s = 0.0
         self._last_chunk_s = self._dry_at_s = self._longest_gap_s = 0.0
         self._samples = self._chunks = self._underruns = 0
+        self._ran_away: RhapsodeError | None = None
+        self._quality: SpeechQuality | None = None
 
     @property
     def over(self) -> bool:
@@ -90,10 +105,12 @@ class Job:
                 return
             self._play(samples.shape[1] / self._sample_rate)
             self.life = Life.SPEAKING
-            chunk = AudioChunk(samples, self._sample_rate, self._chunks, self.pace, is_pause)
+            chunk = AudioChunk(samples, self._sample_rate, self._chunks, self.pace, is_pause, self.speaker)
             self._chunks += 1
             self._samples += samples.shape[1]
-        self.speech.push(chunk)
+        (self.speech.push if self.gate is None else self.gate.put)(chunk)
+        if self.track is not None:
+            self.track.hear(samples)
 
     def _play(self, audio_s: float) -> None:
         """Keeps the statistics of a listener that plays from the first chunk on."""
@@ -110,8 +127,55 @@ class Job:
         """Ends the request with success. Empty audio is an error instead."""
         if self._samples == 0:
             self.fail(EmptyAudio("the model ended without saying anything; try another text or seed."))
+        elif self.track is not None:
+            self.track.finish()  # `aligned` follows, after the last words
         else:
             self._end(Life.FINISHED, self.reason, None)
+
+    def run_away(self, error: RhapsodeError) -> None:
+        """The speech did not end in time. This is an error, unless all its words are found to be said."""
+        if self.gate is None:
+            self.fail(error)
+        else:
+            self._ran_away = error
+
+    # --- what the alignment tells, in the aligner's thread ---
+
+    def heard(self, seconds: float) -> None:
+        if self.gate is not None:
+            self.gate.heard(seconds)
+
+    def found(self, words: tuple[WordTime, ...]) -> None:
+        """Hands words to the listener, if it asked for them."""
+        if self.request.word_timestamps and not self.over:
+            nothing = np.zeros((self.speech.channels, 0), np.float32)
+            self.speech.push(AudioChunk(nothing, self._sample_rate, self._chunks, self.pace, words=words))
+
+    def said(self, end_s: float, quality: SpeechQuality) -> None:
+        """Ends the speech after its last word."""
+        if self.gate is None or self.over:
+            return
+        ended_s = self.gate.cut(end_s, self.script.tail_s)
+        with self._lock:
+            self._samples = round(ended_s * self._sample_rate)
+            self.frames = round(ended_s * self.frame_hz) if self.frame_hz else self.frames
+            self._quality = replace(quality, ended_early=True)
+        self._end(Life.FINISHED, FinishReason.STOP, None)
+
+    def aligned(self, quality: SpeechQuality) -> None:
+        """Ends the request after its last words."""
+        if self.gate is not None:
+            self.gate.open()
+        self._quality = quality
+        if self._ran_away is not None:
+            self.fail(self._ran_away)
+        else:
+            self._end(Life.FINISHED, self.reason, None)
+
+    def misaligned(self, error: RhapsodeError) -> None:
+        self.fail(error)
+
+    # --- the end ---
 
     def fail(self, error: RhapsodeError) -> None:
         self._end(Life.FAILED, FinishReason.FAILED, error)
@@ -146,6 +210,9 @@ class Job:
                 underruns=self._underruns,
                 longest_gap_s=self._longest_gap_s,
                 error=error,
+                quality=self._quality,
             )
+        if self.track is not None:
+            self.track.drop()
         self._on_over(self)  # first, so that a listener who has heard the end finds the outcome recorded
         self.speech.end(self.outcome, error)

@@ -64,6 +64,7 @@ class Pipeline:
             if stage.name not in self.stages:
                 self.stages[stage.name] = self._build(stage)
         self._junctions = {s.name: Junction(self.stages[s.name], senders(spec, s)) for s in spec.pipeline}
+        self._entries = [self.stages[s.name] for s in spec.pipeline if s.kind != "stream" and not senders(spec, s)]
         self._wire()
         self._running = [Loop(place, stages) for place, stages in self._loops.items()]
 
@@ -82,9 +83,8 @@ class Pipeline:
 
     def enter(self, work: Work) -> None:
         """Sends a request, or the rest of a long one, to every stage that no other sends a payload to."""
-        for stage in self._spec.pipeline:
-            if stage.kind != "stream" and not senders(self._spec, stage):
-                self.stages[stage.name].receive(work)
+        for stage in self._entries:
+            stage.receive(work)
 
     def text(self, job: Job, text: str, final: bool) -> None:
         for stage in self._spec.pipeline:

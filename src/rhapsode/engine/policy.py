@@ -55,11 +55,13 @@ class GpuPolicy:
     A row is due when its next chunk is complete. It is urgent when the rest of the chunk, at the pace of its blocks so
     far, would come too late for its listener: then it goes with what it has. While all listeners have plenty to play,
     a launch waits for more rows. A talker that is hardly faster than its listeners gets larger first chunks, which last
-    until the next one.
+    until the next one. And a first chunk takes all blocks that the rows which start with it have: a stage whose source
+    makes a second at a time need not begin with a fraction of it.
     """
 
-    MOST_FIRST = 4
-    """Blocks of a first chunk at most, unless the request asks for more."""
+    MOST_FIRST, MOST_FIRST_S = 4, 0.32
+    """Blocks that a first chunk waits for at most, unless the request asks for more; if blocks are short, the number
+    that lasts so long."""
     BUSY = 0.3
     """The real-time factor of a talker from which on its listeners need more audio in hand."""
 
@@ -81,6 +83,11 @@ class GpuPolicy:
         self._next = np.zeros(slots + 1, np.int64)  # blocks of the next chunk
         self._since_s = np.zeros(slots + 1, np.float64)  # when the blocks of the next chunk began to come
         self._asked = np.zeros(slots + 1, np.bool_)  # for a first chunk of this size
+        self._most_first = max(self.MOST_FIRST, self._lasting(self.MOST_FIRST_S))
+
+    def _lasting(self, seconds: float) -> int:
+        """Returns how many blocks last about so long."""
+        return round(seconds / self._block_s)
 
     def open(self, slot: int, first_frames: int | None) -> None:
         self._next[slot] = self._schedule.asked(first_frames) if first_frames else self._schedule.first
@@ -104,11 +111,20 @@ class GpuPolicy:
             return None
         able = able[np.argsort(left_s[able], kind="stable")]
         leader = able[0]
-        blocks = self._schedule.fit(int(min(ready.blocks[leader], wanted[leader])))
+        size = max(int(wanted[leader]), self._common(ready, able))
+        blocks = self._schedule.fit(min(int(ready.blocks[leader]), size, self._schedule.largest))
         rows = able[self._joins(ready, wanted, blocks)[able]][:most]
         if left_s[leader] > self._config.comfort_s and self._can_wait(ready, rows, most):
             return None
         return Choice(slots[rows], blocks)
+
+    def _common(self, ready: Ready, able: Ints) -> int:
+        """Returns how many blocks all rows have that start with the first of `able`; 0 if that one does not start."""
+        starts = able[~self._clock.begun(ready.slots[able]) & ~self._asked[ready.slots[able]]]
+        if not len(starts) or starts[0] != able[0]:
+            return 0
+        going_on = starts[~ready.closing[starts]]  # a row that ends early must not make the others' chunks small
+        return int(ready.blocks[going_on].min()) if len(going_on) else 0
 
     def _can_wait(self, ready: Ready, rows: Ints, most: int) -> bool:
         full = len(rows) >= min(len(ready.slots), most)
@@ -126,7 +142,7 @@ class GpuPolicy:
         """Blocks to begin with, so that they last until the second chunk; each block of it takes so long."""
         schedule, spare_s = self._schedule, self._config.patience_s
         lasting = (n for n in schedule.ladder if n * self._block_s >= block_wait_s * schedule.after(n) + spare_s)
-        return min(next(lasting, self.MOST_FIRST), self.MOST_FIRST, schedule.largest)
+        return min(next(lasting, self._most_first), self._most_first, schedule.largest)
 
     def _block_wait_s(self, rows: int) -> float:
         """Seconds until all of so many listeners have one more block; 0: too few to plan for."""
@@ -163,6 +179,8 @@ class CpuPolicy(GpuPolicy):
     """Below this part of a block's playing time, serving everybody once costs nothing worth planning for."""
     RESERVE = 0.5
     """A chunk may take this part of the time its listener has left, so that the others fit in, too."""
+    LEAST_S = 0.08
+    """A chunk is no shorter than this for lack of time: below, a launch costs the same however short the chunk is."""
     MEMORY = 0.9
     """How much of the measured cost is carried over to the next measurement."""
 
@@ -188,11 +206,15 @@ class CpuPolicy(GpuPolicy):
         wanted, all_s = super()._wanted(slots, left_s), self._all_s(len(slots))
         if not all_s:
             return wanted
-        affordable = np.maximum(self.RESERVE * left_s / all_s, 1).astype(np.int64)
+        least = max(1, self._lasting(self.LEAST_S))
+        affordable = np.maximum(self.RESERVE * left_s / all_s, least).astype(np.int64)
         return np.where(self._clock.begun(slots), np.minimum(wanted, affordable), wanted)
 
     def _block_wait_s(self, rows: int) -> float:
         return max(self._talker_s(rows), self._all_s(rows))
+
+    def _common(self, ready: Ready, able: Ints) -> int:
+        return 0  # first audio would come later: here a larger chunk takes longer
 
     def _all_s(self, rows: int) -> float:
         """Seconds of work for one block of everybody; 0: too few to plan for."""
@@ -205,6 +227,9 @@ class FixedPolicy(GpuPolicy):
 
     def _urgent(self, ready: Ready, wanted: Ints, left_s: Seconds, now_s: float) -> Bools:
         return np.zeros(len(ready.slots), np.bool_)
+
+    def _common(self, ready: Ready, able: Ints) -> int:
+        return 0
 
     def _joins(self, ready: Ready, wanted: Ints, blocks: int) -> Bools:
         fits = [n > 0 and self._schedule.fit(n) == blocks for n in np.minimum(ready.blocks, wanted).tolist()]

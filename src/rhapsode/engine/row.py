@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rhapsode.device.marks import Mark, PaceChange, SegmentEnd, Silence
+from rhapsode.device.marks import Mark, PaceChange, SegmentEnd, Silence, SpeakerChange
 from rhapsode.device.pages import Key
 from rhapsode.engine.job import Job
 from rhapsode.engine.script import SpokenSection
@@ -103,6 +103,8 @@ class FrameRow(PromptRow):
             yield Silence(self.opens.pause_s, is_pause=True)
         if self.opens is not None and (self.part or self.opens.pace != 1.0):
             yield PaceChange(self.opens.pace)
+        if self.opens is not None and self.job.request.segments:
+            yield SpeakerChange(self.opens.speaker)
 
     @property
     def is_last(self) -> bool:

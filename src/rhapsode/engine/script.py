@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from rhapsode.alignment.text import WordText
+from rhapsode.engine.dialogue import MOST_PAUSE_S, SEGMENT_PAUSE_S, in_segment, speakers_of
 from rhapsode.errors import InvalidRequest, TextTooLong
 from rhapsode.models.base import Following
 from rhapsode.text.clean import is_speakable
@@ -14,10 +17,8 @@ from rhapsode.text.front_end import FrontEnd, InputType, TextSettings
 from rhapsode.text.lexicon import Lexicon
 from rhapsode.text.normalise.language import LANGUAGES
 from rhapsode.text.spoken import SpokenRun, SpokenText
-from rhapsode.types import ModelInfo, SpeechRequest
+from rhapsode.types import ModelInfo, Segment, SpeechRequest, Voice
 
-MOST_PAUSE_S = 60.0
-"""Of all pauses between two words."""
 DRAWS = 2**20
 """More than a section has prompts."""
 GROWTH = 10
@@ -31,6 +32,9 @@ class SpokenSection:
     pause_s: float = 0.0
     """The silence before it."""
     pace: float = 1.0
+    voice: Voice | None = None
+    """Of a dialogue: who says it, and the number of that voice."""
+    speaker: int = 0
     draw: int = 0
     """Added to the seed: it does not depend on how many prompts the sections before have."""
     runs: list[SpokenRun] = field(default_factory=list)
@@ -69,15 +73,20 @@ class SpeechScript:
     """The sections of one request. Text may be appended while they are spoken: `lock` keeps its order."""
 
     def __init__(
-        self, request: SpeechRequest, settings: TextSettings | None = None, most_chars: int | None = None
+        self,
+        request: SpeechRequest,
+        settings: TextSettings | None = None,
+        most_chars: int | None = None,
+        words: WordText | None = None,
     ) -> None:
-        """Raises `InvalidRequest` where the text is not what it is said to be."""
+        """Raises `InvalidRequest` where the text is not what it is said to be. `words` gets the same text."""
         settings = settings or TextSettings()
         self.lock = threading.RLock()
         self.bookmarks: list[Bookmark] = []
         self.tail_s = 0.0
         """The silence after the last word."""
         self.request = request
+        self.words = words
         self._front_end = FrontEnd(settings)
         self._is_plain = settings.input_type == "text"
         self._most_chars = most_chars and most_chars * GROWTH
@@ -85,7 +94,10 @@ class SpeechScript:
         self._sections = [SpokenSection()]
         self._current = -1  # the section that is spoken
         self._closed = False
-        self._add(self._front_end.push(request.text))
+        if request.segments:
+            self._say_segments(request.segments, settings)
+            return
+        self._read(request.text)
         if not request.text_open:
             self._close()
             if not self._is_plain and not self._sections[0].runs:
@@ -105,7 +117,7 @@ class SpeechScript:
         with self.lock:
             current = self._sections[self._current] if self._current >= 0 else None
             was_closed = current is None or current.closed
-            self._add(self._front_end.push(text))
+            self._read(text)
             if final:
                 self._close()
             if current is None or was_closed:
@@ -149,7 +161,14 @@ class SpeechScript:
         self._current = index
         section = self._sections[index]
         text, section.untaken = section.untaken, ""
-        return replace(self.request, text=text)
+        if text == self.request.text and section.voice is None and not self.request.segments:
+            return self.request  # most are spoken as they are written
+        return replace(self.request, text=text, voice=section.voice or self.request.voice, segments=())
+
+    def _read(self, text: str) -> None:
+        if self.words is not None:
+            self.words.push(text)
+        self._add(self._front_end.push(text))
 
     def _add(self, events: list[TextEvent]) -> None:
         for event in events:
@@ -163,6 +182,29 @@ class SpeechScript:
                     self.bookmarks.append(event)
                 case SpokenRun():
                     self._say(event)
+
+    def _say_segments(self, segments: Sequence[Segment], settings: TextSettings) -> None:
+        """Makes sections of a dialogue: at least one of every segment, in its voice."""
+        self._is_plain = False
+        speakers = speakers_of(segments)
+        for index, (segment, speaker) in enumerate(zip(segments, speakers, strict=True)):
+            pause_s = (SEGMENT_PAUSE_S if index else 0.0) if segment.pause_s is None else segment.pause_s
+            self._break(1.0, pause_s)
+            section = self._sections[-1]
+            section.voice, section.speaker = segment.voice, speaker
+            self._front_end = FrontEnd(settings)
+            if self.words is not None:  # the characters of words count in all segments, a line each
+                self.words.push(f"\n{segment.text}" if index else segment.text)
+            try:
+                self._add(self._front_end.push(segment.text))
+                self._add(self._front_end.close())
+            except InvalidRequest as error:
+                raise in_segment(error, index) from None
+            if not is_speakable(section.text):
+                raise in_segment(InvalidRequest("the text has no words: there is nothing to say."), index)
+        if self.words is not None:
+            self.words.close()
+        self._end()
 
     def _say(self, run: SpokenRun) -> None:
         section = self._sections[-1]
@@ -180,7 +222,7 @@ class SpeechScript:
         section = self._sections[-1]
         if is_speakable(section.text):
             section.closed = True
-            section = SpokenSection(draw=len(self._sections) * DRAWS)
+            section = SpokenSection(voice=section.voice, speaker=section.speaker, draw=len(self._sections) * DRAWS)
             self._sections.append(section)
         section.runs, section.untaken = [], ""  # signs alone are not spoken
         section.pace, section.pause_s = pace, section.pause_s + pause_s
@@ -188,7 +230,12 @@ class SpeechScript:
             raise InvalidRequest(f"a pause lasts at most {MOST_PAUSE_S:g} s in all.", param="input")
 
     def _close(self) -> None:
+        if self.words is not None:
+            self.words.close()
         self._add(self._front_end.close())
+        self._end()
+
+    def _end(self) -> None:
         self._closed = True
         last = self._sections[-1]
         if len(self._sections) > 1 and not is_speakable(last.text):

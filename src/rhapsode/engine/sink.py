@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.config import Limits
-from rhapsode.device.marks import Mark, PaceChange, Silence
+from rhapsode.device.marks import Mark, PaceChange, Silence, SpeakerChange
 from rhapsode.device.stream import FrameStream
 from rhapsode.engine.clock import Ints, ListenerClock, clock_s
 from rhapsode.engine.job import Job
@@ -106,6 +106,8 @@ class ListenerSink:
             job.deliver_silence(mark.seconds, self._channels, mark.is_pause)
         elif isinstance(mark, PaceChange):
             job.pace = mark.pace
+        elif isinstance(mark, SpeakerChange):
+            job.speaker = mark.speaker
 
     def end(self, job: Job) -> None:
         job.finish()

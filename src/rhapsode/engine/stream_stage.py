@@ -52,12 +52,10 @@ class StreamStage(DeviceStage[StreamRow]):
         rate: int = 1,
         needs_payload: bool = False,
         frame_s: float = 0.0,
+        stream: torch.cuda.Stream | None = None,
     ) -> None:
         """`ladder`: the sizes of launches, in blocks. `rate`: positions of the worker's own KV per frame."""
         reach, device = worker.reach, memory.device
-        # On a GPU the stage has a CUDA stream of its own, ahead of the talker's: first audio comes first. A frame the
-        # host knows of has been written, and one is only overwritten once it has been read: the two need not wait.
-        stream = torch.cuda.Stream(device, priority=-1) if device.type == "cuda" else None
         allowed = worker.most_rows if isinstance(worker, LimitsRows) else deployment.chunks.batch
         most = min(allowed, deployment.chunks.batch, deployment.limits.slots)
         columns = 1 if reach.plain else 4

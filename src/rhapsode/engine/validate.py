@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from rhapsode.audio.leveler import check_loudness
 from rhapsode.config import Limits
+from rhapsode.engine.dialogue import MOST_PAUSE_S, check_count, check_speakers, in_segment, speakers_of
 from rhapsode.errors import InvalidRequest, TextTooLong, UnknownVoice, did_you_mean
 from rhapsode.models.abilities import unable, who_can
 from rhapsode.models.base import ModelSpec
@@ -14,7 +16,7 @@ from rhapsode.models.options import parse_options
 from rhapsode.text.clean import is_speakable
 from rhapsode.text.front_end import INPUT_TYPES
 from rhapsode.text.language import AUTO, code_of, name_of
-from rhapsode.types import ModelInfo, Reference, Sampling, SpeechRequest, Voice
+from rhapsode.types import ModelInfo, Reference, Sampling, Segment, SpeechRequest, Voice
 
 SPEED_RANGE = (0.25, 4.0)
 LARGEST_FLOAT32 = 3.4e38
@@ -27,6 +29,8 @@ def checked(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Li
 
     Raises an error that says what is wrong and what would be right.
     """
+    if request.segments:
+        return _checked_dialogue(request, spec, info, limits)
     _check_types(request)
     check_length(len(request.text), limits)
     if not request.text_open:
@@ -36,6 +40,8 @@ def checked(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Li
     low, high = SPEED_RANGE
     if not low <= request.speed <= high:
         raise InvalidRequest(f"speed must be between {low} and {high}.", param="speed")
+    if request.loudness is not None:
+        check_loudness(request.loudness)
     if request.channels not in (None, 1, 2):
         raise InvalidRequest("channels must be 1 (mono) or 2 (stereo).", param="channels")
     if request.seed is not None and not 0 <= request.seed < 2**63:
@@ -57,11 +63,42 @@ def checked(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Li
     )
 
 
+def _checked_dialogue(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Limits) -> SpeechRequest:
+    """Checks every segment as a request of its own; its errors name it."""
+    if request.text_open:
+        raise InvalidRequest("the text of a dialogue is complete: give 'segments' or open text.", param="segments")
+    check_count(len(request.segments), limits)
+    if not all(isinstance(segment, Segment) for segment in request.segments):
+        raise InvalidRequest("segments must be of the type Segment.", param="segments")
+    last_speaker = max(speakers_of(request.segments))
+    check_speakers(last_speaker + 1)
+    if spec.one_voice and last_speaker:
+        raise InvalidRequest(f"{info.title} speaks a dialogue with one voice only.", param="segments")
+    text = "\n".join(segment.text for segment in request.segments)
+    check_length(len(text), limits)
+    parts = []
+    for index, segment in enumerate(request.segments):
+        try:
+            _check_pause(segment.pause_s)
+            alone = replace(request, text=segment.text, voice=segment.voice, segments=())
+            parts.append(checked(alone, spec, info, limits))
+        except InvalidRequest as error:
+            raise in_segment(error, index) from None
+    segments = tuple(replace(s, voice=part.voice) for s, part in zip(request.segments, parts, strict=True))
+    return replace(parts[0], text=text, segments=segments)
+
+
+def _check_pause(pause_s: float | None) -> None:
+    if pause_s is not None and not 0 <= pause_s <= MOST_PAUSE_S:
+        raise InvalidRequest(f"pause_s must be between 0 and {MOST_PAUSE_S:g}.", param="pause_s")
+
+
 def _check_types(request: SpeechRequest) -> None:
     """Python callers may pass any type: it is reported here, not later inside a stage."""
     expected: dict[str, tuple[Any, type | tuple[type, ...]]] = {
         "text": (request.text, str),
         "speed": (request.speed, (int, float)),
+        "loudness": (request.loudness or 0, (int, float)),
         "channels": (1 if request.channels is None else request.channels, int),
         "seed": (request.seed or 0, int),
         "max_frames": (request.max_frames or 1, int),
@@ -75,7 +112,7 @@ def _check_types(request: SpeechRequest) -> None:
         "repetition_penalty": (request.sampling.repetition_penalty or 0, (int, float)),
     }
     for name, (value, kind) in expected.items():
-        if not isinstance(value, kind) or isinstance(value, bool):
+        if type(value) is not kind and (not isinstance(value, kind) or isinstance(value, bool)):
             what = {str: "text", int: "a whole number"}.get(kind, "a number") if isinstance(kind, type) else "a number"
             raise InvalidRequest(f"{name} must be {what}, not {type(value).__name__}.", param=name)
 
@@ -84,8 +121,13 @@ def _check_text(request: SpeechRequest) -> None:
     """Checks how the text is to be read."""
     if request.input_type not in INPUT_TYPES:
         raise InvalidRequest(f"input_type must be {' or '.join(INPUT_TYPES)}.", param="input_type")
-    if request.normalise not in (None, True, False):
-        raise InvalidRequest("normalise must be true or false.", param="normalise")
+    for name, value in (
+        ("normalise", request.normalise),
+        ("word_timestamps", request.word_timestamps),
+        ("end_detection", request.end_detection),
+    ):
+        if value not in (None, True, False):
+            raise InvalidRequest(f"{name} must be true or false.", param=name)
     lexicon = request.lexicon
     if not isinstance(lexicon, Mapping) or not all(isinstance(text, str) for pair in lexicon.items() for text in pair):
         raise InvalidRequest("lexicon must hold respellings by word, all of them text.", param="lexicon")

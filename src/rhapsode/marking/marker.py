@@ -27,11 +27,12 @@ class Marker:
 
             self._signer = ManifestSigner(config.certificate, config.private_key, config.deployment)
 
-    def watermarks(self, sample_rate: int, channels: int) -> tuple[Watermark, ...]:
-        """Returns the transforms that mark one utterance: one, or none."""
+    def watermarks(self, sample_rate: int, channels: int, made_at: datetime | None = None) -> tuple[Watermark, ...]:
+        """Returns the transforms that mark one utterance, made now or earlier: one, or none."""
         if not self._config.watermark:
             return ()
-        return (Watermark(Payload.at(self._config.deployment, datetime.now(UTC)), sample_rate, channels),)
+        payload = Payload.at(self._config.deployment, made_at or datetime.now(UTC))
+        return (Watermark(payload, sample_rate, channels),)
 
     def tags(self) -> Mapping[str, str]:
         """Returns what a file's own tags say."""

@@ -120,6 +120,8 @@ class ModelSpec:
     """Files of a hub checkpoint to download besides its config, json, txt and safetensors, as shell patterns."""
     extra: str | None = None
     """The extra of this package that installs what `requires` names."""
+    one_voice: bool = False
+    """The voice of a request cannot change: all segments of a dialogue have the same."""
     hidden: bool = False
     """For tests and demonstrations: works by name, and is not listed."""
 

@@ -102,7 +102,7 @@ class Attention(Derived):
 
     def forward(self, x: Tensor, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
         """Returns the attention output of normed `x [B, T, hidden]`, without the residual."""
-        return linear(self._attend(linear(x, self.qkv), layer, rotary, backend), self.o_proj)
+        return linear(self.attend_projected(linear(x, self.qkv), layer, rotary, backend), self.o_proj)
 
     def add_to(
         self,
@@ -115,13 +115,15 @@ class Attention(Derived):
     ) -> Tensor:
         """Returns `x + attention(norm(x))`, of the `last` tokens alone if given; `x` may be overwritten."""
         qkv = normed_linear(x, norm, weight_of(self.qkv), self.qkv.bias)
-        attended = self._attend(qkv, layer, rotary, backend)
+        attended = self.attend_projected(qkv, layer, rotary, backend)
         if last is not None:
             x, attended = x[:, -last:].contiguous(), attended[:, -last:].contiguous()
         return linear(attended, self.o_proj, residual=x)
 
-    def _attend(self, qkv: Tensor, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
-        """Returns `[B, T, heads * head_dim]`."""
+    def attend_projected(
+        self, qkv: Tensor, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend
+    ) -> Tensor:
+        """Attends from the qkv projection on: `[B, T, heads * head_dim]`, before the output projection."""
         norm = None
         if self.q_norm is not None and self.k_norm is not None:
             if self._per_head:
@@ -136,7 +138,7 @@ class Attention(Derived):
 
 
 class GatedMLP(nn.Module):
-    """SwiGLU."""
+    """The feed-forward network of most families (SwiGLU): `down(silu(gate(x)) * up(x))`."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()

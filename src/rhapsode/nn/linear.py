@@ -25,9 +25,16 @@ def weight_of(layer: nn.Linear) -> Weight:
     return weight.packed if isinstance(weight, Quantised | Int8Quantised) else layer.weight
 
 
-def linear(x: Tensor, layer: nn.Linear, *, gated: bool = False, residual: Tensor | None = None) -> Tensor:
-    """Applies `layer`; `gated` and `residual` are those of `fused_linear`."""
-    return fused_linear(x, weight_of(layer), layer.bias, gated=gated, residual=residual)
+def linear(
+    x: Tensor,
+    layer: nn.Linear,
+    *,
+    gated: bool = False,
+    activation: Gelu | None = None,
+    residual: Tensor | None = None,
+) -> Tensor:
+    """Applies `layer`; the other arguments are those of `fused_linear`."""
+    return fused_linear(x, weight_of(layer), layer.bias, gated=gated, activation=activation, residual=residual)
 
 
 def normed_linear(

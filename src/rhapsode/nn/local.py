@@ -9,10 +9,7 @@ from rhapsode.nn.decoder import DecoderLayer
 from rhapsode.nn.fixed_positions import FixedPositionStack
 from rhapsode.nn.kernels.attention import attention, local_attention
 from rhapsode.nn.kernels.heads import ProjectedHeads
-from rhapsode.nn.kernels.linear import small_batch_limit
-
-SMALL_BATCH = 32
-"""Up to this many tokens in all rows the small-batch kernel beats several around cuBLAS: those of one request."""
+from rhapsode.nn.split_layers import run_split, runs_split
 
 
 class LocalAttention(FusedAttentionBackend):
@@ -31,15 +28,14 @@ class LocalStack(FixedPositionStack):
 
     def hidden_states(self, x: Tensor) -> Tensor:
         """Runs `x [N, max_tokens, hidden]`, which may be overwritten, up to the final norm, which is left out."""
-        with small_batch_limit(SMALL_BATCH):
-            return self.run_layers(x, self.all_angles(x.dtype), LocalAttention())
+        given = (x, self.all_angles(x.dtype), LocalAttention())
+        return run_split(self, *given) if runs_split(self, x) else self.run_layers(*given)
 
     def last_hidden_states(self, x: Tensor, last: int) -> Tensor:
         """The same for the last tokens alone, [N, last, hidden]: the last layer does not compute the others."""
         angles, backend = self.all_angles(x.dtype), LocalAttention()
         *before, final = self.layers
-        with small_batch_limit(SMALL_BATCH):
-            for i, layer in enumerate(before):
-                x = layer(x, i, angles, backend)
-            assert isinstance(final, DecoderLayer)
-            return final.last_tokens(x, last, len(before), angles, backend)
+        for i, layer in enumerate(before):
+            x = layer(x, i, angles, backend)
+        assert isinstance(final, DecoderLayer)
+        return final.last_tokens(x, last, len(before), angles, backend)

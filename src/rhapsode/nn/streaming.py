@@ -95,10 +95,12 @@ def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, dilation: int = 1, 
     """`F.conv1d` for the short chunks of a stream.
 
     Its CPU kernels have a high start-up cost and process one row after the other, so on a CPU this is a product with
-    the unfolded input, or one product per tap.
+    the unfolded input, or one product per tap. And cuDNN's float64 kernel takes 0.18 ms for any chunk.
     """
     outputs, width, kernel = weight.shape
     depthwise = groups == outputs and width == 1
+    if x.is_cuda and x.dtype == torch.float64 and groups == 1:
+        return _unfolded(x, weight, bias, dilation)
     if x.device.type != "cpu" or kernel == 1 or not (groups == 1 or depthwise):
         return F.conv1d(x, weight, bias, dilation=dilation, groups=groups)
     batch, channels, length = x.shape[0], x.shape[1], x.shape[2] - (kernel - 1) * dilation
@@ -116,6 +118,13 @@ def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, dilation: int = 1, 
         windows = x.as_strided((batch, channels, kernel, length), (rows, columns, dilation * step, step))
         y = weight.flatten(1).expand(batch, -1, -1).bmm(windows.reshape(batch, -1, length))
     return y if bias is None else y.add_(bias[:, None])
+
+
+def _unfolded(x: Tensor, weight: Tensor, bias: Tensor | None, dilation: int) -> Tensor:
+    """Convolves by one product of all windows `[B * T, C * kernel]` with the weights."""
+    kernel = weight.shape[2]
+    windows = x.unfold(2, (kernel - 1) * dilation + 1, 1)[..., ::dilation]  # [B, C, T, kernel]
+    return F.linear(windows.transpose(1, 2).flatten(2), weight.flatten(1), bias).transpose(1, 2)
 
 
 class CausalConv1d(Streaming):

@@ -14,6 +14,7 @@ from rhapsode import __version__
 from rhapsode.config import Deployment
 from rhapsode.errors import RhapsodeError
 from rhapsode.models.registry import Model
+from rhapsode.serve.elevenlabs import routes as elevenlabs
 from rhapsode.serve.middleware.auth import ApiKeys
 from rhapsode.serve.middleware.direct import DirectSpeech
 from rhapsode.serve.middleware.limits import BodyLimit
@@ -26,6 +27,17 @@ from rhapsode.serve.service import Service
 
 log = logging.getLogger("rhapsode.serve")
 
+EXPOSED_HEADERS = (
+    "X-Request-Id",
+    "X-Sample-Rate",
+    "X-Channels",
+    "X-Finish-Reason",
+    "Retry-After",
+    "X-Ignored-Fields",
+    "X-Cache",
+)
+"""Headers that a page of an allowed origin may read."""
+
 
 def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
     """Returns the application for one deployment; it answers `/health` while the model is still loading."""
@@ -35,10 +47,13 @@ def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
         version=__version__,
         summary="Neural text-to-speech with the OpenAI speech API",
         lifespan=lambda app: _lifespan(service),
+        docs_url=None,  # our own, without files from elsewhere: routes/page.py
         redoc_url=None,
+        # Otherwise every request looks for exporters of OpenTelemetry in the environment.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.service = service
-    for route in (speech, batch, outcomes, voices, detect, models, lexicon, health, socket, page):
+    for route in (speech, batch, outcomes, voices, detect, models, lexicon, health, socket, elevenlabs, page):
         app.include_router(route.router(service))
     errors.install(app)
     config = deployment.server
@@ -52,14 +67,7 @@ def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
             allow_origins=config.cors_origins,
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],
-            expose_headers=[
-                "X-Request-Id",
-                "X-Sample-Rate",
-                "X-Channels",
-                "X-Finish-Reason",
-                "Retry-After",
-                "X-Ignored-Fields",
-            ],
+            expose_headers=EXPOSED_HEADERS,
         )
     app.add_middleware(Origins, config=config)
     app.add_middleware(RequestLog, metrics=service.metrics)

@@ -30,7 +30,7 @@ RESERVED_FILES = 64  # for voices, references and the decoder
 MOST_FILES = 65_536
 
 
-def reset(transport: asyncio.Transport) -> None:
+def reset(transport: asyncio.WriteTransport) -> None:
     """Ends a connection at once, and drops what its client has not read, here and in the kernel."""
     connection = transport.get_extra_info("socket")
     if connection is not None:

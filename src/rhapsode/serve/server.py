@@ -22,6 +22,7 @@ from rhapsode.serve.app import create_app
 from rhapsode.serve.connection import ConnectionConfig
 from rhapsode.serve.observe.logs import configure
 from rhapsode.serve.service import Service
+from rhapsode.serve.wyoming.listener import WyomingListener
 
 log = logging.getLogger("rhapsode.serve")
 
@@ -33,9 +34,11 @@ class Server(uvicorn.Server):
     """uvicorn with our settings. On the first signal it drains: it serves what is running, then ends; a second signal
     ends it at once."""
 
-    def __init__(self, app: FastAPI) -> None:
+    def __init__(self, app: FastAPI, wyoming: socket.socket | None = None) -> None:
+        """`wyoming` is the socket that listens for Wyoming clients, if there is one."""
         self._service: Service = app.state.service
         config = self._service.config
+        self._wyoming = WyomingListener(self._service, wyoming) if wyoming is not None else None
         super().__init__(
             ConnectionConfig(
                 app,
@@ -58,6 +61,16 @@ class Server(uvicorn.Server):
         host = self._service.host
         return None if host.warm else host.error
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self._wyoming is not None and not self.should_exit:
+            await self._wyoming.start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._wyoming is not None:
+            await self._wyoming.stop()
+        await super().shutdown(sockets)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self._service.host.is_starting:
             # The thread that loads cannot be stopped, and nobody is served yet: there is nothing to wait for.
@@ -75,7 +88,8 @@ class Server(uvicorn.Server):
             if time.monotonic() > self._drain_by_s:
                 await self._service.host.stop()  # running streams are ended visibly
                 self.should_exit = True
-            self.should_exit |= not self._service.host.busy and not self._service.sockets
+            open_connections = self._service.sockets + (self._wyoming.connections if self._wyoming else 0)
+            self.should_exit |= not self._service.host.busy and not open_connections
         self.should_exit |= self.failed is not None
         return await super().on_tick(counter)
 
@@ -87,20 +101,24 @@ def serve(deployment: Deployment) -> None:
     configure(config.log_format)
     sockets = [listen(config.host, config.port)]
     port = sockets[0].getsockname()[1]
-    _print_resolved(deployment, app.state.service, port)
-    server = Server(app)
+    wyoming = None if config.wyoming.port is None else listen(config.wyoming.host, config.wyoming.port)
+    _print_resolved(deployment, app.state.service, port, wyoming)
+    server = Server(app, wyoming)
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets)
     if server.failed:
         raise server.failed
 
 
-def listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """Returns a socket that listens; a shared port may be listened on by several processes."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With the protocol named, asyncio sends small packets at once, too, instead of waiting for the client's reply.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         listener.bind((host, port))
         listener.listen(2048)
@@ -111,19 +129,22 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _print_resolved(deployment: Deployment, service: Service, port: int) -> None:
+def _print_resolved(deployment: Deployment, service: Service, port: int, wyoming: socket.socket | None) -> None:
     """Prints the resolved configuration for the operator, line by line: the device is known once torch is imported."""
-    for name, value in _resolved(deployment, service, port):
+    for name, value in _resolved(deployment, service, port, wyoming):
         print(f"{name:>10}  {value}", file=sys.stderr, flush=True)
 
 
-def _resolved(deployment: Deployment, service: Service, port: int) -> Iterator[tuple[str, str]]:
+def _resolved(
+    deployment: Deployment, service: Service, port: int, wyoming: socket.socket | None
+) -> Iterator[tuple[str, str]]:
     config, limits, chunks, info = deployment.server, deployment.limits, deployment.chunks, service.info
-    host = f"[{config.host}]" if ":" in config.host else config.host
     uploads = info.can.clone or info.can.continuation or info.can.embedding
     at_once = limits.max_concurrency or "as many as fit"
     pace = "as many listeners as stay faster than real time" if limits.real_time else "all slots, whatever the pace"
-    yield "listening", f"http://{host}:{port}  (docs: /docs, page: /)"
+    yield "listening", f"http://{_authority(config.host, port)}  (docs: /docs, page: /)"
+    if wyoming is not None:
+        yield "wyoming", f"tcp://{_authority(config.wyoming.host, wyoming.getsockname()[1])}  (Home Assistant; no keys)"
     yield "model", f"{deployment.model}: {info.summary}"
     yield "can", f"{', '.join(info.can.names())}; languages: {', '.join(info.languages) or 'any'}"
     yield "voices", f"{', '.join(info.voices) or 'no presets'}" + (f"; uploads in {config.voices}" if uploads else "")
@@ -133,3 +154,7 @@ def _resolved(deployment: Deployment, service: Service, port: int) -> Iterator[t
     yield "names", ", ".join(["localhost", "IP addresses", *config.allowed_hosts]) if not config.api_keys else "any"
     yield "api keys", f"{len(config.api_keys)}" if config.api_keys else "none: whoever can connect can speak"
     yield "unload", f"after {config.idle_unload_s:g} s idle" if config.idle_unload_s is not None else "never"
+
+
+def _authority(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

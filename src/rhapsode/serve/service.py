@@ -11,9 +11,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from rhapsode.alignment.loading import aligned_languages
 from rhapsode.config import Deployment
 from rhapsode.engine import Engine, Speech, SpeechScript
-from rhapsode.errors import RhapsodeError, TimedOut
+from rhapsode.errors import TimedOut
 from rhapsode.marking.marker import Marker
 from rhapsode.models.registry import Model, find
 from rhapsode.serve.budget import Budget
@@ -21,8 +22,9 @@ from rhapsode.serve.detection import DetectionDesk
 from rhapsode.serve.host import Host
 from rhapsode.serve.memory import Tidier
 from rhapsode.serve.observe.audit import AuditLog
-from rhapsode.serve.observe.metrics import Metrics
+from rhapsode.serve.observe.metrics import Metrics, Refusals
 from rhapsode.serve.observe.outcomes import Outcomes
+from rhapsode.serve.phrases.cache import PhraseCache, PhraseEntry
 from rhapsode.serve.request.effect import without_effect
 from rhapsode.serve.request.intake import Intake, Order
 from rhapsode.serve.request.lenient import leave_out
@@ -54,12 +56,14 @@ class Service:
         self.config = deployment.server
         self.spec = model.spec
         self.metrics = Metrics()
+        self._refusals = Refusals(self.metrics)
         self.outcomes = Outcomes(self.metrics.ended)
         self.host = Host(model, deployment, self.outcomes.ended, self.metrics.loads.inc)
         self.store = VoiceStore(self.config.voices.expanduser(), self.config.max_voices)
         self.references = References(self.config, self.store, mono=self.spec.channels == 1)
         self.schemas = Schemas(self.spec)
         self.lexicon = Lexicon.read(deployment.lexicon)
+        self.word_languages = aligned_languages(deployment.alignment.model)
         self.info = self.host.info
         self.unused_fields = without_effect(self.info, self.schemas.option_names)
         self.intake = Intake(self.info, deployment, self.schemas, self.store, self.references)
@@ -73,11 +77,13 @@ class Service:
         self._limits = DeliveryLimits(self.config.max_request_s, whole_bytes, self.whole_files)
         self._tidier = Tidier(lambda: self.host.busy > 0)
         self._codecs = ThreadPoolExecutor(CODEC_THREADS, "rhapsode-codec")
-        self.metrics.watch(self.host.readings, self.references.stats)
+        self.phrases = PhraseCache(model, deployment) if self.config.cache.bytes else None
+        phrases = [self.phrases.stats] if self.phrases else []
+        self.metrics.watch(self.host.readings, self.references.stats, *phrases)
 
     async def read(self, data: bytes) -> Order:
         """Reads the body of a speech request."""
-        with self._counting_refusals():
+        with self._refusals:
             data, ignored = await self.tolerate(self.schemas.speech, data)
             body = await read(self.schemas.speech, data)
             order = await self.intake.read(body)
@@ -97,28 +103,37 @@ class Service:
 
         `said` returns its text at the end, where it grows while it is spoken.
         """
-        with self._counting_refusals():
+        with self._refusals:
             self.host.hold()
         try:
-            with self._counting_refusals():
-                engine = await self._engine()
-                request = await self._read_text(engine, order.request)
-                speech = self._submit(engine, request, request_id)
-            with speech, self._playback(speech, order) as playback:
+            with self._refusals:
+                entry = await self.phrases.entry(order.request) if self.phrases else None
+                speech = await self._start(order.request, request_id, entry)
+            with speech, self._playback(speech, order, entry) as playback:
                 yield playback
         finally:
             self.host.release()
             self._tidier.request_ended()
             self._note(order, request_id, said)
 
+    async def _start(self, request: SpeechRequest, request_id: str, entry: PhraseEntry | None) -> Speech:
+        """Returns the speech of a request: what was said before, or what the model says now."""
+        if entry is not None and entry.found is not None:
+            return self._finished(entry.speech(request_id))
+        engine = await self._engine()
+        script = await self._read_text(engine, request)
+        if script is None:
+            return self._finished(silent_speech(request_id, self.spec))
+        return self._submit(engine, script, request_id)
+
     def _note(self, order: Order, request_id: str, said: Callable[[], str] | None) -> None:
         if self._audit is not None:
             self._audit.record(order, request_id, self.outcomes.get(request_id), said() if said else order.request.text)
 
     @contextmanager
-    def _playback(self, speech: Speech, order: Order) -> Iterator[Playback]:
-        speed, on_gap = order.request.speed, self.metrics.gaps.observe
-        playback = Playback(speech, speed, order.delivery, self._codecs, on_gap, self._limits, self._marks)
+    def _playback(self, speech: Speech, order: Order, entry: PhraseEntry | None) -> Iterator[Playback]:
+        own = (self._codecs, self.metrics.gaps.observe, self._limits, self._marks)
+        playback = Playback(speech, order.request, order.delivery, *own, entry)
         time_limit = TimeLimit(playback, self.config.max_request_s, self._end_late)
         try:
             yield playback
@@ -140,29 +155,24 @@ class Service:
         """Reads the text of a request, a long one off the event loop; `None` if it says nothing."""
         if not is_speakable(request.text) and not request.text_open:
             return None
-        if len(request.text) <= SMALL_CHARS:
+        is_aligned = request.word_timestamps or request.end_detection or engine.deployment.alignment.end_detection
+        if len(request.text) <= SMALL_CHARS and (engine.aligner.is_loaded or not is_aligned):
             return engine.read(request)
         return await asyncio.to_thread(engine.read, request)
 
-    def _submit(self, engine: Engine, script: SpeechScript | None, request_id: str) -> Speech:
+    def _finished(self, speech: Speech) -> Speech:
+        """Records speech that no engine has to make."""
+        assert speech.outcome is not None
+        self.outcomes.began(speech.id)
+        self.outcomes.ended(speech.outcome)
+        return speech
+
+    def _submit(self, engine: Engine, script: SpeechScript, request_id: str) -> Speech:
         self.outcomes.began(request_id)
-        if script is None:
-            speech = silent_speech(request_id, self.spec)
-            assert speech.outcome is not None
-            self.outcomes.ended(speech.outcome)
-            return speech
         try:
             return engine.submit(script, request_id)
         except BaseException:
             self.outcomes.refused(request_id)
-            raise
-
-    @contextmanager
-    def _counting_refusals(self) -> Iterator[None]:
-        try:
-            yield
-        except RhapsodeError:
-            self.metrics.refused()
             raise
 
     def _end_late(self, playback: Playback) -> None:
@@ -183,6 +193,8 @@ class Service:
         self.references.close()
         self._codecs.shutdown(wait=True, cancel_futures=True)
         self.detection.close()
+        if self.phrases:
+            self.phrases.close()
         if self._audit is not None:
             self._audit.close()
 

@@ -20,6 +20,7 @@ import openai
 import yaml
 from websockets.sync.client import connect
 
+from hearing import hear
 from rhapsode.audio.decode import decode
 from rhapsode.config import resolve
 from rhapsode.models.registry import Model
@@ -40,6 +41,7 @@ class Running:
         self.process = process
         self.url = url
         self.log = log
+        self.wyoming_port: int | None = None
         self.http = httpx2.Client(base_url=url, timeout=30, trust_env=False)
         self.openai = openai.OpenAI(
             base_url=f"{url}/v1",
@@ -155,10 +157,12 @@ def in_thread(model: str | Model, folder: Path, **settings) -> Iterator[Running]
     deployment = resolve(env={}, flags={"model": name, "device": "cpu", **settings, "server": server})
     app = create_app(deployment, None if isinstance(model, str) else model)
     listener = listen("127.0.0.1", 0)
-    uvicorn_server = Server(app)
+    wyoming = None if deployment.server.wyoming.port is None else listen("127.0.0.1", deployment.server.wyoming.port)
+    uvicorn_server = Server(app, wyoming)
     thread = threading.Thread(target=uvicorn_server.run, args=([listener],))
     thread.start()
     server = Running(None, f"http://127.0.0.1:{listener.getsockname()[1]}", [])
+    server.wyoming_port = wyoming.getsockname()[1] if wyoming else None
     try:
         await_health(server)
         yield server  # callbacks are not judged here: the garbage collector of all tests runs in them
@@ -195,6 +199,7 @@ def _read(process: subprocess.Popen[bytes], log: list[str], listening: threading
 
 def heard(data: bytes, response_format: str, sample_rate: int = 24_000) -> Clip:
     """What a player would play."""
-    if response_format == "pcm":
-        return Clip((np.frombuffer(data, "<i2") / 32768).astype(np.float32)[None], sample_rate)
+    if response_format in ("pcm", "l16", "mulaw", "alaw", "opus_packets"):
+        samples, sample_rate = hear(data, response_format, 1, sample_rate)
+        return Clip(samples.astype(np.float32), sample_rate)
     return decode(data)

@@ -94,6 +94,7 @@ def test_text_sent_over_a_socket_is_spoken_in_turns(server: Running) -> None:
     assert server.converse(TEXT, 4, voice="bob", **SAY) == whole
 
 
+@pytest.mark.slow
 def test_the_command_clones_here_and_from_a_server(server: Running, checkpoint: Path, tmp_path) -> None:
     (tmp_path / "a.wav").write_bytes(WAV)
     usual = ["say", TEXT, "--no-play", "--seed", "1", "--reference", "a.wav", "--reference-text", "the ref", "-o"]
@@ -106,6 +107,7 @@ def test_the_command_clones_here_and_from_a_server(server: Running, checkpoint: 
     assert heard((tmp_path / "local.wav").read_bytes(), "wav").sample_rate == 24_000
 
 
+@pytest.mark.slow
 def test_the_example_clones_a_voice(checkpoint: Path, tmp_path) -> None:
     (tmp_path / "a.wav").write_bytes(WAV)
     told = run("cosyvoice3_clone.py", str(checkpoint), "a.wav", "the ref", cwd=tmp_path)

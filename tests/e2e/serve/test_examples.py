@@ -30,6 +30,14 @@ def test_openai_s_client(dummy: Running, tmp_path: Path) -> None:
     assert heard((tmp_path / "hello.mp3").read_bytes(), "mp3").duration_s > 0.2
 
 
+def test_elevenlabs_client(dummy: Running, tmp_path: Path) -> None:
+    pytest.importorskip("elevenlabs", reason="the client is not installed: pip install elevenlabs")
+    told = run("elevenlabs_client.py", dummy.url, cwd=tmp_path)
+    assert "voices: low" in told
+    assert "s of audio" in told
+    assert heard((tmp_path / "hello.mp3").read_bytes(), "mp3").duration_s > 0.2
+
+
 def test_a_language_model_s_words_are_spoken_as_they_come(dummy: Running, tmp_path: Path) -> None:
     told = run("socket_client.py", dummy.socket_url.removesuffix("/v1/audio/speech/stream"), cwd=tmp_path)
     assert "session.done" in told

@@ -91,6 +91,7 @@ def test_text_sent_over_a_socket_is_spoken_turn_by_turn(server: Running) -> None
     assert server.converse(turns, 5, references=TWO, **SAY) == whole
 
 
+@pytest.mark.slow
 def test_the_command_clones_several_voices_here_and_from_a_server(server: Running, checkpoint: Path, tmp_path) -> None:
     given = []
     for i, wav in enumerate(WAVS):

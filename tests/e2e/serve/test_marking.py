@@ -152,6 +152,7 @@ def test_detection_needs_the_key(radio):
     assert answer.status_code == 401
 
 
+@pytest.mark.slow
 def test_the_command_says_and_detects(folder, radio):
     quick = {"RHAPSODE_MODEL": "hibari", "RHAPSODE_MARKING__WATERMARK": "true", "RHAPSODE_MARKING__DEPLOYMENT": "radio"}
     said = rhapsode("say", "--no-play", TEXT, "-o", "marked.opus", cwd=folder, **quick)

@@ -13,6 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from e2e.serve.running import LETTER_BYTES, LETTER_S, Running, heard, in_thread, running
+from hearing import OPUS_DELAY, decoded
 
 PCM = {"type": "session.config", "response_format": "pcm", "sample_rate": 16_000, "seed": 4}
 DONE = {"type": "input.done"}
@@ -104,6 +105,33 @@ def test_every_format_comes_over_the_socket(dummy: Running, response_format: str
         told, audio = conversation.until("session.done")
     assert told[0]["format"] == response_format
     assert -LETTER_S < heard(audio, response_format).duration_s - len(text) * LETTER_S / 1.25 < 0.13
+
+
+def test_each_message_is_one_opus_packet(dummy: Running) -> None:
+    text = "A sentence that takes a second or so to say."
+    with talk(dummy) as conversation:
+        conversation.send({**PCM, "response_format": "opus_packets", "sample_rate": 48_000})
+        conversation.text(text)
+        conversation.send(DONE)
+        messages = []
+        while not (isinstance(message := conversation.next(), dict) and message["type"] == "session.done"):
+            messages.append(message)
+    assert messages[0]["format"] == "opus_packets"
+    carried = [message for message in messages if isinstance(message, bytes)]
+    spoken = round(len(text) * LETTER_S * 48_000)
+    assert len(carried) == -(-(spoken + OPUS_DELAY) // 960)
+    for packet in carried:
+        assert decoded("libopus", [packet], 48_000, 1).shape == (1, 960)
+
+
+def test_telephony_comes_over_the_socket(dummy: Running) -> None:
+    with talk(dummy) as conversation:
+        conversation.send({"type": "session.config", "response_format": "mulaw"})
+        conversation.text("Hello there.")
+        conversation.send(DONE)
+        told, audio = conversation.until("session.done")
+    assert (told[0]["format"], told[0]["sample_rate"]) == ("mulaw", 8_000)
+    assert len(audio) == round(12 * LETTER_S * 8_000)
 
 
 def test_audio_may_come_as_json(dummy: Running) -> None:
@@ -234,7 +262,7 @@ def test_a_cancel_with_nothing_to_cancel_is_answered(dummy: Running) -> None:
         '{"type": "session.config", "voice": "nobody"}',
         '{"type": "session.config", "speed": 99}',
         '{"type": "session.config", "vioce": "low"}',
-        '{"type": "session.config", "word_timestamps": true}',
+        '{"type": "session.config", "word_timestamps": "yes"}',
         "[" * 50_000,
         b"\x00\x01",
     ],

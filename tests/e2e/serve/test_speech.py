@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from e2e.serve.running import LETTER_BYTES, LETTER_S, Running, heard
+from hearing import packets
+from rhapsode.audio.loudness import integrated_loudness
 
 TEXT = "The quick brown fox jumps over the lazy dog. " * 2
 FORMATS = ("mp3", "opus", "aac", "flac", "wav", "pcm")
-LOSSLESS = ("pcm", "wav", "flac")
-ENCODER_DELAY_S = {"mp3": 0.11, "aac": 0.11, "opus": 0.03}
+TELEPHONY = ("mulaw", "alaw", "wav_mulaw", "wav_alaw", "l16", "opus_packets")
+LOSSLESS = ("pcm", "wav", "flac", "mulaw", "l16")
+ENCODER_DELAY_S = {"mp3": 0.11, "aac": 0.11, "opus": 0.03, "opus_packets": 0.03}
 MEDIA = {
     "mp3": "audio/mpeg",
     "opus": "audio/ogg",
@@ -20,6 +23,11 @@ MEDIA = {
     "flac": "audio/flac",
     "wav": "audio/wav",
     "pcm": "audio/pcm",
+    "mulaw": "audio/PCMU",
+    "alaw": "audio/PCMA",
+    "wav_mulaw": "audio/wav",
+    "l16": "audio/L16;rate=24000;channels=1",
+    "opus_packets": "audio/x-opus-packets",
 }
 
 
@@ -40,12 +48,12 @@ def check_duration(data: bytes, response_format: str, expected_s: float) -> None
     assert -LETTER_S < heard(data, response_format).duration_s - expected_s < longer_s + LETTER_S
 
 
-@pytest.mark.parametrize("response_format", FORMATS)
+@pytest.mark.parametrize("response_format", FORMATS + TELEPHONY)
 def test_every_format_comes_whole(dummy: Running, response_format: str) -> None:
     check_duration(whole(dummy, response_format=response_format), response_format, len(TEXT.strip()) * LETTER_S)
 
 
-@pytest.mark.parametrize("response_format", FORMATS)
+@pytest.mark.parametrize("response_format", FORMATS + TELEPHONY)
 def test_every_format_streams(dummy: Running, response_format: str) -> None:
     parts = streamed(dummy, response_format=response_format)
     assert len(parts) > 1
@@ -69,6 +77,15 @@ def test_streamed_equals_whole_sample_for_sample(dummy: Running, response_format
     assert in_one_piece.sample_rate == in_pieces.sample_rate
     assert np.array_equal(in_one_piece.samples, in_pieces.samples)
     assert abs(in_one_piece.duration_s - len(TEXT.strip()) * LETTER_S / speed) < LETTER_S
+
+
+def test_speech_is_as_loud_as_asked_streamed_or_whole(dummy: Running) -> None:
+    wish = {"response_format": "wav", "extra_body": {"seed": 5, "loudness": -16}}
+    in_one_piece = heard(whole(dummy, **wish), "wav")
+    assert np.array_equal(in_one_piece.samples, heard(b"".join(streamed(dummy, **wish)), "wav").samples)
+    assert abs(integrated_loudness(in_one_piece.samples, in_one_piece.sample_rate) + 16) < 1.5
+    refused = dummy.speak(loudness=-5)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "loudness")
 
 
 def test_hibari_streamed_equals_whole(hibari: Running) -> None:
@@ -109,7 +126,7 @@ def test_headers_say_what_it_is(dummy: Running, response_format: str, media_type
     assert answer.headers["x-channels"] == "1"
     assert answer.headers["x-finish-reason"] == "stop"
     assert int(answer.headers["content-length"]) == len(answer.content)
-    if response_format != "pcm":
+    if response_format not in ("pcm", "l16"):
         assert heard(answer.content, response_format).sample_rate in (int(answer.headers["x-sample-rate"]), 48_000)
 
 
@@ -119,13 +136,30 @@ def test_pcm_is_24_khz_whatever_the_model(dummy: Running) -> None:
     assert abs(len(answer.content) / 2 / 24_000 - 25 * LETTER_S) < 0.001
 
 
-@pytest.mark.parametrize("response_format", FORMATS)
+@pytest.mark.parametrize("response_format", [*FORMATS, "l16"])
 def test_the_sample_rate_can_be_chosen(dummy: Running, response_format: str) -> None:
     answer = dummy.speak("x" * 25, response_format=response_format, sample_rate=48_000)
     assert answer.headers["x-sample-rate"] == "48000"
     clip = heard(answer.content, response_format, 48_000)
     assert clip.sample_rate == 48_000
     assert -LETTER_S < clip.duration_s - 25 * LETTER_S < 0.13
+
+
+@pytest.mark.parametrize("response_format", ["mulaw", "alaw", "wav_mulaw"])
+def test_the_telephone_has_8_khz(dummy: Running, response_format: str) -> None:
+    answer = dummy.speak("x" * 25, response_format=response_format)
+    assert answer.headers["x-sample-rate"] == "8000"
+    assert abs(heard(answer.content, response_format).duration_s - 25 * LETTER_S) < 0.001
+    refused = dummy.speak(response_format=response_format, sample_rate=16_000)
+    assert refused.status_code == 400
+    assert "8000" in refused.json()["error"]["message"]
+
+
+def test_an_event_has_one_packet(dummy: Running) -> None:
+    told = events(dummy, input="x" * 10, response_format="opus_packets", seed=1)
+    carried = [base64.b64decode(event["audio"]) for event in told if event["type"] == "speech.audio.delta"]
+    assert carried == packets(dummy.speak("x" * 10, response_format="opus_packets", seed=1).content)
+    assert len(carried) == 41  # 800 ms, and 6.5 ms of the encoder's delay
 
 
 def test_a_streamed_wav_says_that_its_length_is_unknown_and_a_whole_one_says_it(dummy: Running) -> None:

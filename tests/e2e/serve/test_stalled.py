@@ -77,7 +77,12 @@ def stall(server: Running, clients: int, wait_s: float, **fields) -> tuple[float
     return resident(server) - before, waited_s
 
 
-@pytest.mark.parametrize("fields", [{}, {"response_format": "wav"}, {"response_format": "flac"}, {"speed": 1.1}])
+OTHERS = [{"response_format": "wav"}, {"speed": 1.1}]
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"response_format": "flac"}, *(pytest.param(f, marks=pytest.mark.slow) for f in OTHERS)]
+)
 def test_clients_that_never_read_leave_nothing_behind_and_delay_nobody(server: Running, fields: dict) -> None:
     grown, waited_s = stall(server, clients=12, wait_s=1, **fields)
     assert grown < 40 * MIB

@@ -145,6 +145,7 @@ def duration_s(file: Path) -> float:
         return wav.getnframes() / wav.getframerate()
 
 
+@pytest.mark.slow
 def test_the_command_reads_text_in_the_same_ways(server: Running, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("SQL: sequel\n")
     for where in ((), ("--server", server.url)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,6 +76,23 @@ class Visit:
     def field(self, label: str):
         return self.page.locator("[role=tabpanel]:visible").get_by_label(label, exact=True).first
 
+    def fill(self, label: str, value: str) -> None:
+        """Sets a field, also one that is folded away."""
+        field = self.field(label)
+        field.evaluate("node => node.closest('details')?.setAttribute('open', '')")
+        if field.evaluate("node => node.tagName") == "SELECT":
+            field.select_option(value)
+        else:
+            field.fill(value)
+
+    def choose_voice(self, name: str) -> None:
+        self.voice(name).locator("label").click()
+
+    def voice(self, name: str):
+        """The card of a voice."""
+        named = self.page.get_by_role("radio", name=re.compile(rf"^{re.escape(name)}( uploaded)?$"))
+        return self.page.locator("[role=tabpanel]:visible .voice").filter(has=named)
+
     def error_at(self, label: str) -> str:
         """What is said next to a field, as a screen reader finds it."""
         ids = (self.field(label).get_attribute("aria-describedby") or "").split()
@@ -83,7 +101,7 @@ class Visit:
         return told.inner_text()
 
     def figure(self, name: str) -> str:
-        return self.page.locator(f"[role=tabpanel]:visible [data-figure={name}]").first.inner_text()
+        return self.page.locator(f"[role=tabpanel]:visible [data-figure={name}]").first.text_content()
 
     # --- sound ---
 
@@ -124,6 +142,11 @@ class Visit:
         self.requests.append(request.url)
         if not request.url.startswith((self.url, "blob:", "data:")):
             self.problems.append(f"elsewhere: {request.url}")
+
+
+def untimed(asked: dict) -> dict:
+    """A request without what asks for the times of words, which come beside the same audio."""
+    return {name: value for name, value in asked.items() if name not in ("word_timestamps", "stream_format")}
 
 
 def samples_of(pcm: bytes) -> NDArray[np.float32]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from e2e.serve.running import Running
-from e2e.web.browsing import Visit, gaps, samples_of
+from e2e.web.browsing import Visit, gaps, samples_of, untimed
 from rhapsode.audio.encode import encode
 from rhapsode.types import Clip
 from tiny.qwen3_tts import HIDDEN, reference_audio
@@ -48,7 +48,7 @@ def played(page: Visit, start: Callable[[], None]) -> tuple[np.ndarray, dict]:
     )
     page.await_end()
     page.await_silence()
-    return page.heard()[:-256], asked.value.post_data_json  # without the block that fades
+    return page.heard()[:-256], untimed(asked.value.post_data_json)  # without the block that fades
 
 
 def test_upload_preview_save_speak_delete(visit: Open, cloning: Running) -> None:
@@ -75,7 +75,7 @@ def test_upload_preview_save_speak_delete(visit: Open, cloning: Running) -> None
     assert "agreed" in voice["consent"]
 
     page.go("Speak")
-    page.field("Voice").select_option("Ada")
+    page.choose_voice("Ada")
     page.field("Text").fill("Hello there.")
     heard, asked = played(page, lambda: page.press("Speak"))
     assert asked["voice"] == voice["id"]
@@ -153,11 +153,11 @@ def test_names_are_shown_as_text(visit: Open, dummy: Running) -> None:
     page.open("clone")
     page.page.get_by_role("region", name="Uploaded voices").get_by_text(HOSTILE).wait_for()
     page.go("Speak")
-    assert HOSTILE in page.field("Voice").inner_text()
+    assert page.voice(HOSTILE).inner_text().startswith(HOSTILE)
     assert page.page.locator("img[onerror]").count() == 0
 
 
 def test_a_family_that_clones_nothing_says_so(visit: Open, dummy: Running) -> None:
     page = visit(dummy, "clone")
     page.page.get_by_text("clones none").wait_for()
-    assert page.field("Name").is_disabled()
+    assert page.field("Name").count() == 0

@@ -40,7 +40,7 @@ def test_it_is_played_as_the_api_returned_it_beside_four_streams(
             thread.start()
         page = visit(server)
         page.field("Text").fill(TEXT)
-        page.field("Seed").fill(str(SEED))
+        page.fill("Seed", str(SEED))
         page.press("Speak")
         page.await_sound()
         page.await_end()

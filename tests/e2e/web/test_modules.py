@@ -69,6 +69,73 @@ def test_stop_fades_within_one_block_and_drops_the_rest(page) -> None:
     assert told[-1]["kind"] == "stopped"
 
 
+def test_a_track_that_buffers_waits_for_the_word_to_go_and_again_after_it_ran_dry(page) -> None:
+    play = """tell('begin', { buffers: true }); push(128); block(2); tell('go'); block(2);
+        push(64); block(2); push(64); tell('go'); block(1); tell('end'); block();"""
+    out, told = run(page, play)
+    assert [m["kind"] for m in told] == ["started", "dry", "done"]
+    assert [i for i, sample in enumerate(out) if sample] == [*range(256, 384), *range(768, 896)]
+    assert (told[-1]["underruns"], told[-1]["silentFrames"]) == (1, 3 * 128)
+
+
+def test_a_pause_is_no_underrun_and_loses_no_sample(page) -> None:
+    pause = "tell('pause', { paused: true }); block(3); tell('pause', { paused: false });"
+    out, told = run(page, f"tell('begin'); push(512); block(2); {pause} block(2); tell('end'); block();")
+    assert [sample for i, sample in enumerate(out) if sample and not 256 <= i < 384] == [0.5] * 512
+    assert all(a > b for a, b in pairwise(out[256:384]))  # it fades out, and these samples come again
+    assert (told[-1]["kind"], told[-1]["played"], told[-1]["underruns"]) == ("done", 512, 0)
+
+
+def test_seeking_drops_what_was_queued_and_counts_from_there(page) -> None:
+    seek = "tell('seek', { frame: 8000 });"
+    out, told = run(page, f"tell('begin'); push(4096); block(2); {seek} block(2); push(128); tell('end'); block(2);")
+    assert len([sample for sample in out if sample]) == 256 + 128
+    assert (told[-1]["kind"], told[-1]["played"], told[-1]["underruns"]) == ("done", 8128, 0)
+
+
+def test_playback_waits_for_as_much_as_the_pace_asks_for(page) -> None:
+    needed = page.evaluate(
+        """async () => {
+            const { Buffering } = await import("/web/buffering.js");
+            const after = (pace, arrivals, expectedS = 11) => {
+                const buffering = new Buffering(expectedS, pace);
+                arrivals.forEach(([ms, madeS]) => buffering.arrived(ms, madeS));
+                return buffering.neededS;
+            };
+            const ended = new Buffering(11, 0.1);
+            ended.end();
+            const stalled = new Buffering(11, null);
+            [[0, 1], [1000, 3]].forEach(([ms, madeS]) => stalled.arrived(ms, madeS));
+            stalled.ranDry();
+            return [after(null, [[0, 0.08]]), after(2, [[0, 0.08]]), after(null, [[0, 0.5], [1000, 1]]),
+                    after(null, [[0, 0.5], [100, 1]]), after(0.5, [[0, 1]]), ended.neededS, stalled.neededS];
+        }"""
+    )
+    unknown, fast, slow, quick, known_slow, ended, stalled = needed
+    assert (unknown, fast, quick, ended) == (0.2, 0, 0, 0)
+    assert (
+        slow == known_slow == pytest.approx(10 * (1 / 0.45 - 1))
+    )  # ten seconds to come, at half the pace and a bit less
+    assert stalled == 1  # as long as the longest gap so far
+
+
+def test_an_option_s_description_is_its_label_and_its_hint(page) -> None:
+    shown = page.evaluate(
+        """async () => {
+            const { inWords } = await import("/web/options.js");
+            const declared = { pause_s: "Silence between two sentences, up to 10 s.", top_k: "", fine: "No end here",
+                               cfg: "Strength of guidance; 1 is none." };
+            return Object.entries(declared).map(([name, text]) => Object.values(inWords(name, text)));
+        }"""
+    )
+    assert shown == [
+        ["Silence between two sentences (s)", "Up to 10 s."],
+        ["Top k", ""],
+        ["No end here", ""],
+        ["Strength of guidance", "1 is none."],
+    ]
+
+
 def test_each_channel_gets_its_own_samples(page) -> None:
     (first, second), _ = run(page, "tell('begin'); push(100); push(156); block(2);", channels=2)
     assert first == second == [[0.5] * 128, [0.25] * 128]

@@ -37,7 +37,7 @@ def test_a_snippet_does_what_the_page_does(visit: Open, dummy: Running, tmp_path
     page = visit(dummy)
     page.field("Text").fill('It\'s "quoted", $HOME and \\ all.')
     page.field("Format").select_option("flac")
-    page.field("Endless").select_option("false")
+    page.fill("Never stop", "no")
     page.go("Server")
     code = {}
     for language in ("curl", "Python", "JavaScript"):

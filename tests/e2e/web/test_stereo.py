@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 from e2e.serve.running import Running
 from e2e.web.browsing import Visit, gaps
@@ -10,13 +11,14 @@ from e2e.web.browsing import Visit, gaps
 RATE, SEED = 48_000, 6
 
 
+@pytest.mark.slow
 def test_each_channel_is_played_as_the_api_returned_it(visit: Callable[..., Visit], stereo: Running) -> None:
     wish = {"seed": SEED, "response_format": "pcm", "sample_rate": RATE, "channels": 2}
     said = np.frombuffer(stereo.speak("Hello there.", **wish).content, "<i2").reshape(-1, 2).T / 32768
     assert np.abs(said[0] - said[1]).max() > 0.1
     page = visit(stereo)
     page.field("Text").fill("Hello there.")
-    page.field("Seed").fill(str(SEED))
+    page.fill("Seed", str(SEED))
     page.press("Speak")
     page.await_sound()
     page.await_end()

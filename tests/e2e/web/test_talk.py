@@ -16,7 +16,7 @@ def said(server: Running, text: str) -> bytes:
 
 def test_appended_text_is_spoken_and_nothing_twice(visit: Open, dummy: Running) -> None:
     page = visit(dummy, "talk")
-    page.field("Seed").fill("3")
+    page.fill("Seed", "3")
     box = page.field(BOX)
     box.press_sequentially("Say this first, and ")
     page.await_sound()  # while the rest is not even written
@@ -56,7 +56,7 @@ def test_stop_cuts_at_once_and_nothing_of_it_comes_later(visit: Open, dummy: Run
     assert last - clicked <= 0.1 * RATE
     assert dummy.metric("rhapsode_slots_in_use") == 0
     page.forget()
-    page.field("Seed").fill("3")
+    page.fill("Seed", "3")
     page.field(BOX).press_sequentially("More.")
     page.await_sound()
     page.await_silence(900)
@@ -65,11 +65,11 @@ def test_stop_cuts_at_once_and_nothing_of_it_comes_later(visit: Open, dummy: Run
 
 def test_what_the_server_refuses_is_told_next_to_its_field(visit: Open, dummy: Running) -> None:
     page = visit(dummy, "talk")
-    page.field("Speed").fill("9")
+    page.fill("Seed", "-1")
     page.field(BOX).press_sequentially("Hello. ")
-    assert "less than or equal to 4" in page.error_at("Speed")
+    assert "greater than or equal to 0" in page.error_at("Seed")
     page.page.wait_for_timeout(700)
     assert len(page.heard()) == 0  # neither as asked nor in some other way
-    page.field("Speed").fill("1")
+    page.fill("Seed", "1")
     page.field(BOX).press_sequentially("And now. ")
     page.await_sound()

@@ -52,9 +52,9 @@ def test_an_explicit_format_wins_over_the_extension(tmp_path, audio):
 
 @pytest.mark.parametrize("name", ["speech.midi", "speech"])
 def test_the_error_for_an_unknown_extension_lists_the_formats(tmp_path, audio, name):
-    with pytest.raises(OutputError, match="mp3, opus, aac, flac, wav, pcm"):
+    with pytest.raises(OutputError, match=r"\.mp3, \.opus, \.aac, \.flac, \.wav, \.pcm"):
         audio.save(tmp_path / name)
-    with pytest.raises(OutputError, match="mp3, opus, aac, flac, wav, pcm"):
+    with pytest.raises(OutputError, match="mp3, opus, aac, flac, wav, pcm, mulaw"):
         audio.save(tmp_path / "speech.wav", format="midi")
     assert os.listdir(tmp_path) == []
 

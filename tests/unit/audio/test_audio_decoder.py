@@ -119,4 +119,4 @@ def test_packets_that_are_all_damaged_are_given_up_early() -> None:
     started_s = time.thread_time()
     with pytest.raises(BadAudio, match="damaged"):
         decode(endless(6_000_000, "A_ALAC"))
-    assert time.thread_time() - started_s < 2
+    assert time.thread_time() - started_s < 10  # all of it would take minutes

@@ -11,28 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hearing import hear
 from rhapsode.audio.encode import Encoder, encode, pcm16
 from rhapsode.audio.formats import FORMATS
 from rhapsode.errors import GenerationFailed, InvalidRequest
 from rhapsode.types import Clip
 
 LOSSY = ["mp3", "opus", "aac"]
-LOSSLESS = ["wav", "flac", "pcm"]
-
-
-def heard(data: bytes, fmt: str, channels: int = 1) -> tuple[np.ndarray, int]:
-    """Decodes with PyAV alone, without the project's decoder; pcm and wav by hand."""
-    if fmt == "pcm":
-        return np.frombuffer(data, dtype="<i2").reshape(-1, channels).T / 32768, 24_000
-    if fmt == "wav":
-        with wave.open(io.BytesIO(data)) as file:
-            assert (file.getsampwidth(), file.getnchannels()) == (2, channels)
-            raw = file.readframes(10**7)
-            return np.frombuffer(raw, dtype="<i2").reshape(-1, channels).T / 32768, file.getframerate()
-    with av.open(io.BytesIO(data), format={"opus": "ogg"}.get(fmt, fmt)) as container:
-        resampler = av.AudioResampler(format="fltp")
-        frames = [f.to_ndarray() for g in container.decode(audio=0) for f in resampler.resample(g)]
-        return np.concatenate(frames, axis=1), container.streams.audio[0].sample_rate
+LOSSLESS = ["wav", "flac", "pcm", "l16"]
 
 
 def in_chunks(fmt: str, samples: np.ndarray, chunk: int, sample_rate: int = 24_000) -> list[bytes]:
@@ -46,8 +32,8 @@ def in_chunks(fmt: str, samples: np.ndarray, chunk: int, sample_rate: int = 24_0
 def test_lossless_formats_give_back_every_sample_streamed_or_whole(noise, fmt, channels):
     samples = noise(30_001, channels)
     expected = pcm16(samples) / 32768
-    streamed, _ = heard(b"".join(in_chunks(fmt, samples, 977)), fmt, channels)
-    whole, _ = heard(encode(Clip(samples, 24_000), fmt), fmt, channels)
+    streamed, _ = hear(b"".join(in_chunks(fmt, samples, 977)), fmt, channels)
+    whole, _ = hear(encode(Clip(samples, 24_000), fmt), fmt, channels)
     assert np.array_equal(streamed, expected)
     assert np.array_equal(whole, expected)
 
@@ -57,8 +43,8 @@ def test_lossless_formats_give_back_every_sample_streamed_or_whole(noise, fmt, c
 def test_the_sound_does_not_depend_on_the_chunks(noise, fmt, chunk, length):
     samples = noise(length)
     chunk = max(chunk, length // 50)
-    at_once, _ = heard(b"".join(in_chunks(fmt, samples, length)), fmt)
-    chunked, _ = heard(b"".join(in_chunks(fmt, samples, chunk)), fmt)
+    at_once, _ = hear(b"".join(in_chunks(fmt, samples, length)), fmt)
+    chunked, _ = hear(b"".join(in_chunks(fmt, samples, chunk)), fmt)
     assert np.array_equal(at_once, chunked)
 
 
@@ -68,7 +54,7 @@ def test_the_sound_does_not_depend_on_the_chunks(noise, fmt, chunk, length):
 def test_a_burst_in_the_last_30_ms_is_heard_in_full(tone, peak_hz, fmt, whole, seconds):
     samples = np.concatenate((tone(200, seconds, level=0.05), tone(2_000, 0.03, level=0.7)), axis=1)
     data = encode(Clip(samples, 24_000), fmt) if whole else b"".join(in_chunks(fmt, samples, 480))
-    out, rate = heard(data, fmt)
+    out, rate = hear(data, fmt)
     loud = np.flatnonzero(np.abs(out[0]) > 0.35)
     assert loud[-1] - loud[0] == pytest.approx(0.03 * rate, abs=0.004 * rate)
     assert peak_hz(out[0, loud[0] : loud[-1]], rate) == pytest.approx(2_000, abs=100)
@@ -79,7 +65,7 @@ def test_a_burst_in_the_last_30_ms_is_heard_in_full(tone, peak_hz, fmt, whole, s
 @pytest.mark.parametrize("channels", [1, 2])
 def test_lossy_formats_keep_length_pitch_and_level_at_any_rate(tone, peak_hz, fmt, sample_rate, channels):
     samples = tone(440, 0.6, sample_rate, channels)
-    out, rate = heard(b"".join(in_chunks(fmt, samples, 1_000, sample_rate)), fmt, channels)
+    out, rate = hear(b"".join(in_chunks(fmt, samples, 1_000, sample_rate)), fmt, channels)
     # A stream of mp3 or aac cannot declare the encoder's delay, so up to three frames of it remain.
     longest_delay_s = {
         "opus": 0.0,
@@ -95,7 +81,7 @@ def test_lossy_formats_keep_length_pitch_and_level_at_any_rate(tone, peak_hz, fm
 
 @pytest.mark.parametrize("fmt", ["opus", "mp3"])
 def test_a_whole_file_has_its_exact_length_in_the_header(noise, fmt):
-    out, rate = heard(encode(Clip(noise(24_311), 24_000), fmt), fmt)
+    out, rate = hear(encode(Clip(noise(24_311), 24_000), fmt), fmt)
     assert out.shape[1] == round(24_311 * rate / 24_000)
 
 
@@ -106,11 +92,12 @@ def test_most_bytes_are_returned_before_the_end(noise, fmt):
     sent = [len(encoder.write(samples[:, i : i + 480])) for i in range(0, 48_000, 480)]
     early, all_sent = sum(sent[:25]), sum(sent)  # half a second of two
     held = len(encoder.close())
-    # The look-ahead is two frames for mp3, one for aac and flac; no encoder may wait for a full buffer.
+    # The look-ahead is two frames for mp3, one for aac and flac, and the resampler's filter for the 8 kHz of
+    # telephony; no encoder may wait for a full buffer.
     assert early >= 0.17 * (all_sent + held)
     assert held < 0.1 * (all_sent + held)
     first_ms = 20 * (1 + next(i for i, size in enumerate(sent) if size))
-    assert first_ms <= {"mp3": 60, "aac": 100, "flac": 100}.get(fmt, 20)
+    assert first_ms <= {"mp3": 60, "aac": 100, "flac": 100}.get(fmt, 80 if fmt.endswith("law") else 20)
 
 
 def test_a_streamed_wav_starts_with_a_header_of_unknown_length(noise):
@@ -118,6 +105,26 @@ def test_a_streamed_wav_starts_with_a_header_of_unknown_length(noise):
     assert first[:8] == b"RIFF" + b"\xff" * 4
     assert first[36:44] == b"data" + b"\xff" * 4
     assert len(first) == 44 + 200
+
+
+@pytest.mark.parametrize(("fmt", "tag", "codec"), [("wav_mulaw", 7, "pcm_mulaw"), ("wav_alaw", 6, "pcm_alaw")])
+def test_a_wav_of_telephony_names_its_coding_and_its_length(noise, fmt, tag, codec):
+    data = encode(Clip(noise(8_001), 8_000), fmt)
+    assert int.from_bytes(data[20:22], "little") == tag
+    assert int.from_bytes(data[4:8], "little") == len(data) - 8
+    assert len(data) % 2 == 0
+    with av.open(io.BytesIO(data)) as container:
+        stream = container.streams.audio[0]
+        assert (stream.codec_context.name, stream.sample_rate) == (codec, 8_000)
+        assert sum(frame.samples for frame in container.decode(stream)) == 8_001
+    raw = encode(Clip(noise(8_001), 8_000), fmt.removeprefix("wav_"))
+    assert data[58:-1] == raw
+
+
+def test_l16_is_pcm_in_network_byte_order(noise):
+    clip = Clip(noise(1_000), 24_000)
+    little, big = (np.frombuffer(encode(clip, name), order) for name, order in (("pcm", "<i2"), ("l16", ">i2")))
+    assert np.array_equal(little, big)
 
 
 def test_a_whole_wav_and_flac_have_their_length_in_the_header(noise):
@@ -155,7 +162,7 @@ def test_samples_that_are_not_numbers_are_never_encoded(noise, fmt, sample_rate)
 
 @pytest.mark.parametrize("fmt", LOSSY)
 def test_samples_beyond_full_scale_are_clipped_before_a_codec_sees_them(tone, fmt):
-    loud, _ = heard(encode(Clip(tone(440, 0.3, level=40.0), 24_000), fmt), fmt)
+    loud, _ = hear(encode(Clip(tone(440, 0.3, level=40.0), 24_000), fmt), fmt)
     assert np.abs(loud).max() < 1.6
 
 

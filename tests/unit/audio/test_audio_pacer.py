@@ -74,3 +74,16 @@ def test_speech_can_be_slowed_resampled_and_encoded_in_one_stream(tone, peak_hz)
         heard = np.frombuffer(file.readframes(10**6), dtype="<i2") / 32768
     assert heard.size == pytest.approx(32_000, abs=1)
     assert peak_hz(heard, 16_000) == pytest.approx(440, rel=0.02)
+
+
+@pytest.mark.parametrize("speed", [0.5, 1.0, 1.5])
+def test_it_knows_when_a_moment_is_heard(tone, speed):
+    speech, pause = tone(440, 0.5), np.zeros((1, 12_000), np.float32)
+    pacer = Pacer(speed, RATE)
+    for samples, pace, is_pause in ((speech, 1.0, False), (pause, 1.0, True), (speech, 2.0, False)):
+        pacer.write(samples, pace, is_pause)
+    before_s, after_s = 0.5 / speed, 0.5 / speed + 0.5
+    assert pacer.heard_s(0.25) == pytest.approx(before_s / 2)
+    assert pacer.heard_s(0.75) == pytest.approx(before_s + 0.25, abs=1e-4)
+    assert pacer.heard_s(1.0) == pytest.approx(after_s, abs=1e-4)
+    assert pacer.heard_s(1.5) == pytest.approx(after_s + 0.5 / speed / 2, abs=1e-4)

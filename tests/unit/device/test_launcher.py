@@ -61,7 +61,14 @@ def codes(engine: Engine, requests: list[SpeechRequest]) -> list[np.ndarray]:
     return sorted((np.concatenate(frames) for frames in given.values()), key=lambda frames: frames.tobytes())
 
 
-@pytest.mark.parametrize("wish", [Sampling(temperature=0), Sampling(), Sampling(top_p=0.8), Sampling(top_k=0)])
+@pytest.mark.parametrize(
+    "wish",
+    [
+        Sampling(temperature=0),
+        Sampling(top_p=0.8),
+        *(pytest.param(one, marks=pytest.mark.slow) for one in (Sampling(), Sampling(top_k=0))),
+    ],
+)
 @pytest.mark.parametrize("listeners", [1, 3])
 def test_a_recorded_frame_is_the_frame_it_was_recorded_from(checkpoint, traced, wish, listeners):
     requests = [

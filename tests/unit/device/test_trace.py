@@ -1,5 +1,8 @@
 """A launch recorded on a CPU: the same results, whatever the values are; what cannot be recorded says so."""
 
+import threading
+import warnings
+
 import pytest
 import torch
 from torch import Tensor
@@ -47,9 +50,41 @@ def test_shapes_that_were_not_recorded_run_as_they_are() -> None:
     assert replay(torch.ones(2)).tolist() == [2, 2]
 
 
-def test_a_launch_that_asks_the_host_about_values_is_not_recorded() -> None:
-    with pytest.raises(Untraceable, match="Python boolean"):
-        Replay(lambda x: x if bool(x.sum() > 0) else -x).capture(torch.ones(2))
+@pytest.mark.parametrize(
+    "launch",
+    [
+        lambda x: x if x.sum() > 0 else -x,
+        lambda x: x * int(x[0]),
+        lambda x: x * float(x[0]),
+        lambda x: x * x[0].item(),
+        lambda x: x * x.tolist()[0],
+        lambda x: x if 1.0 in x else -x,
+        lambda x: x * x.numpy()[0],
+    ],
+)
+def test_a_launch_that_asks_the_host_about_values_is_not_recorded(launch) -> None:
+    with pytest.raises(Untraceable, match="asks for values"):
+        Replay(launch).capture(torch.ones(2))
+
+
+def test_threads_that_change_the_warnings_disturb_no_recording() -> None:
+    """Warnings belong to the whole process: what a recording is must not depend on them."""
+    over = threading.Event()
+
+    def change() -> None:
+        while not over.is_set():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        for _ in range(200):
+            with pytest.raises(Untraceable):
+                Replay(lambda x: x if x.sum() > 0 else -x).capture(torch.ones(2))
+    finally:
+        over.set()
+        changing.join()
 
 
 def test_looking_back_goes_as_far_as_the_positions_of_the_day() -> None:

@@ -60,12 +60,14 @@ def test_listeners_past_the_pace_wait_and_those_in_have_no_gaps(engine):
     assert sum(outcome.underruns for outcome in outcomes) <= 2  # none, on a machine that does nothing else
 
 
+@pytest.mark.slow
 def test_requests_without_a_listener_use_every_slot(engine):
     speeches = [engine.submit(SpeechRequest(TEXT)) for _ in range(16)]
     assert engine.load().slots_in_use == 16
     finish(speeches)
 
 
+@pytest.mark.slow
 def test_beside_a_listener_a_request_without_one_waits_too(engine):
     speeches = [engine.submit(listener()) for _ in range(2)] + [engine.submit(SpeechRequest(TEXT)) for _ in range(8)]
     assert engine.load().slots_in_use <= PLACES
@@ -86,6 +88,7 @@ def test_a_listener_who_plays_faster_needs_more(engine):
     finish(speeches)
 
 
+@pytest.mark.slow
 def test_the_rule_can_be_switched_off():
     with engine_of(real_time=False) as running:
         finish([running.submit(listener())])

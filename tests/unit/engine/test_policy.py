@@ -24,10 +24,10 @@ def clock(monkeypatch):
 class Stage:
     """A policy with four listeners, as a stage asks it."""
 
-    def __init__(self, kind=GpuPolicy, **settings):
+    def __init__(self, kind=GpuPolicy, block_s=BLOCK_S, **settings):
         config = ChunkConfig(**settings)
         self.listeners = ListenerClock(4)
-        self.policy = kind(4, ChunkSchedule(config, captured=True), config, BLOCK_S, self.listeners)
+        self.policy = kind(4, ChunkSchedule(config, captured=True), config, block_s, self.listeners)
         for slot in range(4):
             self.policy.open(slot, None)
 
@@ -120,6 +120,18 @@ class TestGpuPolicy:
         assert stage.choose([2, 1, 1], crowded=[True, False, False]).slots.tolist() == [0]
         assert stage.choose([1, 1, 1], closing=[True, False, False]).slots.tolist() == [0]
 
+    def test_rows_that_start_together_take_what_all_of_them_have(self, clock):
+        assert Stage().choose([5, 9, 45]).blocks == 4
+        assert Stage().choose([45, 1, 45]).blocks == 1
+        assert Stage().choose([45, 1, 45], closing=[False, True, False]).blocks == 16
+        assert Stage().choose([45, 0, 45]).slots.tolist() == [0, 2]
+
+    def test_rows_that_speak_already_do_not_make_a_first_chunk_small(self, clock):
+        stage = Stage(comfort_s=0.0)
+        stage.send(0, 1, 0.5)
+        choice = stage.choose([2, 8, 0])
+        assert (choice.slots.tolist(), choice.blocks) == ([1], 8)
+
     def test_a_batch_is_no_larger_than_allowed(self, clock):
         assert len(Stage().choose([1, 1, 1], most=2).slots) == 2
 
@@ -161,13 +173,25 @@ class TestCpuPolicy:
         clock[0] += 0.2
         assert stage.choose([8, 8, 8]).blocks == 2
 
+    def test_a_listener_in_silence_gets_chunks_that_are_worth_a_launch(self, clock):
+        stage = Stage(CpuPolicy, block_s=0.02)
+        stage.send(0, 8, 0.16)
+        stage.policy._recent = np.array([0.02, 1.0])  # a launch of one block: 20 ms, and so much for each of four
+        clock[0] += 0.2
+        assert stage.choose([16, 0, 0]).blocks == 4
+
 
 @pytest.mark.parametrize("kind", [GpuPolicy, CpuPolicy])
 class TestBusyTalker:
-    def stage(self, kind, factor):
-        stage = Stage(kind)
-        stage.policy._pace.observe(3, factor * BLOCK_S, 3 * BLOCK_S)
+    def stage(self, kind, factor, block_s=BLOCK_S):
+        stage = Stage(kind, block_s)
+        stage.policy._pace.observe(3, factor * block_s, 3 * block_s)
         return stage
+
+    def test_short_blocks_make_first_chunks_that_last_as_long(self, kind, clock):
+        stage = self.stage(kind, 0.7, BLOCK_S / 2)
+        assert stage.choose([7, 7, 7]) is None
+        assert stage.choose([8, 8, 8]).blocks == 8
 
     def test_the_first_chunk_of_a_talker_that_is_hardly_faster_than_its_listeners_is_larger(self, kind, clock):
         assert self.stage(kind, 0.25).choose([1, 1, 1]).blocks == 1

@@ -75,7 +75,7 @@ def test_batches_of_turns_are_heard_the_same_streamed_whole_alone_and_together(t
 def test_the_first_chunk_is_one_frame(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "clock_s", lambda: 1.0)  # however slow this machine is, nobody runs dry
     with running(tiny, chunks={"patience_s": 0.0}) as engine:
-        asked = SpeechRequest("Good morning to you all, wherever you are.", seed=7)
+        asked = SpeechRequest("Good morning to you all, wherever you are.", seed=7, first_chunk_frames=1)
         sizes = [chunk.samples.shape[1] for chunk in engine.submit(asked)]
     assert sizes[:3] == [HOP, 2 * HOP, 4 * HOP]
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from rhapsode.audio.av_mux import CODECS
 from rhapsode.audio.decode import decode
 from rhapsode.audio.encode import encode
-from rhapsode.audio.mux import _CODECS
 from rhapsode.audio.resample import resample
 from rhapsode.audio.tempo import Tempo
 from rhapsode.marking.detect import Detection, detect
@@ -36,7 +36,7 @@ def is_radio(detection: Detection) -> bool:
 def at_bit_rate(samples: np.ndarray, name: str, bit_rate: int, monkeypatch: pytest.MonkeyPatch) -> Clip:
     from dataclasses import replace
 
-    monkeypatch.setitem(_CODECS, name, replace(_CODECS[name], bit_rate=bit_rate))
+    monkeypatch.setitem(CODECS, name, replace(CODECS[name], bit_rate=bit_rate))
     return decode(encode(Clip(samples, 24_000), name))
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rhapsode.device.state import State
 from rhapsode.nn.derived import derive
-from rhapsode.nn.streaming import CausalConv1d, CausalConvTranspose1d, Streaming, StreamingChain, convolve
+from rhapsode.nn.streaming import CausalConv1d, CausalConvTranspose1d, Streaming, StreamingChain, _unfolded, convolve
 
 SLOTS = 4
 CONVS = {
@@ -150,3 +150,5 @@ def test_convolve_is_torchs_convolution(inputs: int, outputs: int, kernel: int, 
     bias = torch.randn(outputs, dtype=torch.float64)
     expected = F.conv1d(x, weight, bias, dilation=dilation, groups=groups)
     torch.testing.assert_close(convolve(x, weight, bias, dilation, groups), expected, rtol=0, atol=1e-12)
+    if groups == 1:
+        torch.testing.assert_close(_unfolded(x, weight, bias, dilation), expected, rtol=0, atol=1e-12)

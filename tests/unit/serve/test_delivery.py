@@ -10,7 +10,7 @@ from rhapsode.audio.formats import FORMATS
 from rhapsode.engine.speech import Speech
 from rhapsode.errors import Aborted, InvalidRequest, TimedOut
 from rhapsode.serve.response.delivery import Delivery, Playback
-from rhapsode.types import AudioChunk, FinishReason, Outcome
+from rhapsode.types import AudioChunk, FinishReason, Outcome, SpeechRequest
 
 RATE = 16_000
 TONE = (0.5 * np.sin(np.arange(RATE) * 0.05)).astype(np.float32)[None]
@@ -38,13 +38,13 @@ def spoken(chunk: int, error: Exception | None = None) -> Speech:
 def played(chunk: int, speed: float = 1.0, **wishes) -> bytes:
     async def run() -> bytes:
         with ThreadPoolExecutor(1) as pool:
-            return await Playback(spoken(chunk), speed, Delivery(**wishes), pool).whole()
+            return await Playback(spoken(chunk), SpeechRequest("Hi.", speed=speed), Delivery(**wishes), pool).whole()
 
     return asyncio.run(run())
 
 
 @pytest.mark.parametrize("speed", [1.0, 1.7])
-@pytest.mark.parametrize("name", ["pcm", "wav"])
+@pytest.mark.parametrize("name", ["pcm", "wav", "mulaw", "l16", "opus_packets"])
 def test_the_chunking_changes_nothing(name: str, speed: float) -> None:
     expected = played(RATE, speed, format=FORMATS[name])
     assert all(played(chunk, speed, format=FORMATS[name]) == expected for chunk in (320, 777, 5000))
@@ -55,7 +55,10 @@ def test_pcm_is_24_khz_unless_another_rate_is_wished_for() -> None:
     assert len(played(320, format=FORMATS["pcm"], sample_rate=RATE)) // 2 == RATE
 
 
-@pytest.mark.parametrize(("name", "rate"), [("wav", 16_000), ("mp3", 16_000), ("pcm", 24_000), ("opus", 16_000)])
+@pytest.mark.parametrize(
+    ("name", "rate"),
+    [("wav", 16_000), ("mp3", 16_000), ("pcm", 24_000), ("opus", 16_000), ("l16", 24_000), ("alaw", 8_000)],
+)
 def test_other_formats_keep_the_model_s_rate(name: str, rate: int) -> None:
     assert Delivery(FORMATS[name]).rate_from(RATE) == rate
 
@@ -68,7 +71,7 @@ def test_a_rate_the_codec_cannot_do_is_refused_with_those_it_can() -> None:
 def test_a_failure_comes_after_what_was_said_before_it() -> None:
     async def run() -> int:
         with ThreadPoolExecutor(1) as pool:
-            playback = Playback(spoken(320, Aborted("gone.")), 1.0, Delivery(FORMATS["wav"]), pool)
+            playback = Playback(spoken(320, Aborted("gone.")), SpeechRequest("Hi."), Delivery(FORMATS["wav"]), pool)
             heard = await playback.get()  # all that waits comes at once
             with pytest.raises(Aborted):
                 await playback.get()
@@ -81,7 +84,7 @@ def test_the_reason_of_an_abort_is_raised_instead_of_the_abort() -> None:
     async def run() -> None:
         with ThreadPoolExecutor(1) as pool:
             speech = spoken(RATE, Aborted("gone."))
-            playback = Playback(speech, 1.0, Delivery(FORMATS["pcm"], sample_rate=RATE), pool)
+            playback = Playback(speech, SpeechRequest("Hi."), Delivery(FORMATS["pcm"], sample_rate=RATE), pool)
             playback.abort(TimedOut("too late."))
             assert await playback.get()
             with pytest.raises(TimedOut):

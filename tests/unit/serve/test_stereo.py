@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from rhapsode.audio.decode import decode
+from hearing import hear
 from rhapsode.audio.formats import FORMATS
 from rhapsode.engine.speech import Speech
 from rhapsode.serve.response.delivery import Delivery, Playback
-from rhapsode.types import AudioChunk, Clip, FinishReason, Outcome
+from rhapsode.types import AudioChunk, Clip, FinishReason, Outcome, SpeechRequest
 
 RATE = 48_000
 LEFT_HZ, RIGHT_HZ = 440.0, 1250.0
@@ -33,16 +33,15 @@ def played(chunk: int, speed: float = 1.0, **wishes) -> tuple[bytes, int, int]:
 
     async def run() -> tuple[bytes, int, int]:
         with ThreadPoolExecutor(1) as pool:
-            playback = Playback(speech, speed, Delivery(**wishes), pool)
+            playback = Playback(speech, SpeechRequest("Hi.", speed=speed), Delivery(**wishes), pool)
             return await playback.whole(), playback.sample_rate, playback.channels
 
     return asyncio.run(run())
 
 
 def heard(data: bytes, name: str, rate: int, channels: int) -> Clip:
-    if name != "pcm":
-        return decode(data, mono=False)
-    return Clip(np.frombuffer(data, "<i2").reshape(-1, channels).T.astype(np.float32) / 32768, rate)
+    samples, rate = hear(data, name, channels, rate)
+    return Clip(samples, rate)
 
 
 def loudest_hz(samples: np.ndarray, rate: int) -> float:
@@ -73,9 +72,10 @@ def test_stereo_streams_as_it_would_come_whole(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_pcm_is_mono_by_default_and_other_formats_are_as_the_model_made_them(name: str) -> None:
+def test_pcm_and_telephony_are_mono_by_default_and_other_formats_are_as_the_model_made_them(name: str) -> None:
     data, rate, channels = played(960, format=FORMATS[name])
-    assert channels == heard(data, name, rate, channels).channels == (1 if name == "pcm" else 2)
+    expected = 2 if name in ("mp3", "opus", "aac", "flac", "wav") else 1
+    assert channels == heard(data, name, rate, channels).channels == expected
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -56,6 +56,7 @@ def test_every_part_of_the_codec_learns(small) -> None:
     assert not still
 
 
+@pytest.mark.slow
 def test_codes_go_where_the_features_are(small) -> None:
     features = small.encoder.features(sound(80, 16)).detach()
     quantizer: LearningQuantizer = begun(small).quantizer

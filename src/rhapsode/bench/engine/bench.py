@@ -16,6 +16,7 @@ import torch
 from rhapsode.bench.engine.clock import clock_for
 from rhapsode.bench.engine.plan import EnginePlan
 from rhapsode.bench.engine.section_times import SectionTimes
+from rhapsode.bench.engine.stand_in_voice import voice_for
 from rhapsode.bench.engine.subject import Subject
 from rhapsode.bench.engine.texts import sentence
 from rhapsode.bench.engine.weight_reads import WeightReads, weight_bytes
@@ -74,6 +75,7 @@ class EngineBench:
         self.engine = Engine(subject.spec, self.deployment, source, self._outcomes.put)
         with recording(SectionTimes(self._clock)) if with_events else nullcontext():
             self.engine.start()
+        self._voice = voice_for(plan.voice, self.engine.info, subject.weights == "random", plan.seed)
         self.loaded_s = time.perf_counter() - started_s
         self.allocated_bytes = self._allocated() - before
 
@@ -152,8 +154,9 @@ class EngineBench:
         text = sentence(self.plan.chars(self.subject), self._serial)
         return SpeechRequest(
             text,
-            self.plan.voice,
+            self._voice,
             language=self.plan.language,
+            options=self.plan.options,
             seed=self._serial,
             max_frames=frames if self.subject.frames else None,
         )

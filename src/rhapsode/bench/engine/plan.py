@@ -36,6 +36,8 @@ class EnginePlan:
     bandwidth: float | None = None
     """Bytes per second; `None`: it is measured."""
     voice: Voice = field(default_factory=Voice)
+    options: dict[str, Any] = field(default_factory=dict)
+    """The family's options of every request."""
     language: str | None = None
     config: Path | None = None
 

@@ -5,44 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-_TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
-_ONES = f"zero one two three four five six seven eight nine {_TEENS}".split()
-_TENS = ["_", "_", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-_SCALES = ((1_000_000_000, "billion"), (1_000_000, "million"), (1000, "thousand"), (100, "hundred"))
-_ORDINALS = {
-    "one": "first",
-    "two": "second",
-    "three": "third",
-    "five": "fifth",
-    "eight": "eighth",
-    "nine": "ninth",
-    "twelve": "twelfth",
-}
+from rhapsode.text.numbers import english
+
 _MONEY = {"$": "dollars", "£": "pounds", "€": "euros"}
 _COINS = {"$": "cents", "£": "pence", "€": "cents"}
 _MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
-_DIGIT = rf"(?:{'|'.join(_ONES[1:10])})"
-_NUMBER = rf"(?:{'|'.join([*_ONES, *_TENS[2:], *(name for _, name in _SCALES)])})"
+_DIGIT = rf"(?:{'|'.join(english.cardinal(value) for value in range(1, 10))})"
+_NUMBER_WORDS = [english.cardinal(value) for value in (*range(20), *range(20, 100, 10))]
+_NUMBER = rf"(?:{'|'.join([*_NUMBER_WORDS, 'billion', 'million', 'thousand', 'hundred'])})"
 
 
 def cardinal(value: int) -> str:
-    """Returns a number as English words, without 'and'."""
-    for size, name in _SCALES:
-        if value >= size:
-            rest = f" {cardinal(value % size)}" if value % size else ""
-            return f"{cardinal(value // size)} {name}{rest}"
-    if value < 20:
-        return _ONES[value]
-    return _TENS[value // 10] + (f" {_ONES[value % 10]}" if value % 10 else "")
+    """Returns a number as English words, without 'and' and hyphens."""
+    return english.cardinal(value).replace("-", " ")
 
 
 def ordinal(value: int) -> str:
-    *head, last = cardinal(value).split()
-    return " ".join([*head, _ORDINALS.get(last) or (f"{last[:-1]}ieth" if last.endswith("y") else f"{last}th")])
+    return english.ordinal(value).replace("-", " ")
 
 
 def digits(text: str) -> str:
-    return " ".join(_ONES[int(digit)] for digit in text if digit.isdigit())
+    return " ".join(english.cardinal(int(digit)) for digit in text if digit.isdigit())
 
 
 def _plain(text: str) -> str:

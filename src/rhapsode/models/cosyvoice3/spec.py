@@ -68,6 +68,7 @@ SPEC = ModelSpec(
     needs=("cosyvoice3.yaml", "llm*.pt", "flow.pt", "hift.pt"),
     settings=CosySettings,
     requires=("tokenizers",),
+    one_voice=True,  # the flow takes its voice with the first prompt
     files=("llm*.pt", "flow.pt", "hift.pt", "spk2info.pt", "campplus.onnx", "speech_tokenizer_v3.onnx"),
     pipeline=(
         StageSpec("prepare", "call", "rhapsode.models.cosyvoice3.prepare:CosyPrepare", next=("encode",), workers=2),

@@ -18,10 +18,14 @@ class DummyOptions:
 class DummySettings:
     lookahead: int = 0
     """How many frames the codec looks ahead."""
+    frame_sleep_s: float = 0.0
+    """How long a decode step sleeps, in place of a model's work. It needs `graphs: false`: a trace does not sleep."""
 
     def __post_init__(self) -> None:
         if self.lookahead < 0:
             raise ValueError("lookahead must be 0 or more")
+        if self.frame_sleep_s < 0:
+            raise ValueError("frame_sleep_s must be 0 or more")
 
 
 SPEC = ModelSpec(

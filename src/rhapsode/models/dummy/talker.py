@@ -5,6 +5,7 @@ All arithmetic is on small whole numbers, so results are exact on every device a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import torch
@@ -36,6 +37,7 @@ class DummyTalker:
 
     def __init__(self, context: StageContext) -> None:
         self._device = torch.device(context.device)
+        self._sleep_s: float = context.settings.frame_sleep_s
 
     def kv(self) -> tuple[KVLayout, ...]:
         return (KVLayout(layers=1, heads=1, head_dim=1),)
@@ -62,6 +64,8 @@ class DummyTalker:
         state.closed[rows.slots] = final
 
     def step(self, rows: Rows, state: DummyState) -> Step:
+        if self._sleep_s:
+            time.sleep(self._sleep_s)
         slots, steps = rows.slots, rows.steps
         context = self._recall(rows)
         token = state.text[slots, steps.clamp(max=MAX_TEXT - 1)]

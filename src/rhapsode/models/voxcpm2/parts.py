@@ -17,6 +17,7 @@ from rhapsode.models.voxcpm2.config import VaeConfig, VoxConfig
 from rhapsode.models.voxcpm2.net import VoxNet
 from rhapsode.models.voxcpm2.spec import VoxSettings
 from rhapsode.models.voxcpm2.vae import VaeDecoder, VaeEncoder
+from rhapsode.nn import kernels
 
 VAE_FILES = ("audiovae.safetensors", "audiovae.pth")
 
@@ -46,10 +47,14 @@ def encoder(context: StageContext) -> VaeEncoder:
 
 
 def decoder(context: StageContext) -> VaeDecoder:
-    """In float32, as upstream; in float64 for who asks for that."""
+    """In float32, as upstream; in float64 for who asks for that.
+
+    Where kernels run and the talker has 16 bits, products use float16: it has as many digits as TF32, which cuDNN uses.
+    Sums and the residual stream stay float32.
+    """
     dtype = torch.float64 if context.dtype == "float64" else torch.float32
     known = ("sr_bin_boundaries",)
-    return fill(
+    net = fill(
         lambda: VaeDecoder(_vae(context)),
         context,
         lambda: _vae_weights(context),
@@ -57,6 +62,11 @@ def decoder(context: StageContext) -> VaeDecoder:
         ignore=known,
         dtype=dtype,
     )
+    if context.dtype in ("bfloat16", "float16") and kernels.on(torch.empty(0, device=context.device)):
+        from rhapsode.models.voxcpm2.fused import fuse  # which needs Triton
+
+        fuse(net, torch.float16)
+    return net
 
 
 def _vae(context: StageContext) -> VaeConfig:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -13,7 +14,6 @@ from torch import Tensor, nn
 from rhapsode.device.state import State
 from rhapsode.models.voxcpm2.config import VaeConfig
 from rhapsode.nn.derived import Derived
-from rhapsode.nn.kernels.depthwise import snaked_depthwise
 from rhapsode.nn.snake import Snake
 from rhapsode.nn.streaming import (
     CausalConv1d,
@@ -21,7 +21,6 @@ from rhapsode.nn.streaming import (
     ChainState,
     StreamingBlock,
     StreamingChain,
-    TailState,
     join_tails,
 )
 
@@ -43,18 +42,7 @@ class VaeUnit(StreamingBlock):
         )
 
     def forward(self, x: Tensor, slots: Tensor | None = None, state: ChainState | None = None) -> Tensor:
-        inner = None if slots is None or state is None else self._fused(x, slots, state.states[1])
-        return x + (self.block(x, slots, state) if inner is None else self.block[3](inner))
-
-    def _fused(self, x: Tensor, slots: Tensor, state: State) -> Tensor | None:
-        """Runs all but the last convolution in one kernel; returns `None` where no kernel supports it."""
-        before, conv, after = self.block[0], self.block[1], self.block[2]
-        assert isinstance(before, Snake)
-        assert isinstance(conv, CausalConv1d)
-        assert isinstance(after, Snake)
-        assert isinstance(state, TailState)
-        weight, bias, dilation = conv.conv.weight, conv.conv.bias, conv.conv.dilation[0]
-        return snaked_depthwise(x, state.tail, slots, before.weights, weight, bias, dilation, after.weights)
+        return x + self.block(x, slots, state)
 
 
 def units(dim: int, depthwise: bool) -> Iterator[VaeUnit]:
@@ -138,20 +126,34 @@ class VaeUpsampleBlock(StreamingBlock):
 class VaeState(State):
     """The state of all convolutions is one buffer; modules have views of it."""
 
-    def __init__(self, model: StreamingChain, slots: int) -> None:
+    def __init__(self, model: StreamingChain, slots: int, dtype: torch.dtype | None = None) -> None:
+        """`dtype`: of the tails, if kernels use them."""
         self.model = model.state(slots)
-        self.tails = join_tails([self.model])  # [slots + 1, all tails]
+        tails = join_tails([self.model])
+        self.tails = tails if dtype is None else tails.to(dtype)  # [slots + 1, all tails]
 
     def tensors(self) -> Iterator[Tensor]:
         yield self.tails
 
 
+class VaeSlotDecoder(Protocol):
+    """Decodes slots by fused kernels."""
+
+    dtype: torch.dtype
+
+    def __call__(self, latents: Tensor, slots: Tensor, state: VaeState) -> Tensor: ...
+
+
 class VaeDecoder(nn.Module):
-    """Decodes latents; without slots it is one pass."""
+    """Decodes latents; without slots it is one pass.
+
+    With slots it uses `fused` where kernels run (see `fused.py`); the modules are the reference.
+    """
 
     def __init__(self, config: VaeConfig) -> None:
         super().__init__()
         self.config = config
+        self.fused: VaeSlotDecoder | None = None
         latent, dims = config.latent_dim, [config.decoder_dim >> i for i in range(len(config.decoder_rates) + 1)]
         begin = (
             [CausalConv1d(latent, latent, KERNEL, groups=latent), CausalConv1d(latent, dims[0], 1)]
@@ -164,10 +166,12 @@ class VaeDecoder(nn.Module):
         self.model = StreamingChain(*begin, *blocks, Snake(dims[-1]), CausalConv1d(dims[-1], 1, KERNEL), nn.Tanh())
 
     def state(self, slots: int) -> VaeState:
-        return VaeState(self.model, slots)
+        return VaeState(self.model, slots, None if self.fused is None else self.fused.dtype)
 
     def forward(self, latents: Tensor, slots: Tensor | None = None, state: VaeState | None = None) -> Tensor:
         """Decodes `latents [B, n, latent]` to `[B, 1, n * hop]`, within [-1, 1]."""
+        if self.fused is not None and slots is not None and state is not None:
+            return self.fused(latents, slots, state)
         x = latents.transpose(1, 2).to(self._dtype)
         return self.model(x, slots, state and state.model)
 

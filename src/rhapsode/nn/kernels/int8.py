@@ -33,13 +33,18 @@ class Int8Weight(NamedTuple):
 
 
 def _multiply(x: Tensor, handle: int) -> Tensor:
-    packed, reduced = _packed[handle], not _has_vnni()
+    packed = _packed[handle]
     if x.numel() == x.shape[-1] and x.dtype == torch.float32:
-        made: Tensor = _dynamic(x, packed, reduced)
-        return made
+        return _multiply_row(x.reshape(1, -1), packed).view(*x.shape[:-1], -1)
     # Row by row: activations are quantised with one scale for all rows, and rows must not depend on each other.
     rows = x.float().reshape(-1, x.shape[-1]).split(1)
-    return torch.cat([_dynamic(row, packed, reduced) for row in rows]).view(*x.shape[:-1], -1).to(x.dtype)
+    return torch.cat([_multiply_row(row, packed) for row in rows]).view(*x.shape[:-1], -1).to(x.dtype)
+
+
+def _multiply_row(row: Tensor, packed: Any) -> Tensor:
+    floats: Any = _torch._weight_int8pack_mm
+    made: Tensor = _dynamic(row, packed, not _has_vnni()) if _has_avx2() else floats(row, *packed)
+    return made
 
 
 # A trace cannot hold packed weights, so they are found by a number. A trace can hold a number.
@@ -48,8 +53,11 @@ _library.impl("int8_linear", _multiply, "CPU")
 
 def pack(values: Tensor, scales: Tensor) -> int:
     """Packs `values [N, K]` and `scales [N]`, and returns the handle of the result."""
-    zeros = torch.zeros(len(scales), dtype=torch.int64)
     handle = next(_handles)
+    if not _has_avx2():
+        _packed[handle] = values.contiguous(), scales.float()
+        return handle
+    zeros = torch.zeros(len(scales), dtype=torch.int64)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)  # a later PyTorch drops this type
         quantised = _torch._make_per_channel_quantized_tensor(values, scales.double(), zeros, 0)
@@ -63,11 +71,17 @@ def forget_with(owner: object, handle: int) -> None:
 
 
 def int8_linear(x: Tensor, weight: Int8Weight, bias: Tensor | None) -> Tensor:
-    """Multiplies `x [..., K]` by the weight and adds the bias. Activations of few rows are rounded to 8 bits, too."""
+    """Multiplies `x [..., K]` by the weight and adds the bias. On x86, few rows are rounded to 8 bits, too."""
     if x.numel() > FEW_ROWS * x.shape[-1]:
         return F.linear(x, weight.dense, bias)
     made: Tensor = _ops.rhapsode.int8_linear(x, weight.handle)
     return made if bias is None else made + bias
+
+
+@cache
+def _has_avx2() -> bool:
+    """Products of 8-bit integers need them. Elsewhere, on ARM, weights become floats as they are read."""
+    return torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
 
 
 @cache

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -16,19 +13,7 @@ from rhapsode.nn.kernels.norm import normalise, rms_norm_reference
 from rhapsode.nn.kernels.weight import Float8Weight, Norm, Weight
 
 SMALL_BATCH = 16
-"""Up to this many rows one kernel does it all; above, cuBLAS is as fast."""
-
-_small_batch = ContextVar("small_batch", default=SMALL_BATCH)  # per thread: engines share this process
-
-
-@contextmanager
-def small_batch_limit(rows: int) -> Iterator[None]:
-    """Changes `SMALL_BATCH` for what runs inside, where norms and gates are much of the work."""
-    before = _small_batch.set(rows)
-    try:
-        yield
-    finally:
-        _small_batch.reset(before)
+"""Up to this many rows one kernel does it all; above, cuBLAS and the kernels around it are faster."""
 
 
 def fused_linear(
@@ -58,7 +43,7 @@ def fused_linear(
     if isinstance(weight, Float8Weight) and not linear.supports(x, weight, residual):
         weight = weight.dequantised(x.dtype) if weight.dense is None else weight.dense
     rows = x.numel() // x.shape[-1]
-    if rows <= _small_batch.get() and linear.supports(x, weight, residual):
+    if rows <= SMALL_BATCH and linear.supports(x, weight, residual):
         return linear.small_batch_linear(
             x, weight, bias, norm=norm, gated=gated, activation=activation, residual=residual
         )
@@ -69,7 +54,12 @@ def fused_linear(
         # The product is added in place: no kernel of its own, and no rounding in between.
         residual.view(-1, residual.shape[-1]).addmm_(x.reshape(-1, x.shape[-1]), weight.t())
         return residual
-    x = F.linear(x, weight, bias)
+    if activation == "gelu_tanh" and bias is not None and not gated and x.is_cuda:
+        # cuBLAS computes this formula on its float32 sums: no kernel of its own, and no rounding in between.
+        flat = torch._addmm_activation(bias, x.reshape(-1, x.shape[-1]), weight.t(), use_gelu=True)
+        x, activation = flat.view(*x.shape[:-1], -1), None
+    else:
+        x = F.linear(x, weight, bias)
     if gated:
         x = silu_mul(x)
     if activation is not None:

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from rhapsode.serve.observe.caller import caller, key_id
 from rhapsode.serve.response.errors import NotAuthenticated, error_response
 
-GUARDED = "/v1/"
+GUARDED = ("/v1/", "/v2/")
 PUBLIC = ("/v1/audio/voices", "/v1/audio/models")
 """Lists that a deployment may show without a key: names alone."""
 SUBPROTOCOL = "openai-insecure-api-key."  # browsers cannot set headers of a WebSocket, so they send the key here
@@ -38,7 +38,8 @@ class ApiKeys:
             scope.setdefault("state", {})["keyless"] = True
             await self._app(scope, receive, send)
             return
-        error = NotAuthenticated("the API key is missing or wrong: send it as 'Authorization: Bearer KEY'.")
+        right = "'Authorization: Bearer KEY' or 'xi-api-key: KEY'"
+        error = NotAuthenticated(f"the API key is missing or wrong: send it as {right}.")
         await error_response(error)(scope, receive, send)
 
     def _guards(self, scope: Scope) -> bool:
@@ -64,7 +65,7 @@ def given_key(scope: Scope) -> bytes | None:
     kind, _, key = headers.get("authorization", "").partition(" ")
     if kind.lower() == "bearer" and key.strip():
         return key.strip().encode("latin-1", "replace")
-    if found := headers.get("x-api-key"):
+    if found := headers.get("x-api-key") or headers.get("xi-api-key"):
         return found.encode("latin-1", "replace")
     for protocol in scope.get("subprotocols", ()) if scope["type"] == "websocket" else ():
         if protocol.startswith(SUBPROTOCOL):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -25,7 +24,7 @@ class DirectSpeech:
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
         self._service = service
-        self._route = Route(SPEECH, self._speak, methods=["POST"])
+        self._route = Route(SPEECH, app, methods=["POST"])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] != SPEECH or scope["method"] != "POST":
@@ -33,9 +32,7 @@ class DirectSpeech:
             return
         scope["route"] = self._route
         try:
-            await (await self._speak(Request(scope, receive)))(scope, receive, send)
+            data = await json_body(scope, receive)
+            await SpeechResponse(self._service, data, scope["state"]["request_id"])(scope, receive, send)
         except RhapsodeError as error:
             await error_response(error)(scope, receive, send)
-
-    async def _speak(self, request: Request) -> SpeechResponse:
-        return SpeechResponse(self._service, await json_body(request), request.state.request_id)

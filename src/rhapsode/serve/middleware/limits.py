@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rhapsode.config.server import ServerConfig
 from rhapsode.errors import Busy, RhapsodeError
 from rhapsode.serve.budget import Budget
+from rhapsode.serve.elevenlabs.errors import is_elevenlabs
 from rhapsode.serve.request.header import header
 from rhapsode.serve.response.errors import BodyTooLarge, error_response
 
@@ -28,13 +29,14 @@ class BodyLimit:
         json_bytes = min(config.max_json_bytes, config.max_body_bytes)
         speech_bytes = config.max_body_bytes if takes_references else json_bytes
         self._limits = dict.fromkeys((UPLOADS, DETECT), config.max_body_bytes) | dict.fromkeys(SPEECH, speech_bytes)
+        self._json_bytes = json_bytes
         self._budget = Budget(LARGE_BODIES * config.max_body_bytes, "requests")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limit = self._limits.get(scope["path"], SMALL_BYTES)
+        limit = self._limits.get(scope["path"], self._json_bytes if is_elevenlabs(scope) else SMALL_BYTES)
         too_large = BodyTooLarge(f"the body is too large: at most {limit} bytes are read here.")
         read = held = 0
         refused: RhapsodeError | None = None

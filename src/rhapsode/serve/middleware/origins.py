@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rhapsode.config.server import ServerConfig
@@ -50,16 +50,16 @@ class Origins:
             await error_response(error)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> RhapsodeError | None:
-        headers = Headers(scope=scope)
-        hosts = headers.getlist("host")
-        host = hosts[0] if len(hosts) == 1 else ""
+        hosts = [value for key, value in scope["headers"] if key == b"host"]
+        origins = [value for key, value in scope["headers"] if key == b"origin"]
+        host = str(hosts[0], "latin-1") if len(hosts) == 1 else ""
         changes_state = scope["type"] == "websocket" or scope["method"] not in _SAFE_METHODS
         if self._checks_hosts and (changes_state or scope["path"].startswith(GUARDED)) and not self._knows(host):
             return ForbiddenHost(
                 f"this server does not answer under the name '{host[:MAX_SHOWN_CHARS]}': add it to "
                 "server.allowed_hosts, or set server.api_keys."
             )
-        origin = headers.get("origin")
+        origin = str(origins[0], "latin-1") if origins else None
         if changes_state and origin is not None and not self._trusts(origin.lower(), host.lower()):
             return ForbiddenOrigin(
                 f"pages of the origin '{origin[:MAX_SHOWN_CHARS]}' may not call this server: add it to "
@@ -85,6 +85,7 @@ class Origins:
         return bool(authority) and (authority == host or _is_among(_name_of(authority), named))
 
 
+@lru_cache(maxsize=64)
 def _name_of(host: str) -> str:
     """Returns the name or address in a `Host` header, without its port; empty if there is none."""
     try:

@@ -56,8 +56,9 @@ class AuditLog:
         self._writer.join()
 
     def _line(self, order: Order, request_id: str, ended: Record | None) -> dict[str, Any]:
-        voice = order.request.voice
-        recordings = [*voice.references, *([voice.continued] if voice.continued else [])]
+        voices = {id(voice): voice for voice in (order.request.voice, *(s.voice for s in order.request.segments))}
+        continued = [voice.continued for voice in voices.values() if voice.continued]
+        recordings = [*(recording for voice in voices.values() for recording in voice.references), *continued]
         outcome = ended.outcome if ended else None
         error = (ended.error or (outcome.error if outcome else None)) if ended else None
         finish = "failed" if ended and ended.error else str(outcome.finish_reason) if outcome else "refused"

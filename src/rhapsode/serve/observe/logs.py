@@ -10,12 +10,11 @@ import secrets
 import sys
 import time
 from contextvars import ContextVar
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rhapsode.serve.observe.metrics import Metrics
 from rhapsode.serve.request.header import header
 from rhapsode.serve.response.errors import InternalError, error_response
 
@@ -23,17 +22,41 @@ log = logging.getLogger("rhapsode.serve")
 request_id: ContextVar[str] = ContextVar("request_id", default="-")
 
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
-_QUIET = ("/health", "/ready", "/metrics", "/web/{path:path}")
+_QUIET = ("/health", "/ready", "/metrics", "/favicon.ico", "/web/{path:path}")
 
 
 def new_id() -> str:
-    return f"req-{secrets.token_hex(8)}"
+    return f"req-{_ids.token()}"
+
+
+class _RandomIds:
+    """Random tokens that cannot be guessed, many from one system call: each may wait for the interpreter's lock."""
+
+    SIZE, COUNT = 8, 256
+
+    def __init__(self) -> None:
+        self._unused: list[str] = []
+
+    def token(self) -> str:
+        if not self._unused:
+            drawn = secrets.token_hex(self.SIZE * self.COUNT)
+            self._unused = [drawn[start : start + 2 * self.SIZE] for start in range(0, len(drawn), 2 * self.SIZE)]
+        return self._unused.pop()
+
+
+_ids = _RandomIds()
+
+
+class Answered(Protocol):
+    """Counts responses."""
+
+    def answered(self, route: str, method: str, status: int) -> None: ...
 
 
 class RequestLog:
     """Gives every request an id, logs how it ended, and answers 500 to an unexpected exception."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Answered) -> None:
         self._app = app
         self._metrics = metrics
 

@@ -18,6 +18,7 @@ from rhapsode.voices.cache import CacheStats
 
 LATENCY_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 GAP_S = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+NO_CACHE = CacheStats(0, 0, 0, 0)
 FACTOR = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1, 2, 5, 10)
 
 
@@ -77,6 +78,7 @@ class Metrics:
         self.audio = Counter("rhapsode_audio_seconds", "Speech made", registry=registry)
         self.loads = Counter("rhapsode_model_loads", "Times the model was loaded", registry=registry)
         self.sockets = Gauge("rhapsode_open_websockets", "WebSockets open now", registry=registry)
+        self.wyoming = Gauge("rhapsode_open_wyoming_connections", "Wyoming connections open now", registry=registry)
         self._slow_callbacks = Counter(
             "rhapsode_slow_callbacks", "Callbacks that kept the event loop busy (debug)", ["origin"], registry=registry
         )
@@ -86,8 +88,13 @@ class Metrics:
         for outcome in ("stop", "length", "aborted", "failed", "timeout", "refused"):
             self.requests.labels(outcome)  # a series that exists from the start can be compared with zero
 
-    def watch(self, readings: Callable[[], Readings], cache: Callable[[], CacheStats]) -> None:
-        self.registry.register(_Live(readings, cache))
+    def watch(
+        self,
+        readings: Callable[[], Readings],
+        cache: Callable[[], CacheStats],
+        phrases: Callable[[], CacheStats] = lambda: NO_CACHE,
+    ) -> None:
+        self.registry.register(_Live(readings, cache, phrases))
 
     def ended(self, outcome: Outcome, reason: RhapsodeError | None) -> None:
         """Counts a request that has ended; called from any thread."""
@@ -121,16 +128,36 @@ class Metrics:
         return generate_latest(self.registry)
 
 
+class Refusals:
+    """A context that counts errors which refuse a request; a plain class, because every request enters several."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, RhapsodeError):
+            self._metrics.refused()
+
+
 class _Live(Collector):
-    def __init__(self, readings: Callable[[], Readings], cache: Callable[[], CacheStats]) -> None:
+    def __init__(
+        self,
+        readings: Callable[[], Readings],
+        cache: Callable[[], CacheStats],
+        phrases: Callable[[], CacheStats],
+    ) -> None:
         self._readings = readings
         self._cache = cache
+        self._phrases = phrases
 
     def describe(self) -> Iterator[Metric]:
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        now, cache = self._readings(), self._cache()
+        now, cache, phrases = self._readings(), self._cache(), self._phrases()
         load, totals = now.load, now.totals
         batch = totals.frames / totals.steps if totals.steps else 0.0
         gauges = {
@@ -145,6 +172,7 @@ class _Live(Collector):
             "batch_size_mean": ("Frames a launch of the talker makes", batch),
             "reference_cache_bytes": ("References kept", cache.bytes),
             "encoded_cache_bytes": ("Encoded references kept", load.references.bytes),
+            "phrase_cache_bytes": ("Finished speech kept", phrases.bytes),
             "tasks": ("Tasks of the event loop", _tasks()),
         }
         if (taken := _device_bytes()) is not None:
@@ -157,6 +185,8 @@ class _Live(Collector):
             "pages_shared": ("Pages that were found instead of computed", totals.pages_shared),
             "reference_cache_hits": ("References found", cache.hits),
             "reference_cache_misses": ("References decoded", cache.misses),
+            "phrase_cache_hits": ("Requests answered with speech that was kept", phrases.hits),
+            "phrase_cache_misses": ("Requests looked up and spoken", phrases.misses),
             "encoded_cache_hits": ("Encoded references found", totals.encoded_hits),
             "encoded_cache_misses": ("References encoded", totals.encoded_misses),
         }

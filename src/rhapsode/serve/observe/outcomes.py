@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rhapsode.errors import InvalidRequest, RhapsodeError
@@ -45,6 +45,7 @@ class Record:
             timing = ("audio_s", "frames", "queued_s", "first_audio_s", "total_s", "underruns", "longest_gap_s")
             known["finish_reason"] = "failed" if self.error else str(outcome.finish_reason)
             known |= {name: vars(outcome)[name] for name in timing}
+            known |= {"quality": asdict(outcome.quality)} if outcome.quality else {}
         error = self.error or (self.outcome.error if self.outcome else None)
         return known | (error.body() if error else {"error": None})
 

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from fastapi import Request
-from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope
 
 from rhapsode.errors import Aborted
 from rhapsode.serve.request.header import header
 from rhapsode.serve.response.errors import UnsupportedMediaType
 
 
-def media_type(request: Request) -> str:
-    return header(request.scope, b"content-type").partition(";")[0].strip().lower()
+def media_type(scope: Scope) -> str:
+    return header(scope, b"content-type").partition(";")[0].strip().lower()
 
 
-async def json_body(request: Request) -> bytes:
+async def json_body(scope: Scope, receive: Receive) -> bytes:
     """Returns the bytes of a JSON body. Its media type is required: pages of other origins cannot set it unasked."""
-    kind = media_type(request)
+    kind = media_type(scope)
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
         raise UnsupportedMediaType("send JSON, with 'Content-Type: application/json'.")
-    try:
-        return await request.body()
-    except ClientDisconnect:
-        raise Aborted("the client disconnected before its request was complete.") from None
+    pieces = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Aborted("the client disconnected before its request was complete.")
+        pieces.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)

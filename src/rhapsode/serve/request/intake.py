@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from rhapsode.audio.formats import FORMATS
 from rhapsode.config import Deployment
+from rhapsode.engine.dialogue import check_count, check_speakers, in_segment
 from rhapsode.engine.validate import check_length, check_speakable
 from rhapsode.errors import InvalidRequest, UnknownVoice
 from rhapsode.models.abilities import unable
 from rhapsode.serve.request.effect import check_frames
 from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, VoiceAliases, check_model, preset_for
 from rhapsode.serve.request.references import References
-from rhapsode.serve.request.schemas import Schemas, SpeechBody, VoiceFields, VoiceRef
+from rhapsode.serve.request.schemas import Schemas, SegmentBody, SpeechBody, VoiceFields, VoiceRef
 from rhapsode.serve.response.delivery import Delivery
-from rhapsode.types import ModelInfo, Reference, Sampling, SpeechRequest, Voice
+from rhapsode.types import ModelInfo, Reference, Sampling, Segment, SpeechRequest, Voice
 from rhapsode.voices.store import VoiceStore
 
 MAX_INSTRUCTIONS_CHARS = 10_000
@@ -26,11 +28,14 @@ _REQUEST_FIELDS = {
     "language": "language",
     "instructions": "instructions",
     "speed": "speed",
+    "loudness": "loudness",
     "seed": "seed",
     "max_new_tokens": "max_frames",
     "input_type": "input_type",
     "normalise": "normalise",
     "lexicon": "lexicon",
+    "word_timestamps": "word_timestamps",
+    "end_detection": "end_detection",
 }
 
 
@@ -68,10 +73,30 @@ class Intake:
         if not text.strip() or self._deployment.server.unspeakable == "refuse":
             check_speakable(text)
         order = await self.read_voice(body, "mp3", mode_of(body), text)
+        if body.segments:
+            order = await self._read_segments(body.segments, order)
         if not system or order.request.instructions:
             return order
         self._check_instructions("messages")
         return replace(order, request=replace(order.request, instructions=system))
+
+    async def _read_segments(self, segments: Sequence[SegmentBody], order: Order) -> Order:
+        """Returns the order with its dialogue; the same name is the same voice."""
+        check_count(len(segments), self._deployment.limits)
+        check_speakers(len({voice_name(segment.voice) for segment in segments}))  # before any of them is read
+        voices: dict[str | None, Voice] = {None: order.request.voice}
+        spoken = []
+        for index, segment in enumerate(segments):
+            name = voice_name(segment.voice)
+            try:
+                voices[name] = voices.get(name) or await self._named(name or "")
+            except InvalidRequest as error:
+                raise in_segment(error, index) from None
+            spoken.append(Segment(segment.input, voices[name], segment.pause_s))
+        names = [name for name in voices if name is not None]
+        voice_names = ", ".join([*([order.voice_name] if order.voice_name else []), *names])
+        request = replace(order.request, segments=tuple(spoken))
+        return replace(order, request=request, voice_name=voice_names or None)
 
     async def read_voice(
         self, body: VoiceFields, default_format: str, mode: Literal["whole", "audio", "sse"], text: str = ""
@@ -182,11 +207,13 @@ def chosen(body: VoiceFields) -> dict[str, Any]:
 
 def text_of(body: SpeechBody) -> tuple[str, str | None]:
     """What to say, and what a chat's system message says about how."""
-    ways = {"input": body.input, "text": body.text, "messages": body.messages}
+    ways = {"input": body.input, "text": body.text, "messages": body.messages, "segments": body.segments}
     given = [name for name, value in ways.items() if value is not None]
     if len(given) != 1:
         problem = f"give one of them, not {' and '.join(given)}" if given else "the text is missing: give 'input'"
         raise InvalidRequest(f"{problem}.", param=given[1] if given else "input")
+    if body.segments is not None:
+        return "\n".join(segment.input for segment in body.segments), None
     if body.messages is None:
         return body.input or body.text or "", None
     spoken = [message.text() for message in body.messages if message.role == "user"]
@@ -209,7 +236,12 @@ def name_of(body: VoiceFields) -> str | None:
     voice = body.voice.id if isinstance(body.voice, VoiceRef) else body.voice
     if voice and body.speaker and voice != body.speaker:
         raise InvalidRequest("'voice' and 'speaker' mean the same: give one of them.", param="speaker")
-    name = voice or body.speaker
+    return voice_name(body.voice or body.speaker)
+
+
+def voice_name(voice: str | VoiceRef | None) -> str | None:
+    """Returns the name of a voice; `None` is the default voice."""
+    name = voice.id if isinstance(voice, VoiceRef) else voice
     return None if not name or name.lower() == DEFAULT_VOICE else name
 
 

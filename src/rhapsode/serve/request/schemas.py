@@ -11,13 +11,16 @@ from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
+from rhapsode.audio.leveler import MAX_LOUDNESS, MIN_LOUDNESS
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import ModelSpec
 from rhapsode.serve.request.shape import check_shape
 from rhapsode.serve.response.errors import explain
 
 Body = TypeVar("Body", bound=BaseModel)
-FormatName = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
+FormatName = Literal[
+    "mp3", "opus", "aac", "flac", "wav", "pcm", "mulaw", "alaw", "wav_mulaw", "wav_alaw", "l16", "opus_packets"
+]
 Item = TypeVar("Item")
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Name = Annotated[str, Field(max_length=256)]
@@ -78,9 +81,12 @@ class VoiceFields(Strict):
     voice: Name | VoiceRef | None = Field(None, description="A preset, an uploaded voice, or one of OpenAI's names.")
     speaker: Name | None = Field(None, description="The same as `voice`.")
     instructions: Sentence | None = Field(None, description="How to say it, or who should.")
-    response_format: FormatName | None = Field(None, description="All six stream; mp3 by default.")
+    response_format: FormatName | None = Field(None, description="All of them stream; mp3 by default.")
     speed: Annotated[float, Field(ge=0.25, le=4.0, allow_inf_nan=False)] | None = Field(
         None, description="At the same pitch, also while streaming."
+    )
+    loudness: Annotated[float, Field(ge=MIN_LOUDNESS, le=MAX_LOUDNESS, allow_inf_nan=False)] | None = Field(
+        None, description="In LUFS, also while streaming; -16 is usual for podcasts. The model's own by default."
     )
     sample_rate: Annotated[int, Field(ge=8_000, le=192_000)] | None = Field(
         None, description="The model's own by default; 24000 for pcm."
@@ -94,6 +100,12 @@ class VoiceFields(Strict):
         None, description="Writes numbers, dates and the like out as words; by default where the model wants it."
     )
     lexicon: Respellings | None = Field(None, description="Respellings by word, before those of the server.")
+    word_timestamps: bool | None = Field(
+        None, description="Says when each word is heard: in server-sent events, in JSON bodies, over the WebSocket."
+    )
+    end_detection: bool | None = Field(
+        None, description="Ends speech that goes on after its last word; by default as the server is set."
+    )
     ref_audio: Source | Few[Source] | None = Field(None, description="A data: or https: URL, or an uploaded voice.")
     ref_text: Sentence | Few[Sentence] | None = Field(None, description="What is said in `ref_audio`.")
     references: Few[ReferenceBody] | None = None
@@ -116,12 +128,25 @@ class VoiceFields(Strict):
     )
 
 
+class SegmentBody(Strict):
+    """A part of a dialogue."""
+
+    input: Text = Field(description="What to say.")
+    voice: Name | VoiceRef | None = Field(None, description="Who says it; by default the `voice` of the request.")
+    pause_s: Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)] | None = Field(
+        None, description="The silence before it; 0.3 by default, and 0 before the first segment."
+    )
+
+
 class SpeechBody(VoiceFields):
-    """One utterance. Give its text as `input`, as `text` or as chat-style `messages`."""
+    """One utterance. Give its text as `input`, as `text`, as chat-style `messages`, or as `segments` of a dialogue."""
 
     input: Text | None = Field(None, description="What to say.")
     text: Text | None = Field(None, description="The same as `input`.")
     messages: Annotated[list[Message], Field(min_length=1, max_length=256, fail_fast=True)] | None = None
+    segments: Annotated[list[SegmentBody], Field(min_length=1, max_length=1000, fail_fast=True)] | None = Field(
+        None, description="A dialogue: several voices in one stream, at one loudness (-20 LUFS by default)."
+    )
     stream: bool | None = Field(None, description="`false`: one whole file with its true length in the header.")
     stream_format: Literal["audio", "sse"] | None = Field(None, description="Raw bytes, or server-sent events.")
 
@@ -131,6 +156,7 @@ class SpeechBody(VoiceFields):
                 {"input": "The quick brown fox jumps over the lazy dog."},
                 {"model": "tts-1", "voice": "alloy", "input": "Hello there.", "response_format": "mp3", "speed": 1.1},
                 {"input": "Hello there.", "response_format": "pcm", "stream_format": "sse"},
+                {"segments": [{"input": "Who is there?"}, {"input": "It is me.", "voice": "echo", "pause_s": 0.5}]},
                 {"input": "The same way again.", "response_format": "wav", "stream": False, "seed": 7},
             ]
         }
@@ -157,7 +183,6 @@ class SessionBody(VoiceFields):
     split_granularity: Literal["none", "sentence"] = Field(
         "none", description="`sentence`: each one a request and a file of its own."
     )
-    word_timestamps: Literal[False] = False
 
 
 class Schemas:

@@ -13,7 +13,7 @@ from typing import Any
 from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from rhapsode.errors import EmptyAudio, RhapsodeError
+from rhapsode.errors import EmptyAudio, InvalidRequest, RhapsodeError
 from rhapsode.serve.request.intake import Order
 from rhapsode.serve.request.lenient import as_header
 from rhapsode.serve.response.delivery import Playback, Stalled
@@ -42,15 +42,24 @@ class CancellableResponse(Response):
 class SpeechResponse(CancellableResponse):
     """One utterance: as a whole file, as a stream of bytes, or as server-sent events."""
 
-    def __init__(self, service: Service, data: bytes, request_id: str) -> None:
+    def __init__(
+        self,
+        service: Service,
+        data: bytes,
+        request_id: str,
+        read: Callable[[bytes], Awaitable[Order]] | None = None,
+    ) -> None:
+        """`read` reads the body; by default it is one of `POST /v1/audio/speech`."""
         super().__init__()
         self._service = service
         self._data = data
+        self._read = read or service.read
         self._id = request_id
         self._ignored: tuple[str, ...] = ()
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        order = await self._service.read(self._data)
+        order = await self._read(self._data)
+        check_carries_words(order)
         self._ignored = order.ignored
         modes = {"whole": self._whole, "audio": self._raw, "sse": self._events}
         async with self._service.speaking(order, self._id) as playback:
@@ -59,6 +68,9 @@ class SpeechResponse(CancellableResponse):
     async def _whole(self, order: Order, playback: Playback, send: Send) -> None:
         body = await playback.whole()
         headers = {**self._described(playback), "X-Finish-Reason": str(playback.outcome.finish_reason)}
+        if order.request.word_timestamps:
+            body = await asyncio.to_thread(self._with_words, body, order, playback)
+            headers["Content-Type"] = "application/json"
         await _start(send, {**headers, "Content-Length": str(len(body))})
         try:
             await send_whole(body, playback.sending, send)
@@ -76,18 +88,22 @@ class SpeechResponse(CancellableResponse):
         )
 
     async def _events(self, order: Order, playback: Playback, send: Send) -> None:
-        done = False
+        done, words = False, 0
 
         async def next_event() -> bytes | None:
-            nonlocal done
-            part = await playback.get()
-            if part is not None:
-                return event("speech.audio.delta", audio=base64.b64encode(part).decode("ascii"))
+            nonlocal done, words
+            messages = await playback.messages()
+            if messages is not None:
+                new, words = playback.words[words:], len(playback.words)
+                told = event("speech.audio.words", words=[word.body() for word in new]) if new else b""
+                return b"".join(event("speech.audio.delta", audio=_as_base64(message)) for message in messages) + told
             if done:
                 return None
             done = True
             usage = self._service.usage(order.request, playback.outcome)
-            return event("speech.audio.done", usage=usage, finish_reason=str(playback.outcome.finish_reason))
+            all_words = {"words": [word.body() for word in playback.words]} if order.request.word_timestamps else {}
+            reason = str(playback.outcome.finish_reason)
+            return event("speech.audio.done", usage=usage, finish_reason=reason, **all_words)
 
         async def send_error(error: RhapsodeError) -> None:
             await send({"type": "http.response.body", "body": event("error", **error.body())})
@@ -129,6 +145,19 @@ class SpeechResponse(CancellableResponse):
             await send({"type": "http.response.body", "body": b""})
         self._service.outcomes.delivered(self._id)
 
+    def _with_words(self, data: bytes, order: Order, playback: Playback) -> bytes:
+        """Returns a JSON body with the audio and its words."""
+        body = {
+            "audio": base64.b64encode(data).decode("ascii"),
+            "format": playback.delivery.format.name,
+            "sample_rate": playback.sample_rate,
+            "channels": playback.channels,
+            "words": [word.body() for word in playback.words],
+            "finish_reason": str(playback.outcome.finish_reason),
+            "usage": self._service.usage(order.request, playback.outcome),
+        }
+        return json.dumps(body).encode()
+
     def _report(self, error: RhapsodeError, cause: Exception | None = None) -> None:
         fields = {"request_id": self._id, "code": error.code}
         log.warning("a stream broke off", extra={"fields": fields}, exc_info=cause)
@@ -136,11 +165,26 @@ class SpeechResponse(CancellableResponse):
 
     def _described(self, playback: Playback) -> dict[str, str]:
         return {
-            "Content-Type": playback.delivery.format.media_type,
+            "Content-Type": playback.content_type,
             "X-Sample-Rate": str(playback.sample_rate),
             "X-Channels": str(playback.channels),
+            **({"X-Cache": playback.entry.status} if playback.entry else {}),
             **as_header(self._ignored),
         }
+
+
+def _as_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def check_carries_words(order: Order) -> None:
+    """Raises if words are asked for, and the body is a plain stream of audio."""
+    if order.request.word_timestamps and order.delivery.mode == "audio":
+        raise InvalidRequest(
+            "a plain stream of audio cannot carry words: ask for 'stream_format': 'sse', for 'stream': false "
+            "(a JSON body), or use the WebSocket.",
+            param="word_timestamps",
+        )
 
 
 def event(kind: str, **fields: Any) -> bytes:

@@ -11,25 +11,24 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, ParamSpec, TypeVar
 
-import numpy as np
-
-from rhapsode.audio.chain import Chain
-from rhapsode.audio.channels import Remix
+from rhapsode.alignment.words import WordTime
+from rhapsode.audio.chain import Transform
 from rhapsode.audio.encode import Encoder
-from rhapsode.audio.formats import PCM, WAV, Format
-from rhapsode.audio.pacer import Pacer
+from rhapsode.audio.finish import Finish
+from rhapsode.audio.formats import Format
+from rhapsode.audio.packets import packets_of
 from rhapsode.audio.resample import Resampler
 from rhapsode.engine import Speech
 from rhapsode.errors import InvalidRequest, RhapsodeError, TimedOut
 from rhapsode.marking.marker import Marker
 from rhapsode.serve.budget import Budget
-from rhapsode.types import AudioChunk, Outcome
+from rhapsode.serve.phrases.cache import PhraseEntry
+from rhapsode.types import AudioChunk, Outcome, SpeechRequest
 
 P = ParamSpec("P")
 T = TypeVar("T")
 MOST_AT_ONCE_S = 2.0
 """Seconds of speech encoded in one step: a bound on the bytes that wait for one client."""
-PCM_RATE = 24_000  # what Pipecat, LiveKit and OpenAI's own SDK expect
 
 
 class AudioTooLarge(InvalidRequest):
@@ -57,14 +56,13 @@ class Delivery:
 
     def rate_from(self, model_rate: int) -> int:
         """Returns the sample rate of what is sent."""
-        default = PCM_RATE if self.format is PCM else model_rate
-        return self.format.rate_for(self.sample_rate or default)
+        return self.format.rate_for(self.sample_rate or self.format.default_rate or model_rate)
 
     def channels_from(self, model_channels: int) -> int:
-        """Returns the channels of what is sent: by default those of the model, but clients of pcm and of server-sent
-        events expect mono."""
-        expects_mono = self.format is PCM or self.mode == "sse"
-        return self.channels or (1 if expects_mono else model_channels)
+        """Returns the channels of what is sent: by default those of the model, but clients of pcm, of telephony and of
+        server-sent events expect mono."""
+        default = 1 if self.mode == "sse" else self.format.default_channels
+        return self.channels or default or model_channels
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,7 @@ class Sending:
 
 
 class Playback:
-    """One utterance on its way to one client: speech, tempo, sample rate, format, bytes.
+    """One utterance on its way to one client: speech, tempo, loudness, sample rate, format, bytes.
 
     Close it in every case: it then holds no samples, no encoder and no share of the budget.
     """
@@ -107,28 +105,36 @@ class Playback:
     def __init__(
         self,
         speech: Speech,
-        speed: float,
+        request: SpeechRequest,
         delivery: Delivery,
         pool: Executor,
         on_gap: Callable[[float], None] = lambda gap_s: None,
         limits: DeliveryLimits | None = None,
         marks: Marker | None = None,
+        entry: PhraseEntry | None = None,
     ) -> None:
         self.speech = speech
+        self.entry = entry
+        """Its place in the cache of phrases, where it has one."""
         self.delivery = delivery
         self.sample_rate = delivery.rate_from(speech.sample_rate)
         self.channels = delivery.channels_from(speech.channels)
         self.reason: RhapsodeError | None = None
         """Why it was aborted, where the engine cannot know."""
+        self.words: list[WordTime] = []
+        """Words that are known so far, with their times in what the client hears."""
         self._limits = limits or DeliveryLimits()
-        self._remix = Remix(speech.channels, self.channels)
-        self._pacer = Pacer(speed, speech.sample_rate, self.channels)
-        watermarks = marks.watermarks(speech.sample_rate, self.channels) if marks else ()
-        self._after = Chain(*watermarks, Resampler(speech.sample_rate, self.sample_rate, self.channels))
+        made_at = entry.found.made_at if entry and entry.found else None
+        watermarks = marks.watermarks(speech.sample_rate, self.channels, made_at) if marks else ()
+        is_same_rate = self.sample_rate == speech.sample_rate
+        resampler = () if is_same_rate else (Resampler(speech.sample_rate, self.sample_rate, self.channels),)
+        then: tuple[Transform, ...] = (*watermarks, *resampler)
+        self._finish = Finish(request, speech.sample_rate, speech.channels, self.channels, then)
         self._is_whole = delivery.mode == "whole"
         self._encoder = Encoder(delivery.format, self.sample_rate, self.channels, whole=self._is_whole, marks=marks)
-        is_unchanged = (self.sample_rate, self.channels) == (speech.sample_rate, speech.channels)
-        cheap = delivery.format in (PCM, WAV) and speed == 1.0 and is_unchanged and marks is None
+        is_unchanged = is_same_rate and self.channels == speech.channels
+        is_plain = request.speed == 1.0 and request.loudness is None and marks is None
+        cheap = delivery.format.coding is not None and is_unchanged and is_plain
         self._pool = None if cheap else pool
         self._encoding = threading.Lock()
         self._on_gap = on_gap
@@ -138,6 +144,10 @@ class Playback:
         self._started_s = time.monotonic()
         self._taken_s = self._waited_s = 0.0
         self._held = 0
+
+    @property
+    def content_type(self) -> str:
+        return self.delivery.format.content_type(self.sample_rate, self.channels)
 
     @property
     def outcome(self) -> Outcome:
@@ -156,11 +166,15 @@ class Playback:
         self.speech.abort()
 
     async def get(self) -> bytes | None:
-        """Returns the next bytes, or None when all is said; a failure is raised where it happened."""
+        """Returns the next bytes, or None when all is said; a failure is raised where it happened.
+
+        Where there are no bytes but new words, the bytes are empty.
+        """
+        known = len(self.words)
         try:
             while not self._closed:
                 data = await self._next()
-                if data:
+                if data or len(self.words) > known:
                     return data
             return None
         except RhapsodeError as error:
@@ -172,6 +186,13 @@ class Playback:
         while (part := await self.get()) is not None:
             parts.append(part)
         return b"".join(parts)
+
+    async def messages(self) -> list[bytes] | None:
+        """Returns the next bytes as the messages that carry them: one for each packet where the format has packets."""
+        data = await self.get()
+        if data is None:
+            return None
+        return list(packets_of(data)) if self.delivery.format.has_packets else [data] if data else []
 
     @property
     def is_complete(self) -> bool:
@@ -204,12 +225,23 @@ class Playback:
         chunk = None if self._all_said else await self.speech.get_async()
         if chunk is None:
             self._closed = True
-            return await self._work(self._finish)
-        self._record_gap()
+            await self._keep()
+            return await self._work(self._last_bytes)
+        if chunk.samples.shape[1]:
+            self._record_gap()
         pieces = [chunk, *self._waiting(MOST_AT_ONCE_S - chunk.duration_s)]
+        if self.entry is not None:
+            self.entry.add(pieces)
         self._count(sum(piece.samples.shape[1] for piece in pieces))
         self._closed = self._all_said
+        if self._all_said:
+            await self._keep()
         return await self._work(self._write, pieces)
+
+    async def _keep(self) -> None:
+        """Puts what was said into the cache before its client knows the end: a second request finds it."""
+        if self.entry is not None:
+            await self.entry.keep(self.outcome)
 
     def _waiting(self, room_s: float) -> Iterator[AudioChunk]:
         """Yields what else is ready: a playback that falls behind catches up in larger pieces, which cost less."""
@@ -245,13 +277,12 @@ class Playback:
         self._last_s = now_s
 
     def _write(self, chunks: list[AudioChunk]) -> bytes:
-        paced = [self._pacer.write(self._remix.write(c.samples), c.pace, c.is_pause) for c in chunks]
-        samples = paced[0] if len(paced) == 1 else np.concatenate(paced, axis=1)
-        data = self._encoder.write(self._after.write(samples))
-        return data + self._finish() if self._all_said else data
+        data = self._encoder.write(self._finish.write(chunks))
+        self.words += self._finish.words(chunks)
+        return data + self._last_bytes() if self._all_said else data
 
-    def _finish(self) -> bytes:
-        tail = self._after.close(self._pacer.close())
+    def _last_bytes(self) -> bytes:
+        tail = self._finish.close()
         return (self._encoder.write(tail) if tail.shape[1] else b"") + self._encoder.close()
 
     async def _work(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

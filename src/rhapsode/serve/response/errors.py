@@ -1,4 +1,4 @@
-"""Errors as HTTP responses, in OpenAI's format."""
+"""Errors as HTTP responses."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable, UnknownOption, did_you_mean
+from rhapsode.serve.elevenlabs.errors import detail_of, is_elevenlabs, status_of
 
 MAX_SHOWN_CHARS = 64
 """The longest part of a client's input that an error message repeats."""
@@ -46,6 +48,20 @@ class InternalError(RhapsodeError):
 _BY_STATUS = {error.status: error for error in (NotAuthenticated, NotFound, MethodNotAllowed, BodyTooLarge)}
 
 
+class ErrorResponse(JSONResponse):
+    """An error in the shape that the clients of its route expect: OpenAI's, or ElevenLabs'."""
+
+    def __init__(self, error: RhapsodeError, headers: dict[str, str]) -> None:
+        super().__init__(error.body(), error.status, headers)
+        self._error = error
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if is_elevenlabs(scope):
+            self.body, self.status_code = self.render(detail_of(self._error)), status_of(self._error)
+            self.headers["Content-Length"] = str(len(self.body))
+        await super().__call__(scope, receive, send)
+
+
 def error_response(error: RhapsodeError) -> Response:
     """Returns an error as a response, with `Retry-After` where a retry may help."""
     headers = {}
@@ -57,7 +73,7 @@ def error_response(error: RhapsodeError) -> Response:
         headers["WWW-Authenticate"] = "Bearer"
     elif isinstance(error, BodyTooLarge):
         headers["Connection"] = "close"  # the unread rest of the body must not be parsed as the next request
-    return JSONResponse(error.body(), error.status, headers)
+    return ErrorResponse(error, headers)
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> InvalidRequest:

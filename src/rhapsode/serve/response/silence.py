@@ -1,6 +1,8 @@
-"""Speech that says nothing, for text without a letter or digit: a model would make something up."""
+"""Speech that no engine makes: silence, for text without a letter or digit, and what was said before."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from rhapsode.audio.samples import silence
 from rhapsode.engine import Speech
@@ -19,8 +21,16 @@ class _Nobody:
 
 
 def silent_speech(request_id: str, spec: ModelSpec) -> Speech:
-    """Returns a moment of silence, complete from the start."""
-    speech = Speech(request_id, spec.sample_rate, spec.channels, _Nobody(), max_unread_s=2 * SILENCE_S)
-    speech.push(AudioChunk(silence(spec.channels, round(SILENCE_S * spec.sample_rate)), spec.sample_rate))
-    speech.end(Outcome(request_id, FinishReason.STOP, SILENCE_S, 0, 0.0, 0.0, 0.0), None)
+    """Returns a moment of silence. A model would make something up."""
+    quiet = silence(spec.channels, round(SILENCE_S * spec.sample_rate))
+    return finished_speech(request_id, [AudioChunk(quiet, spec.sample_rate)])
+
+
+def finished_speech(request_id: str, chunks: Sequence[AudioChunk], frames: int = 0) -> Speech:
+    """Returns speech that is complete from the start."""
+    audio_s = sum(chunk.duration_s for chunk in chunks)
+    speech = Speech(request_id, chunks[0].sample_rate, chunks[0].channels, _Nobody(), max_unread_s=audio_s)
+    for chunk in chunks:
+        speech.push(chunk)
+    speech.end(Outcome(request_id, FinishReason.STOP, audio_s, frames, 0.0, 0.0, 0.0), None)
     return speech

@@ -82,11 +82,12 @@ class BatchResponse(CancellableResponse):
         return result | {
             "status": "success",
             "audio_data": await asyncio.to_thread(_as_base64, data),
-            "media_type": order.delivery.format.media_type,
+            "media_type": playback.content_type,
             "sample_rate": playback.sample_rate,
             "channels": playback.channels,
             "finish_reason": str(playback.outcome.finish_reason),
             "usage": self._service.usage(order.request, playback.outcome),
+            **({"words": [word.body() for word in playback.words]} if order.request.word_timestamps else {}),
             **({"ignored_fields": list(order.ignored)} if order.ignored else {}),
         }
 
@@ -122,7 +123,7 @@ def router(service: Service) -> APIRouter:
     )
     async def batch(request: Request) -> Response:
         """Up to 32 items, each like a body of `/v1/audio/speech`; fields beside `items` apply to all of them."""
-        data, ignored = await service.tolerate(service.schemas.batch, await json_body(request))
+        data, ignored = await service.tolerate(service.schemas.batch, await json_body(request.scope, request.receive))
         body = await read(service.schemas.batch, data)
         if len(body.items) > service.config.max_batch:
             most = service.config.max_batch

@@ -51,7 +51,7 @@ def router(service: Service) -> APIRouter:
 
 
 async def _file(request: Request) -> bytes:
-    kind = media_type(request)
+    kind = media_type(request.scope)
     if kind.startswith("audio/") or kind == "application/octet-stream":
         return await request.body()
     if kind != "multipart/form-data":

@@ -9,6 +9,8 @@ from fastapi import APIRouter, Request
 
 from rhapsode.audio.formats import FORMATS
 from rhapsode.errors import UnknownModel
+from rhapsode.serve.elevenlabs.errors import is_elevenlabs
+from rhapsode.serve.elevenlabs.listing import list_models
 from rhapsode.serve.middleware.auth import is_keyless
 from rhapsode.serve.request.names import OPENAI_MODELS, check_model, served_id
 from rhapsode.serve.request.openapi import responses
@@ -43,6 +45,7 @@ def describe(service: Service, name: str, created: int) -> dict[str, Any]:
             "normalise_languages": list(LANGUAGES),
             "ssml": list(ELEMENTS),
             "lexicon_words": len(service.lexicon.entries),
+            "word_timestamps": list(service.word_languages),
         },
         "formats": list(FORMATS),
         "default_voice": info.default_voice,
@@ -50,7 +53,12 @@ def describe(service: Service, name: str, created: int) -> dict[str, Any]:
         "options": {name: about for name, about in options.items() if name in info.options},
         "embedding_size": info.embedding_size,
         "deployment": service.deployment.model_dump(
-            mode="json", exclude={"server": {"api_keys", "voices"}, "lexicon": True}
+            mode="json",
+            exclude={
+                "server": {"api_keys": True, "voices": True, "cache": {"folder"}},
+                "lexicon": True,
+                "alignment": {"model"},
+            },
         ),
     }
 
@@ -64,9 +72,14 @@ def router(service: Service) -> APIRouter:
         main = describe(service, served_id(service.deployment), created)
         return [main, *({key: main[key] for key in ("object", "created", "owned_by")} | {"id": n} for n in names)]
 
-    @routes.get("/v1/models", summary="List models", responses=responses(401))
-    async def models() -> dict[str, Any]:
-        """Lists the served model with its voices, options and limits, and its aliases, among them OpenAI's names."""
+    @routes.get("/v1/models", summary="List models", response_model=None, responses=responses(401))
+    async def models(request: Request) -> dict[str, Any] | list[dict[str, Any]]:
+        """Lists the served model with its voices, options and limits, and its aliases, among them OpenAI's names.
+
+        A client that sends `xi-api-key` gets ElevenLabs' list instead.
+        """
+        if is_elevenlabs(request.scope):
+            return list_models(service)
         return {"object": "list", "data": listed()}
 
     @routes.get("/v1/audio/models", summary="List models of audio", responses=responses(401))

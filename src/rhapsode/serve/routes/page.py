@@ -1,4 +1,4 @@
-"""`/`: the web page, and its files."""
+"""`/`: the web page; `/docs`: the API reference; and their files."""
 
 from __future__ import annotations
 
@@ -48,6 +48,14 @@ def router(service: Service) -> APIRouter:
     @routes.get("/", include_in_schema=False)
     async def index(request: Request) -> Response:
         return known["index.html"].answer(request)
+
+    @routes.get("/docs", include_in_schema=False)
+    async def docs(request: Request) -> Response:
+        return known["docs.html"].answer(request)
+
+    @routes.get("/favicon.ico", include_in_schema=False)
+    async def favicon(request: Request) -> Response:
+        return known["icon.svg"].answer(request)
 
     @routes.get("/web/{path:path}", include_in_schema=False)
     async def file(request: Request, path: str) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, WebSocket
 
@@ -18,28 +19,32 @@ log = logging.getLogger("rhapsode.serve")
 
 def router(service: Service) -> APIRouter:
     routes = APIRouter()
-    metrics = service.metrics
 
     @routes.websocket("/v1/audio/speech/stream")
     async def stream(socket: WebSocket) -> None:
-        if refusal := _refusal(service):
-            await socket.send_denial_response(error_response(refusal))
-            return
-        session_id = new_id().replace("req", "ws")
-        # A browser closes the connection if none of the subprotocols it offered is accepted.
-        offered = [name for name in socket.scope.get("subprotocols", ()) if not name.startswith(SUBPROTOCOL)]
-        service.sockets += 1
-        metrics.sockets.inc()
-        log.info("socket opened", extra={"fields": {"request_id": session_id}})
-        try:
-            await socket.accept(offered[0] if offered else None, [(b"x-request-id", session_id.encode())])
-            await Session(service, socket, session_id).run()
-        finally:
-            service.sockets -= 1
-            metrics.sockets.dec()
-            log.info("socket closed", extra={"fields": {"request_id": session_id}})
+        await run_socket(service, socket, lambda session_id: Session(service, socket, session_id).run())
 
     return routes
+
+
+async def run_socket(service: Service, socket: WebSocket, run: Callable[[str], Awaitable[None]]) -> None:
+    """Accepts a WebSocket, if there is room for one more, and runs its session, which is given an id."""
+    if refusal := _refusal(service):
+        await socket.send_denial_response(error_response(refusal))
+        return
+    session_id = new_id().replace("req", "ws")
+    # A browser closes the connection if none of the subprotocols it offered is accepted.
+    offered = [name for name in socket.scope.get("subprotocols", ()) if not name.startswith(SUBPROTOCOL)]
+    service.sockets += 1
+    service.metrics.sockets.inc()
+    log.info("socket opened", extra={"fields": {"request_id": session_id}})
+    try:
+        await socket.accept(offered[0] if offered else None, [(b"x-request-id", session_id.encode())])
+        await run(session_id)
+    finally:
+        service.sockets -= 1
+        service.metrics.sockets.dec()
+        log.info("socket closed", extra={"fields": {"request_id": session_id}})
 
 
 def _refusal(service: Service) -> RhapsodeError | None:

@@ -30,12 +30,12 @@ def router(service: Service) -> APIRouter:
         openapi_extra=service.described(service.schemas.speech),
     )
     async def speak(request: Request) -> Response:
-        """One utterance. It streams as it is spoken, in all six formats, unless `stream` is false.
+        """One utterance. It streams as it is spoken, in every format, unless `stream` is false.
 
         Headers are sent with the first audio, so that an early failure has a status of its own. A stream that fails
         midway ends without its last chunk, or, with `stream_format: sse`, with an `error` event; either way
         `GET /v1/audio/speech/{X-Request-Id}` tells why.
         """
-        return SpeechResponse(service, await json_body(request), request.state.request_id)
+        return SpeechResponse(service, await json_body(request.scope, request.receive), request.state.request_id)
 
     return routes

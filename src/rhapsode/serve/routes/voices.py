@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from email.message import Message
 from typing import Annotated, Any
 
@@ -18,16 +17,16 @@ from rhapsode.errors import Aborted, BadAudio, InvalidRequest
 from rhapsode.models.abilities import unable
 from rhapsode.serve.middleware.auth import is_keyless
 from rhapsode.serve.request.body import json_body, media_type
-from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, preset_for
+from rhapsode.serve.request.names import DEFAULT_VOICE
 from rhapsode.serve.request.openapi import responses
 from rhapsode.serve.request.schemas import Embedding, Name, Sentence, Source, Strict, read
 from rhapsode.serve.request.shape import check_shape
 from rhapsode.serve.response.errors import NotFound, UnsupportedMediaType
 from rhapsode.serve.service import Service
+from rhapsode.serve.voice_list import known_voices, public_voice
 from rhapsode.types import ModelInfo
 from rhapsode.voices.fetch import parse_data_url
 from rhapsode.voices.name import name_key
-from rhapsode.voices.store import StoredVoice
 
 _UPLOAD = {
     "requestBody": {
@@ -82,8 +81,8 @@ def router(service: Service) -> APIRouter:
 
     @routes.get("/v1/audio/voices", summary="The voices there are", responses=responses(401))
     async def voices(request: Request) -> dict[str, Any]:
-        """Presets, uploaded voices, then aliases, among them OpenAI's names, with the voice each of them stands for."""
-        known = await _known(service)
+        """Returns all voices: presets, then uploaded ones, then aliases (OpenAI's names too) with their voices."""
+        known = await known_voices(service)
         if is_keyless(request):
             known = [{name: voice[name] for name in ("id", "name", "kind")} for voice in known]
         return {"object": "list", "data": known, "voices": known}
@@ -114,7 +113,7 @@ def router(service: Service) -> APIRouter:
             text=body.text or body.ref_text,
             consent=body.consent,
         )
-        return _public(stored)
+        return public_voice(stored)
 
     @routes.get(
         "/v1/audio/voices/{voice}/embedding", summary="A voice as numbers", responses=responses(400, 401, 404, 503)
@@ -137,20 +136,6 @@ def router(service: Service) -> APIRouter:
     return routes
 
 
-async def _known(service: Service) -> list[dict[str, Any]]:
-    """Returns the voices that the served checkpoint speaks with, then the names that stand for some of them."""
-    presets, aliases = service.info.voices, service.intake.aliases
-    known: list[dict[str, Any]] = [{"id": name, "name": name, "kind": "preset"} for name in presets]
-    stored = await asyncio.to_thread(service.store.list)
-    known += [_public(voice) for voice in stored if _is_usable(voice, service.info)]
-    there = {name_key(voice["name"]) for voice in known} | {voice["id"] for voice in known}
-    stands_for = {name: voice for name, voice in aliases.names.items() if {name_key(voice), voice} & there}
-    for name in OPENAI_VOICES:
-        if name not in presets and name not in aliases and (preset := preset_for(name, presets)):
-            stands_for[name] = preset
-    return known + [{"id": n, "name": n, "kind": "alias", "alias_of": voice} for n, voice in stands_for.items()]
-
-
 def _check_name(name: str, presets: Sequence[str]) -> None:
     """Raises if the name is that of a preset or an alias, in any case."""
     if name_key(name) in {name_key(taken) for taken in (DEFAULT_VOICE, *presets)}:
@@ -169,23 +154,12 @@ def _check_usable(body: VoiceBody, has_sample: bool, info: ModelInfo) -> None:
         raise unable(info, "clone", "audio_sample")
 
 
-def _is_usable(voice: StoredVoice, info: ModelInfo) -> bool:
-    """Returns whether the checkpoint speaks with a voice; one that another server stored may be of another kind."""
-    if voice.embedding_size is not None:
-        return info.can.embedding and info.embedding_size in (None, voice.embedding_size)
-    return info.can.clone or info.can.continuation
-
-
-def _public(voice: StoredVoice) -> dict[str, Any]:
-    return {"object": "voice", "kind": "uploaded", **{k: v for k, v in asdict(voice).items() if v is not None}}
-
-
 async def _read(request: Request) -> tuple[VoiceBody, bytes | None]:
     """Reads the upload from a form, or from JSON."""
-    if media_type(request) != "multipart/form-data":
-        if media_type(request) != "application/json":
+    if media_type(request.scope) != "multipart/form-data":
+        if media_type(request.scope) != "application/json":
             raise UnsupportedMediaType("send a form ('multipart/form-data') or JSON.")
-        return await read(VoiceBody, await json_body(request)), None
+        return await read(VoiceBody, await json_body(request.scope, request.receive)), None
     charset = Message()
     charset["content-type"] = request.headers["content-type"]
     if str(charset.get_param("charset", "utf-8")).lower() not in ("utf-8", "utf8", "us-ascii"):

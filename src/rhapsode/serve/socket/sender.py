@@ -15,6 +15,7 @@ from rhapsode.errors import Aborted, RhapsodeError
 from rhapsode.serve.response.delivery import Stalled
 
 GONE = 1006
+MOST_REASON_BYTES = 120
 
 
 class SocketSender:
@@ -31,8 +32,12 @@ class SocketSender:
         self.active_s = asyncio.get_running_loop().time()
 
     async def send(self, kind: str, **fields: Any) -> None:
+        """Sends a message of this type."""
+        await self.send_message({"type": kind, **fields})
+
+    async def send_message(self, message: dict[str, Any]) -> None:
         """Sends a message; a client that reads nothing for too long is `Stalled`."""
-        text = json.dumps({"type": kind, **fields})
+        text = json.dumps(message)
         try:
             async with asyncio.timeout(self._patience_s), self._sending:
                 self._check_open()
@@ -68,4 +73,4 @@ class SocketSender:
 
     async def close(self, code: int, reason: str) -> None:
         with suppress(WebSocketDisconnect, RuntimeError):  # the client may have closed first
-            await self._socket.close(code, reason[:100])
+            await self._socket.close(code, reason.encode()[:MOST_REASON_BYTES].decode(errors="ignore"))

@@ -7,7 +7,6 @@ import json
 import logging
 from collections import deque
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from fastapi import WebSocket, WebSocketDisconnect
@@ -20,6 +19,7 @@ from rhapsode.serve.response.delivery import Playback, Stalled
 from rhapsode.serve.response.errors import InternalError
 from rhapsode.serve.service import SMALL_CHARS, Service
 from rhapsode.serve.socket.messages import ClientMessage, read_message
+from rhapsode.serve.socket.narration import speaking_piece
 from rhapsode.serve.socket.sender import SocketSender
 from rhapsode.serve.socket.utterance import Piece, Utterance
 
@@ -218,44 +218,30 @@ class Session:
 
     async def _speak(self, utterance: Utterance, piece: Piece) -> None:
         assert self._order is not None
-        order = self._order
-        request = replace(order.request, text=piece.text, text_open=not piece.closed)
         request_id = f"{self._id}-{self._requests}"
         self._requests += 1
         where = {"utterance_index": utterance.index, "sentence_index": utterance.spoken}
         utterance.spoken += 1
-        async with self._service.speaking(replace(order, request=request), request_id, lambda: piece.text) as playback:
-            piece.speech = playback.speech
-            self._catch_up(piece, request.text, request.text_open)
-            try:
-                await self._send_audio(playback, piece, where, request_id)
-            except Stalled as error:
-                self._service.outcomes.record_error(request_id, error)
-                raise
-        self._service.outcomes.delivered(request_id)
+        async with speaking_piece(self._service, self._order, piece, request_id) as playback:
+            await self._send_audio(playback, piece, where, request_id)
         outcome = playback.outcome
         fields = {"finish_reason": str(outcome.finish_reason), "audio_s": round(outcome.audio_s, 3)}
         await self._sender.send("audio.done", **where, **fields, request_id=request_id)
 
-    @staticmethod
-    def _catch_up(piece: Piece, submitted: str, was_open: bool) -> None:
-        """Appends the text that arrived while the request waited for the engine."""
-        assert piece.speech is not None
-        if was_open and len(piece.text) > len(submitted):
-            piece.speech.append(piece.text[len(submitted) :])
-        if was_open and piece.closed:
-            piece.speech.finish_text()
-
     async def _send_audio(self, playback: Playback, piece: Piece, where: dict[str, int], request_id: str) -> None:
-        chunk_id = 0
-        while (data := await playback.get()) is not None:
-            if not chunk_id:
+        chunk_id = words = 0
+        while (messages := await playback.messages()) is not None:
+            if not chunk_id and messages:
                 fields = {"format": playback.delivery.format.name, "sample_rate": playback.sample_rate}
                 fields |= {"channels": playback.channels, "sentence_text": piece.text, "request_id": request_id}
                 await self._sender.send("audio.start", **where, **fields)
-            async with playback.sending():
-                await self._sender.send_audio(data, self._config.audio_transport, chunk_id, where)
-            chunk_id += 1
+            for message in messages:
+                async with playback.sending():
+                    await self._sender.send_audio(message, self._config.audio_transport, chunk_id, where)
+                chunk_id += 1
+            if new := playback.words[words:]:
+                words = len(playback.words)
+                await self._sender.send("audio.words", **where, words=[word.body() for word in new])
 
     async def _cancel(self) -> None:
         """Drops the running utterance and all that wait."""

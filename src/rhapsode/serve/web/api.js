@@ -1,4 +1,4 @@
-/** The server, as functions. Every failure is an ApiError that says in words what is wrong, and with which field. */
+/** The server's routes as functions. Every failure is an ApiError that says what is wrong, and with which field. */
 
 import { givenKey } from "./key.js";
 
@@ -17,6 +17,15 @@ export async function models() {
 
 export async function voices() {
   return (await json("/v1/audio/voices")).data;
+}
+
+/** Whether the model is `loading`, `ready`, `idle`, `failed` or `draining`. */
+export async function health() {
+  try {
+    return await (await fetch("/health")).json();
+  } catch {
+    return { status: "unreachable" };
+  }
 }
 
 /** The response of a speech request, whose headers came with the first audio. */

@@ -1,10 +1,11 @@
-/** Small drawings of numbers: a line through the last minutes, bars for how often. */
+/** Small charts: a line over the last minutes, bars of a histogram. */
 
 import { el } from "./element.js";
 
 const SPACE = "http://www.w3.org/2000/svg";
 const WIDTH = 240;
 const HEIGHT = 48;
+const LABEL_GAP_PX = 6;
 
 /** One or two lines over time; the newest point is on the right. */
 export class Line {
@@ -14,6 +15,7 @@ export class Line {
     this.rows = [];
     this.root = svg(WIDTH, HEIGHT, "chart");
     this.root.setAttribute("role", "img");
+    this.root.setAttribute("aria-label", label);
   }
 
   push(...values) {
@@ -36,12 +38,13 @@ export class Line {
   }
 }
 
-/** A histogram: a bar for each bucket, its bound below where there is room. */
+/** A histogram: a bar for each bucket, and the bounds of so many buckets as there is room for. */
 export class Bars {
   constructor(label, write) {
     this.label = label;
     this.write = write;
     this.root = el("div", { class: "bars", role: "img", "aria-label": label });
+    new ResizeObserver(() => this.thin()).observe(this.root);
   }
 
   show(heights) {
@@ -51,9 +54,18 @@ export class Bars {
         const bar = el("i", {});
         bar.style.height = `${count ? Math.max(4, (count / top) * 100) : 0}%`;
         const bound = upTo === Infinity ? "more" : this.write(upTo);
-        return el("span", { title: `up to ${bound}: ${count}` }, bar, el("b", {}, bound));
+        return el("span", { title: `up to ${bound}: ${count}` }, bar, el("b", {}, el("span", {}, bound)));
       }),
     );
+    this.thin();
+  }
+
+  /** Hides bounds that would not fit between their neighbours. */
+  thin() {
+    const labels = [...this.root.querySelectorAll("b > span")];
+    const widest = Math.max(...labels.map((label) => label.offsetWidth)) + LABEL_GAP_PX;
+    const every = Math.ceil(widest / (this.root.clientWidth / labels.length));
+    labels.forEach((label, i) => label.classList.toggle("unlabelled", i % every !== 0));
   }
 }
 

@@ -1,4 +1,4 @@
-/** Text in as it is written, audio out as it is spoken: one WebSocket, opened when there is something to say. */
+/** Sends text as it is written and receives its audio: one WebSocket, opened with the first text. */
 
 import { ApiError, sentence } from "./api.js";
 import { givenKey } from "./key.js";
@@ -7,7 +7,7 @@ const KEY_PROTOCOL = "openai-insecure-api-key."; // a browser cannot set headers
 const WENT_IDLE = 1008;
 
 export class Conversation {
-  /** `listener` is told: audio(bytes), started(message), ended(message), failed(error). */
+  /** `listener` has audio(bytes), started(message, start), words(words), ended(message) and failed(error). */
   constructor(fields, listener) {
     this.fields = fields;
     this.listener = listener;
@@ -15,21 +15,24 @@ export class Conversation {
     this.waiting = [];
     this.isDeaf = false;
     this.isOpen = false; // an utterance has begun and is not done
+    this.starts = []; // of the utterances of this connection, in the text that is written
   }
 
-  say(text) {
+  /** Sends text; `start` is where it is in the text that is written. */
+  say(text, start) {
+    if (!this.isOpen) this.starts.push(start);
     this.isOpen = true;
     this.send({ type: "input.text", text });
   }
 
-  /** The end of this utterance: what is left of it is spoken. */
+  /** Ends this utterance; the rest of it is spoken. */
   done() {
     if (!this.isOpen) return;
     this.isOpen = false;
     this.send({ type: "input.done" });
   }
 
-  /** Silence: what is still on its way is not heard either. */
+  /** Ends the utterance at once; audio that is still on its way is not heard. */
   cancel() {
     this.isOpen = false;
     if (this.socket?.readyState !== WebSocket.OPEN) return this.close();
@@ -59,6 +62,7 @@ export class Conversation {
     url.protocol = url.protocol.replace("http", "ws");
     const key = givenKey();
     this.isDeaf = false;
+    this.starts = this.starts.slice(-1);
     try {
       this.socket = new WebSocket(url, key ? ["rhapsode", KEY_PROTOCOL + key] : []);
     } catch {
@@ -81,7 +85,8 @@ export class Conversation {
     const message = JSON.parse(data);
     if (message.type === "session.cancelled") this.isDeaf = false;
     else if (this.isDeaf) return;
-    else if (message.type === "audio.start") this.listener.started(message);
+    else if (message.type === "audio.start") this.listener.started(message, this.starts[message.utterance_index] ?? 0);
+    else if (message.type === "audio.words") this.listener.words(message.words);
     else if (message.type === "audio.done") this.listener.ended(message);
     else if (message.type === "error") this.fail(message.error, message.utterance_index);
   }

@@ -4,12 +4,13 @@ import { SampleFrames } from "./pcm.js";
 import { playerAt } from "./player.js";
 
 export class Ear {
-  /** `listener` is told: fresh(), samples(samples), sounded(), played(seconds), waited(times), failed(error). */
+  /** `listener` has fresh(), samples(samples), sounded(), played(seconds), waited(times) and failed(error). */
   constructor(model, listener) {
     this.model = model;
     this.listener = listener;
     this.track = null;
     this.queue = [];
+    this.queuedFrames = 0;
   }
 
   /** From a key press or a click: browsers are silent before one. */
@@ -17,17 +18,20 @@ export class Ear {
     this.player = playerAt(this.model.sample_rate, this.model.channels).catch((error) => this.listener.failed(error));
   }
 
-  /** A piece begins: its bytes are cut on their own. */
+  /** Begins a piece of speech; `beganS` is its time in what is played. */
   begin() {
     this.frames = new SampleFrames(this.model.channels);
+    this.beganS = this.queuedFrames / this.model.sample_rate;
   }
 
   hear(bytes) {
-    this.queue.push(this.frames.push(bytes));
+    const samples = this.frames.push(bytes);
+    this.queuedFrames += samples.length / this.model.channels;
+    this.queue.push(samples);
     this.pump();
   }
 
-  /** A piece is over; silence after it is a pause. */
+  /** Ends a piece; silence after it is a pause. */
   rest() {
     this.queue.push(null);
     this.pump();
@@ -35,6 +39,7 @@ export class Ear {
 
   silence() {
     this.queue = [];
+    this.queuedFrames = 0;
     this.track?.stop();
     this.track = null;
   }

@@ -40,11 +40,12 @@ export function icon(name) {
   return svg;
 }
 
-const SOLID = new Set(["play", "stop", "record"]);
+const SOLID = new Set(["play", "pause", "stop", "record"]);
 const ICONS = {
   play: "M8.5 6v12l9.5-6z",
   stop: "M7 7h10v10H7z",
-  again: "M6 6v5h5M6.6 11A6.5 6.5 0 1 1 6 15",
+  pause: "M8 6.5h2.6v11H8zM13.4 6.5H16v11h-2.6z",
+  open: "M4 19V6h5l2 2.5h9V19z",
   save: "M12 4v11m-4.5-4.5L12 15l4.5-4.5M5 19.5h14",
   record: "M12 8a4 4 0 1 0 0 8a4 4 0 1 0 0-8z",
   remove: "M6 7h12M10 7V5h4v2m-6.5 0l.7 12h7.6l.7-12",

@@ -1,18 +1,16 @@
-/** A labelled control, and the words that say what is wrong with it. */
+/** A labelled control with a hint and an error message. */
 
 import { el, newId } from "./element.js";
 
 export class Field {
-  /** `beside` stands next to the control: a button, say. */
-  constructor(label, control, { hint = "", beside = [], className = "" } = {}) {
+  constructor(label, control, { hint = "" } = {}) {
     this.control = control;
     control.id ||= newId("field");
     this.told = el("p", { class: "error", role: "alert", id: newId("error") });
     this.hint = el("small", { class: "hint", id: newId("hint") }, hint);
     control.setAttribute("aria-describedby", `${this.hint.id} ${this.told.id}`);
     this.label = el("label", { for: control.id }, label);
-    const line = beside.length ? el("div", { class: "beside" }, control, beside) : control;
-    this.root = el("div", { class: `field ${className}`.trim() }, this.label, line, hint ? this.hint : null, this.told);
+    this.root = el("div", { class: "field" }, this.label, control, hint.length ? this.hint : null, this.told);
     control.addEventListener("input", () => this.clear());
   }
 
@@ -25,7 +23,7 @@ export class Field {
     return this.value === "" ? undefined : Number(this.value);
   }
 
-  /** Whether it holds something that is no number at all, which a browser hands out as nothing. */
+  /** Whether it holds something that is not a number; a browser returns an empty value for it. */
   get isNonsense() {
     return Boolean(this.control.validity?.badInput);
   }

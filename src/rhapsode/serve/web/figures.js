@@ -1,4 +1,4 @@
-/** Figures with a name each: what was measured, told in few digits. */
+/** Shows measured values, each with a name, in few digits. */
 
 import { el } from "./element.js";
 
@@ -25,7 +25,8 @@ export class Figures {
   }
 }
 
-export const ms = (value) => (value < 1000 ? `${Math.round(value)} ms` : `${Number((value / 1000).toFixed(2))} s`);
+export const ms = (value) => (value < 1000 ? `${value < 1 ? Number(value.toPrecision(1)) : Math.round(value)} ms` : `${Number((value / 1000).toFixed(2))} s`);
+export const clock = (value) => `${Math.floor(Math.round(value) / 60)}:${String(Math.round(value) % 60).padStart(2, "0")}`;
 export const factor = (value) => String(Number(value.toPrecision(2)));
 export const seconds = (value) => `${value.toFixed(1)} s`;
 

@@ -1,39 +1,37 @@
-/** One utterance at a time, played as it comes, with a button that stops it. */
+/** Plays one utterance at a time, with a button that stops it. */
 
 import { button, icon } from "./element.js";
+import { Hearing } from "./hearing.js";
 import { Utterance } from "./utterance.js";
 
 export class Listening {
   constructor(model) {
     this.model = model;
-    this.utterance = null;
+    this.hearing = null;
     this.halt = button([icon("stop"), "Stop"], () => this.stop(), "", { disabled: true });
   }
 
-  /** Speak this request, and resolve when it has been heard. */
+  /** Speaks this request and resolves when it has been heard. */
   async hear(fields, measured = () => {}) {
     const utterance = new Utterance(fields, this.model);
     utterance.changed = measured;
-    return this.play(utterance, () => utterance.speak());
+    return this.play(utterance);
   }
 
-  async again(utterance) {
-    return this.play(utterance, () => utterance.again());
-  }
-
-  async play(utterance, work) {
+  async play(utterance) {
     this.stop();
-    this.utterance = utterance;
+    const hearing = new Hearing(utterance);
+    this.hearing = hearing;
     this.halt.disabled = false;
     try {
-      await work();
+      await hearing.run();
     } finally {
-      if (this.utterance === utterance) this.halt.disabled = true;
+      if (this.hearing === hearing) this.halt.disabled = true;
     }
     return utterance;
   }
 
   stop() {
-    this.utterance?.stop();
+    this.hearing?.stop();
   }
 }

@@ -1,6 +1,7 @@
-/** The page: finds out what is served, then shows the views. */
+/** The page: asks what is served, then shows the views. */
 
 import { ApiError, models } from "./api.js";
+import { showLoading } from "./health.js";
 import { askForKey, mountKey } from "./key.js";
 import { Tabs } from "./tabs.js";
 import { mountTheme } from "./theme.js";
@@ -14,18 +15,22 @@ import { refreshVoices } from "./voices.js";
 const RETRY_MS = 1000;
 const at = (id) => document.getElementById(id);
 
-/** Whether there is something to show. */
+/** Returns whether there is something to show. */
 async function start() {
-  at("told").textContent = "";
   try {
     const served = await models();
     await refreshVoices();
+    at("told").textContent = "";
     mount(served);
+    showLoading(at("told"), served[0].id);
     return true;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    if (error.status === 401) askForKey(error.message);
-    else {
+    at("told").classList.toggle("loading", error.status !== 401);
+    if (error.status === 401) {
+      at("told").textContent = "";
+      askForKey(error.message);
+    } else {
       at("told").textContent = `${error.message} Trying again …`;
       setTimeout(start, RETRY_MS);
     }

@@ -1,4 +1,4 @@
-/** The options a family declares, as fields: from the JSON schema that /v1/models shows. */
+/** The options that a family declares, as fields: labels and hints are what their descriptions say. */
 
 import { el } from "./element.js";
 import { Field, numberInput, select } from "./field.js";
@@ -7,7 +7,8 @@ export class OptionField {
   constructor(name, schema) {
     this.name = name;
     this.kind = kindOf(schema);
-    this.field = new Field(words(name), this.control(schema), { hint: schema.description ?? "" });
+    const { label, rest } = inWords(name, schema.description ?? "");
+    this.field = new Field(label, this.control(schema), { hint: [rest && `${rest} `, el("code", {}, name)] });
   }
 
   control(schema) {
@@ -30,7 +31,18 @@ export class OptionField {
   }
 }
 
-/** What may be given, of a schema that may also allow nothing. */
+/** Splits a description: its first clause is the label, the rest the hint. */
+export function inWords(name, description) {
+  const [, unit] = /_(m?s)$/.exec(name) ?? [];
+  const text = description.replace(/\s+/g, " ").trim();
+  const end = text.search(/[,:;.](\s|$)/);
+  const clause = end < 0 ? text : text.slice(0, end);
+  const rest = end < 0 ? "" : text.slice(end + 1).trim();
+  const label = clause || capital(name.replace(/_(m?s)$/, "").replaceAll("_", " "));
+  return { label: unit ? `${label} (${unit})` : label, rest: capital(rest) };
+}
+
+/** Returns the type of value that may be given; a schema may also allow null. */
 function kindOf(schema) {
   const meant = schema.anyOf?.find((part) => part.type !== "null") ?? schema;
   const { type } = meant;
@@ -43,7 +55,6 @@ function shown(value) {
   return { true: "yes", false: "no" }[String(value)] ?? String(value);
 }
 
-function words(name) {
-  const text = name.replace(/_(m?s)$/, " ($1)").replaceAll("_", " ");
+function capital(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

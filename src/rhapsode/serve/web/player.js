@@ -1,4 +1,4 @@
-/** The way to the loudspeaker: one audio graph at the rate of what is played, so that no sample is changed. */
+/** Plays samples through one audio graph at their own rate, so that no sample is changed. */
 
 const MOST_AHEAD_S = 600;
 
@@ -42,12 +42,15 @@ class Player {
     return this;
   }
 
-  /** Something new to play; what was playing stops. `listener` is told: started, at, done, stopped. */
-  begin(listener = {}) {
+  /**
+   * Begins a new track; what was playing stops. `listener` has started, at, dry, done and stopped.
+   * A track that `buffers` plays after `go`, and again after it has run dry.
+   */
+  begin(listener = {}, { buffers = false } = {}) {
     this.silence();
     this.count += 1;
     this.track = new Track(this, this.count, listener);
-    this.tell({ kind: "begin", track: this.count });
+    this.tell({ kind: "begin", track: this.count, buffers });
     return this.track;
   }
 
@@ -60,7 +63,7 @@ class Player {
   }
 }
 
-/** One thing being played: pieces are pushed to it as they come. */
+/** One stream of samples that is being played. */
 class Track {
   constructor(player, id, listener) {
     this.player = player;
@@ -79,7 +82,21 @@ class Track {
     this.player.tell({ kind: "push", track: this.id, samples: copy }, [copy.buffer]);
   }
 
-  /** No more for now, but later perhaps. */
+  go() {
+    this.player.tell({ kind: "go", track: this.id });
+  }
+
+  pause(paused) {
+    this.player.tell({ kind: "pause", track: this.id, paused });
+  }
+
+  /** Continues at this frame; the caller pushes the samples from there on. */
+  seek(frame) {
+    this.pushedFrames = this.playedFrames = frame;
+    this.player.tell({ kind: "seek", track: this.id, frame });
+  }
+
+  /** No more for now; silence is a pause until more is pushed. */
   rest() {
     this.player.tell({ kind: "rest", track: this.id });
   }
@@ -88,14 +105,14 @@ class Track {
     this.player.tell({ kind: "end", track: this.id });
   }
 
-  /** Silence, at once. */
+  /** Stops at once. */
   stop() {
     if (this.over) return;
     this.player.tell({ kind: "stop", track: this.id });
     this.finish("stopped", {});
   }
 
-  /** Resolves when there is room for more: who reads ten minutes ahead may wait. */
+  /** Resolves when less than ten minutes are buffered. */
   async room() {
     while (!this.over && this.pushedFrames - this.playedFrames > MOST_AHEAD_S * this.player.sampleRate) {
       await new Promise((resolve) => this.waiting.push(resolve));

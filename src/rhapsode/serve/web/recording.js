@@ -1,4 +1,4 @@
-/** What was heard, kept for playing it again and for saving it; within bounds. */
+/** The samples of one utterance, kept for replay and download up to a limit. */
 
 import { wavFile } from "./wav.js";
 
@@ -27,12 +27,16 @@ export class Recording {
     if (this.whole) this.pieces.push(samples);
   }
 
-  /** All of it, in one piece. */
-  samples() {
-    const all = new Int16Array(this.frames * this.channels);
-    let at = 0;
+  get bytes() {
+    return this.whole ? this.frames * this.channels * 2 : 0;
+  }
+
+  /** The samples from this frame on, in one piece. */
+  samples(fromFrame = 0) {
+    const all = new Int16Array((this.frames - fromFrame) * this.channels);
+    let at = -fromFrame * this.channels;
     for (const piece of this.pieces) {
-      all.set(piece, at);
+      if (at + piece.length > 0) all.set(piece.subarray(Math.max(0, -at)), Math.max(0, at));
       at += piece.length;
     }
     return all;
@@ -47,7 +51,7 @@ export class Recording {
   }
 }
 
-/** Hand a file to the person, and let go of it. */
+/** Saves a file through the browser. */
 export function download(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);

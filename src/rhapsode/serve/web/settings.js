@@ -1,46 +1,44 @@
-/** Everything about an utterance but its text: fields for what the server and the served family take. */
+/** Everything about an utterance but its text: fields for what the server and the served checkpoint take. */
 
-import { button, el, icon } from "./element.js";
+import { el } from "./element.js";
 import { Field, numberInput, select } from "./field.js";
 import { OptionField } from "./options.js";
-import { knownVoices, onVoices } from "./voices.js";
+import { SpeedField } from "./speed.js";
+import { VoiceCards } from "./voicecards.js";
 
 const SAMPLING = {
-  temperature: "Temperature",
-  top_p: "Top p",
-  top_k: "Top k",
-  repetition_penalty: "Repetition penalty",
+  temperature: ["Temperature", "Higher is livelier, lower is steadier; 0 always takes the likeliest."],
+  top_p: ["Top p", "Choose among the likeliest, up to this share of the probability."],
+  top_k: ["Top k", "Choose among so many of the likeliest."],
+  repetition_penalty: ["Repetition penalty", "Above 1, sounds repeat less."],
 };
 
 export class Settings {
-  /** `preview` is called to hear a voice; without `format` there is no choice of one. */
-  constructor(models, { preview = null, format = true, title = "" } = {}) {
-    [this.model] = models;
+  /** Without `format` there is no choice of one; a `title` makes the settings compact. */
+  constructor([model], { format = true, title = "" } = {}) {
+    this.model = model;
     this.fields = {};
-    this.options = Object.entries(this.model.options).map(([name, schema]) => new OptionField(name, schema));
+    this.options = Object.entries(model.options).map(([name, schema]) => new OptionField(name, schema));
     this.changed = () => {};
+    const language = this.language();
+    const few = [language, format ? this.format() : null].filter(Boolean);
     this.root = el(
       "fieldset",
-      { class: title ? "settings wide" : "settings", input: () => this.changed() },
+      { class: title ? "settings compact" : "settings", input: () => this.changed() },
       el("legend", { class: title ? "" : "unseen" }, title || "How to say it"),
-      this.voice(preview),
-      this.add("model", "Model", select(models.map(({ id }) => [id, id]))),
-      this.language(),
-      el("div", { class: "pair" }, this.speed(), format ? this.format() : this.seed()),
-      this.instructions(),
-      format ? this.seed() : null,
-      this.more(),
+      this.keep("voice", new VoiceCards(model)),
+      this.keep("speed", new SpeedField()),
+      title || !few.length ? null : el("div", { class: few.length > 1 ? "pair" : "" }, few),
+      title ? null : this.instructions(),
+      el("details", { class: "more" }, el("summary", {}, "Advanced"), title ? [language, this.instructions()] : null, this.advanced()),
     );
-    onVoices(() => this.listVoices());
   }
 
   /** What the person set, and nothing else. */
   values() {
-    const { voice, model, language, speed, response_format: format, instructions, seed } = this.fields;
-    const [main] = model.control.options;
+    const { voice, language, speed, response_format: format, instructions, seed } = this.fields;
     const values = {
       voice: voice.value || undefined,
-      model: model.value === main.value ? undefined : model.value,
       language: language?.value || undefined,
       speed: speed.number === 1 ? undefined : speed.number,
       response_format: format?.value,
@@ -52,21 +50,24 @@ export class Settings {
     return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
   }
 
+  get speed() {
+    return this.fields.speed.number;
+  }
+
   /** Whether every field can be read; what cannot is marked. */
   check() {
     const nonsense = Object.values(this.fields).filter((field) => field.isNonsense);
     nonsense.forEach((field) => field.show("This must be a number."));
-    nonsense[0]?.control.focus();
+    if (nonsense.length) reveal(nonsense[0]);
     return !nonsense.length;
   }
 
-  /** Put an error next to the field it concerns, if that is one of these. */
+  /** Puts an error next to the field it concerns, if that is one of these. */
   showError({ param, message }) {
     const field = this.fields[{ speaker: "voice", ref_audio: "voice", speaker_embedding: "voice" }[param] ?? param];
     if (!field) return false;
     field.show(message);
-    field.root.closest("details")?.setAttribute("open", "");
-    field.control.focus();
+    reveal(field);
     return true;
   }
 
@@ -76,29 +77,13 @@ export class Settings {
 
   // --- the fields ---
 
+  keep(name, field) {
+    this.fields[name] = field;
+    return field.root;
+  }
+
   add(name, label, control, settings) {
-    this.fields[name] = new Field(label, control, settings);
-    return this.fields[name].root;
-  }
-
-  voice(preview) {
-    const control = el("select", {});
-    const hear = preview && button(icon("play"), () => preview(this), "quiet", { "aria-label": "Hear this voice", title: "Hear this voice" });
-    const root = this.add("voice", "Voice", control, { beside: hear ? [hear] : [] });
-    this.listVoices();
-    return root;
-  }
-
-  listVoices() {
-    const { control } = this.fields.voice;
-    const chosen = control.value;
-    const group = (label, kind) => {
-      const members = knownVoices().filter((voice) => voice.kind === kind);
-      return members.length ? el("optgroup", { label }, members.map(({ id, name }) => el("option", { value: id }, name))) : null;
-    };
-    const usual = el("option", { value: "" }, "default");
-    control.replaceChildren(...[usual, group("Presets", "preset"), group("Uploaded", "uploaded")].filter(Boolean));
-    control.value = [...control.options].some(({ value }) => value === chosen) ? chosen : "";
+    return this.keep(name, new Field(label, control, settings));
   }
 
   language() {
@@ -112,32 +97,31 @@ export class Settings {
     return this.add("instructions", "Instructions", el("textarea", { rows: 2, placeholder: "calm, a little amused" }));
   }
 
-  speed() {
-    return this.add("speed", "Speed", numberInput({ min: "0.25", max: "4", step: "0.05", value: "1" }));
-  }
-
-  seed() {
-    return this.add("seed", "Seed", numberInput({ step: "1", placeholder: "random", inputmode: "numeric" }));
-  }
-
   format() {
-    const formats = this.model.formats.map((name) => [name, name]);
-    return this.add("response_format", "Format", select(formats, "mp3"));
+    return this.add("response_format", "Format", select(this.model.formats.map((name) => [name, name]), "mp3"));
   }
 
-  more() {
-    const sampling = this.model.sampling.map((name) =>
-      this.add(name, SAMPLING[name], numberInput({ placeholder: "default", ...(name === "top_k" && { step: "1" }) })),
-    );
-    for (const option of this.options) this.fields[option.name] = option.field;
+  advanced() {
+    const seed = numberInput({ step: "1", placeholder: "random", inputmode: "numeric" });
+    const sampling = this.model.sampling.map((name) => {
+      const [label, hint] = SAMPLING[name];
+      return this.add(name, label, numberInput({ placeholder: "default", ...(name === "top_k" && { step: "1" }) }), { hint });
+    });
     return [
-      ...this.options.map((option) => option.field.root),
-      sampling.length ? el("details", { class: "more" }, el("summary", {}, "Sampling"), el("div", { class: "pair" }, sampling)) : null,
+      this.add("seed", "Seed", seed, { hint: "The same seed gives the same speech." }),
+      ...this.options.map((option) => this.keep(option.name, option.field)),
+      ...sampling,
     ];
   }
 }
 
-/** What a language is called; a family may also have words of its own for one. */
+/** Brings a field into view, also one that is folded away. */
+function reveal(field) {
+  field.root.closest("details")?.setAttribute("open", "");
+  (field.control.matches("[role=radiogroup]") ? field.control.querySelector("input:checked") : field.control).focus();
+}
+
+/** Returns the name of a language; a family may also have words of its own for one. */
 function nameOf(code) {
   try {
     return new Intl.DisplayNames(["en"], { type: "language" }).of(code);

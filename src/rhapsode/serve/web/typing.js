@@ -1,4 +1,4 @@
-/** What of a text that is being written can be sent: whole words, and the last one once the writer pauses. */
+/** Decides which part of a text can be sent while it is written: whole words, and the last one after a pause. */
 
 export class Typing {
   constructor() {
@@ -8,7 +8,7 @@ export class Typing {
   /** The text to send now, or an empty string; `all` also takes a word that may still grow. */
   next(text, all = false) {
     if (!text.startsWith(this.sent)) {
-      // What was sent cannot be unsaid: only what is added from here on is spoken.
+      // What was sent cannot be taken back: only what is added from here on is spoken.
       this.sent = text;
       return "";
     }

@@ -1,4 +1,4 @@
-/** The waveform of what has come so far, and how much of it has been heard. */
+/** Draws the waveform of the speech so far, and how much of it was played. */
 
 import { el } from "./element.js";
 
@@ -19,7 +19,13 @@ export class Waveform {
     this.peakSamples = Math.max(1, Math.round(sampleRate * PEAK_S)) * channels;
     this.peaks = [];
     this.open = 0; // samples in the last peak
-    this.playedS = 0;
+    this.playedS = this.expectedS = 0;
+    this.draw();
+  }
+
+  /** Leaves room for speech of this length while it is being made. */
+  expect(seconds) {
+    this.expectedS = seconds;
     this.draw();
   }
 
@@ -38,7 +44,7 @@ export class Waveform {
     this.draw();
   }
 
-  /** At most once a frame of the screen. */
+  /** Paints at most once per frame of the screen. */
   draw() {
     this.pending ??= requestAnimationFrame(() => {
       this.pending = null;
@@ -58,7 +64,7 @@ export class Waveform {
     context.clearRect(0, 0, width, height);
     const style = getComputedStyle(canvas);
     const bars = Math.floor((width + GAP_PX) / (BAR_PX + GAP_PX));
-    const perBar = Math.max(5, this.peaks.length / bars);
+    const perBar = Math.max(5, this.peaks.length / bars, this.expectedS / PEAK_S / bars);
     const heard = this.playedS / PEAK_S / perBar;
     for (let bar = 0; bar < bars; bar += 1) {
       const peak = this.highest(Math.floor(bar * perBar), Math.floor((bar + 1) * perBar));

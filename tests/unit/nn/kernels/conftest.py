@@ -41,6 +41,7 @@ def inference(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)  # the reference is to be float32
     if not ON_GPU:  # what costs time here is the number of programs
         monkeypatch.setattr("rhapsode.nn.kernels.gpu.linear_plan.MIN_PROGRAMS", 1)
+        monkeypatch.setattr("rhapsode.nn.kernels.gpu.conv._PROGRAMS", 1)
     with torch.inference_mode():
         yield
 

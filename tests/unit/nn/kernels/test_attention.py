@@ -30,7 +30,7 @@ def head_norm(dim: int, device: torch.device, dtype: torch.dtype) -> HeadNorm:
 
 
 def paging(device: torch.device, *pages: list[int]) -> Rows:
-    table = SlotTable(4, 48, device)
+    table = SlotTable(4, 64, device)
     table.join([SlotRow(i, 0, own, 1.0, 0, 1.0, 1.0) for i, own in enumerate(pages)])
     return Rows(torch.arange(len(pages) - 1, -1, -1, device=device), table)  # slots in another order than rows
 
@@ -123,10 +123,13 @@ def test_a_stack_over_pages_by_kernels_is_the_plain_one(device) -> None:
     torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)
 
 
-def test_blocks_whose_tokens_attend_to_each_other_and_rotate_one_head(device, dtype) -> None:
-    heads, dim, length = 3, 8, 6
-    rows = paging(device, [5, 2, 9], list(range(10, 52)))
-    starts, counts = torch.tensor([[150], [4]]), torch.tensor([[6], [3]])  # of slots 1, 0
+@pytest.mark.parametrize("length", [6, 50, 70])  # 70: more than one launch takes
+def test_blocks_whose_tokens_attend_to_each_other_and_rotate_one_head(device, dtype, length, monkeypatch) -> None:
+    if not torch.cuda.is_available():
+        monkeypatch.setattr("rhapsode.nn.kernels.gpu.prompt.MULTIPROCESSORS", 1)  # so that 64 tokens are one tile
+    heads, dim = 3, 8
+    rows = paging(device, [5, 2, *range(60, 68)], list(range(10, 60)))
+    starts, counts = torch.tensor([[120], [4]]), torch.tensor([[length], [length // 2]])  # of slots 1, 0
     steps = torch.arange(length)
     positions, valid = (starts + steps).to(device), (steps < counts).to(device)
     last = (starts + counts - 1).expand(-1, length).to(device)
@@ -136,7 +139,7 @@ def test_blocks_whose_tokens_attend_to_each_other_and_rotate_one_head(device, dt
     made = []
     for mode in ("off", "always"):
         torch.manual_seed(1)
-        keys, values = (torch.randn(2, 60, PAGE, heads, dim).to(device, dtype) for _ in range(2))
+        keys, values = (torch.randn(2, 68, PAGE, heads, dim).to(device, dtype) for _ in range(2))
         pages = KVPages(keys, values, rows.slots, rows.table.pages)
         with kernels.use(mode):
             made.append((PagesAttention(pages, positions, valid, last).attend_heads(1, given), keys[:, 1:]))

@@ -7,7 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rhapsode.nn import kernels
 from rhapsode.nn.derived import derive
+from rhapsode.nn.kernels.grouped_conv import grouped_mish_conv
 from rhapsode.nn.norm import rms_norm
 from rhapsode.nn.snake import SnakeBeta
 from rhapsode.nn.streaming import CausalConv1d, CausalConvTranspose1d, TailState, extend
@@ -73,6 +75,21 @@ def test_a_convolution(device, kind, batch, length, inputs, outputs, kernel, dil
     out = x.new_empty(batch, length, outputs)
     gpu.conv(x, pack.conv_weights(module), out=out)
     close(out, reference(module, x))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("batch", "length", "inputs", "outputs"), [(1, 3, 16, 16), (3, 13, 24, 32), (2, 70, 8, 48)])
+def test_a_grouped_convolution_with_mish(device, kind, batch, length, inputs, outputs):
+    groups, taps = 3, 5
+    x = 4 * torch.randn(batch, taps - 1 + length, groups * inputs, device=device, dtype=kind)
+    weight = torch.randn(groups * outputs, inputs, taps, device=device, dtype=kind)
+    bias = torch.randn(groups * outputs, device=device, dtype=kind)
+    matrix = weight.transpose(1, 2).flatten(1).contiguous()
+    wide = (x.double(), matrix.double(), bias.double(), groups)
+    expected = F.mish(F.conv1d(wide[0].transpose(1, 2), weight.double(), wide[2], groups=groups)).transpose(1, 2)
+    torch.testing.assert_close(grouped_mish_conv(*wide), expected)
+    with kernels.use("always"):
+        close(grouped_mish_conv(x, matrix, bias, groups), expected)
 
 
 @pytest.mark.parametrize("tile", [(16, 16, 16), (32, 16, 32), (64, 64, 64), (128, 128, 32)])

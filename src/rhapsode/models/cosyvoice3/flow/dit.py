@@ -12,6 +12,7 @@ from rhapsode.models.cosyvoice3.flow.modulation import FlowTables
 from rhapsode.models.cosyvoice3.flow.settings import FlowSettings
 from rhapsode.nn.attention import AttentionBackend, FusedAttentionBackend
 from rhapsode.nn.derived import Derived
+from rhapsode.nn.kernels.grouped_conv import grouped_mish_conv
 from rhapsode.nn.kernels.heads import ProjectedHeads
 from rhapsode.nn.kernels.modulated_norm import GatedUpdate, Modulation, modulated_norm
 from rhapsode.nn.kernels.rotary import RotaryAngles
@@ -36,27 +37,22 @@ class FlowHistory(Protocol):
 
 
 class PositionConv(Derived):
-    """A causal grouped convolution over frames, as one batch of matrix products."""
+    """A causal grouped convolution over frames, and Mish."""
 
-    taps: Tensor  # [groups, KERNEL * inputs of a group, outputs of a group]
+    matrix: Tensor  # [dim, KERNEL * inputs of a group]
 
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(dim, dim // GROUPS, KERNEL))
         self.bias = nn.Parameter(torch.empty(dim))
-        self.register_buffer("taps", None, persistent=False)
+        self.register_buffer("matrix", None, persistent=False)
 
     def derive(self) -> None:
-        grouped = self.weight.unflatten(0, (GROUPS, -1))  # [groups, outputs, inputs, KERNEL]
-        self.taps = grouped.permute(0, 2, 3, 1).flatten(1, 2).contiguous()
+        self.matrix = self.weight.detach().transpose(1, 2).flatten(1).contiguous()
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps `[B, KERNEL - 1 + T, dim]` to `[B, T, dim]`."""
-        windows = x.unfold(1, KERNEL, 1).unflatten(2, (GROUPS, -1))  # [B, T, groups, inputs, KERNEL]
-        batch, length = windows.shape[:2]
-        rows = windows.permute(2, 0, 1, 3, 4).reshape(GROUPS, batch * length, -1)
-        made = torch.bmm(rows, self.taps).view(GROUPS, batch, length, -1)
-        return made.permute(1, 2, 0, 3).flatten(2) + self.bias
+        return grouped_mish_conv(x, self.matrix, self.bias, GROUPS)
 
 
 class FlowInput(nn.Module):
@@ -80,7 +76,7 @@ class FlowInput(nn.Module):
         rows = conditions + F.linear(x.to(weight.dtype), weight).repeat(2, 1, 1)
         hidden = rows
         for i, conv in enumerate(self.position_convs):
-            hidden = F.mish(conv(history.extend(step, i, hidden)))
+            hidden = conv(history.extend(step, i, hidden))
         return rows + hidden
 
 
@@ -111,7 +107,7 @@ class FlowLayer(nn.Module):
         residual, normed = modulated_norm(residual, Modulation(scale, shift), EPS, dtype, added)
         added = GatedUpdate(self._attend(normed, layer, rotary, backend), gate)
         residual, normed = modulated_norm(residual, Modulation(ffn_scale, ffn_shift), EPS, dtype, added)
-        fed = linear(F.gelu(linear(normed, self.fc1), approximate="tanh"), self.fc2)
+        fed = linear(linear(normed, self.fc1, activation="gelu_tanh"), self.fc2)
         return residual, GatedUpdate(fed, ffn_gate)
 
     def _attend(self, x: Tensor, layer: int, rotary: RotaryAngles, backend: AttentionBackend) -> Tensor:

@@ -24,15 +24,15 @@ class AheadConv(Streaming):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(outputs, inputs, kernel))
         self.bias = nn.Parameter(torch.empty(outputs))
-        self._dilation = dilation
+        self.dilation = dilation
 
     def state(self, slots: int) -> TailState:
         _, inputs, kernel = self.weight.shape
-        return TailState(slots, self.weight, inputs, (kernel - 1) * self._dilation)
+        return TailState(slots, self.weight, inputs, (kernel - 1) * self.dilation)
 
     def forward(self, x: Tensor, slots: Tensor, state: TailState, ahead: int) -> Tensor:
         """Maps `[B, inputs, T]` to `[B, outputs, T]`; the state moves on by all but the last `ahead` columns."""
-        return convolve(extend(x, slots, state, ahead), self.weight, self.bias, self._dilation)
+        return convolve(extend(x, slots, state, ahead), self.weight, self.bias, self.dilation)
 
 
 class HiftSnake(Snake):

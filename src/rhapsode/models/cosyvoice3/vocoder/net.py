@@ -6,6 +6,8 @@ frame, which the overlap of the last samples needs; that one is computed again w
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -30,16 +32,28 @@ class HiftState(State):
         self.f0 = net.f0_predictor.state(slots)
         self.phase = net.m_source.state(slots)
         self.source = TailState(slots, like, 1, net.before)
-        self.ups = states_of(net.ups, slots)
-        self.source_blocks = states_of(net.source_resblocks, slots)
-        self.blocks = [states_of(net.blocks_of(i), slots) for i in range(len(net.ups))]
+        if net.fused is not None:
+            self.tails = buffer(slots, net.fused.kept, dtype=net.fused.dtype, device=like.device)
+        else:
+            self.ups = states_of(net.ups, slots)
+            self.source_blocks = states_of(net.source_resblocks, slots)
+            self.blocks = [states_of(net.blocks_of(i), slots) for i in range(len(net.ups))]
+            self.post = net.conv_post.state(slots)
         self.shifted = TailState(slots, like, like.shape[1], 1)
-        self.post = net.conv_post.state(slots)
         self.columns = TailState(slots, like, bins, 1)
 
 
+class HiftColumns(Protocol):
+    """Runs the upsampling network by fused kernels; its state is one row of `kept` numbers per slot."""
+
+    kept: int
+    dtype: torch.dtype
+
+    def __call__(self, x: Tensor, source: Tensor, slots: Tensor, state: HiftState) -> Tensor: ...
+
+
 class HiftNet(Streaming):
-    """A causal HiFT."""
+    """A causal HiFT. It uses `fused` where kernels run (see `fused.py`); the modules are the reference."""
 
     f0_predictor: F0Net
     """Set once both are filled: it has another dtype."""
@@ -47,6 +61,7 @@ class HiftNet(Streaming):
     def __init__(self, settings: HiftSettings) -> None:
         super().__init__()
         self.settings = settings
+        self.fused: HiftColumns | None = None
         self.m_source = HarmonicSource(settings)
         self.spectrum = Spectrum(settings)
         base, bins = settings.base_channels, settings.n_fft + 2
@@ -86,8 +101,10 @@ class HiftNet(Streaming):
         source = self._source(frames[..., : due + 1 + F0_LOOKAHEAD], known, rows, state, noise)
         right = due + 1 + settings.conv_pre_look_right
         x = self.conv_pre(frames[..., :right].to(self.conv_pre.weight.dtype))  # [B, base, due + 1]
-        x = self._upsample(x, source, slots, state)
-        x = self.conv_post(F.leaky_relu(x), slots, state.post, 2)
+        if self.fused is not None:
+            x = self.fused(x, source, slots, state)
+        else:
+            x = self.conv_post(F.leaky_relu(self._upsample(x, source, slots, state)), slots, state.post, 2)
         loud, phase = x.chunk(2, dim=1)
         loud, phase = loud.exp().clamp(max=LOUDEST), phase.sin()
         columns = torch.cat((loud * phase.cos(), loud * phase.sin()), dim=1)

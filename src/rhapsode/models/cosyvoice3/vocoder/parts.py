@@ -15,6 +15,7 @@ from rhapsode.models.cosyvoice3.vocoder.net import HiftNet
 from rhapsode.models.cosyvoice3.vocoder.settings import HiftSettings
 from rhapsode.models.cosyvoice3.vocoder.source import F0Net
 from rhapsode.models.parts import fill
+from rhapsode.nn import kernels
 
 F0 = "f0_predictor."
 
@@ -39,4 +40,8 @@ def hift_net(settings: HiftSettings, context: StageContext, tensors: Callable[[]
     net = fill(lambda: HiftNet(settings), context, source, ignore=(f"{F0}*",), dtype=dtype)
     net.spectrum.to(dtype)
     net.f0_predictor = f0
+    if context.dtype in ("bfloat16", "float16") and kernels.on(net.conv_post.weight):
+        from rhapsode.models.cosyvoice3.vocoder.fused import fuse  # which needs Triton
+
+        fuse(net, torch.float16)
     return net

@@ -14,7 +14,7 @@ from rhapsode.device.state import State, buffer
 from rhapsode.models.cosyvoice3.vocoder.conv import AheadConv, states_of
 from rhapsode.models.cosyvoice3.vocoder.settings import F0_LOOKAHEAD, HiftSettings
 from rhapsode.nn.philox import uniform
-from rhapsode.nn.streaming import ChainState, Streaming
+from rhapsode.nn.streaming import ChainState, Streaming, convolve
 
 SourceNoise = Callable[[Rows, int, int], Tensor]
 """Returns the noise of the rows' next `n` mel frames, `[B, n, values]`, values from 0 to 1: by position alone."""
@@ -44,7 +44,8 @@ class F0Net(Streaming):
     def forward(self, mel: Tensor, slots: Tensor, state: ChainState, ahead: int) -> Tensor:
         """Maps `[B, C, T + F0_LOOKAHEAD]` to frequencies `[B, T]`."""
         first, *later = self.condnet.values()
-        x = F.elu(first(mel.to(self.classifier.weight.dtype)))
+        assert isinstance(first, nn.Conv1d)
+        x = F.elu(convolve(mel.to(self.classifier.weight.dtype), first.weight, first.bias))
         for conv, tail in zip(later, state.states, strict=True):
             x = F.elu(conv(x, slots, tail, ahead))
         return self.classifier(x.transpose(1, 2)).squeeze(-1).abs()

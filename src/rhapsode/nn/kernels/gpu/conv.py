@@ -9,6 +9,7 @@ linear layer (one tap) and a transposed convolution, whose `stride` phases are c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import triton
@@ -39,6 +40,15 @@ class ConvWeights:
     bias: Tensor | None
     taps: int = 1
     dilation: int = 1
+    groups: int = 1
+    """Each group of outputs reads its own group of inputs; `C` is the size of one."""
+
+
+class Affine(NamedTuple):
+    """A gain and a shift per channel, `[C]` in float32."""
+
+    gain: Tensor
+    shift: Tensor
 
 
 @triton.jit
@@ -84,12 +94,13 @@ def store(place, v, ok):
 
 @triton.jit
 def finish(
-    v, ok, batch, t, column, residual, residual_batch, out, out_batch, act, act_batch, frequency, size, valid,
-    WIDTH: tl.constexpr, CHANNELS: tl.constexpr,
+    v, ok, batch, t, column, residual, residual_batch, out, out_batch, act, act_batch, gain, shift, frequency, size,
+    valid, WIDTH: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
     """Adds the residual, stores the sum in `out` and its activation in `act`; each may be `None`.
 
-    Rows of `act` outside the range that `valid [B, 2]` gives, if it is not `None`, are zeros.
+    The activation is a gain and a shift, then a snake; each may be `None`. Rows of `act` outside the range that
+    `valid [B, 2]` gives, if it is not `None`, are zeros.
     """
     place = t[:, None] * WIDTH + column[None, :]
     if residual is not None:
@@ -97,6 +108,9 @@ def finish(
     if out is not None:
         store(out + (batch[:, None] * out_batch + place), v, ok)
     if act is not None:
+        if gain is not None:
+            v *= tl.load(gain + column % CHANNELS, mask=column < WIDTH, other=0.0)[None, :]
+            v += tl.load(shift + column % CHANNELS, mask=column < WIDTH, other=0.0)[None, :]
         if frequency is not None:
             v = snake(v, frequency, size, column % CHANNELS, column < WIDTH)
         if valid is not None:
@@ -108,9 +122,9 @@ def finish(
 
 @triton.jit(do_not_specialize=["rows", "length", "gap"])
 def _conv(
-    x, matrix, bias, scale, residual, out, act, frequency, size, valid,
+    x, matrix, bias, scale, residual, out, act, gain, shift, frequency, size, valid,
     rows, length, gap, eps, x_batch, residual_batch, out_batch, act_batch,
-    DEPTH: tl.constexpr, INPUTS: tl.constexpr, WIDTH: tl.constexpr, CHANNELS: tl.constexpr,
+    DEPTH: tl.constexpr, INPUTS: tl.constexpr, GROUPS: tl.constexpr, WIDTH: tl.constexpr, CHANNELS: tl.constexpr,
     NORM: tl.constexpr, FUNCTION: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
@@ -124,7 +138,9 @@ def _conv(
     safe = tl.minimum(column, WIDTH - 1)
     batch = m // length
     t = m - batch * length
-    row = batch * x_batch + t * INPUTS
+    row = batch * x_batch + t * (INPUTS * GROUPS)
+    if GROUPS > 1:  # a block of columns is in one group
+        row += tl.program_id(0) % blocks * BLOCK_N // (WIDTH // GROUPS) * INPUTS
     wait_for_previous(OVERLAP)
     v, squares = product(
         x, matrix, row, safe, gap, DEPTH, INPUTS, BLOCK_M, BLOCK_N, BLOCK_K, PRECISION, NORM,
@@ -135,6 +151,9 @@ def _conv(
         v += tl.load(bias + safe)[None, :]
     if FUNCTION == "gelu":
         v = 0.5 * v * (1.0 + tl.erf(v * 0.7071067811865476))
+    if FUNCTION == "mish":  # v * tanh(log(1 + exp(v)))
+        e = tl.exp(tl.minimum(v, 20.0))
+        v *= 1.0 - 2.0 / (e * (e + 2.0) + 2.0)
     if FUNCTION == "swiglu":
         up, squares = product(
             x, matrix + WIDTH * DEPTH, row, safe, gap, DEPTH, INPUTS, BLOCK_M, BLOCK_N, BLOCK_K, PRECISION, NORM,
@@ -145,8 +164,8 @@ def _conv(
     if scale is not None:
         v *= tl.load(scale + safe)[None, :]
     finish(
-        v, ok, batch, t, column, residual, residual_batch, out, out_batch, act, act_batch, frequency, size, valid,
-        WIDTH, CHANNELS,
+        v, ok, batch, t, column, residual, residual_batch, out, out_batch, act, act_batch, gain, shift, frequency, size,
+        valid, WIDTH, CHANNELS,
     )  # fmt: skip
 
 
@@ -157,6 +176,7 @@ def conv(
     out: Tensor | None = None,
     act: Tensor | None = None,
     snake: SnakeWeights | None = None,
+    affine: Affine | None = None,
     valid: Tensor | None = None,
     residual: Tensor | None = None,
     scale: Tensor | None = None,
@@ -166,24 +186,26 @@ def conv(
 ) -> None:
     """Convolves `x [B, tail + T, C]` and writes `out` and `act`, views of `[B, T * stride, C']`.
 
-    The order is: RMS norm of the input (its weight is part of the matrix), product, bias, `function` ("gelu", or
-    "swiglu" of a matrix with the rows of both halves), `scale`, `residual`. The result goes to `out`, and to `act`
-    after `snake`, if given; rows of `act` outside `valid [B, 2]` (the first one, and the end) are zeros. Products use
-    the weights' dtype, the rest float32; tensors may have other dtypes.
+    The order is: RMS norm of the input (its weight is part of the matrix), product, bias, `function` ("gelu", "mish",
+    or "swiglu" of a matrix with the rows of both halves), `scale`, `residual`. The result goes to `out`, and to `act`
+    after `affine` and `snake`, if given; rows of `act` outside `valid [B, 2]` (the first one, and the end) are zeros.
+    Products use the weights' dtype, the rest float32; tensors may have other dtypes.
     """
     width = weights.matrix.shape[0] // (2 if function == "swiglu" else 1)
-    inputs = x.shape[2]
+    inputs = x.shape[2] // weights.groups
     length = x.shape[1] - (weights.taps - 1) * weights.dilation
     rows = x.shape[0] * length
     exact = weights.matrix.dtype == torch.float32 and precision(weights) == "ieee"
+    if weights.groups > 1:
+        tile = tile or pick_grouped(rows, width, width // weights.groups, inputs, exact)
     tile = tile or (_EXACT if exact else pick(rows, width, inputs, weights.taps))
     act_channels = width if snake is None else snake.size.numel()
     _conv[(triton.cdiv(rows, tile.rows) * triton.cdiv(width, tile.columns),)](
-        x, weights.matrix, weights.bias, scale, residual, out, act,
+        x, weights.matrix, weights.bias, scale, residual, out, act, affine and affine.gain, affine and affine.shift,
         snake and snake.frequency, snake and snake.size, valid,
-        rows, length, weights.dilation - 1, norm_eps or 0.0,
+        rows, length, weights.dilation * weights.groups - 1, norm_eps or 0.0,
         x.stride(0), stride(residual), stride(out), stride(act),
-        DEPTH=weights.taps * inputs, INPUTS=inputs, WIDTH=width, CHANNELS=act_channels,
+        DEPTH=weights.taps * inputs, INPUTS=inputs, GROUPS=weights.groups, WIDTH=width, CHANNELS=act_channels,
         NORM=norm_eps is not None, FUNCTION=function, PRECISION=precision(weights),
         BLOCK_M=tile.rows, BLOCK_N=tile.columns, BLOCK_K=tile.depth, num_warps=tile.warps, num_stages=tile.stages,
         **options(),
@@ -218,3 +240,15 @@ def pick(rows: int, width: int, inputs: int, taps: int = 1) -> Tile:
         if triton.cdiv(rows, tile.rows) * triton.cdiv(width, tile.columns) >= _PROGRAMS:
             return tile
     return tile
+
+
+def pick_grouped(rows: int, width: int, group: int, inputs: int, exact: bool) -> Tile:
+    """Returns a tile whose columns are in one group, which has so many of them."""
+    columns = next(n for n in ((32, 16) if exact else (64, 32, 16)) if group % n == 0)
+    if exact:
+        return Tile(32, columns, 32, 4, 2)
+    depth = next(d for d in (64, 32, 16) if inputs % d == 0 or d == 16)
+    for size in (128, 64, 32):
+        if triton.cdiv(rows, size) * (width // columns) >= _PROGRAMS:
+            break
+    return Tile(size, columns, depth, 4, 4)

@@ -39,6 +39,21 @@ def norm_and_rotate(
 
 
 @triton.jit
+def norm_and_rotate_some(
+    source, weight, cos, sin, inside, channel, eps, head,
+    D: tl.constexpr, NORM: tl.constexpr, ROTARY: tl.constexpr, ROTATED: tl.constexpr,
+):  # fmt: skip
+    """The same for one head; those from `ROTATED` on are not rotated, unless that is negative."""
+    if ROTATED < 0:  # noqa: SIM114 (decided at compile time; the second condition is not)
+        x = norm_and_rotate(source, weight, cos, sin, inside, channel, eps, D, NORM, ROTARY)
+    elif head < ROTATED:
+        x = norm_and_rotate(source, weight, cos, sin, inside, channel, eps, D, NORM, ROTARY)
+    else:
+        x = norm_and_rotate(source, weight, cos, sin, inside, channel, eps, D, NORM, False)
+    return x
+
+
+@triton.jit
 def attend_block(query, keys, values, visible, highest, total, sums, PRECISION: tl.constexpr):
     """Adds one block of the past, `keys` and `values [BLOCK, D]`, to the online softmax of `query [N, D]`.
 
@@ -47,6 +62,12 @@ def attend_block(query, keys, values, visible, highest, total, sums, PRECISION: 
     """
     scores = tl.dot(query, keys.T, input_precision=PRECISION)
     scores = tl.where(visible, scores, float("-inf"))
+    return attend_scores(scores, values, highest, total, sums, PRECISION)
+
+
+@triton.jit
+def attend_scores(scores, values, highest, total, sums, PRECISION: tl.constexpr):
+    """Adds one block of the past to the online softmax, from its `scores [N, BLOCK]` on."""
     higher = tl.maximum(highest, tl.max(scores, axis=1))
     weights = tl.exp(scores - higher[:, None])
     fade = tl.exp(highest - higher)

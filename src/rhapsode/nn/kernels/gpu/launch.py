@@ -19,6 +19,9 @@ import triton.language as tl
 OVERLAP_ROWS = 4
 """Up to this many rows kernels overlap."""
 
+LIGHT_OVERLAP_ROWS = 32
+"""Up to this many rows kernels overlap that read no weights: one that starts early takes nothing from the others."""
+
 MULTIPROCESSORS = 132
 """Of an H100 or H200: launches are cut so that each has work."""
 
@@ -44,9 +47,9 @@ def overlap(wanted: bool) -> Iterator[None]:
         _overlap = before
 
 
-def options(rows: int | None = None) -> dict[str, bool]:
-    """Returns the keyword arguments of every launch; without `rows` it never overlaps by default."""
-    wanted = _overlap if _overlap is not None else rows is not None and rows <= OVERLAP_ROWS
+def options(rows: int | None = None, most: int = OVERLAP_ROWS) -> dict[str, bool]:
+    """Returns the keyword arguments of every launch; without `rows`, or with more than `most`, it does not overlap."""
+    wanted = _overlap if _overlap is not None else rows is not None and rows <= most
     if wanted and _hopper():
         return {"OVERLAP": True, "launch_pdl": True}
     return {"OVERLAP": False}

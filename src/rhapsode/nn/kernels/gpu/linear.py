@@ -27,7 +27,7 @@ from torch import Tensor
 from rhapsode.nn.kernels.activation import Gelu
 from rhapsode.nn.kernels.gpu.activation import gelu, silu_times
 from rhapsode.nn.kernels.gpu.launch import options, power_of_two, reads_float8, wait_for_previous
-from rhapsode.nn.kernels.gpu.linear_plan import MOST_VECTOR_ROWS, Plan, plan_for, vector_plan
+from rhapsode.nn.kernels.gpu.linear_plan import MOST_VECTOR_ROWS, OVERLAP_NUMBERS, Plan, plan_for, vector_plan
 from rhapsode.nn.kernels.gpu.norm import rounded_times
 from rhapsode.nn.kernels.weight import Float8Weight, GpuWeight, Norm
 
@@ -275,7 +275,7 @@ def small_batch_linear(
         "RESIDUAL": residual is not None,
         "num_warps": plan.warps,
         "num_stages": plan.stages,
-        **options(rows),
+        **options(1 if values.numel() <= OVERLAP_NUMBERS else rows),
     }
     programs = triton.cdiv(width, plan.block_n)
     if plan.kernel == "vector":

@@ -1,7 +1,9 @@
 """Attention of prompts: chunks of many tokens per row, from the qkv projection on.
 
-Two launches: the first norms, rotates and stores the keys; the second does the same to the queries and attends to what
-the pages hold by then, this chunk and those before it. Padding tokens are not stored.
+A short chunk is one launch: a program has all its tokens, stores their keys and values and attends to them from
+registers, and then to what the pages hold of the chunks before. A longer one is two launches: the first norms, rotates
+and stores the keys; the second does the same to the queries and attends to what the pages hold by then. Padding tokens
+are not stored.
 """
 
 from __future__ import annotations
@@ -13,17 +15,29 @@ from torch import Tensor
 
 from rhapsode.nn.kernels.gpu.heads import (
     attend_block,
+    attend_scores,
     constants,
-    norm_and_rotate,
+    norm_and_rotate_some,
     norm_eps,
     norm_weights,
     rotary_tables,
 )
-from rhapsode.nn.kernels.gpu.launch import options, power_of_two, wait_for_previous
+from rhapsode.nn.kernels.gpu.launch import MULTIPROCESSORS, options, power_of_two, wait_for_previous
 from rhapsode.nn.kernels.heads import ProjectedHeads
 
 BLOCK = 64
 """Positions of the past that one iteration attends to."""
+
+
+MAX_SHORT = 64
+"""Tokens of a chunk that is one launch."""
+
+
+@triton.jit
+def load_past(keys, values, known, D: tl.constexpr, BLOCK_D: tl.constexpr):
+    if D == BLOCK_D:
+        return tl.load(keys), tl.load(values)
+    return tl.load(keys, mask=known, other=0.0), tl.load(values, mask=known, other=0.0)
 
 
 @triton.jit(do_not_specialize=["length"])  # one variant for prompts of all lengths
@@ -49,10 +63,9 @@ def _store_prompt(
     source = qkv + (at * (HEADS + 2 * KV_HEADS) + HEADS + head)[:, None] * D
     angle = at[:, None] * D
     inside = known & stored[:, None]
-    key = norm_and_rotate(source, weight, cos + angle, sin + angle, inside, channel, eps, D, NORM, ROTARY)
-    if ROTATED >= 0:
-        plain = norm_and_rotate(source, weight, cos + angle, sin + angle, inside, channel, eps, D, NORM, False)
-        key = tl.where(head < ROTATED, key, plain)
+    key = norm_and_rotate_some(
+        source, weight, cos + angle, sin + angle, inside, channel, eps, head, D, NORM, ROTARY, ROTATED
+    )
     value = tl.load(source + KV_HEADS * D + channel, mask=inside, other=0.0)
     target = (cell * KV_HEADS + head)[:, None] * D + channel
     tl.store(keys + target, key, mask=inside)
@@ -79,16 +92,23 @@ def _attend_prompt(
     table = tables + tl.load(slots + row) * table_width
     source = qkv + (at * (HEADS + 2 * KV_HEADS) + head)[:, None] * D
     angle = at[:, None] * D
-    query = norm_and_rotate(source, weight, cos + angle, sin + angle, known & inside, channel, eps, D, NORM, ROTARY)
-    if ROTATED >= 0:
-        plain = norm_and_rotate(source, weight, cos + angle, sin + angle, known & inside, channel, eps, D, NORM, False)
-        query = tl.where(head < ROTATED, query, plain)
+    query = norm_and_rotate_some(
+        source, weight, cos + angle, sin + angle, known & inside, channel, eps, head, D, NORM, ROTARY, ROTATED
+    )
     query = (query.to(tl.float32) * scale).to(query.dtype)
     highest = tl.full((TOKENS,), float("-inf"), tl.float32)
     total = tl.zeros((TOKENS,), tl.float32)
     sums = tl.zeros((TOKENS, BLOCK_D), tl.float32)
     last = tl.max(position, axis=0)
-    for start in range(0, last + 1, BLOCK):
+    whole = (tl.min(position, axis=0) + 1) // BLOCK * BLOCK  # before it, every query attends to every key
+    for start in range(0, whole, BLOCK):
+        where = start + tl.arange(0, BLOCK)
+        cells = tl.load(table + where // PAGE) * PAGE + where % PAGE
+        past = (cells * KV_HEADS + kv_head)[:, None] * D + channel
+        past_keys, past_values = load_past(keys + past, values + past, known, D, BLOCK_D)
+        scores = tl.dot(query, past_keys.T, input_precision=PRECISION)
+        highest, total, sums = attend_scores(scores, past_values, highest, total, sums, PRECISION)
+    for start in range(whole, last + 1, BLOCK):
         where = start + tl.arange(0, BLOCK)
         held = where <= last
         cells = tl.load(table + where // PAGE, mask=held, other=0) * PAGE + where % PAGE
@@ -100,6 +120,67 @@ def _attend_prompt(
         highest, total, sums = attend_block(query, past_keys, past_values, visible, highest, total, sums, PRECISION)
     result = (sums / total[:, None]).to(out.dtype.element_ty)
     tl.store(out + (at * HEADS + head)[:, None] * D + channel, result, mask=known & inside)
+
+
+@triton.jit(do_not_specialize=["length"])
+def _short_prompt(
+    qkv, q_weight, k_weight, cos, sin, keys, values, slots, tables, positions, lasts, valid, out, eps, scale, length,
+    table_width,
+    PAGE: tl.constexpr, TOKENS: tl.constexpr, BLOCK: tl.constexpr, VALID: tl.constexpr, HEADS: tl.constexpr,
+    KV_HEADS: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, NORM: tl.constexpr, ROTARY: tl.constexpr,
+    PRECISION: tl.constexpr, ROTATED: tl.constexpr, OVERLAP: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    head = tl.program_id(1)
+    group: tl.constexpr = HEADS // KV_HEADS
+    kv_head = head // group
+    token = tl.arange(0, TOKENS)
+    stored = token < length
+    at = row * length + tl.minimum(token, length - 1)
+    channel = tl.arange(0, BLOCK_D)[None, :]
+    known = channel < D
+    inside = known & stored[:, None]
+    wait_for_previous(OVERLAP)
+    if VALID:
+        stored = stored & (tl.load(valid + at) != 0)
+    position, last = tl.load(positions + at), tl.load(lasts + at)
+    table = tables + tl.load(slots + row) * table_width
+    source, angle = qkv + at[:, None] * ((HEADS + 2 * KV_HEADS) * D), at[:, None] * D
+    query = norm_and_rotate_some(
+        source + head * D, q_weight, cos + angle, sin + angle, inside, channel, eps, head, D, NORM, ROTARY, ROTATED
+    )
+    query = (query.to(tl.float32) * scale).to(query.dtype)
+    source += (HEADS + kv_head) * D
+    key = norm_and_rotate_some(
+        source, k_weight, cos + angle, sin + angle, inside, channel, eps, kv_head, D, NORM, ROTARY, ROTATED
+    )
+    value = tl.load(source + KV_HEADS * D + channel, mask=inside, other=0.0)
+    if head % group == 0:
+        cell = tl.load(table + position // PAGE, mask=stored, other=0) * PAGE + position % PAGE
+        target = (cell * KV_HEADS + kv_head)[:, None] * D + channel
+        tl.store(keys + target, key, mask=known & stored[:, None])
+        tl.store(values + target, value, mask=known & stored[:, None])
+    highest = tl.full((TOKENS,), float("-inf"), tl.float32)
+    total = tl.zeros((TOKENS,), tl.float32)
+    sums = tl.zeros((TOKENS, BLOCK_D), tl.float32)
+    # A token attends to itself even if it is padding: a softmax over nothing would not be a number.
+    visible = (stored[None, :] & (position[None, :] <= last[:, None])) | (token[None, :] == token[:, None])
+    highest, total, sums = attend_block(query, key, value, visible, highest, total, sums, PRECISION)
+    # Pages hold everything before the first token that is not padding.
+    before = tl.minimum(tl.min(tl.where(stored, position, 1 << 30), axis=0), tl.max(position, axis=0))
+    for start in range(0, before, BLOCK):
+        where = start + tl.arange(0, BLOCK)
+        held = where < before
+        cells = tl.load(table + where // PAGE, mask=held, other=0) * PAGE + where % PAGE
+        past = (cells * KV_HEADS + kv_head)[:, None] * D + channel
+        mask = held[:, None] & known
+        past_keys = tl.load(keys + past, mask=mask, other=0.0)
+        past_values = tl.load(values + past, mask=mask, other=0.0)
+        highest, total, sums = attend_block(
+            query, past_keys, past_values, held[None, :], highest, total, sums, PRECISION
+        )
+    result = (sums / total[:, None]).to(out.dtype.element_ty)
+    tl.store(out + (at * HEADS + head)[:, None] * D + channel, result, mask=inside)
 
 
 def prompt(
@@ -118,23 +199,37 @@ def prompt(
     """
     qkv, positions = heads.qkv.contiguous(), positions.contiguous()  # [B, T, ..]
     batch, length, _ = qkv.shape
-    tokens = min(32, power_of_two(length, 16))
     q_weight, k_weight = norm_weights(heads)
     angles = rotary_tables(heads)
-    chunks = triton.cdiv(length, tokens)
-    common = {"PAGE": keys.shape[1], "TOKENS": tokens, "num_warps": 4, **options()}
-    common["ROTATED"] = -1 if heads.rotated is None else heads.rotated
     sizes = constants(heads)
     precision = sizes.pop("PRECISION")
-    _store_prompt[(batch, heads.kv_heads, chunks)](
-        qkv, k_weight, *angles, keys, values, slots, tables, positions,
-        qkv if valid is None else valid.contiguous().view(torch.uint8),
-        norm_eps(heads), length, tables.stride(0), VALID=valid is not None, **sizes, **common,
-    )  # fmt: skip
+    lasts = positions if last is None else last.contiguous()
+    padding = qkv if valid is None else valid.contiguous().view(torch.uint8)
+    eps, scale, width = norm_eps(heads), heads.head_dim**-0.5, tables.stride(0)
     out = qkv.new_empty(batch, length, heads.heads * heads.head_dim)
+    common = {"PAGE": keys.shape[1], "num_warps": 4, **sizes, **options()}
+    common["ROTATED"] = -1 if heads.rotated is None else heads.rotated
+    if length <= MAX_SHORT and (qkv.dtype != torch.float32 or length <= MAX_SHORT // 2):
+        _short_prompt[(batch, heads.heads)](
+            qkv, q_weight, k_weight, *angles, keys, values, slots, tables, positions, lasts, padding, out, eps, scale,
+            length, width,
+            TOKENS=power_of_two(length, 16), BLOCK=BLOCK, VALID=valid is not None, PRECISION=precision, **common,
+        )  # fmt: skip
+        return out
+    common["TOKENS"] = tile_tokens(batch * heads.heads, length, qkv.dtype)
+    chunks = triton.cdiv(length, common["TOKENS"])
+    _store_prompt[(batch, heads.kv_heads, chunks)](
+        qkv, k_weight, *angles, keys, values, slots, tables, positions, padding, eps, length, width,
+        VALID=valid is not None, **common,
+    )  # fmt: skip
     _attend_prompt[(batch, heads.heads, chunks)](
-        qkv, q_weight, *angles, keys, values, slots, tables, positions if last is None else last.contiguous(), out,
-        norm_eps(heads), heads.head_dim**-0.5, length, tables.stride(0),
-        BLOCK=BLOCK, PRECISION=precision, **sizes, **common,
+        qkv, q_weight, *angles, keys, values, slots, tables, lasts, out, eps, scale, length, width,
+        BLOCK=BLOCK, PRECISION=precision, **common,
     )  # fmt: skip
     return out
+
+
+def tile_tokens(heads: int, length: int, dtype: torch.dtype) -> int:
+    """Returns the queries of one program: 64, which the fastest tensor core instructions need, if there are enough."""
+    most = 64 if dtype != torch.float32 and heads * triton.cdiv(length, 64) >= MULTIPROCESSORS else 32
+    return min(most, power_of_two(length, 16))

@@ -44,8 +44,8 @@ def _residual_unit(
     b = tl.load(pointwise + (safe[None, :] * CHANNELS + column[:, None]), mask=mask, other=0.0)
     v = tl.dot(v.to(b.dtype), b, input_precision=PRECISION) + tl.load(pointwise_bias + safe)[None, :]
     finish(
-        v, ok, batch, t, column, residual, residual_batch, out, out_batch, act, act_batch, frequency, size, valid,
-        CHANNELS, CHANNELS,
+        v, ok, batch, t, column, residual, residual_batch, out, out_batch, act, act_batch, None, None, frequency, size,
+        valid, CHANNELS, CHANNELS,
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """The state of all causal convolutions (the tails of their inputs), copied to and from working buffers in one launch.
 
-The working buffers of a launch, `[B, tail + T, C]` per convolution, follow each other in one tensor. The tails of a
-slot follow each other in one row of the state, in the same order. So both directions copy contiguous runs.
+The working buffers of a launch, `[B, tail + T + ahead, C]` per convolution, follow each other in one tensor. The tails
+of a slot follow each other in one row of the state, in the same order. So both directions copy contiguous runs.
 """
 
 from __future__ import annotations
@@ -21,11 +21,15 @@ _BLOCK = 2048
 
 @dataclass(frozen=True)
 class TailSpec:
-    """One convolution's input: `tail` rows are kept as state, and each frame adds `per_frame` rows."""
+    """One convolution's input: `tail` rows are kept as state, and each frame adds `per_frame` rows.
+
+    `ahead` rows follow those of the frames. They come again, and are not kept.
+    """
 
     tail: int
     per_frame: int
     channels: int
+    ahead: int = 0
 
 
 class Tails:
@@ -33,32 +37,36 @@ class Tails:
 
     def __init__(self, specs: Sequence[TailSpec], first: int, device: torch.device) -> None:
         self._specs = specs
-        kept, new, blocks = 0, 0, []
+        kept, held, new, blocks = 0, 0, 0, []
         for spec in specs:
             tail, fresh = spec.tail * spec.channels, spec.per_frame * spec.channels
+            both = tail + spec.ahead * spec.channels
             blocks += [
-                (first + kept + at, at, min(_BLOCK, tail - at), kept, new, tail, fresh)
+                (first + kept + at, at, min(_BLOCK, tail - at), held, new, both, fresh)
                 for at in range(0, tail, _BLOCK)
             ]  # fmt: skip
-            kept, new = kept + tail, new + fresh
-        self.kept, self._new = kept, new
+            kept, held, new = kept + tail, held + both, new + fresh
+        self.kept, self._held, self._new = kept, held, new
         # In units of 16 bytes where all sizes are multiples of that, so that the compiler can use wide copies.
         self._unit = 8 if all(size % 8 == 0 for block in blocks for size in block) else 1
         self._blocks = torch.tensor(blocks, dtype=torch.int64, device=device) // self._unit  # [blocks, 7]
 
     def open(self, state: Tensor, slots: Tensor, frames: int) -> list[Tensor]:
-        """Returns working buffers `[B, tail + T, C]`, which begin with the tails from `state [S, kept]`."""
+        """Returns working buffers `[B, tail + T + ahead, C]`, which begin with the tails from `state [S, kept]`."""
         batch = len(slots)
-        work = state.new_empty(batch * (self.kept + frames * self._new))
+        work = state.new_empty(batch * (self._held + frames * self._new))
         self._copy(state, work, slots, frames)
-        shapes = [(batch, spec.tail + frames * spec.per_frame, spec.channels) for spec in self._specs]
+        shapes = [(batch, spec.tail + frames * spec.per_frame + spec.ahead, spec.channels) for spec in self._specs]
         sizes = [b * t * c for b, t, c in shapes]
         return [run.view(shape) for run, shape in zip(work.split(sizes), shapes, strict=True)]
 
     def close(
         self, state: Tensor, slots: Tensor, frames: int, buffers: Sequence[Tensor], position: Tensor | None = None
     ) -> None:
-        """Stores the ends of these buffers as tails, and advances `position [S]`, where given, by `frames`."""
+        """Stores the ends of these buffers, before what is ahead, as tails.
+
+        Advances `position [S]`, where given, by `frames`.
+        """
         self._copy(state, buffers[0], slots, frames, position, save=True)
 
     def _copy(
@@ -84,8 +92,8 @@ def _copy_tails(
     block = blocks + tl.program_id(0) * 7
     b = tl.program_id(1)
     in_state, at, count = tl.load(block), tl.load(block + 1), tl.load(block + 2)
-    kept, new, tail, fresh = tl.load(block + 3), tl.load(block + 4), tl.load(block + 5), tl.load(block + 6)
-    in_work = rows * (kept + frames * new) + b * (tail + frames * fresh) + at
+    held, new, both, fresh = tl.load(block + 3), tl.load(block + 4), tl.load(block + 5), tl.load(block + 6)
+    in_work = rows * (held + frames * new) + b * (both + frames * fresh) + at
     if SAVE:
         in_work += frames * fresh
     i = tl.arange(0, BLOCK)

@@ -1,4 +1,4 @@
-/** Clone: a sample becomes a voice; two voices become one between them. */
+/** Clone: makes a voice from a sample, or one between two voices. */
 
 import { uploadVoice } from "../api.js";
 import { Consent } from "../consent.js";
@@ -28,16 +28,15 @@ export class CloneView {
     this.listening = new Listening(this.model);
     this.preview = button([icon("play"), "Preview"], () => this.hear());
     this.save = button("Save as a voice", () => this.keep(), "primary");
-    this.shelf = new VoicesCard(this.listening);
+    this.shelf = new VoicesCard(this.model);
     const form = el(
       "section",
       { class: "card stack", "aria-label": "A new voice" },
       el("h2", {}, "A new voice"),
-      can("clone") ? null : el("p", { class: "hint" }, `${this.model.id} speaks with its own voices and clones none; serve a checkpoint that clones to use this form.`),
-      el("fieldset", { class: "stack", disabled: !can("clone") },
-        this.sample.root, this.text.root, this.say.root, this.name.root, this.consent.root,
-        el("div", { class: "actions" }, this.preview, this.save, this.listening.halt, this.status),
-        this.error),
+      can("clone")
+        ? [this.sample.root, this.text.root, this.say.root, this.name.root, this.consent.root,
+          el("div", { class: "actions" }, this.preview, this.save, this.listening.halt, this.status), this.error]
+        : el("p", { class: "hint" }, `${this.model.id} speaks with its own voices and clones none. Serve a checkpoint that clones to make a voice here.`),
     );
     const blend = can("embedding") && this.model.embedding_size ? new BlendCard(this.listening).root : null;
     this.root = el("div", { class: "halves" }, form, el("div", { class: "stack" }, this.shelf.root, blend));

@@ -1,4 +1,4 @@
-/** Compare: the same text in two settings, side by side or blind. */
+/** Compare: the same text with two settings, side by side or blind. */
 
 import { button, el, icon } from "../element.js";
 import { Field } from "../field.js";
@@ -13,47 +13,47 @@ export class CompareView {
   constructor(models) {
     [this.model] = models;
     this.listening = new Listening(this.model);
-    this.text = new Field("Text", el("textarea", { rows: 3, class: "script", value: EXAMPLE }));
-    this.sides = ["A", "B"].map((name) => ({
-      name,
-      settings: new Settings(models, { format: false, title: name }),
-      figures: speechFigures(),
-      utterance: null,
-    }));
-    for (const side of this.sides) {
-      side.play = button([icon("play"), `Play ${side.name}`], () => this.play(side), "primary");
-      side.card = el("section", { class: "card", "aria-label": `Setting ${side.name}` }, side.settings.root,
-        el("div", { class: "actions" }, side.play), side.figures.root);
-    }
+    this.text = new Field("Text", el("textarea", { rows: 2, class: "script", value: EXAMPLE }));
+    this.sides = ["A", "B"].map((name) => this.side(name, models));
     this.error = el("p", { class: "error", role: "alert" });
     this.status = el("p", { class: "status", role: "status" });
     this.blind = el("input", { type: "checkbox", change: () => this.update() });
     this.prepare = button("Make both, shuffled", () => this.shuffle(), "primary");
     this.trial = el("div", { class: "actions", hidden: true, role: "group", "aria-label": "Blind trial" });
     this.score = { A: 0, B: 0, same: 0 };
-    this.root = el(
-      "div",
-      { class: "stack", keydown: (event) => event.key === "Escape" && this.listening.stop() },
-      el(
-        "section",
-        { class: "card stack", "aria-label": "Text and trial" },
-        this.text.root,
-        el("div", { class: "actions" },
-          el("label", { class: "check" }, this.blind, "Blind: do not tell which is which"), this.prepare, this.listening.halt),
-        this.trial,
-        this.status,
-        this.error,
-      ),
-      el("div", { class: "halves" }, this.sides.map(({ card }) => card)),
-    );
+    this.root = this.layout();
     this.update();
+  }
+
+  side(name, models) {
+    const side = { name, settings: new Settings(models, { format: false, title: name }), figures: speechFigures(), utterance: null };
+    side.figures.root.hidden = true;
+    side.play = button([icon("play"), `Play ${name}`], () => this.play(side), "primary");
+    side.card = el("section", { class: "card", "aria-label": `Setting ${name}` }, side.settings.root, side.figures.root);
+    return side;
+  }
+
+  layout() {
+    return el(
+      "div",
+      { class: "stack compare", keydown: (event) => event.key === "Escape" && this.listening.stop() },
+      el("section", { class: "card", "aria-label": "Text to compare" }, this.text.root),
+      el("div", { class: "halves" }, this.sides.map(({ card }) => card)),
+      el("section", { class: "card dock", "aria-label": "Trial" },
+        el("div", { class: "actions" }, this.sides.map(({ play }) => play), this.prepare, this.listening.halt,
+          el("label", { class: "check" }, this.blind, "Blind")),
+        this.trial, this.status, this.error),
+    );
   }
 
   update() {
     this.prepare.hidden = !this.blind.checked;
     this.trial.hidden = true;
-    for (const { play, figures } of this.sides) play.hidden = figures.root.hidden = this.blind.checked;
-    this.status.textContent = "";
+    for (const { play, figures } of this.sides) {
+      play.hidden = this.blind.checked;
+      figures.root.hidden ||= this.blind.checked;
+    }
+    this.status.textContent = this.blind.checked ? "Both are made first; which is which is shown after your choice." : "";
   }
 
   fields({ settings }) {
@@ -63,6 +63,7 @@ export class CompareView {
   async play(side) {
     this.clearErrors();
     if (!side.settings.check()) return;
+    side.figures.root.hidden = false;
     try {
       await this.listening.hear(this.fields(side), (measured) => side.figures.show(measured));
     } catch (error) {
@@ -72,7 +73,7 @@ export class CompareView {
 
   // --- blind ---
 
-  /** Both are made before either is heard, so that waiting tells nothing. */
+  /** Makes both before either is heard, so that the waiting time gives nothing away. */
   async shuffle() {
     this.clearErrors();
     if (!this.sides.every(({ settings }) => settings.check())) return;
@@ -91,7 +92,7 @@ export class CompareView {
   async make(side) {
     side.utterance = new Utterance(this.fields(side), this.model);
     try {
-      await side.utterance.speak({ heard: false });
+      await side.utterance.make();
     } catch (error) {
       this.tell(error, side);
       throw error;
@@ -99,7 +100,7 @@ export class CompareView {
   }
 
   offer(shuffled) {
-    const hear = shuffled.map((side, i) => button([icon("play"), `Play ${i + 1}`], () => this.listening.again(side.utterance)));
+    const hear = shuffled.map((side, i) => button([icon("play"), `Play ${i + 1}`], () => this.listening.play(side.utterance)));
     const vote = (label, side) => button(label, () => this.reveal(shuffled, side), "quiet");
     this.trial.replaceChildren(...hear, vote("1 is better", shuffled[0]), vote("2 is better", shuffled[1]), vote("No difference", null));
     this.trial.hidden = false;

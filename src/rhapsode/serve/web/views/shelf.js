@@ -3,12 +3,11 @@
 import { deleteVoice } from "../api.js";
 import { button, el, icon } from "../element.js";
 import { knownVoices, onVoices, refreshVoices } from "../voices.js";
-
-const GREETING = "Hello. This is how I sound.";
+import { hearSample } from "../voicesamples.js";
 
 export class VoicesCard {
-  constructor(listening) {
-    this.listening = listening;
+  constructor(model) {
+    this.model = model;
     this.list = el("ul", { class: "shelf" });
     this.error = el("p", { class: "error", role: "alert" });
     this.root = el("section", { class: "card", "aria-label": "Uploaded voices" }, el("h2", {}, "Uploaded voices"), this.list, this.error);
@@ -27,7 +26,7 @@ export class VoicesCard {
       "li",
       {},
       el("span", { class: "name" }, voice.name, el("small", { class: "hint" }, about)),
-      button(icon("play"), () => this.try(() => this.listening.hear({ input: GREETING, voice: voice.id })), "quiet", { "aria-label": `Hear ${voice.name}` }),
+      button(icon("play"), () => this.try(() => hearSample(this.model, voice.id)), "quiet", { "aria-label": `Hear ${voice.name}` }),
       this.removal(voice),
     );
   }

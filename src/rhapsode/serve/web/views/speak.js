@@ -1,150 +1,156 @@
-/** Speak: a text, a voice, and sound that starts with the first frame. */
+/** Speak: a text and a voice, heard while the rest is still being made. */
 
 import { sentence } from "../api.js";
 import { CodePanel } from "../code.js";
 import { button, el, icon } from "../element.js";
-import { Field } from "../field.js";
-import { speechFigures } from "../figures.js";
-import { download } from "../recording.js";
+import { EXAMPLES } from "../examples.js";
+import { clock, speechFigures } from "../figures.js";
+import { Hearing } from "../hearing.js";
+import { Script } from "../script.js";
 import { Settings } from "../settings.js";
+import { shortcutLine, shortcuts } from "../shortcuts.js";
+import { Transport } from "../transport.js";
 import { Utterance } from "../utterance.js";
-import { Waveform } from "../waveform.js";
-
-const EXAMPLE =
-  "A rhapsode was the performer who stitched songs together and spoke them aloud. This one starts with the first frame, " +
-  "and goes on while the rest is still being made.";
-const PREVIEW = "Hello. This is how I sound.";
+import { TakesCard } from "./takes.js";
 
 export class SpeakView {
   constructor(models) {
-    this.utterance = null;
-    this.text = new Field("Text", el("textarea", { rows: 7, class: "script", value: EXAMPLE, "aria-keyshortcuts": "Control+Enter" }));
-    this.settings = new Settings(models, { preview: () => this.speak(PREVIEW) });
-    this.waveform = new Waveform();
+    [this.model] = models;
+    this.hearing = null;
+    this.settings = new Settings(models);
+    const most = this.model.deployment.limits.max_text_chars;
+    this.script = new Script({ value: EXAMPLES.Story, most, speed: () => this.settings.speed });
+    this.transport = new Transport({ toggle: () => this.toggle(), seek: (seconds) => this.seek(seconds) });
+    this.transport.load(new Utterance({ input: "" }, this.model));
+    this.takes = new TakesCard({
+      play: (utterance) => this.play(utterance),
+      failed: (error) => this.tell(error),
+      format: () => this.settings.fields.response_format.value,
+    });
     this.figures = speechFigures();
     this.status = el("p", { class: "status", role: "status" });
+    this.made = el("span", { class: "status made" }); // changes too often to be announced
     this.error = el("p", { class: "error", role: "alert" });
-    this.play = button([icon("play"), "Speak"], () => this.speak(), "primary", { title: "Ctrl+Enter" });
+    this.start = button([icon("play"), "Speak"], () => this.speak(), "primary", { title: "Ctrl+Enter" });
     this.halt = button([icon("stop"), "Stop"], () => this.stop(), "", { disabled: true, title: "Esc" });
-    this.replay = button([icon("again"), "Replay"], () => this.again(), "", { disabled: true });
-    this.save = button([icon("save"), "Download"], () => this.download(), "", { disabled: true });
     this.code = new CodePanel(() => this.request());
-    const update = () => this.code.update();
-    this.text.control.addEventListener("input", update);
-    this.settings.changed = update;
-    this.root = el(
+    this.script.changed = () => this.code.update();
+    this.settings.changed = () => this.script.update();
+    this.root = this.layout();
+  }
+
+  layout() {
+    const keys = shortcuts({
+      speak: () => this.speak(), stop: () => this.stop(), pause: () => this.toggle(), skip: (steps) => this.transport.skip(steps),
+    });
+    return el(
       "div",
-      { class: "columns", keydown: (event) => this.press(event) },
-      el(
-        "div",
-        { class: "stack" },
-        el(
-          "section",
-          { class: "card", "aria-label": "Speech" },
-          this.text.root,
-          this.waveform.canvas,
-          el("div", { class: "actions" }, this.play, this.halt, this.replay, this.save, this.status),
-          this.error,
-          this.figures.root,
-        ),
-        el("details", { class: "card" }, el("summary", {}, "The same from code"), this.code.root),
-      ),
-      el("section", { class: "card", "aria-label": "Settings" }, this.settings.root),
+      { class: "speak", keydown: keys },
+      el("section", { class: "card writing", "aria-label": "What to say" }, this.script.root),
+      el("section", { class: "card choosing", "aria-label": "Settings" }, this.settings.root),
+      el("section", { class: "card dock", "aria-label": "Player" },
+        this.transport.root,
+        el("div", { class: "actions" }, this.start, this.halt, this.status, this.made),
+        this.error),
+      el("div", { class: "stack after" },
+        shortcutLine(),
+        this.takes.root,
+        el("details", { class: "card" }, el("summary", {}, "Measured in this browser"), this.figures.root),
+        el("details", { class: "card" }, el("summary", {}, "The same from code"), this.code.root)),
     );
   }
 
   /** The request for what is on the page now. */
   request() {
-    return { input: this.text.control.value, ...this.settings.values() };
+    return { input: this.script.value, ...this.settings.values() };
   }
 
-  async speak(words = null) {
+  async speak() {
     this.clearErrors();
     if (!this.settings.check()) return;
-    this.stop();
-    const fields = words === null ? this.request() : { ...this.request(), input: words };
-    const utterance = new Utterance(fields, this.settings.model);
-    this.utterance = utterance;
+    const utterance = new Utterance(this.request(), this.model, { timed: true });
     utterance.changed = (measured) => this.figures.show(measured);
     this.figures.show({});
-    this.waveform.clear(this.settings.model.sample_rate, this.settings.model.channels);
-    await this.during(utterance, "Speaking", () =>
-      utterance.speak({
-        onSamples: (samples) => this.utterance === utterance && this.waveform.push(samples),
-        onPlayed: (playedS) => this.utterance === utterance && this.waveform.playedTo(playedS),
-      }),
-    );
+    await this.play(utterance);
   }
 
-  async again() {
-    const { utterance } = this;
-    this.clearErrors();
-    await this.during(utterance, "Playing again", () =>
-      utterance.again({ onPlayed: (playedS) => this.waveform.playedTo(playedS) }),
-    );
+  /** Plays an utterance, a new one or a take, from a time on. */
+  async play(utterance, fromS = 0) {
+    this.stop();
+    const hearing = new Hearing(utterance, () => this.hearing === hearing && this.draw());
+    this.hearing = hearing;
+    this.transport.load(utterance);
+    this.takes.update(utterance);
+    try {
+      await hearing.run(fromS);
+    } catch (error) {
+      if (this.hearing === hearing) this.tell(error);
+    }
+    if (this.hearing !== hearing) return; // another one has begun
+    this.draw();
+    this.takes.update(utterance);
   }
 
   stop() {
-    this.utterance?.stop();
+    this.hearing?.stop();
   }
 
-  async download() {
-    const { response_format: format } = this.settings.values();
-    this.clearErrors();
-    this.save.disabled = true;
-    try {
-      download(await this.utterance.file(format), `speech.${format}`);
-    } catch (error) {
-      this.tell(error);
-    } finally {
-      this.save.disabled = false;
-    }
+  /** Pauses, goes on, or plays once more. */
+  toggle() {
+    const { hearing } = this;
+    if (!hearing) return;
+    if (!hearing.isOver) hearing.pause(!hearing.isPaused);
+    else if (hearing.utterance.isKept) this.play(hearing.utterance);
   }
 
-  /** Buttons and status while it is heard. */
-  async during(utterance, what, work) {
-    this.status.textContent = `${what} …`;
-    this.halt.disabled = false;
-    this.replay.disabled = this.save.disabled = true;
-    try {
-      await work();
-    } catch (error) {
-      if (this.utterance === utterance) this.tell(error);
+  seek(seconds) {
+    if (this.hearing?.isOver) this.play(this.hearing.utterance, seconds);
+    else this.hearing?.seek(seconds);
+  }
+
+  // --- what is shown ---
+
+  draw() {
+    const { hearing } = this;
+    const { utterance } = hearing;
+    if (hearing.madeS) this.takes.add(utterance);
+    if (utterance.recording?.ended && this.learntFrom !== utterance) {
+      this.learntFrom = utterance;
+      this.script.update(); // the estimate knows more now
+      this.takes.update(utterance);
     }
-    if (this.utterance !== utterance) return; // another one has begun
-    this.halt.disabled = true;
-    this.replay.disabled = !utterance.recording?.whole;
-    this.save.disabled = !utterance.recording;
-    const { recording } = utterance;
-    this.status.textContent = recording ? `${recording.durationS.toFixed(1)} s, seed ${utterance.fields.seed}` : "";
+    this.transport.show(hearing);
+    this.script.light(hearing.isOver ? null : utterance.words.at(hearing.positionS), utterance.fields.input);
+    this.halt.disabled = hearing.isOver;
+    this.start.setAttribute("aria-busy", String(hearing.state === "preparing"));
+    this.status.textContent = statusOf(hearing);
+    this.made.textContent = utterance.isMaking && hearing.madeS ? `${Math.round(this.transport.progress.value * 100)} % made` : "";
   }
 
   tell(error) {
-    const near = { input: this.text, text: this.text, messages: this.text }[error.param];
-    if (near) {
-      near.show(error.message);
-      near.control.focus();
+    if (["input", "text", "messages"].includes(error.param)) {
+      this.script.field.show(error.message);
+      this.script.area.focus();
     } else if (!this.settings.showError(error)) {
       this.error.textContent = sentence(error.message);
     }
   }
 
   clearErrors() {
-    this.text.clear();
+    this.script.field.clear();
     this.settings.clearErrors();
     this.error.textContent = "";
-  }
-
-  press(event) {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
-      event.preventDefault();
-      this.speak();
-    } else if (event.key === "Escape") {
-      this.stop();
-    }
   }
 
   leave() {
     this.stop();
   }
+}
+
+/** Says in a few words what is going on. */
+function statusOf({ utterance, state, madeS, waitS }) {
+  if (state === "preparing") return "Preparing …";
+  if (state === "buffering") return `Buffering for about ${Math.max(1, Math.round(waitS))} s …`;
+  if (state === "paused") return "Paused";
+  return state === "over" && madeS && !utterance.recording.ended ? `Stopped after ${clock(madeS)}` : "";
 }

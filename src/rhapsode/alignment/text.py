@@ -1,0 +1,134 @@
+"""The words of a request's text that are looked for in its audio."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from rhapsode.alignment.letters import spelled
+from rhapsode.errors import InvalidRequest
+from rhapsode.text.events import TextEvent
+from rhapsode.text.front_end import FrontEnd, TextSettings
+from rhapsode.text.normalise.language import language_of_letter
+from rhapsode.text.spoken import RunBuffer, SpokenRun
+
+_WORD = re.compile(r"[^\s—–…]+")
+_SIGNS = ".,;:!?…()[]{}<>\"“”„‘’'«»¿¡*_~|"
+
+
+class SoughtWord(NamedTuple):
+    """A spoken word to look for: its letters, and the written word that it is part of."""
+
+    letters: str
+    text: str
+    start_char: int
+    stop_char: int
+    is_last: bool
+    """No other spoken word belongs to the same written one: "$5" is said in two words."""
+
+
+def unknown_language(language: str, known: str) -> InvalidRequest:
+    """Returns the error for text that the acoustic model cannot follow."""
+    return InvalidRequest(
+        f"word timestamps are measured for '{known}' here, not for '{language}': name a CTC checkpoint of that "
+        "language in the deployment, `alignment: {model: FOLDER}`.",
+        param="word_timestamps",
+    )
+
+
+class WordText:
+    """Text in, as it was written and as it arrives; words to look for out.
+
+    Numbers and the like are always written out here, whatever the model is told: they are spoken as words.
+    """
+
+    def __init__(self, settings: TextSettings, symbols: Sequence[str], language: str) -> None:
+        """`symbols` and `language`: those of the acoustic model."""
+        if settings.language not in (None, language):
+            raise unknown_language(settings.language or "", language)
+        self._language = language
+        self._is_judged = settings.language is not None
+        self._known = frozenset(symbols)
+        self._front_end = FrontEnd(replace(settings, language=language, normalise=True))
+        self._buffer = RunBuffer()
+        self._written = ""
+        self._words: list[SoughtWord] = []
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def push(self, text: str) -> None:
+        """Takes a piece of the text."""
+        self.check(text)
+        self._written += text
+        self._read(self._front_end.push(text))
+
+    def close(self) -> None:
+        """Ends the text."""
+        self._read(self._front_end.close())
+        with self._lock:
+            self._words += self._ended(len(self._buffer.text))
+            self._closed = True
+
+    def take(self) -> tuple[list[SoughtWord], bool]:
+        """Returns the words that are new, and whether the text is complete. May be called from any thread."""
+        with self._lock:
+            words, self._words = self._words, []
+            return words, self._closed
+
+    def check(self, text: str) -> None:
+        """Raises if the first letter of the text is not of the acoustic model's language. Latin letters may be."""
+        if not self._is_judged and (letter := next(filter(str.isalpha, text), None)):
+            language = language_of_letter(letter)
+            if language not in ("en", self._language):
+                raise unknown_language(language, self._language)
+            self._is_judged = True
+
+    def _read(self, events: list[TextEvent]) -> None:
+        with self._lock:
+            for event in events:
+                if isinstance(event, SpokenRun):
+                    self._buffer.append(event)
+                else:  # a pause or a mark ends the words before it
+                    self._words += self._ended(len(self._buffer.text))
+            self._words += self._ended(self._last_blank())
+
+    def _last_blank(self) -> int:
+        """Returns where the last complete word ends. All words of a run that is not copied belong together."""
+        end = at = 0
+        for run in self._buffer.runs(0, len(self._buffer.text)):
+            if run.copied:
+                words = run.text.rstrip()
+                cut = len(words) - len(re.split(r"\s", words)[-1]) if words == run.text else len(run.text)
+                end = at + cut if cut else end
+            at += len(run.text)
+        return end
+
+    def _ended(self, count: int) -> list[SoughtWord]:
+        """Takes the first characters of the buffer, which are whole words."""
+        found: list[SoughtWord] = []
+        for match in _WORD.finditer(self._buffer.text[:count]):
+            parts = spelled(match[0], self._known)
+            start, stop = self._written_part(*match.span()) if parts else (0, 0)
+            for letters in parts:
+                if found and start < found[-1].stop_char:  # more of the same written word
+                    before = found[-1]
+                    start, stop = min(start, before.start_char), max(stop, before.stop_char)
+                    found[-1] = before._replace(is_last=False)
+                found.append(SoughtWord(letters, self._written[start:stop], start, stop, is_last=True))
+        self._buffer.drop(count)
+        return found
+
+    def _written_part(self, first: int, last: int) -> tuple[int, int]:
+        """Returns the written characters of a word without the signs around it."""
+        while self._is_sign(first):
+            first += 1
+        while self._is_sign(last - 1):
+            last -= 1
+        return self._buffer.span(first, last)
+
+    def _is_sign(self, at: int) -> bool:
+        (run,) = self._buffer.runs(at, at + 1)
+        return run.copied and run.text in _SIGNS

@@ -1,0 +1,163 @@
+"""One request's alignment: its text and its audio in, words with times out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from rhapsode.alignment.decided import FoundWord
+from rhapsode.alignment.ending import EndWatch
+from rhapsode.alignment.loudness import Loudness
+from rhapsode.alignment.model import Acoustic, Floats
+from rhapsode.alignment.search import DECIDE_EVERY, WordSearch
+from rhapsode.alignment.text import WordText
+from rhapsode.alignment.timing import WordTimes
+from rhapsode.alignment.words import WordTime
+from rhapsode.audio.resample import Resampler
+from rhapsode.errors import RhapsodeError
+from rhapsode.types import Samples, SpeechQuality
+
+LATEST_S = 0.5
+"""A word is known when so much more audio has come after its end."""
+PIECE_S = 0.08
+"""Audio that is aligned at once, at least."""
+AT_ONCE = 8
+"""Frames after which it is told what is known."""
+SHORTEST_LAG, LONGEST_LAG = 4, 15
+
+
+class TrackListener(Protocol):
+    """Is told of a request's alignment, in the aligner's thread."""
+
+    def heard(self, seconds: float) -> None:
+        """All audio up to here has been aligned."""
+
+    def found(self, words: tuple[WordTime, ...]) -> None:
+        """These words are known now."""
+
+    def said(self, end_s: float, quality: SpeechQuality) -> None:
+        """The whole text has been said, and the speech goes on: it may end here."""
+
+    def aligned(self, quality: SpeechQuality) -> None:
+        """The audio has ended, and all words have been told."""
+
+    def misaligned(self, error: RhapsodeError) -> None:
+        """The alignment failed, because of a bug."""
+
+
+class WordTrack:
+    """The alignment of one request. `hear`, `finish` and `drop` may be called from any thread."""
+
+    def __init__(
+        self,
+        model: Acoustic,
+        text: WordText,
+        sample_rate: int,
+        listener: TrackListener,
+        ends: bool,
+        on_news: Callable[[WordTrack], None],
+    ) -> None:
+        """`ends`: also tell where speech should have ended."""
+        self.stream = model.open()
+        self.listener = listener
+        self.dropped = False
+        spare = LATEST_S - model.delay_s - PIECE_S
+        lag = min(max(int(spare / model.frame_s) - DECIDE_EVERY + 1, SHORTEST_LAG), LONGEST_LAG)
+        self._symbols = {symbol: index for index, symbol in enumerate(model.symbols)}
+        self._search = WordSearch(model.symbols, lag)
+        self._text = text
+        self._times = WordTimes(model.frame_s)
+        self._frame_s, self._delay_s = model.frame_s, model.delay_s
+        self._resampler = Resampler(sample_rate, model.rate)
+        self._loudness = Loudness(round(model.frame_s * model.rate))
+        self._levels: Floats = np.zeros(0, np.float32)
+        self._ending = EndWatch() if ends else None
+        self._on_news = on_news
+        self._lock = threading.Lock()
+        self._waiting: list[Samples] = []
+        self._piece = round(PIECE_S * sample_rate)
+        self._sample_rate = sample_rate
+        self._arrived = self._taken = 0
+        self._finished = False
+
+    # --- from any thread ---
+
+    def hear(self, samples: Samples) -> None:
+        """Takes the next samples, `[channels, samples]`."""
+        with self._lock:
+            self._waiting.append(samples)
+            self._arrived += samples.shape[1]
+            is_due = self._arrived - self._taken >= self._piece
+        if is_due:
+            self._on_news(self)
+
+    def finish(self) -> None:
+        """Ends the audio."""
+        with self._lock:
+            self._finished = True
+        self._on_news(self)
+
+    def drop(self) -> None:
+        """Ends the alignment: nothing is told any more."""
+        self.dropped = True
+        self._on_news(self)
+
+    # --- in the aligner's thread ---
+
+    def take(self) -> tuple[Floats, bool]:
+        """Returns the audio that waits, as the acoustic model takes it, and whether that is the last."""
+        with self._lock:
+            waiting, self._waiting, is_last = self._waiting, [], self._finished
+            self._taken = self._arrived
+        mixed = [samples.mean(0, dtype=np.float32, keepdims=True) for samples in waiting]
+        samples = self._resampler.write(np.concatenate([np.zeros((1, 0), np.float32), *mixed], axis=1))
+        if is_last:
+            samples = np.concatenate((samples, self._resampler.close()), axis=1)
+        self._levels = np.concatenate((self._levels, self._loudness.write(samples[0])))
+        return samples[0], is_last
+
+    def advance(self, log_probs: Floats) -> None:
+        """Takes frames of the acoustic model, and tells the words that are known with them."""
+        self._read_text()
+        for start in range(0, len(log_probs), AT_ONCE):
+            if not self.dropped:
+                self._advance(log_probs[start : start + AT_ONCE])
+
+    def _advance(self, log_probs: Floats) -> None:
+        count = len(log_probs)
+        missing = max(0, count - len(self._levels))  # the last frame may be a part of one
+        levels = np.r_[self._levels[:count], np.full(missing, -120.0, np.float32)]
+        self._levels = self._levels[count:]
+        quiet = self._loudness.quiet(levels)
+        found = self._search.feed(log_probs, quiet)
+        self.listener.heard(self._search.frames * self._frame_s + self._delay_s)
+        self._tell(found)
+        if self._ending is not None:
+            self._ending.take(log_probs, quiet, levels, found)
+            end = self._ending.end(self._search.said_at)
+            if end is not None:
+                self.listener.said(end * self._frame_s, self._times.quality(reached_end=True))
+
+    def end(self) -> None:
+        """Tells the rest, after the last frames."""
+        self._read_text()
+        reached_end = self._search.said_at is not None
+        rest = self._search.finish()
+        self._tell(rest)
+        reached_end = reached_end or bool(rest and rest[-1].is_heard)
+        self.listener.aligned(self._times.quality(reached_end))
+
+    def _tell(self, found: list[FoundWord]) -> None:
+        if words := self._times.take(found):
+            self.listener.found(tuple(words))
+
+    def _read_text(self) -> None:
+        words, is_closed = self._text.take()
+        for word in words:
+            self._search.add([self._symbols[letter] for letter in word.letters])
+            self._times.expect(word)
+        if is_closed:
+            self._search.close()

@@ -1,0 +1,45 @@
+"""A word of the input and when it is heard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True)
+class WordTime:
+    """A word as the input spells it, its characters in the input, and its time in the audio."""
+
+    text: str
+    start_s: float
+    end_s: float
+    """Equal to `start_s` where the voice left the word out: it then names the place where the word is missing."""
+    start_char: int
+    stop_char: int
+    """The word is `input[start_char:stop_char]`."""
+
+    @property
+    def is_heard(self) -> bool:
+        return self.end_s > self.start_s
+
+    def timed(self, heard_s: Callable[[float], float]) -> WordTime:
+        """Returns the word at other times, for audio that is played faster or slower."""
+        return replace(self, start_s=heard_s(self.start_s), end_s=heard_s(self.end_s))
+
+    @classmethod
+    def read(cls, body: dict[str, Any]) -> WordTime:
+        """Returns the word that JSON has."""
+        return cls(body["word"], body["start"], body["end"], body["from"], body["to"])
+
+    def body(self) -> dict[str, Any]:
+        """Returns the word as JSON has it."""
+        return {
+            "word": self.text,
+            "start": round(self.start_s, 3),
+            "end": round(self.end_s, 3),
+            "from": self.start_char,
+            "to": self.stop_char,
+        }

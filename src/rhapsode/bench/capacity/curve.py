@@ -1,0 +1,99 @@
+"""What one replica can do, by how many requests it speaks at once, as a report of `rhapsode bench` measured it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rhapsode.engine.admission import HEADROOM
+from rhapsode.errors import InvalidRequest
+
+QUANTILES = np.linspace(0.0, 1.0, 101)
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LoadPoint:
+    """What was measured with so many requests at once."""
+
+    rows: float
+    pace: float
+    """Seconds until everybody has one more second of audio."""
+    first_s: Sequence[float]
+
+
+@dataclass(frozen=True)
+class ReplicaCurve:
+    """Pace and first audio by requests at once.
+
+    Values between measured loads are interpolated; past the highest one they grow in proportion to the load, as the
+    server's own admission assumes.
+    """
+
+    pace: Floats  # [slots + 1]
+    first_s: Floats  # [slots + 1, quantiles]
+    places: int
+    """How many requests are let in at once."""
+
+    @cached_property
+    def paces(self) -> list[float]:
+        """The pace as a plain list, which a simulation reads millions of times."""
+        found: list[float] = self.pace.tolist()
+        return found
+
+    def audio_s_per_s(self, mean_audio_s: float) -> float:
+        """Returns the seconds of audio per second with all places taken, for requests of this length."""
+        first_s = float(self.first_s[self.places].mean())
+        return self.places * mean_audio_s / (first_s + mean_audio_s * float(self.pace[self.places]))
+
+
+def read_curve(report: Mapping[str, Any], slots: int | None = None, *, real_time: bool = True) -> ReplicaCurve:
+    """Returns the curve of a report of `bench engine` or `bench serve`.
+
+    With `real_time` a request is let in only while the pace leaves everybody faster than real time, as on a server.
+    """
+    points = {"engine": _engine_points, "serve": _serve_points}.get(report["kind"], lambda _: [])(report)
+    if not points:
+        raise InvalidRequest("the curve must be a report of `bench engine`, or of `bench serve --closed 1,2,4,8,...`.")
+    return fit(points, slots or int(points[-1].rows), real_time=real_time)
+
+
+def fit(points: Sequence[LoadPoint], slots: int, *, real_time: bool = True) -> ReplicaCurve:
+    """Returns a curve through these points, which are in the order of their load."""
+    rows = np.array([point.rows for point in points])
+    every = np.arange(slots + 1)
+    past = np.maximum(every / rows[-1], 1.0)
+    pace = np.maximum.accumulate(np.interp(every, rows, [point.pace for point in points]) * past)
+    measured = np.array([np.quantile(point.first_s, QUANTILES) for point in points])
+    first_s = np.stack([np.interp(every, rows, column) for column in measured.T], axis=1) * past[:, None]
+    keeps_up = int(np.searchsorted(pace[1:], HEADROOM, side="right")) if real_time else slots
+    return ReplicaCurve(pace, first_s, max(1, min(keeps_up, slots)))
+
+
+def _engine_points(report: Mapping[str, Any]) -> list[LoadPoint]:
+    runs = report["runs"]
+    mode = "graphs" if any(run["mode"] == "graphs" for run in runs) else "eager"
+    points = []
+    for run in sorted((run for run in runs if run["mode"] == mode), key=lambda run: run["batch"]):
+        frames = run["summary"].get("frame_ms")
+        pace = frames["p50"] * report["config"]["frame_hz"] / 1e3 if frames else run["summary"]["rtf"]["p50"]
+        points.append(LoadPoint(run["batch"], pace, [ms / 1e3 for ms in run["samples"]["first_audio_ms"]]))
+    return points
+
+
+def _serve_points(report: Mapping[str, Any]) -> list[LoadPoint]:
+    """Closed loops alone: only they say how many requests were spoken at once."""
+    runs = [run for run in report["runs"] if run["load"] == "closed" and run["completed"]]
+    return [_serve_point(run) for run in sorted(runs, key=lambda run: run["level"])]
+
+
+def _serve_point(run: Mapping[str, Any]) -> LoadPoint:
+    total_s = np.array(run["samples"]["total_ms"]) / 1e3
+    first_s = np.array(run["samples"]["first_playable_ms"]) / 1e3
+    audio_s = total_s / np.array(run["samples"]["rtf"])
+    return LoadPoint(run["level"], float((total_s - first_s).sum() / audio_s.sum()), first_s.tolist())

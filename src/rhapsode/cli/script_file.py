@@ -1,0 +1,69 @@
+"""Dialogues as text files: `[anna]: Hello.` begins a line of Anna, `[pause 1.5]` is a pause."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rhapsode.errors import InvalidRequest
+
+_LINE = re.compile(r"\[(?P<name>[^\]]{1,64})\]\s*:\s*(?P<text>.*)")
+_PAUSE = re.compile(r"\[pause\s+(?P<seconds>\d{1,2}(?:\.\d{1,3})?)\s*s?\]", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class ScriptLine:
+    """What one speaker says."""
+
+    text: str
+    voice: str | None
+    pause_s: float | None = None
+
+    def body(self) -> dict[str, Any]:
+        """Returns the segment as a server takes it."""
+        fields = {"input": self.text, "voice": self.voice, "pause_s": self.pause_s}
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+def read_script(file: Path, voices: Sequence[str], text: str | None, text_file: Path | None) -> list[ScriptLine]:
+    """Returns the lines of a file, with the voices that `name=voice` maps names to. A name may be a voice itself."""
+    if text is not None or text_file is not None:
+        raise InvalidRequest("give a text, a file or a script, not several of them.")
+    try:
+        content = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise InvalidRequest(f"cannot read {file}: {reason}.") from None
+    mapped = dict(pair.split("=", 1) for pair in voices if "=" in pair)
+    lines = parse_script(content)
+    names = {line.voice for line in lines}
+    if unused := [name for name in mapped if name not in names]:
+        known = ", ".join(sorted(map(str, names)))
+        raise InvalidRequest(f"nobody in {file} is called '{unused[0]}'; there are: {known}.")
+    has_default = any("=" not in voice for voice in voices)
+    return [replace(line, voice=mapped.get(line.voice or "", None if has_default else line.voice)) for line in lines]
+
+
+def parse_script(content: str) -> list[ScriptLine]:
+    """Returns the lines of a script; text without a name goes on with the line before."""
+    lines: list[ScriptLine] = []
+    pause_s: float | None = None
+    for number, raw in enumerate(content.splitlines(), 1):
+        written = raw.strip()
+        if not written:
+            continue
+        if found := _PAUSE.fullmatch(written):
+            pause_s = (pause_s or 0.0) + float(found["seconds"])
+        elif found := _LINE.fullmatch(written):
+            lines.append(ScriptLine(found["text"].strip(), found["name"].strip(), pause_s))
+            pause_s = None
+        elif lines and pause_s is None:
+            lines[-1] = replace(lines[-1], text=f"{lines[-1].text} {written}".strip())
+        else:
+            raise InvalidRequest(f"line {number} of the script has no speaker: begin it like '[anna]: Hello.'")
+    if not lines:
+        raise InvalidRequest("the script is empty: begin its lines like '[anna]: Hello.'")
+    return lines

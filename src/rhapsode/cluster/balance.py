@@ -1,0 +1,42 @@
+"""Chooses among replicas: the one that knows a voice or session already, unless it is busier than the others."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+BUSIER = 1.25
+"""How much busier than the average a preferred replica may be."""
+SPARE = 1.0
+"""Requests that make no difference: with few requests the average says little."""
+
+
+class Loaded(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def load(self) -> float: ...
+
+
+Candidate = TypeVar("Candidate", bound=Loaded)
+
+
+def in_order(replicas: Sequence[Candidate], key: str | None) -> list[Candidate]:
+    """Returns the replicas to try, best first.
+
+    Without a key the least busy one is first. With a key it is the one with the highest hash of key and replica
+    (rendezvous hashing): always the same one, and when a replica comes or goes only its own keys move.
+    """
+    by_load = sorted(replicas, key=lambda replica: (replica.load, replica.id))
+    if key is None or len(by_load) < 2:
+        return by_load
+    bound = BUSIER * sum(replica.load for replica in by_load) / len(by_load) + SPARE
+    preferred = max(by_load, key=lambda replica: _score(key, replica.id))
+    if preferred.load > bound:
+        return by_load
+    return [preferred, *(replica for replica in by_load if replica is not preferred)]
+
+
+def _score(key: str, replica_id: str) -> bytes:
+    return hashlib.blake2b(f"{key}\0{replica_id}".encode(), digest_size=8).digest()

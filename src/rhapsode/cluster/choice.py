@@ -1,0 +1,98 @@
+"""Reads from a request which model it wants, and which replica of it may know its voice already."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rhapsode.config.cluster import ClusterConfig
+from rhapsode.errors import InvalidRequest, UnknownModel
+from rhapsode.serve.request.names import OPENAI_MODELS, OPENAI_VOICES, served_id
+from rhapsode.serve.request.shape import check_shape
+
+SMALL_BYTES = 2**14
+"""A larger body is parsed in a thread, since it takes longer than other clients should wait."""
+REFERENCES = ("ref_audio", "references", "prompt_audio", "speaker_embedding")
+
+
+@dataclass(frozen=True)
+class RoutingWish:
+    """What the edge has to know of a request's body. All else is checked by the replica."""
+
+    model: str | None = None
+    voice: str | None = None
+    """The name or id of its voice, or a hash of its references."""
+
+
+async def read_wish(body: bytes) -> RoutingWish:
+    """Returns the wish of a speech request or a batch; of a body that is no JSON object it is empty."""
+    if len(body) <= SMALL_BYTES:
+        return _read(body)
+    return await asyncio.to_thread(_read, body)
+
+
+def _read(body: bytes) -> RoutingWish:
+    check_shape(body)
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError):
+        return RoutingWish()
+    return wish_of(fields) if isinstance(fields, dict) else RoutingWish()
+
+
+def wish_of(fields: Mapping[str, Any]) -> RoutingWish:
+    items = fields.get("items")
+    item_models = {item.get("model") for item in items if isinstance(item, dict)} if isinstance(items, list) else set()
+    models = {name for name in (fields.get("model"), *item_models) if isinstance(name, str)}
+    if len(models) > 1:
+        raise InvalidRequest("all items of a batch must name the same model.", param="items")
+    return RoutingWish(next(iter(models), None), _voice(fields))
+
+
+def _voice(fields: Mapping[str, Any]) -> str | None:
+    given = [fields[name] for name in REFERENCES if fields.get(name)]
+    if given:
+        return hashlib.blake2b(json.dumps(given).encode(), digest_size=8).hexdigest()
+    voice = fields.get("voice") or fields.get("speaker")
+    voice = voice.get("id") if isinstance(voice, dict) else voice
+    return voice if isinstance(voice, str) else None
+
+
+def affinity(session: str, voice: str | None, presets: tuple[str, ...]) -> str | None:
+    """Returns the key by which a replica is preferred: the session, or else a voice that has a reference to cache."""
+    if session:
+        return f"session:{session}"
+    if voice is None or voice in presets or voice.lower() in OPENAI_VOICES:
+        return None
+    return f"voice:{voice}"
+
+
+class ModelNames:
+    """All names that stand for a model of the cluster."""
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self.default = next(iter(config.models))
+        self._known: dict[str, str] = {}
+        for name in config.models:  # a model's own name is stronger than a name that another one has beside it
+            self._known.setdefault(name, name)
+        for name in config.models:
+            deployment = config.deployment(name)
+            for also in (deployment.model, served_id(deployment), *deployment.server.model_aliases):
+                self._known.setdefault(also, name)
+        for also in OPENAI_MODELS:
+            self._known.setdefault(also, self.default)
+
+    def find(self, name: str | None) -> str:
+        """Returns the model of this name, or raises `UnknownModel`; without a name it is the first one."""
+        if name is None:
+            return self.default
+        if name.startswith("gpt-4o-mini-tts-"):
+            return self._known["gpt-4o-mini-tts"]
+        if name not in self._known:
+            served = ", ".join(f"'{model}'" for model in dict.fromkeys(self._known.values()))
+            raise UnknownModel(f"the model '{name[:64]}' is not served here; {served} are.", param="model")
+        return self._known[name]

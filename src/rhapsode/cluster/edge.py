@@ -1,0 +1,258 @@
+"""The edge: one address for all models. It checks keys and limits, chooses a replica, and forwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi.middleware.cors import CORSMiddleware
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Match, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from rhapsode.cluster.choice import ModelNames, RoutingWish, affinity, read_wish
+from rhapsode.cluster.edge_metrics import EdgeMetrics
+from rhapsode.cluster.fleet import Fleet, FleetReplica
+from rhapsode.cluster.forward import ForwardedResponse, Forwarding
+from rhapsode.cluster.gather import Gatherer
+from rhapsode.cluster.owners import Owners, lost_outcome
+from rhapsode.cluster.relay import SocketRelay
+from rhapsode.cluster.upstream import Upstream
+from rhapsode.config.cluster import ClusterConfig
+from rhapsode.errors import Aborted, InvalidRequest, RhapsodeError, Unavailable
+from rhapsode.serve.app import EXPOSED_HEADERS
+from rhapsode.serve.middleware.auth import ApiKeys
+from rhapsode.serve.middleware.limits import BodyLimit
+from rhapsode.serve.middleware.origins import Origins
+from rhapsode.serve.observe.logs import RequestLog
+from rhapsode.serve.request.header import header
+from rhapsode.serve.response.errors import NotFound, error_response
+
+SPEECH = ("/v1/audio/speech", "/v1/audio/speech/batch")
+SOCKET = "/v1/audio/speech/stream"
+VOICES = "/v1/audio/voices"
+
+
+class Edge:
+    """An ASGI application that answers as one server would, for all replicas of all models."""
+
+    def __init__(self, config: ClusterConfig, fleet: Fleet, *, is_lazy: bool = False) -> None:
+        """A lazy edge looks for replicas with its first request: it may never get one."""
+        self.is_draining = False
+        self.metrics = EdgeMetrics()
+        self._config = config
+        self._fleet = fleet
+        self._is_lazy = is_lazy
+        self._names = ModelNames(config)
+        self._owners = Owners()
+        self._upstream: Upstream | None = None
+        self._gathering: Gatherer | None = None
+        self._sockets = 0
+        self._routes = [
+            Route("/health", self._health, methods=["GET"]),
+            Route("/ready", self._ready, methods=["GET"]),
+            Route("/metrics", self._read_metrics, methods=["GET"]),
+            Route("/v1/models", self._models, methods=["GET"]),
+            Route("/v1/audio/models", self._models, methods=["GET"]),
+            Route("/v1/models/{name:path}", self._model, methods=["GET"]),
+            Route(VOICES, self._voices, methods=["GET"]),
+            Route("/v1/audio/speech/{request_id}", self._outcome, methods=["GET"]),
+            *(Route(path, self._speak, methods=["POST"]) for path in SPEECH),
+            Route("/{path:path}", self._forward, methods=["GET", "POST", "DELETE", "PUT", "PATCH", "OPTIONS"]),
+        ]
+
+    @property
+    def in_flight(self) -> int:
+        """Returns the speech requests and WebSockets that go through this edge."""
+        return self._owners.in_flight + self._sockets
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "websocket":
+            await self._relay(WebSocket(scope, receive, send))
+        else:
+            try:
+                response = await self._answer(scope, receive)
+                await response(scope, receive, send)
+            except RhapsodeError as error:
+                await error_response(error)(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        self._upstream = Upstream(self._config.server.max_request_s)
+        self._gathering = Gatherer(self._fleet, self._upstream)
+        if not self._is_lazy:
+            self._fleet.start()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self._fleet.stop()
+        await self._upstream.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Response:
+        self._fleet.start()
+        for route in self._routes:
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                scope.update(found)
+                scope["route"] = route
+                response: Response = await route.endpoint(Request(scope, receive))
+                return response
+        raise NotFound(f"there is nothing at {scope['path'][:64]}.")
+
+    # --- the edge itself ---
+
+    def _state(self) -> dict[str, Any]:
+        models = {name: {"replicas": len(model.replicas)} for name, model in self._fleet.models.items()}
+        missing = [name for name in models if self._config.models[name].replicas.min and not models[name]["replicas"]]
+        status = "draining" if self.is_draining else "loading" if missing else "ready"
+        return {"status": status, "models": models}
+
+    async def _health(self, request: Request) -> Response:
+        """Healthy once every model that should have replicas has one."""
+        state = self._state()
+        return JSONResponse(state, 503 if state["status"] == "loading" else 200, {"Cache-Control": "no-store"})
+
+    async def _ready(self, request: Request) -> Response:
+        """Ready once it can serve some model; a model that cannot be loaded does not take the others with it."""
+        state = self._state()
+        served = any(
+            model["replicas"] or not self._config.models[name].replicas.min for name, model in state["models"].items()
+        )
+        return JSONResponse(state, 200 if served and not self.is_draining else 503, {"Cache-Control": "no-store"})
+
+    async def _read_metrics(self, request: Request) -> Response:
+        text = await self._gatherer.metrics(self.metrics.text(self._fleet, self.in_flight))
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+    # --- several replicas ---
+
+    async def _models(self, request: Request) -> Response:
+        found = await self._gatherer.models(request)
+        extra = {"models": found} if request.url.path.startswith("/v1/audio/") else {}
+        return JSONResponse({"object": "list", "data": found, **extra})
+
+    async def _voices(self, request: Request) -> Response:
+        wanted = request.query_params.get("model")
+        names = [self._names.find(wanted)] if wanted else list(self._fleet.models)
+        found = await self._gatherer.voices(request, names)
+        return JSONResponse({"object": "list", "data": found, "voices": found})
+
+    async def _outcome(self, request: Request) -> Response:
+        request_id = request.path_params["request_id"]
+        owner = self._owners.owner(request_id)
+        found = await self._gatherer.outcome(request, request_id, owner)
+        if found is None and owner is not None and self._fleet.find(owner) is None:
+            found = lost_outcome(request_id)
+        if found is None:
+            raise NotFound("no request of that id is known; only the last ones are kept.", param="request_id")
+        return JSONResponse(found)
+
+    # --- one replica ---
+
+    async def _model(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        return await self._send(request, RoutingWish(self._names.find(name) if name else None))
+
+    async def _speak(self, request: Request) -> Response:
+        if self.is_draining:
+            raise Unavailable("the server is shutting down.")
+        request_id = request.state.request_id
+        if self._owners.is_running(request_id):
+            raise InvalidRequest(f"a request with the id '{request_id}' is still running.")
+        return await self._send(request, None)
+
+    async def _forward(self, request: Request) -> Response:
+        is_about_voices = request.url.path.startswith(VOICES) and "model" not in request.query_params
+        return await self._send(request, RoutingWish(self._model_with_voices() if is_about_voices else None))
+
+    def _model_with_voices(self) -> str:
+        """Returns the first model that speaks with uploaded voices."""
+        for name, model in self._fleet.models.items():
+            if model.known is not None and model.known.takes_voices:
+                return name
+        return self._names.default
+
+    async def _send(self, request: Request, wish: RoutingWish | None) -> Response:
+        """Returns the forwarded request; without a wish its body says what it wants, and it is speech."""
+        try:
+            body = await request.body()
+        except ClientDisconnect:
+            raise Aborted("the client disconnected before its request was complete.") from None
+        is_speech = wish is None
+        wish = wish or await read_wish(body)
+        model = self._fleet.models[self._names.find(wish.model or request.query_params.get("model"))]
+        scope, request_id = request.scope, request.state.request_id
+        presets = model.known.presets if model.known else ()
+        query = scope["query_string"].decode("latin-1")
+        forwarding = Forwarding(
+            model=model,
+            key=affinity(header(scope, b"x-session-id"), wish.voice, presets) if is_speech else None,
+            method=request.method,
+            target=scope["raw_path"].decode("latin-1") + (f"?{query}" if query else ""),
+            headers=request.headers.raw,
+            body=body,
+            request_id=request_id,
+            is_repeatable=is_speech or request.method == "GET",
+        )
+        assert self._upstream is not None
+
+        def taken_by(replica: FleetReplica | None) -> None:
+            if not is_speech:
+                return
+            if replica is None:
+                self._owners.ended(request_id)
+            else:
+                self._owners.began(request_id, replica.id)
+
+        return ForwardedResponse(self._upstream, forwarding, taken_by)
+
+    async def _relay(self, socket: WebSocket) -> None:
+        """Relays a WebSocket. If several models are served its first message is read, to choose one."""
+        self._fleet.start()
+        relay = SocketRelay(socket)
+        self._sockets += 1
+        try:
+            if self.is_draining:
+                raise Unavailable("the server is shutting down.")
+            if socket.scope["path"] != SOCKET:
+                raise NotFound(f"there is nothing at {socket.scope['path'][:64]}.")
+            wanted = socket.query_params.get("model")
+            wish = RoutingWish(wanted)
+            if wanted is None and len(self._fleet.models) > 1:
+                wish = await relay.read_wish(self._config.server.socket.config_s)
+            model = self._fleet.models[self._names.find(wish.model)]
+            presets = model.known.presets if model.known else ()
+            key = affinity(socket.headers.get("x-session-id", ""), wish.voice, presets)
+            await relay.run(await model.candidates(key), SOCKET)
+        except WebSocketDisconnect:
+            pass
+        except RhapsodeError as error:
+            await relay.refuse(error)
+        finally:
+            self._sockets -= 1
+
+    @property
+    def _gatherer(self) -> Gatherer:
+        assert self._gathering is not None
+        return self._gathering
+
+
+def guarded(edge: Edge, config: ClusterConfig) -> ASGIApp:
+    """Returns the edge behind the same checks, in the same order, as the application of one server."""
+    server = config.server
+    app: ASGIApp = BodyLimit(edge, server, takes_references=True)
+    if server.api_keys:
+        app = ApiKeys(app, server.api_keys, server.public_lists)
+    if server.cors_origins:
+        app = CORSMiddleware(
+            app,
+            allow_origins=server.cors_origins,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=EXPOSED_HEADERS,
+        )
+    return RequestLog(Origins(app, server), edge.metrics)

@@ -1,0 +1,39 @@
+"""The HTTP server of an edge."""
+
+from __future__ import annotations
+
+import uvicorn
+
+from rhapsode.cluster.edge import Edge, guarded
+from rhapsode.config.cluster import ClusterConfig
+from rhapsode.serve.connection import ConnectionConfig
+from rhapsode.serve.server import LAST_BYTES_S
+
+
+class EdgeServer(uvicorn.Server):
+    """uvicorn with the connections of a single server. When it drains it accepts no more, so that another edge on the
+    same port does, and ends with its last request."""
+
+    def __init__(self, edge: Edge, config: ClusterConfig) -> None:
+        self._edge = edge
+        server = config.server
+        super().__init__(
+            ConnectionConfig(
+                guarded(edge, config),
+                server,
+                access_log=False,
+                log_config=None,
+                server_header=False,
+                lifespan="on",
+                ws_max_size=server.max_body_bytes,
+                ws_per_message_deflate=False,
+                timeout_graceful_shutdown=round(LAST_BYTES_S),
+            )
+        )
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._edge.is_draining:
+            for server in self.servers:
+                server.close()
+            self.should_exit |= not self._edge.in_flight
+        return await super().on_tick(counter)

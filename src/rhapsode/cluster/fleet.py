@@ -1,0 +1,168 @@
+"""The replicas of every model, as one edge knows them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rhapsode.cluster.balance import in_order
+from rhapsode.cluster.report import ReplicaReport
+from rhapsode.errors import Busy, Unavailable
+
+log = logging.getLogger("rhapsode.cluster")
+
+POLL_S = 0.5
+
+
+class ReplicaSource(Protocol):
+    """Who knows the replicas of a model, and starts the first one."""
+
+    async def reports(self) -> Sequence[ReplicaReport] | None:
+        """Returns the reports of all replicas; None if that cannot be said now."""
+
+    async def wake(self) -> bool:
+        """Asks for a first replica, and waits for it; false: there will be none."""
+
+
+@dataclass(eq=False)
+class FleetReplica:
+    """A replica, with the load that the edge expects: what was reported, and what was sent there since."""
+
+    report: ReplicaReport
+    load: float
+    is_suspect: bool = False
+    """The last connection failed. It is not used until it reports again."""
+
+    @property
+    def id(self) -> str:
+        return self.report.id
+
+    @contextmanager
+    def busier(self) -> Iterator[None]:
+        """Counts a request that the next report may not know of yet."""
+        self.load += 1
+        try:
+            yield
+        finally:
+            self.load = max(0.0, self.load - 1)
+
+
+class ModelFleet:
+    """The replicas of one model. It asks for them twice a second, and never on the path of a request."""
+
+    def __init__(self, name: str, source: ReplicaSource, cold_start_s: float, max_waiting: int) -> None:
+        self.name = name
+        self.waiting = 0
+        self._source = source
+        self._cold_start_s, self._max_waiting = cold_start_s, max_waiting
+        self._replicas: dict[str, FleetReplica] = {}
+        self._last_report: ReplicaReport | None = None
+        self._changed = asyncio.Condition()
+        self._waking: asyncio.Task[None] | None = None
+        self._has_failed = False
+
+    @property
+    def replicas(self) -> Sequence[FleetReplica]:
+        """The replicas that can be asked now."""
+        return [replica for replica in self._replicas.values() if not replica.is_suspect]
+
+    @property
+    def known(self) -> ReplicaReport | None:
+        """Any report of this model, also an old one: what a checkpoint can do does not change."""
+        return self._last_report
+
+    def find(self, replica_id: str) -> FleetReplica | None:
+        return self._replicas.get(replica_id)
+
+    async def candidates(self, key: str | None) -> list[FleetReplica]:
+        """Returns the replicas to try, best first; waits for the first one where there is none."""
+        if not self.replicas:
+            await self._wait_for_one()
+        return in_order(self.replicas, key)
+
+    async def poll(self) -> None:
+        """Asks all replicas for their state."""
+        reports = await self._source.reports()
+        if reports is not None:
+            await self.update(reports)
+
+    async def update(self, reports: Sequence[ReplicaReport]) -> None:
+        before, self._replicas = self._replicas, {}
+        for report in reports:
+            replica = before.get(report.id) or FleetReplica(report, 0.0)
+            replica.report, replica.load, replica.is_suspect = report, float(report.load), False
+            self._replicas[report.id] = replica
+            self._last_report = report
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def _wait_for_one(self) -> None:
+        if self.waiting >= self._max_waiting:
+            raise Busy(f"{self.waiting} requests wait for the first replica of '{self.name}' already.", retry_after_s=5)
+        self.waiting += 1
+        if self._waking is None:
+            self._waking = asyncio.create_task(self._wake(), name="wake-model")
+        try:
+            async with asyncio.timeout(self._cold_start_s), self._changed:
+                await self._changed.wait_for(lambda: bool(self.replicas) or self._has_failed)
+        except TimeoutError:
+            raise Unavailable(f"no replica of '{self.name}' was ready within {self._cold_start_s:g} s.") from None
+        finally:
+            self.waiting -= 1
+        if not self.replicas:
+            raise Unavailable(f"no replica of '{self.name}' could be started.")
+
+    async def _wake(self) -> None:
+        """Asks for a first replica, and tells those who wait if there will be none."""
+        self._has_failed = False
+        try:
+            async with asyncio.timeout(self._cold_start_s):
+                self._has_failed = not await self._source.wake()
+        except TimeoutError:
+            return
+        finally:
+            self._waking = None
+        async with self._changed:
+            self._changed.notify_all()
+
+
+class Fleet:
+    """All models of the cluster, in their order."""
+
+    def __init__(self, models: Mapping[str, ModelFleet]) -> None:
+        self.models = models
+        self._polling: asyncio.Task[Any] | None = None
+
+    def start(self) -> None:
+        if self._polling is None:
+            self._polling = asyncio.create_task(self._poll_all(), name="fleet")
+
+    async def stop(self) -> None:
+        if self._polling is not None:
+            self._polling.cancel()
+            await asyncio.wait((self._polling,))
+
+    def find(self, replica_id: str) -> FleetReplica | None:
+        found = (model.find(replica_id) for model in self.models.values())
+        return next((replica for replica in found if replica is not None), None)
+
+    def all(self) -> list[tuple[str, FleetReplica]]:
+        return [(name, replica) for name, model in self.models.items() for replica in model.replicas]
+
+    async def _poll_all(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for model in self.models.values():
+                group.create_task(_keep_polling(model))
+
+
+async def _keep_polling(model: ModelFleet) -> None:
+    while True:
+        try:
+            await model.poll()
+        except Exception:
+            log.exception("the replicas of a model could not be asked", extra={"fields": {"model": model.name}})
+        await asyncio.sleep(POLL_S)

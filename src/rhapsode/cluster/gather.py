@@ -1,0 +1,102 @@
+"""Answers that need several replicas: lists of models and voices, metrics, and the outcome of a request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import Any
+
+from starlette.requests import Request
+
+from rhapsode.cluster.exposition import join
+from rhapsode.cluster.fleet import Fleet, FleetReplica, ModelFleet
+from rhapsode.cluster.upstream import ReplicaLost, Upstream, pieces
+from rhapsode.errors import RhapsodeError
+
+log = logging.getLogger("rhapsode.cluster")
+
+ASK_S = 10.0
+
+
+class Gatherer:
+    """Asks replicas for what they know, and joins their answers."""
+
+    def __init__(self, fleet: Fleet, upstream: Upstream) -> None:
+        self._fleet = fleet
+        self._upstream = upstream
+        self._models: dict[str, dict[str, Any]] = {}
+
+    async def models(self, request: Request) -> list[dict[str, Any]]:
+        """Returns all models; one without a replica as it was last described, or by its name alone."""
+        lists = await asyncio.gather(*(self._first(model, request) for model in self._fleet.models.values()))
+        found: dict[str, dict[str, Any]] = {}
+        for name, answer in zip(self._fleet.models, lists, strict=True):
+            for entry in _entries(answer) or [self._models.get(name, _undescribed(name))]:
+                found.setdefault(entry["id"], entry)
+            if entries := _entries(answer):
+                self._models[name] = entries[0]
+        return list(found.values())
+
+    async def voices(self, request: Request, names: list[str]) -> list[dict[str, Any]]:
+        """Returns the voices of these models: presets of each, and uploaded ones, which all share."""
+        lists = await asyncio.gather(*(self._first(self._fleet.models[name], request) for name in names))
+        found: dict[str, dict[str, Any]] = {}
+        for answer in lists:
+            for entry in _entries(answer):
+                found.setdefault(entry["id"], entry)
+        return list(found.values())
+
+    async def metrics(self, own: str) -> str:
+        """Returns the metrics of the edge and of all replicas."""
+        replicas = self._fleet.all()
+        answers = await asyncio.gather(*(self._ask(replica, "/metrics", []) for _, replica in replicas))
+        pages = [
+            ({"model": model, "replica": replica.id}, answer[1].decode())
+            for (model, replica), answer in zip(replicas, answers, strict=True)
+            if answer is not None and answer[0] == 200
+        ]
+        return join([({}, own), *pages])
+
+    async def outcome(self, request: Request, request_id: str, owner: str | None) -> dict[str, Any] | None:
+        """Returns the outcome of a request, from its owner if that is known, otherwise from whoever knows it."""
+        target, headers = request.url.path, request.headers.raw
+        known = self._fleet.find(owner) if owner else None
+        replicas = [known] if known else [replica for _, replica in self._fleet.all()]
+        for answer in await asyncio.gather(*(self._ask(replica, target, headers) for replica in replicas)):
+            if answer is not None and answer[0] == 200:
+                found: dict[str, Any] = json.loads(answer[1])
+                return found
+        return None
+
+    async def _first(self, model: ModelFleet, request: Request) -> dict[str, Any] | None:
+        """Returns what any replica of a model answers; without a replica nothing, and none is started for it."""
+        for replica in model.replicas:
+            answer = await self._ask(replica, request.url.path, request.headers.raw)
+            if answer is not None and answer[0] == 200:
+                found: dict[str, Any] = json.loads(answer[1])
+                return found
+        return None
+
+    async def _ask(
+        self, replica: FleetReplica, target: str, headers: list[tuple[bytes, bytes]]
+    ) -> tuple[int, bytes] | None:
+        try:
+            async with (
+                asyncio.timeout(ASK_S),
+                self._upstream.request(replica, "GET", target, headers, b"", "edge") as answer,
+            ):
+                return answer.status, b"".join([piece async for piece in pieces(answer)])
+        except ReplicaLost:
+            replica.is_suspect = True
+        except (TimeoutError, RhapsodeError):
+            log.warning("a replica did not answer", extra={"fields": {"replica": replica.id, "path": target}})
+        return None
+
+
+def _entries(answer: dict[str, Any] | None) -> list[dict[str, Any]]:
+    return list(answer["data"]) if answer else []
+
+
+def _undescribed(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "rhapsode"}

@@ -1,0 +1,164 @@
+"""Relays a WebSocket between a client and a replica, message by message."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from starlette.responses import Response
+from starlette.websockets import WebSocket, WebSocketDisconnect
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.typing import Subprotocol
+
+from rhapsode.cluster.choice import RoutingWish, wish_of
+from rhapsode.cluster.fleet import FleetReplica
+from rhapsode.cluster.forward import REFUSALS
+from rhapsode.cluster.upstream import CONNECT_S, ReplicaLost
+from rhapsode.errors import InvalidRequest, RhapsodeError, TimedOut, Unavailable
+from rhapsode.serve.middleware.auth import SUBPROTOCOL
+from rhapsode.serve.response.errors import error_response
+
+log = logging.getLogger("rhapsode.cluster")
+
+ABNORMAL, RESTART, POLICY, TRY_LATER = 1006, 1012, 1008, 1013
+FORWARDED = ("authorization", "x-api-key")
+
+
+class SocketRelay:
+    """One WebSocket of a client. `first` is what was read of it to learn which model it wants."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+        self._offered = [str(name) for name in socket.scope.get("subprotocols", ())]
+        self._first: str | None = None
+        self._is_accepted = False
+
+    async def read_wish(self, timeout_s: float) -> RoutingWish:
+        """Accepts the connection and reads the client's first message, which may name a model and a voice."""
+        await self._accept(next((name for name in self._offered if not name.startswith(SUBPROTOCOL)), None), [])
+        try:
+            async with asyncio.timeout(timeout_s):
+                message = await self._socket.receive()
+        except TimeoutError:
+            raise TimedOut(f"nothing was received for {timeout_s:g} s.") from None
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", ABNORMAL))
+        self._first = message.get("text") or ""
+        try:
+            fields = json.loads(self._first)
+        except (ValueError, RecursionError):
+            return RoutingWish()  # the replica says what is wrong with it
+        return wish_of(fields) if isinstance(fields, dict) else RoutingWish()
+
+    async def run(self, replicas: list[FleetReplica], target: str) -> None:
+        """Relays until one side closes. A replica that has no room is skipped."""
+        refusal: Response | None = None
+        for replica in replicas:
+            try:
+                upstream = await self._connect(replica, target)
+            except InvalidStatus as error:
+                refusal = _denial(error)
+                if refusal.status_code not in REFUSALS:
+                    break
+                continue
+            except (OSError, TimeoutError, WebSocketException):
+                replica.is_suspect = True
+                continue
+            async with upstream:
+                await self._relay(upstream)
+            return
+        if refusal is None:
+            raise Unavailable("no replica can be reached.")
+        await self._deny(refusal)
+
+    async def refuse(self, error: RhapsodeError) -> None:
+        """Tells the client why its connection ends."""
+        if not self._is_accepted:
+            await self._socket.send_denial_response(error_response(error))
+            return
+        with suppress(WebSocketDisconnect, RuntimeError):
+            await self._socket.send_text(json.dumps({"type": "error", **error.body()}))
+            code = POLICY if isinstance(error, TimedOut | InvalidRequest) else RESTART
+            await self._socket.close(code, error.message[:120])
+
+    async def _connect(self, replica: FleetReplica, target: str) -> ClientConnection:
+        headers = self._socket.headers
+        return await connect(
+            f"ws{replica.report.url.removeprefix('http')}{target}",
+            subprotocols=[Subprotocol(name) for name in self._offered] or None,
+            additional_headers={name: headers[name] for name in FORWARDED if name in headers},
+            user_agent_header=None,
+            compression=None,
+            open_timeout=CONNECT_S,
+            ping_interval=None,  # the replica asks whether its peer is there, and the edge asks the client
+            max_size=None,
+            proxy=None,
+        )
+
+    async def _accept(self, subprotocol: str | None, headers: list[tuple[bytes, bytes]]) -> None:
+        await self._socket.accept(subprotocol, headers)
+        self._is_accepted = True
+
+    async def _deny(self, refusal: Response) -> None:
+        if not self._is_accepted:
+            await self._socket.send_denial_response(refusal)
+            return
+        with suppress(WebSocketDisconnect, RuntimeError):
+            await self._socket.send_text(json.dumps({"type": "error", **json.loads(bytes(refusal.body))}))
+            await self._socket.close(TRY_LATER, "no replica has room.")
+
+    async def _relay(self, upstream: ClientConnection) -> None:
+        if not self._is_accepted:
+            assert upstream.response is not None
+            session = upstream.response.headers.get("x-request-id", "")
+            await self._accept(upstream.subprotocol, [(b"x-request-id", session.encode())])
+        if self._first is not None:
+            await upstream.send(self._first)
+        up = asyncio.create_task(self._to_replica(upstream), name="relay-up")
+        down = asyncio.create_task(self._to_client(upstream), name="relay-down")
+        try:
+            await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (up, down):
+                task.cancel()
+            results = await asyncio.gather(up, down, return_exceptions=True)
+        for result in results:
+            expected = (asyncio.CancelledError, WebSocketDisconnect, ConnectionClosed, RuntimeError, type(None))
+            if isinstance(result, BaseException) and not isinstance(result, expected):
+                raise result
+
+    async def _to_replica(self, upstream: ClientConnection) -> None:
+        while True:
+            message: Mapping[str, Any] = await self._socket.receive()
+            if message["type"] == "websocket.disconnect":
+                await upstream.close()
+                return
+            text = message.get("text")
+            await upstream.send(message["bytes"] if text is None else text)
+
+    async def _to_client(self, upstream: ClientConnection) -> None:
+        try:
+            while True:
+                message = await upstream.recv()
+                if isinstance(message, str):
+                    await self._socket.send_text(message)
+                else:
+                    await self._socket.send_bytes(message)
+        except ConnectionClosed:
+            code = upstream.close_code or ABNORMAL
+            if code == ABNORMAL:
+                log.warning("a replica ended while a socket was open")
+                await self.refuse(ReplicaLost("the replica of this connection is gone."))
+            else:
+                await self._socket.close(code, upstream.close_reason or "")
+
+
+def _denial(error: InvalidStatus) -> Response:
+    answer = error.response
+    kept = {name: answer.headers[name] for name in ("content-type", "retry-after") if name in answer.headers}
+    return Response(answer.body, answer.status_code, kept)

@@ -1,0 +1,75 @@
+"""One replica of a model: the server of `rhapsode serve`, inside an actor that Ray starts, checks and stops."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import Any
+
+import ray.util
+from ray import serve
+
+from rhapsode.cluster.report import ReplicaReport
+from rhapsode.cluster.server_thread import TICK_S, ServerThread
+from rhapsode.config import Deployment, validated
+from rhapsode.errors import Unavailable
+from rhapsode.serve.app import create_app
+from rhapsode.serve.observe.logs import configure
+from rhapsode.serve.server import LAST_BYTES_S, Server, listen
+from rhapsode.serve.service import Service
+
+
+class ModelReplica:
+    """Serves one model on a port of its own. Ray's calls are for control alone; audio never passes through Ray."""
+
+    def __init__(self, content: dict[str, Any], host: str | None) -> None:
+        """Returns once the model is warm. If it cannot be loaded the error reaches Ray, which tries again.
+
+        `content` is what `as_plain` returns.
+        """
+        deployment = validated(Deployment, content)
+        configure(deployment.server.log_format)
+        app = create_app(deployment)
+        self._service: Service = app.state.service
+        self._id: str = serve.get_replica_context().replica_id.unique_id
+        self._server = Server(app)
+        self._thread = ServerThread(self._server, listen(host or ray.util.get_node_ip_address(), 0))
+        while not self._service.host.warm:
+            if not self._thread.is_running:
+                raise self._server.failed or Unavailable("the server ended while the model was loaded.")
+            time.sleep(TICK_S)
+
+    def report(self) -> ReplicaReport:
+        """Returns the state of this replica, for the edge."""
+        load, info = self._service.host.readings().load, self._service.info
+        can = info.can
+        return ReplicaReport(
+            id=self._id,
+            url=self._thread.url,
+            load=load.slots_in_use + load.queued,
+            capacity=self._capacity(),
+            presets=info.voices,
+            takes_voices=can.clone or can.continuation or can.embedding,
+        )
+
+    def record_autoscaling_stats(self) -> dict[str, float]:
+        """Returns what the number of replicas is decided by, for Ray."""
+        load = self._service.host.readings().load
+        return {"load": load.slots_in_use + load.queued, "capacity": self._capacity()}
+
+    def check_health(self) -> None:
+        """Raises if the server has ended; Ray then replaces this replica."""
+        if not self._thread.is_running:
+            raise Unavailable("the server of this replica has ended.")
+
+    async def __del__(self) -> None:
+        """Speaks what is running to its end, for at most `drain_timeout_s`. Ray has told the edges to send no more."""
+        if not hasattr(self, "_thread") or not self._thread.is_running:
+            return
+        self._server.handle_exit(signal.SIGTERM, None)
+        await self._thread.ended(self._service.config.drain_timeout_s + LAST_BYTES_S)
+
+    def _capacity(self) -> int:
+        load = self._service.host.readings().load
+        in_real_time = self._service.deployment.limits.real_time and load.places > 0
+        return max(1, min(load.slots, load.places) if in_real_time else load.slots)

@@ -1,0 +1,20 @@
+"""What a replica tells the edge: where it listens, how busy it is, and what its checkpoint can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ReplicaReport:
+    id: str
+    url: str
+    """Where the replica's own server listens."""
+    load: int
+    """Slots in use plus the queue. An open WebSocket that says nothing does not count."""
+    capacity: int
+    """How many requests it can speak at once; with real-time admission, how many listeners."""
+    presets: tuple[str, ...]
+    """Voices that need no reference: for these every replica is as good as another."""
+    takes_voices: bool
+    """Whether the checkpoint speaks with uploaded voices."""

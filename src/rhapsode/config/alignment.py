@@ -1,0 +1,17 @@
+"""How produced audio is aligned to its text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rhapsode.config.section import Section
+
+
+class AlignmentConfig(Section):
+    """Word timestamps, and the end of speech after its last word."""
+
+    model: Path | None = None
+    """A folder with a CTC acoustic model, for another language than English: the package contains one for English."""
+    end_detection: bool = False
+    """End speech that goes on after its last word, in every request that does not say otherwise. Text in a language
+    that the acoustic model does not know is spoken as without it."""

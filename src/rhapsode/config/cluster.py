@@ -1,0 +1,142 @@
+"""Which models a cluster serves, with how many replicas, behind one address."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from rhapsode.config import Deployment, from_env, merge, read_file, validated
+from rhapsode.config.section import Count, Seconds, Section
+from rhapsode.config.server import ServerConfig
+
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class ReplicaCount(Section):
+    """How many replicas of a model may run."""
+
+    min: Annotated[int, Field(ge=0)] = 1
+    """0: the last replica ends when nobody speaks, and the next request waits for a new one."""
+    max: Count = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_number(cls, value: Any) -> Any:
+        return {"min": value, "max": value} if isinstance(value, int) else value
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.min > self.max:
+            raise ValueError("replicas.min is more than replicas.max")
+        return self
+
+
+class Scaling(Section):
+    """When replicas are added and removed. The load of a replica is its slots in use plus its queue."""
+
+    target: Share = 0.7
+    """The share of a replica's capacity that should be in use. Capacity is the number of listeners it can serve in real
+    time, or its slots."""
+    window_s: Annotated[float, Field(gt=0)] = 5.0
+    """The load is averaged over so long."""
+    up_delay_s: Seconds = 2.0
+    down_delay_s: Seconds = 60.0
+    to_zero_delay_s: Seconds = 300.0
+
+
+class ClusterModel(Section):
+    """One model of a cluster: its deployment, and what each of its replicas needs."""
+
+    deployment: Deployment = Deployment()
+    replicas: ReplicaCount = ReplicaCount()
+    gpus: Annotated[float, Field(ge=0)] = 0.0
+    """GPUs of one replica; a fraction shares a GPU."""
+    cpus: Annotated[float, Field(ge=0)] = 1.0
+    resources: dict[str, float] = Field(default_factory=dict)
+    """Custom resources of Ray that a replica needs, to place it on certain machines."""
+    scaling: Scaling = Scaling()
+
+
+class ClusterConfig(Section):
+    """Models behind one address. `server` is the section of a deployment, for the edge and for every replica."""
+
+    models: Annotated[dict[str, ClusterModel], Field(min_length=1)]
+    """By name. The first one answers requests that name no model, or one of OpenAI's."""
+    server: ServerConfig = ServerConfig()
+    edges: Count = 1
+    """Processes that accept connections, at most one on a machine."""
+    cold_start_s: Annotated[float, Field(gt=0)] = 120.0
+    """How long a request waits for the first replica of its model; then the answer is 503."""
+    max_waiting: Annotated[int, Field(ge=0)] = 128
+    """Requests of one model that wait for its first replica; further ones are refused with 429."""
+    replica_host: str | None = None
+    """The address replicas listen on: by default loopback if the edge does, otherwise the address of their machine."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_models(cls, value: Any) -> Any:
+        """A model's name stands for the model itself, where its deployment names none."""
+        if not isinstance(value, Mapping) or not isinstance(value.get("models"), Mapping):
+            return value
+        models = {name: _with_model(str(name), model) for name, model in value["models"].items()}
+        return {**value, "models": models}
+
+    def deployment(self, name: str) -> Deployment:
+        """Returns the deployment of a replica: the cluster's server section, with what the model overrides."""
+        deployment = self.models[name].deployment
+        server = deployment.server
+        own = {field: getattr(server, field) for field in server.model_fields_set}
+        merged = self.server.model_copy(update=own)
+        aliases = dict.fromkeys((*merged.model_aliases, name))
+        merged = merged.model_copy(update={"model_aliases": tuple(aliases)})
+        return deployment.model_copy(update={"server": merged})
+
+    def for_edge(self) -> ClusterConfig:
+        """Returns what an edge has to know. All else may change without a new edge, which would cut its connections."""
+        models = {}
+        for name, model in self.models.items():
+            server = ServerConfig(model_aliases=self.deployment(name).server.model_aliases)
+            models[name] = ClusterModel(
+                deployment=Deployment(model=model.deployment.model, server=server),
+                replicas=ReplicaCount(min=min(1, model.replicas.min)),
+            )
+        return self.model_copy(update={"models": models})
+
+
+def as_plain(section: Deployment | ClusterConfig) -> dict[str, Any]:
+    """Returns the keys and values that make this section, with its secrets: always the same for the same section.
+
+    Ray replaces a replica when the arguments of its deployment change, and compares them byte by byte.
+    """
+    content = section.model_dump(mode="json", exclude_unset=True)
+    if section.server.api_keys:
+        content["server"]["api_keys"] = [key.get_secret_value() for key in section.server.api_keys]
+    return content
+
+
+def _with_model(name: str, model: Any) -> Any:
+    model = {} if model is None else model
+    if not isinstance(model, Mapping):
+        return model
+    deployment = model.get("deployment") or {}
+    if not isinstance(deployment, Mapping) or "model" in deployment:
+        return model
+    return {**model, "deployment": {"model": name, **deployment}}
+
+
+def read_cluster(content: Mapping[str, Any], env: Mapping[str, str] = os.environ) -> ClusterConfig:
+    """Returns the configuration of a cluster, or raises `ConfigError`.
+
+    `file` in the content names a YAML file. `RHAPSODE_SERVER__*` variables override it, and all else in the content
+    overrides both.
+    """
+    given = dict(content)
+    file = given.pop("file", None)
+    merged = read_file(Path(file)) if file else {}
+    merge(merged, {name: value for name, value in from_env(env).items() if name == "server"})
+    merge(merged, given)
+    return validated(ClusterConfig, merged)

@@ -1,0 +1,56 @@
+"""The segments of a dialogue: who speaks each of them, and what an error in one says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rhapsode.config import Limits
+from rhapsode.errors import InvalidRequest
+from rhapsode.types import Segment, Voice
+
+MOST_SPEAKERS = 16
+"""Voices of one dialogue: each may hold a recording in memory."""
+MOST_PAUSE_S = 60.0
+"""Of all pauses between two words."""
+SEGMENT_PAUSE_S = 0.3
+"""The silence between two segments, unless another is asked for."""
+
+
+def check_count(segments: int, limits: Limits) -> None:
+    """Raises if a dialogue has more segments than the deployment allows."""
+    if segments > limits.max_segments:
+        raise InvalidRequest(
+            f"a dialogue has at most {limits.max_segments} segments, not {segments}.", param="segments"
+        )
+
+
+def check_speakers(speakers: int) -> None:
+    if speakers > MOST_SPEAKERS:
+        raise InvalidRequest(f"a dialogue has at most {MOST_SPEAKERS} voices.", param="segments")
+
+
+def in_segment(error: InvalidRequest, index: int) -> InvalidRequest:
+    """Returns the error with the number of its segment, counted from 0 as in the request."""
+    field = {"input": ".input", "voice": ".voice", "pause_s": ".pause_s"}.get(error.param or "", "")
+    return type(error)(f"segments.{index}: {error.message}", param=f"segments.{index}{field}")
+
+
+def speakers_of(segments: Sequence[Segment]) -> list[int]:
+    """Returns the number of each segment's voice: 0 is the first one that speaks."""
+    voices: list[Voice] = []
+    speakers = []
+    for segment in segments:
+        known = next((i for i, voice in enumerate(voices) if _is_same(voice, segment.voice)), len(voices))
+        if known == len(voices):
+            voices.append(segment.voice)
+        speakers.append(known)
+    return speakers
+
+
+def _is_same(one: Voice, other: Voice) -> bool:
+    """Whether two voices are the same; recordings are compared by identity, since they are large."""
+    if one is other:
+        return True
+    recordings = (one.references, one.continued, other.references, other.continued)
+    named = [(voice.name, voice.embedding, voice.description) for voice in (one, other)]
+    return not any(recordings) and named[0] == named[1]

@@ -1,0 +1,1 @@
+"""ElevenLabs' API for speech, in front of the same model: a client needs another base URL and nothing else."""

@@ -1,0 +1,63 @@
+"""One stream of text on a WebSocket, and the task that speaks it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fastapi import WebSocketDisconnect
+
+from rhapsode.errors import RhapsodeError
+from rhapsode.serve.response.delivery import Playback, Stalled
+from rhapsode.serve.response.errors import InternalError
+from rhapsode.serve.socket.narration import Narration
+
+log = logging.getLogger("rhapsode.serve")
+
+
+class SpeechContext:
+    """Speaks one narration in a task of its own, and sends its audio as messages."""
+
+    def __init__(
+        self,
+        narration: Narration,
+        send: Callable[[dict[str, Any]], Awaitable[None]],
+        on_error: Callable[[RhapsodeError], Awaitable[None]] | None,
+    ) -> None:
+        """`on_error` reports an error of this context; without it an error ends the task."""
+        self.narration = narration
+        self._send = send
+        self._on_error = on_error
+        self.task = asyncio.create_task(self._run(), name="elevenlabs-context")
+
+    async def cancel(self) -> None:
+        """Ends it at once, in the middle of a word."""
+        self.task.cancel()
+        await asyncio.wait((self.task,))
+
+    async def _run(self) -> None:
+        try:
+            await self.narration.speak(self._deliver)
+            await self._send({"audio": None, "isFinal": True})
+        except (WebSocketDisconnect, Stalled):
+            raise
+        except RhapsodeError as error:
+            await self._report(error)
+        except Exception:
+            log.exception("a context of a socket failed")
+            await self._report(InternalError("something went wrong inside the server."))
+
+    async def _report(self, error: RhapsodeError) -> None:
+        if self._on_error is None:
+            raise error
+        await self._on_error(error)
+
+    async def _deliver(self, playback: Playback) -> None:
+        while (messages := await playback.messages()) is not None:
+            for message in messages:
+                audio = base64.b64encode(message).decode("ascii")
+                async with playback.sending():
+                    await self._send({"audio": audio, "isFinal": None, "normalizedAlignment": None, "alignment": None})

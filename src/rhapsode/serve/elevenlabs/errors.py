@@ -1,0 +1,32 @@
+"""Errors in ElevenLabs' shape, on ElevenLabs' routes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.types import Scope
+
+from rhapsode.errors import RhapsodeError, UnknownVoice
+from rhapsode.serve.request.header import header
+
+SPEECH, VOICES, VOICES_2 = "/v1/text-to-speech/", "/v1/voices", "/v2/voices"
+SHARED = "/v1/models"
+"""OpenAI's route, too: the header with ElevenLabs' key tells whose client asks."""
+KEY_HEADER = b"xi-api-key"
+
+
+def is_elevenlabs(scope: Scope) -> bool:
+    """Returns whether a request comes from a client of ElevenLabs."""
+    path: str = scope["path"]
+    return path.startswith((SPEECH, VOICES, VOICES_2)) or (path == SHARED and bool(header(scope, KEY_HEADER)))
+
+
+def status_of(error: RhapsodeError) -> int:
+    """Returns the HTTP status: a voice that does not exist is part of the path here, so it is not found."""
+    return 404 if isinstance(error, UnknownVoice) else error.status
+
+
+def detail_of(error: RhapsodeError) -> dict[str, Any]:
+    """Returns the JSON body of an error."""
+    code = "voice_not_found" if isinstance(error, UnknownVoice) else error.code
+    return {"detail": {"status": code, "message": error.message}}

@@ -1,0 +1,55 @@
+"""Messages of the clients of ElevenLabs' WebSockets."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+
+from rhapsode.errors import InvalidRequest
+from rhapsode.serve.elevenlabs.body import ElevenLabsSettings, ElevenLabsVoice
+from rhapsode.serve.request.schemas import SMALL_BYTES, Name, Text, parse
+from rhapsode.serve.response.errors import explain
+
+DEFAULT_CONTEXT = "default"
+_VOICE_PARAMETERS = ("model_id", "language_code", "apply_text_normalization", "seed")
+
+
+class InputMessage(BaseModel):
+    """One message: text to append, and what else is to be done. Fields that are not here have no effect."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+    text: Text | None = None
+    flush: bool | None = None
+    voice_settings: ElevenLabsSettings | None = None
+    pronunciation_dictionary_locators: list[Any] | None = Field(None, max_length=16)
+    context_id: Name | None = Field(None, validation_alias=AliasChoices("context_id", "contextId"))
+    close_context: bool | None = None
+    close_socket: bool | None = None
+
+
+async def read_input(raw: str) -> InputMessage:
+    """Parses a message without keeping the event loop busy."""
+    data = raw.encode("utf-8", "surrogatepass")
+    return parse(InputMessage, data) if len(data) <= SMALL_BYTES else await asyncio.to_thread(parse, InputMessage, data)
+
+
+def voice_of(parameters: dict[str, str]) -> ElevenLabsVoice:
+    """Returns the fields that a WebSocket has in its URL."""
+    given = {name: parameters[name] for name in _VOICE_PARAMETERS if parameters.get(name)}
+    try:
+        return ElevenLabsVoice.model_validate(given, strict=False)
+    except ValidationError as error:
+        raise explain(error, ElevenLabsVoice) from None
+
+
+def idle_limit(parameters: dict[str, str], most_s: float) -> float:
+    """Returns how long a client may send nothing: what it asks for, at most what the deployment allows."""
+    given = parameters.get("inactivity_timeout")
+    if given is None:
+        return most_s
+    if not (given.isdecimal() and int(given[:9]) > 0):
+        raise InvalidRequest("'inactivity_timeout' must be a number of seconds.", param="inactivity_timeout")
+    return min(float(given[:9]), most_s)

@@ -1,0 +1,1 @@
+"""Phrases that are said often: finished speech, kept by content."""

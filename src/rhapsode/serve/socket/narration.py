@@ -1,0 +1,104 @@
+"""Speaks text that arrives over time, as one request or as several."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from rhapsode.engine import check_length
+from rhapsode.serve.request.intake import Order
+from rhapsode.serve.response.delivery import Playback, Stalled
+from rhapsode.serve.service import SMALL_CHARS, Service
+from rhapsode.serve.socket.utterance import Piece, Utterance
+
+
+@asynccontextmanager
+async def speaking_piece(service: Service, order: Order, piece: Piece, request_id: str) -> AsyncIterator[Playback]:
+    """Runs the request of one piece, whose text may grow until it is closed."""
+    request = replace(order.request, text=piece.text, text_open=not piece.closed)
+    async with service.speaking(replace(order, request=request), request_id, lambda: piece.text) as playback:
+        piece.speech = playback.speech
+        if request.text_open and len(piece.text) > len(request.text):  # it grew while it waited for the engine
+            piece.speech.append(piece.text[len(request.text) :])
+        if request.text_open and piece.closed:
+            piece.speech.finish_text()
+        try:
+            yield playback
+        except Stalled as error:
+            service.outcomes.record_error(request_id, error)
+            raise
+    service.outcomes.delivered(request_id)
+
+
+class Narration:
+    """One utterance whose text arrives while it is spoken. `speak` runs beside the calls that add text.
+
+    If the model takes text while it speaks, text is appended to the running request until it is flushed. Otherwise each
+    sentence is a request.
+    """
+
+    def __init__(self, service: Service, order: Order, narration_id: str) -> None:
+        """An order that has a text already is complete."""
+        can_append, is_document = service.info.can.text_stream, order.request.input_type == "ssml"
+        self._service = service
+        self._order = order
+        self._id = narration_id
+        self._requests = 0
+        self._utterance = Utterance(
+            0,
+            by_sentence=not can_append and not is_document,
+            language=order.request.language or "en",
+            whole=is_document and not can_append,
+        )
+        self._news = asyncio.Event()
+        self.is_flushed = True
+        """All of its text so far is spoken without waiting for more."""
+        if order.request.text:
+            self._utterance.pieces.append(Piece(order.request.text, closed=True))
+            self._utterance.done = True
+
+    @property
+    def waits_for_text(self) -> bool:
+        """Returns whether it is the client's turn: nothing can be said to its end before more text comes."""
+        pieces = self._utterance.pieces
+        return not self._utterance.done and (not pieces or not pieces[-1].closed)
+
+    async def append(self, text: str) -> None:
+        """Adds text of any size, cut anywhere."""
+        self._utterance.chars += len(text)
+        check_length(self._utterance.chars, self._service.deployment.limits)
+        if self.is_flushed:
+            text = text.lstrip()  # ElevenLabs' clients begin with a space
+        self.is_flushed = self.is_flushed and not text
+        for start in range(0, len(text), SMALL_CHARS):  # how text is cut changes nothing, and nobody waits long
+            self._utterance.append(text[start : start + SMALL_CHARS])
+            self._news.set()
+            await asyncio.sleep(0)
+
+    def flush(self) -> None:
+        """Has the text so far spoken to its end, without waiting for more."""
+        self._utterance.flush()
+        self.is_flushed = True
+        self._news.set()
+
+    def finish(self) -> None:
+        """Ends the text."""
+        self._utterance.flush()
+        self._utterance.done = True
+        self._news.set()
+
+    async def speak(self, deliver: Callable[[Playback], Awaitable[None]]) -> None:
+        """Speaks all of the text in order. `deliver` sends the audio of one request."""
+        pieces = self._utterance.pieces
+        while pieces or not self._utterance.done:
+            if not pieces:
+                await self._news.wait()
+                self._news.clear()
+                continue
+            request_id = f"{self._id}-{self._requests}"
+            self._requests += 1
+            async with speaking_piece(self._service, self._order, pieces[0], request_id) as playback:
+                await deliver(playback)
+            pieces.popleft()

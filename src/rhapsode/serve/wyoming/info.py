@@ -1,0 +1,42 @@
+"""What a Wyoming server offers: the answer to `describe`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rhapsode import __version__
+from rhapsode.serve.request.names import DEFAULT_VOICE, served_id
+from rhapsode.serve.service import Service
+from rhapsode.serve.voice_list import own_voices
+
+_MAKER = {"name": "Rhapsode", "url": ""}
+_ANY_LANGUAGE = ("en",)
+"""Named for a checkpoint that takes every language: Home Assistant finds voices by language only."""
+
+
+async def describe(service: Service) -> dict[str, Any]:
+    """Returns the served model as a text-to-speech program, with the voices and languages of its checkpoint."""
+    names = [voice["name"] for voice in await own_voices(service)]
+    if not names and service.info.default_voice:
+        names = [DEFAULT_VOICE]
+    program = {
+        **_artifact(served_id(service.deployment), service.info.summary),
+        "voices": [_voice(service, name) for name in names],
+        "supports_synthesize_streaming": True,  # a model that cannot take text while it speaks gets it by sentence
+    }
+    others = ("asr", "handle", "intent", "wake", "mic", "snd")
+    return {"tts": [program], **{name: [] for name in others}}
+
+
+def _voice(service: Service, name: str) -> dict[str, Any]:
+    return {**_artifact(name, name), "languages": list(service.info.languages or _ANY_LANGUAGE), "speakers": None}
+
+
+def _artifact(name: str, description: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "attribution": _MAKER,
+        "installed": True,
+        "description": description,
+        "version": __version__,
+    }

@@ -1,0 +1,118 @@
+"""The speech clients of frameworks for voice agents, where they are installed: LiveKit and Pipecat, over both APIs."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from e2e.serve.running import LETTER_S, Running
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what their own libraries have to say
+TEXT = "Hello there."
+TIMEOUT_S = 60
+
+
+def run(work: Awaitable[Any]) -> Any:
+    async def bounded() -> Any:
+        async with asyncio.timeout(TIMEOUT_S):
+            return await work
+
+    return asyncio.run(bounded())
+
+
+async def livekit_seconds(stream: Any) -> float:
+    async with stream:
+        return sum([event.frame.duration async for event in stream])
+
+
+@pytest.mark.parametrize("model", ["tts-1", "gpt-4o-mini-tts"])  # the second is answered with events
+def test_livekit_speaks_through_its_openai_plugin(server: Running, model: str) -> None:
+    openai = pytest.importorskip("livekit.plugins.openai")
+
+    async def speak() -> float:
+        tts = openai.TTS(base_url=f"{server.url}/v1", api_key="none", model=model, voice="low", response_format="pcm")
+        try:
+            return await livekit_seconds(tts.synthesize(TEXT))
+        finally:
+            await tts.aclose()
+
+    assert run(speak()) == pytest.approx(12 * LETTER_S, abs=0.1)
+
+
+def test_livekit_streams_text_through_its_elevenlabs_plugin(server: Running) -> None:
+    elevenlabs = pytest.importorskip("livekit.plugins.elevenlabs")
+    aiohttp = pytest.importorskip("aiohttp")
+
+    async def speak() -> float:
+        async with aiohttp.ClientSession() as session:
+            tts = elevenlabs.TTS(
+                base_url=f"{server.url}/v1",
+                api_key="none",
+                voice_id="low",
+                model="eleven_turbo_v2_5",
+                encoding="pcm_16000",
+                http_session=session,
+            )
+            try:
+                stream = tts.stream()
+                for words in ("Hello ", "there."):
+                    stream.push_text(words)
+                stream.end_input()
+                return await livekit_seconds(stream)
+            finally:
+                await tts.aclose()
+
+    assert run(speak()) == pytest.approx(12 * LETTER_S, abs=0.2)
+
+
+async def pipecat_seconds(service: Any) -> float:
+    """The seconds of audio that a pipeline of this service speaks."""
+    from pipecat.frames.frames import EndFrame, TTSAudioRawFrame, TTSSpeakFrame, TTSStoppedFrame
+    from pipecat.pipeline.pipeline import Pipeline
+    from pipecat.pipeline.runner import PipelineRunner
+    from pipecat.pipeline.task import PipelineTask
+    from pipecat.processors.frame_processor import FrameProcessor
+
+    class Listener(FrameProcessor):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seconds = 0.0
+            self.has_ended = asyncio.Event()
+
+        async def process_frame(self, frame: Any, direction: Any) -> None:
+            await super().process_frame(frame, direction)
+            if isinstance(frame, TTSAudioRawFrame):
+                self.seconds += len(frame.audio) / 2 / frame.sample_rate
+            if isinstance(frame, TTSStoppedFrame):
+                self.has_ended.set()
+            await self.push_frame(frame, direction)
+
+    listener = Listener()
+    task = PipelineTask(Pipeline([service, listener]))
+    await task.queue_frame(TTSSpeakFrame(TEXT))
+    running = asyncio.create_task(PipelineRunner(handle_sigint=False).run(task))
+    await listener.has_ended.wait()
+    await task.queue_frame(EndFrame())
+    await running
+    return listener.seconds
+
+
+def test_pipecat_speaks_through_its_openai_service(server: Running) -> None:
+    tts = pytest.importorskip("pipecat.services.openai.tts")
+
+    async def speak() -> float:
+        return await pipecat_seconds(tts.OpenAITTSService(base_url=f"{server.url}/v1", api_key="none", voice="alloy"))
+
+    assert run(speak()) == pytest.approx(12 * LETTER_S, abs=0.1)
+
+
+def test_pipecat_streams_text_through_its_elevenlabs_service(server: Running) -> None:
+    tts = pytest.importorskip("pipecat.services.elevenlabs.tts")
+
+    async def speak() -> float:
+        url = f"ws{server.url.removeprefix('http')}"
+        service = tts.ElevenLabsTTSService(api_key="none", voice_id="low", url=url, sample_rate=16_000)
+        return await pipecat_seconds(service)
+
+    assert run(speak()) == pytest.approx(12 * LETTER_S, abs=0.2)

@@ -1,0 +1,72 @@
+"""What the edge reads from a request: its model, and what a replica may have cached."""
+
+import asyncio
+import json
+
+import pytest
+
+from rhapsode.cluster.choice import ModelNames, RoutingWish, affinity, read_wish
+from rhapsode.config.cluster import read_cluster
+from rhapsode.errors import InvalidRequest, UnknownModel
+
+
+def wish(body: bytes) -> RoutingWish:
+    return asyncio.run(read_wish(body))
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"input": "Hi."}, RoutingWish()),
+        ({"model": "a", "voice": "Ada"}, RoutingWish("a", "Ada")),
+        ({"voice": {"id": "voice_1"}}, RoutingWish(None, "voice_1")),
+        ({"speaker": "Ada", "model": 7}, RoutingWish(None, "Ada")),
+        ({"items": [{"model": "a"}, {"input": "x"}, 3]}, RoutingWish("a")),
+        ({"model": "a", "items": [{"model": "a"}]}, RoutingWish("a")),
+        (["model"], RoutingWish()),
+    ],
+)
+def test_a_body_says_what_it_wants(fields: object, expected: RoutingWish) -> None:
+    assert wish(json.dumps(fields).encode()) == expected
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000, b'{"model": NaN}'])
+def test_a_body_that_makes_no_sense_is_left_to_the_replica(body: bytes) -> None:
+    assert wish(body) == RoutingWish()
+
+
+def test_a_large_body_is_read_alike() -> None:
+    body = {"model": "a", "ref_audio": "data:audio/wav;base64," + "A" * 100_000}
+    assert wish(json.dumps(body).encode()).model == "a"
+    assert wish(json.dumps(body).encode()).voice == wish(json.dumps({**body, "input": "x"}).encode()).voice
+
+
+def test_items_of_two_models_are_refused() -> None:
+    with pytest.raises(InvalidRequest, match="the same model"):
+        wish(b'{"items": [{"model": "a"}, {"model": "b"}]}')
+
+
+def test_a_session_is_stronger_than_a_voice_and_presets_prefer_nobody() -> None:
+    assert affinity("s1", "Ada", ()) == "session:s1"
+    assert affinity("", "Ada", ("low",)) == "voice:Ada"
+    assert affinity("", "low", ("low",)) is None
+    assert affinity("", "Alloy", ()) is None
+    assert affinity("", None, ()) is None
+
+
+def test_names_and_aliases_find_their_model() -> None:
+    names = ModelNames(
+        read_cluster(
+            {
+                "models": {
+                    "first": {"deployment": {"model": "dummy"}},
+                    "dummy": {"deployment": {"server": {"model_aliases": ["kokoro", "tts-1-hd"]}}},
+                }
+            },
+            env={},
+        )
+    )
+    found = [names.find(name) for name in (None, "first", "dummy", "kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts-x")]
+    assert found == ["first", "first", "dummy", "dummy", "first", "dummy", "first"]
+    with pytest.raises(UnknownModel, match="'first', 'dummy'"):
+        names.find("nobody")
