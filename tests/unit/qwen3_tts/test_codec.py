@@ -1,6 +1,7 @@
 """The codec's decoder against upstream's one pass, however its frames are cut."""
 
 import json
+import platform
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,8 @@ SLOTS = 4
 GOLDEN = Path(__file__).parents[2] / "golden" / "qwen3_tts"
 INDEX = json.loads((GOLDEN / "index.json").read_text())
 INFO = INDEX["codec"]
-FP64, FP32 = 1e-8, 1e-4
+# Upstream's rotary table is float32, and its last bit depends on the processor: the goldens were made on an x86.
+FP64, FP32 = 1e-8 if platform.machine() in ("x86_64", "AMD64") else 1e-6, 1e-4
 APART = 1e-5  # in fp32, two ways to cut the same frames: kernels add up in another order for another shape
 
 
