@@ -1,5 +1,6 @@
-"""One cluster for all tests here: two replicas of the default voice, one dummy, two that clone voices, one that is soon
-full, one that comes and goes, one that needs another node, and one that cannot be loaded."""
+"""One cluster for all tests here: two replicas of the default voice, one dummy, two that clone voices, two whose
+pace is known, one that is soon full, one that comes and goes, one that needs another node, and one that cannot be
+loaded."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -26,11 +27,18 @@ def cluster(tmp_path_factory) -> Iterator[LocalCluster]:
     cloning = {"model": write(folder / "checkpoint"), "device": "cpu", "limits": ROOM}
     small = dummy | {"model": "dummy", "limits": ROOM | {"max_concurrency": 1, "max_queue": 1}, **SLEEPY}
     stretchy = dummy | {"model": "dummy", "limits": ROOM | {"max_concurrency": 2}, **SLEEPY}
+    paced = {
+        "model": "dummy",
+        "limits": ROOM | {"real_time": False},
+        "graphs": False,
+        "options": {"frame_sleep_s": 0.02},
+    }
     voice = {"device": "cpu", "threads": 1, "limits": {"max_concurrency": 4, "max_positions": 1024}}
     models = {
         "dummy": {"deployment": dummy, "cpus": 0.2},
         "cloning": {"deployment": cloning, "replicas": 2, "cpus": 0.2},
         "rhapsode-nano": {"deployment": voice, "replicas": 2, "cpus": 0.2},
+        "paced": {"deployment": {"device": "cpu"} | paced, "replicas": 2, "cpus": 0.1},
         "small": {"deployment": small, "cpus": 0.1},
         "stretchy": {"deployment": stretchy, "replicas": {"min": 0, "max": 3}, "cpus": 0.1, "scaling": HASTY},
         "elsewhere": {

@@ -124,6 +124,7 @@ def serve(
     url: Annotated[str, typer.Argument(help="A speech server: http://host:port.")],
     target: Annotated[str, typer.Option(help="rhapsode, vllm-omni, sglang-omni or openai.")] = "rhapsode",
     closed: Annotated[str | None, typer.Option(help="Clients that each wait for their last response: a list.")] = None,
+    pause: Annotated[float, typer.Option(min=0, help="Such a client waits at random, up to so many ms.")] = 0.0,
     open_loop: Annotated[str | None, typer.Option("--open", help="Poisson arrivals per second: a list.")] = None,
     burst: Annotated[str | None, typer.Option(help="Requests sent at the same moment: a list.")] = None,
     requests: Annotated[int | None, typer.Option(min=1, help="Requests of every load (4 per client).")] = None,
@@ -156,7 +157,7 @@ def serve(
     if closed is None and open_loop is None and burst is None:
         closed = "1,8"
     loads = [
-        LoadLevel(kind, level)
+        LoadLevel(kind, level, pause / 1e3 if kind == "closed" else 0.0)
         for kind, given in (("closed", closed), ("open", open_loop), ("burst", burst))
         for level in levels(given or "", f"--{kind}", whole=kind != "open")
     ]

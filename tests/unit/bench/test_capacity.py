@@ -101,6 +101,10 @@ def test_the_edge_of_the_simulation_chooses_as_the_cluster_does() -> None:
             chosen = in_order([Replica(name(number), load) for number, load in loads.items()], key)[0]
             assert edge.choose(key) == int(chosen.id)
             loads[int(chosen.id)] += 1
+            if rng.random() < 0.5:
+                over = rng.choice([number for number, load in loads.items() if load])
+                edge.ended(over)
+                loads[over] -= 1
 
 
 def test_without_a_replica_there_is_no_choice() -> None:
@@ -147,6 +151,20 @@ def test_a_curve_has_values_between_and_past_what_was_measured() -> None:
     assert found.pace[[1, 2, 4, 8, 16]] == pytest.approx([0.1, 0.2, 0.4, 0.6, 1.2])
     assert found.first_s[16].max() == pytest.approx(0.192)
     assert found.places == 10  # 0.75 of real time
+
+
+def closed_run(level: int, pause_s: float, wall_s: float) -> Run:
+    samples = {"total_ms": [1000.0] * 8, "first_playable_ms": [200.0] * 8, "rtf": [0.5] * 8}
+    facts = {"load": "closed", "level": level, "pause_s": pause_s, "completed": 8, "wall_s": wall_s}
+    return Run(f"closed {level}", samples, facts)
+
+
+def test_clients_who_pause_are_met_only_while_they_are_served() -> None:
+    busy = read_curve(compose("serve", {}, 0, [closed_run(1, 0.0, 8.0), closed_run(3, 0.0, 4.0)]))
+    paused = read_curve(compose("serve", {}, 0, [closed_run(1, 0.4, 9.6), closed_run(3, 0.4, 4.0)]))
+    assert busy.pace[[1, 3]] == pytest.approx([0.4, 0.4])
+    assert paused.pace[2] == pytest.approx(0.4)
+    assert paused.pace[3] == pytest.approx(0.4 * 3 / (1 + 2 * 8 / 4 / 3))  # measured with 2.33 at once
 
 
 def test_a_report_without_closed_loops_is_no_curve() -> None:

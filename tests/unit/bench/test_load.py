@@ -45,6 +45,13 @@ def test_a_closed_loop_keeps_so_many_listeners_busy():
     assert sorted(body["seed"] for body in log.bodies) == list(range(9))
 
 
+def test_a_closed_loop_with_pauses_has_fewer_listeners_at_once():
+    def wall_s(pause_s: float) -> float:
+        return result_of(LoadLevel("closed", 2, pause_s), 12, Script([(0.01, tone(0.1))]))[0].wall_s
+
+    assert wall_s(0.4) > wall_s(0.0) + 0.4  # six pauses of 0.2 s on average for each client
+
+
 def test_a_burst_comes_all_at_once():
     done, log = result_of(LoadLevel("burst", 6), 12, Script([(0.1, tone(0.1))]))
     assert len(done.responses) == 12

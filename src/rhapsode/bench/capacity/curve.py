@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def read_curve(report: Mapping[str, Any], slots: int | None = None, *, real_time
     points = {"engine": _engine_points, "serve": _serve_points}.get(report["kind"], lambda _: [])(report)
     if not points:
         raise InvalidRequest("the curve must be a report of `bench engine`, or of `bench serve --closed 1,2,4,8,...`.")
-    return fit(points, slots or int(points[-1].rows), real_time=real_time)
+    return fit(points, slots or ceil(points[-1].rows), real_time=real_time)
 
 
 def fit(points: Sequence[LoadPoint], slots: int, *, real_time: bool = True) -> ReplicaCurve:
@@ -93,7 +94,11 @@ def _serve_points(report: Mapping[str, Any]) -> list[LoadPoint]:
 
 
 def _serve_point(run: Mapping[str, Any]) -> LoadPoint:
+    """With pauses, a request meets each of the other clients only for the share of time in which that one is served."""
     total_s = np.array(run["samples"]["total_ms"]) / 1e3
     first_s = np.array(run["samples"]["first_playable_ms"]) / 1e3
     audio_s = total_s / np.array(run["samples"]["rtf"])
-    return LoadPoint(run["level"], float((total_s - first_s).sum() / audio_s.sum()), first_s.tolist())
+    served = float(total_s.sum()) / run["wall_s"] / run["level"] if run.get("pause_s") else 1.0
+    return LoadPoint(
+        1 + (run["level"] - 1) * served, float((total_s - first_s).sum() / audio_s.sum()), first_s.tolist()
+    )

@@ -23,7 +23,7 @@ class IdleReplica:
 class SimulatedEdge:
     """Makes the first choice of `in_order`, without sorting all replicas for every request.
 
-    It knows loads as the edge does: those of the last poll, and what it sent since.
+    It knows loads as the edge does: those of the last poll, and what was sent and has ended since.
     """
 
     def __init__(self) -> None:
@@ -65,6 +65,13 @@ class SimulatedEdge:
         self._known[chosen] += 1
         self._total += 1
         return chosen
+
+    def ended(self, number: int) -> None:
+        """Counts a request of this replica as over, as the edge does when the last byte has passed."""
+        if self._known.get(number, 0) > 0:
+            self._known[number] -= 1
+            self._total -= 1
+            heapq.heappush(self._by_load, (self._known[number], number))
 
     def _least_busy(self) -> int:
         while True:

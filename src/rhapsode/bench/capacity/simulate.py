@@ -103,6 +103,7 @@ class _Simulation:
         replica = self._replicas[number]
         self._changed.add(number)
         if not replica.has_place and len(replica.queue) >= self._max_queue:
+            self._edge.ended(number)
             self._refused += 1
             return
         self._load += 1
@@ -125,6 +126,7 @@ class _Simulation:
         self._ended_s = now_s
         self._load -= 1
         self._changed.add(number)
+        self._edge.ended(number)
         spoken_s = now_s - self._at_s[request] - self._first_s[request]
         self._with_gap += spoken_s > self._audio_s[request]
         self._due_s[number] = None

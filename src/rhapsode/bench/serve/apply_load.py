@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -49,11 +50,17 @@ async def apply_load(
 
 
 async def _closed(load: LoadLevel, numbers: Sequence[int], send: Send, seed: int) -> list[TimedResponse]:
-    """So many clients, each sends its next request when the last one is complete."""
+    """So many clients, each sends its next request when the last one is complete, and its pause is over."""
     todo = iter(numbers)
+    rng = random.Random(f"pauses {load.level} {seed}")
+
+    async def send_later(i: int) -> TimedResponse:
+        if load.pause_s:
+            await asyncio.sleep(rng.uniform(0, load.pause_s))
+        return await send(i, None)
 
     async def one_client() -> list[TimedResponse]:
-        return [await send(i, None) for i in todo]
+        return [await send_later(i) for i in todo]
 
     by_client = await asyncio.gather(*(one_client() for _ in range(min(len(numbers), int(load.level)))))
     return [response for responses in by_client for response in responses]

@@ -25,6 +25,9 @@ class LoadLevel:
     kind: str
     level: float
     """Concurrent requests; for `open`, requests per second."""
+    pause_s: float = 0.0
+    """Of `closed`: a client waits at random, up to so long, before each request. Without it requests arrive in step
+    with the server's frames, because each one follows the last frame of another."""
 
     @property
     def label(self) -> str:

@@ -98,6 +98,7 @@ def _run(result: LoadResult) -> Run:
     facts: dict[str, Any] = {
         "load": result.load.kind,
         "level": result.load.level,
+        "pause_s": result.load.pause_s,
         "requests": len(result.responses),
         "completed": len(good),
         "wall_s": rounded(result.wall_s),
