@@ -11,7 +11,7 @@ override TEXT := $(value TEXT)
 export TEXT
 
 .DEFAULT_GOAL := help
-.PHONY: help serve say test test-all test-cluster test-gpu soak browser lint format bench clean
+.PHONY: help serve say test test-all test-cluster test-clients test-gpu soak browser lint format bench clean
 
 help:
 	@echo 'make serve               the OpenAI speech API on port $(PORT); MODEL=, HOST=, PORT='
@@ -19,6 +19,7 @@ help:
 	@echo 'make test                lint, types, layers and all tests'
 	@echo 'make test-all            the same with the long ones'
 	@echo 'make test-cluster        the server on a local Ray cluster: replicas, faults, scaling'
+	@echo 'make test-clients        LiveKit, Pipecat and clients for Node.js, in an environment of their own'
 	@echo 'make browser             Chromium for the tests of the page, which are skipped without it'
 	@echo 'make test-gpu            kernels, the contract suite and a storm of requests on a GPU'
 	@echo 'make soak MINUTES=60     servers under good, bad and broken clients; then nothing may be left behind'
@@ -66,6 +67,14 @@ test-all: lint
 test-cluster: .venv/.cluster
 	$(BIN)/pytest -o timeout=300 tests/cluster
 
+.venv-clients/.installed: .venv/.dev tools/install_clients.sh tests/e2e/clients/constraints.txt tests/e2e/clients/node/package-lock.json
+	bash tools/install_clients.sh
+	@touch $@
+
+test-clients: .venv-clients/.installed
+	TEST_CLIENTS="$$(cat .venv-clients/clients.txt)" .venv-clients/bin/python -m pytest -rs \
+		tests/e2e/clients/test_voice_agents.py tests/e2e/clients/test_node.py
+
 test-gpu: .venv/.dev
 	TEST_DEVICE=cuda $(BIN)/pytest -o timeout=600 tests/unit/nn/kernels tests/unit/engine/test_pcm16.py tests/contract
 
@@ -79,4 +88,4 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/engine_overhead.py
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-clients build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

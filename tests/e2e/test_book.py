@@ -8,9 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import av
+import mutagen
 import numpy as np
 import pytest
+from mutagen.flac import FLAC
+from mutagen.id3 import ID3
+from mutagen.mp4 import MP4
 
+from e2e.chapter_track import read_chapter_track
 from rhapsode.audio.clip import Audio
 from rhapsode.cli.book import parts_of
 from rhapsode.cli.wish import SpeakingPlace, Wish
@@ -36,6 +41,24 @@ def chapters(file: Path) -> list[tuple[str, float, float]]:
         ]
 
 
+def marks_by_another_reader(file: Path) -> list[tuple[str, float]]:
+    """Title and start of each chapter in the order of the file, read with Mutagen: not by FFmpeg, which wrote them."""
+    if file.suffix == ".m4b":  # Nero's list
+        return [(chapter.title, chapter.start) for chapter in MP4(file).chapters]
+    if file.suffix == ".mp3":
+        tags = ID3(file)
+        (contents,) = tags.getall("CTOC")
+        frames = [tags[f"CHAP:{name}"] for name in contents.child_element_ids]
+        return [(frame.sub_frames["TIT2"].text[0], frame.start_time / 1000) for frame in frames]
+    tags = FLAC(file) if file.suffix == ".flac" else mutagen.File(file)
+    names = sorted(name for name in tags if name.lower().startswith("chapter") and not name.lower().endswith("name"))
+    clocks = [[float(part) for part in tags[name][0].split(":")] for name in names]
+    return [
+        (tags[f"{name}name"][0], hours * 3600 + minutes * 60 + seconds)
+        for name, (hours, minutes, seconds) in zip(names, clocks, strict=True)
+    ]
+
+
 @pytest.mark.parametrize(
     "output",
     ["book.m4b", *(pytest.param(name, marks=pytest.mark.slow) for name in ("book.mp3", "book.opus", "book.flac"))],
@@ -49,6 +72,10 @@ def test_a_book_has_its_chapters_in_every_format_that_has_any(tmp_path: Path, ou
     assert second_s == pytest.approx(expected_s, abs=0.02)
     assert end_s == pytest.approx(expected_s, abs=0.02)
     assert last_s == pytest.approx(Audio.open(tmp_path / output).duration_s, abs=0.15)
+    expected = [("Chapter 1", 0.0), ("Chapter 2", pytest.approx(expected_s, abs=0.02))]
+    assert marks_by_another_reader(tmp_path / output) == expected
+    if output == "book.m4b":
+        assert read_chapter_track(tmp_path / output) == expected
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(["book.txt", output])
 
 

@@ -9,10 +9,22 @@ import pytest
 
 from e2e.serve.running import Running, in_thread
 from rhapsode.audio.encode import encode
+from rhapsode.models.cosyvoice3.reference import SPEAKER, SPEECH_TOKENIZER
 from rhapsode.models.registry import families
 from rhapsode.serve.request.effect import FRAMES, NEEDS
 from rhapsode.types import Clip, Sampling
-from tiny import dummy, fish_s2_pro, higgs, moss_tts_nano, qwen3_tts, voxcpm2, voxtral_tts
+from tiny import (
+    cosyvoice3,
+    dummy,
+    fish_s2_pro,
+    higgs,
+    moss_tts_nano,
+    onnx_model,
+    qwen3_tts,
+    voxcpm2,
+    voxtral_tts,
+    weights,
+)
 
 SAMPLE = encode(Clip(qwen3_tts.reference_audio(6_000)[None], 24_000), "wav")
 DATA_URL = f"data:audio/wav;base64,{base64.b64encode(SAMPLE).decode()}"
@@ -21,6 +33,13 @@ SPEECH, VOICES = "/v1/audio/speech", "/v1/audio/voices"
 
 def qwen(**recipe: Any) -> Callable[[Path], Any]:
     return lambda folder: qwen3_tts.write(folder, qwen3_tts.Tiny(**recipe))
+
+
+def cosyvoice(folder: Path) -> None:
+    """With stand-ins of the networks that encode references, as published."""
+    cosyvoice3.write(folder, cosyvoice3.TinyCosyVoice(end_gain=3.0))
+    onnx_model.speaker(folder / SPEAKER, weights.spread("speaker.matrix", (80, cosyvoice3.EMBEDDING), 1.0, 0))
+    onnx_model.speech_tokenizer(folder / SPEECH_TOKENIZER, cosyvoice3.CODES)
 
 
 KINDS: dict[str, Callable[[Path], Any] | None] = {
@@ -38,6 +57,7 @@ KINDS: dict[str, Callable[[Path], Any] | None] = {
     "higgs-v2": lambda folder: higgs.write(folder, higgs.Tiny()),
     "higgs-v3": lambda folder: higgs.write(folder, higgs.Tiny(generation=3)),
     "moss-tts-nano": moss_tts_nano.write,
+    "cosyvoice3": cosyvoice,
 }
 
 
@@ -122,15 +142,15 @@ def test_voices(announced: Announced) -> None:
 
 
 def test_uploads(announced: Announced) -> None:
-    form = {"name": "Ada", "consent": "the speaker agrees", "text": "the ref"}
+    form = {"name": "Zoe", "consent": "the speaker agrees", "text": "the ref"}
     sample = {"audio_sample": ("a.wav", SAMPLE, "audio/wav")}
     answer = announced.server.http.post(VOICES, data=form, files=sample)
     able = announced.can("clone") or announced.can("continuation")
     assert answer.status_code == (201 if able else 400), answer.text
     assert announced.uploads == (able or announced.can("embedding"))
     if able:
-        assert announced.speak(voice="Ada")[0] == 200
-        assert announced.server.http.delete(f"{VOICES}/Ada").status_code == 200
+        assert announced.speak(voice="Zoe")[0] == 200
+        assert announced.server.http.delete(f"{VOICES}/Zoe").status_code == 200
     else:
         assert "Checkpoints that can: " in answer.json()["error"]["message"]
 

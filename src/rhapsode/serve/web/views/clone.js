@@ -19,7 +19,7 @@ export class CloneView {
     const can = (what) => this.model.capabilities.includes(what);
     this.sample = new Sample({ mostS, mostBytes });
     this.sample.changed = () => this.update();
-    this.text = new Field("What is said in it (optional)", el("textarea", { rows: 2 }), { hint: "A model that can will follow the sample more closely with it." });
+    this.text = new Field("What is said in it (optional)", el("textarea", { rows: 2 }), { hint: "With it, some models follow the sample more closely." });
     this.name = new Field("Name", el("input", { type: "text", maxlength: "64", autocomplete: "off" }));
     this.consent = new Consent("The speaker has agreed that this voice is cloned.");
     this.say = new Field("Say in this voice", el("input", { type: "text", value: PREVIEW }));

@@ -7,7 +7,7 @@ import { Listening } from "../listening.js";
 import { Settings } from "../settings.js";
 import { Utterance } from "../utterance.js";
 
-const EXAMPLE = "The quick brown fox jumps over the lazy dog, and nobody is surprised any more.";
+const EXAMPLE = "The quick brown fox jumps over the lazy dog.";
 
 export class CompareView {
   constructor(models) {
