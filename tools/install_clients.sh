@@ -8,8 +8,12 @@ WISHED=tests/e2e/clients
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-give_up_unless() {  # NAME PATTERN: ends with an error, unless the log says that the client cannot be had here
-    if grep -qE "$2" "$log"; then
+give_up_unless() {  # STATUS NAME PATTERN: ends with an error, unless the client cannot be had here or not in time
+    local status=$1
+    shift
+    if [[ $status -eq 124 ]]; then
+        echo "The tests of $1 will be skipped: installing took more than $LIMIT_S s."
+    elif grep -qE "$2" "$log"; then
         echo "The tests of $1 will be skipped: $(grep -E "$2" "$log" | tail -n 1)"
     else
         cat "$log" >&2
@@ -27,7 +31,7 @@ install_python() {  # NAME PACKAGE...
         -c "$WISHED/constraints.txt" "$@" >"$log" 2>&1; then
         echo "$name" >>"$HERE/clients.txt"
     else
-        give_up_unless "$name" "No matching distribution found"
+        give_up_unless $? "$name" "No matching distribution found"
     fi
 }
 
@@ -42,7 +46,7 @@ install_node() {
     if (cd "$HERE/node" && timeout "$LIMIT_S" npm ci --ignore-scripts --no-audit --no-fund) >"$log" 2>&1; then
         echo node >>"$HERE/clients.txt"
     else
-        give_up_unless "the Node clients" "ENOTFOUND|ETIMEDOUT|ECONNREFUSED|EAI_AGAIN|E404"
+        give_up_unless $? "the Node clients" "ENOTFOUND|ETIMEDOUT|ECONNREFUSED|EAI_AGAIN|E404"
     fi
 }
 
