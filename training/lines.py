@@ -21,11 +21,13 @@ from rhapsode.models.qwen3_tts.prompt import PromptBuilder, QwenScript
 Codes = NDArray[np.integer]
 
 IGNORED = -100
+CLONED = -2
+"""Stands where a prompt has a speaker vector in place of a preset."""
 LEAD = 2
 """Frames of silence before text that comes one token per frame: its first word must be known before it is spoken."""
 DROPOUT = 0.1
 """Of the tokenizer's merges, for every other sentence."""
-LADDER = (48, 64, 80, 96, 112, 128, 160, 192, 256, 384)
+LADDER = (48, 64, 80, 96, 112, 128, 160, 192, 256, 384, 512)
 """Lengths that prompts are padded to."""
 
 
@@ -41,6 +43,7 @@ class Batch(NamedTuple):
     rows: Tensor  # [B, T, 1 + G]: a text id, and the ids of a frame or of a mark; negative: none
     first: Tensor  # [B, T], the code that comes next; IGNORED where nothing is asked
     frames: Tensor  # [B, T, G], the frame that comes next
+    speakers: Tensor  # [B, hidden], of prompts with a speaker vector
 
 
 class Writer:
@@ -52,17 +55,20 @@ class Writer:
         self._exact = served.read(folder)
         self._loose = tokenizer.read(folder, DROPOUT)
         self._rng = random.Random(seed)
-        (self._preset,) = set(config.tokens.spk_id.values())
+        self._presets = list(config.tokens.spk_id.values())
         (self._language,) = set(config.tokens.codec_language_id.values())
 
-    def write(self, text: str, codes: Codes, streaming: bool) -> tuple[Codes, Codes] | None:
-        """Rows `[L, 1 + G]` and targets `[L]`; `codes [LEAD + F, G]`. `None` if there are more tokens than frames."""
+    def write(self, text: str, codes: Codes, streaming: bool, voice: int = 0) -> tuple[Codes, Codes] | None:
+        """Rows `[L, 1 + G]` and targets `[L]`; `codes [LEAD + F, G]`. `None` if there are more tokens than frames.
+
+        `voice` is the number of a preset; a negative one leaves a place for a speaker vector.
+        """
         ids = self._encode(ROLE + text)
         script = QwenScript(
             role=[self._config.text.im_start_token_id, *ids[:ROLE_TOKENS]],
             text=ids[ROLE_TOKENS:],
             language=self._rng.choice((None, self._language)),
-            preset=self._preset,
+            preset=self._presets[voice] if voice >= 0 else CLONED,
             non_streaming=not streaming,
         )
         content, last, rest = self._builder.build(script)
@@ -88,7 +94,13 @@ class Writer:
 class Lines:
     """All rows, concatenated on the device, and the start of each prompt."""
 
-    def __init__(self, groups: int, positions: int, device: torch.device) -> None:
+    def __init__(self, groups: int, positions: int, width: int, device: torch.device) -> None:
+        """`width` of a speaker vector."""
+        self._speakers = torch.zeros(
+            1 + positions // 64, width, dtype=torch.float16, device=device
+        )  # the first is none
+        self._heard = 1
+        self._voices = torch.zeros(positions, dtype=torch.int32, device=device)  # at the start of each prompt
         self._rows = torch.zeros(positions, 1 + groups, dtype=torch.int16, device=device)
         self._targets = torch.zeros(positions, dtype=torch.int16, device=device)
         self._used = 0
@@ -102,15 +114,21 @@ class Lines:
     def positions(self) -> int:
         return self._used
 
-    def add(self, rows: Codes, targets: Codes, lengths: Codes) -> None:
-        """Appends prompts, already concatenated."""
+    def add(self, rows: Codes, targets: Codes, lengths: Codes, speakers: NDArray[np.float16]) -> None:
+        """Appends prompts, already concatenated, and the speaker vector of each, zeros for a preset."""
         total, device = len(targets), self._rows.device
-        if self._used + total > len(self._targets):
+        cloned = np.flatnonzero(speakers.any(1))
+        if self._used + total > len(self._targets) or self._heard + len(cloned) > len(self._speakers):
             return
         stretch = slice(self._used, self._used + total)
         self._rows[stretch] = torch.from_numpy(rows).to(device)
         self._targets[stretch] = torch.from_numpy(targets).to(device)
-        self._starts += (self._used + np.cumsum(lengths) - lengths).tolist()
+        starts = self._used + np.cumsum(lengths) - lengths
+        numbers = torch.arange(self._heard, self._heard + len(cloned), dtype=torch.int32, device=device)
+        self._voices[torch.from_numpy(starts[cloned]).to(device)] = numbers
+        self._speakers[self._heard : self._heard + len(cloned)] = torch.from_numpy(speakers[cloned]).to(device)
+        self._heard += len(cloned)
+        self._starts += starts.tolist()
         self._lengths += lengths.tolist()
         self._used += total
 
@@ -138,4 +156,5 @@ class Lines:
         rows = torch.where(there[..., None], self._rows[at].long(), -1)
         rows[..., 0].clamp_(min=0)
         targets = torch.where(there, self._targets[at].long(), IGNORED)
-        return Batch(rows[:, :-1], targets[:, :-1], rows[:, 1:, 1:].clamp(min=0))
+        speakers = self._speakers[self._voices[starts].long()].float()
+        return Batch(rows[:, :-1], targets[:, :-1], rows[:, 1:, 1:].clamp(min=0), speakers)

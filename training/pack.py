@@ -1,6 +1,9 @@
-"""Writes the folder that is served: without the codec's encoder, which preset voices do not need.
+"""Writes the folder that is served.
 
-python pack.py MODEL VOICE
+    python pack.py MODEL VOICE
+
+With a speaker encoder in MODEL, the voice clones: it has that encoder and the codec's, too, and `clones` in its
+`generation_config.json`. Without one it has neither, because presets need none.
 """
 
 from __future__ import annotations
@@ -11,19 +14,25 @@ from pathlib import Path
 
 from safetensors.torch import load_file, save_file
 
+import shape
 from codec import SHAPE
 
 TOKENIZER = ("vocab.json", "merges.txt", "tokenizer_config.json")
 CODEC = "speech_tokenizer/model.safetensors"
+SPEAKER = "speaker/model.safetensors"
 
 
 def pack(model: Path, voice: Path) -> int:
     """Writes `voice` from `model`; returns its size in bytes."""
+    clones = (model / SPEAKER).is_file()
     shutil.copytree(SHAPE, voice, dirs_exist_ok=True)
-    for name in (*TOKENIZER, "model.safetensors"):
+    shape.write(voice, clones)
+    for name in TOKENIZER:
         shutil.copy(model / name, voice)
-    decoder = {name: value for name, value in load_file(model / CODEC).items() if name.startswith("decoder.")}
-    save_file(decoder, voice / CODEC, metadata={"format": "pt"})
+    weights = load_file(model / "model.safetensors") | (load_file(model / SPEAKER) if clones else {})
+    save_file(weights, voice / "model.safetensors", metadata={"format": "pt"})
+    codec = {name: value for name, value in load_file(model / CODEC).items() if clones or name.startswith("decoder.")}
+    save_file(codec, voice / CODEC, metadata={"format": "pt"})
     shutil.copy(Path(__file__).parent / "CARD.md", voice / "README.md")
     return sum(path.stat().st_size for path in voice.rglob("*") if path.is_file())
 

@@ -61,6 +61,23 @@ def in_step(curve: NDArray[np.float64], start: int) -> NDArray[np.float64]:
     return phase
 
 
+def aligned(cycles: NDArray[np.float64], voiced: NDArray[np.bool_], spacing: int) -> NDArray[np.float64]:
+    """Returns the phase in periods, at the middle of every `spacing` samples, with an integer where a frame begins.
+
+    In between it is a straight line, so an integer is met to a few hundredths of a period.
+    """
+    at = (np.arange(len(cycles)) + 0.5) * spacing
+    moved = np.zeros(len(cycles))
+    for first, last in _voiced(voiced.astype(np.float64)):
+        begins = np.arange(-(-first * spacing // HOP), -(-last * spacing // HOP)) * HOP
+        if len(begins):
+            before = np.interp(begins, at, cycles)
+            after = np.cumsum(np.round(np.diff(before, prepend=0.0)))
+            around = slice(max(0, first - 1), last + 1)
+            moved[around] = np.interp(at[around], begins, after - before)
+    return cycles + moved
+
+
 def _voiced(curve: NDArray[np.float64]) -> Iterator[tuple[int, int]]:
     edges = np.flatnonzero(np.diff(curve > 0, prepend=False, append=False))
     yield from list(pairwise(edges.tolist()))[::2]

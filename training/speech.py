@@ -20,6 +20,8 @@ class Spoken(NamedTuple):
     sentence: int
     start: int
     frames: int
+    voice: int = 0
+    """A preset, or a mixture of voices if it is negative."""
 
 
 class Speech:
@@ -52,8 +54,8 @@ class Speech:
             return
         self.audio[start * HOP : stop * HOP] = torch.from_numpy(audio).to(self.audio.device)
         self.phonemes[start:stop] = torch.from_numpy(phonemes).to(self.audio.device)
-        for sentence, frames in index.tolist():
-            self.utterances.append(Spoken(sentence, start, frames))
+        for sentence, frames, *voice in index.tolist():
+            self.utterances.append(Spoken(sentence, start, frames, *voice))
             start += frames
         self.frames = stop
         self._count.fill_(stop)

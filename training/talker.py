@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lines import IGNORED, Batch
+from lines import CLONED, IGNORED, Batch
 from rhapsode.models.qwen3_tts.config import QwenConfig
 from rhapsode.models.qwen3_tts.net import TalkerNet
 from rhapsode.nn.decoder import DecoderStack
@@ -43,7 +43,8 @@ class TrainableTalker(nn.Module):
 
     def forward(self, batch: Batch, predicted: int) -> Losses:
         """`predicted` is the number of random frames for which the predictor's codes are trained too."""
-        hidden = self.hidden(self._confused(batch.rows) if self.training else batch.rows).flatten(0, 1)
+        rows = self._confused(batch.rows) if self.training else batch.rows
+        hidden = self.hidden(rows, batch.speakers).flatten(0, 1)
         first = batch.first.flatten()
         logits = self.net.codec_head(hidden).float()
         loss = F.cross_entropy(logits, first, ignore_index=IGNORED)
@@ -53,11 +54,12 @@ class TrainableTalker(nn.Module):
         frames = batch.frames.flatten(0, 1)
         return Losses(loss, self._rest(hidden.index_select(0, chosen), frames.index_select(0, chosen)), hits)
 
-    def hidden(self, rows: Tensor) -> Tensor:
-        """Returns the talker's hidden states for `rows [B, T, 1 + G]`."""
+    def hidden(self, rows: Tensor, speakers: Tensor) -> Tensor:
+        """Returns the talker's hidden states for `rows [B, T, 1 + G]` and `speakers [B, hidden]`."""
         net = self.net
         text = net.text_projection(net.model.text_embedding(rows[..., 0]))
-        return self._through(net.model, text + net.codec(rows[..., 1:]))
+        cloned = (rows[..., 1] == CLONED)[..., None] * speakers[:, None].to(text.dtype)
+        return self._through(net.model, text + net.codec(rows[..., 1:]) + cloned)
 
     def _rest(self, hidden: Tensor, frames: Tensor) -> Tensor:
         """Returns the predictor's loss for `frames [N, G]` that follow `hidden [N, width]`."""

@@ -1,6 +1,6 @@
 """Writes the teacher's speech with the phoneme at every moment, in shards that training reads as they appear.
 
-    python teacher.py SENTENCES.txt.gz SHARDS --processes 13 --seconds 400
+    python teacher.py SPOKEN.tsv.gz SHARDS --processes 13 --seconds 400
 
 The teacher is `hibari-tts` (Apache-2.0). Its network predicts the duration of each phoneme; `--model` is a copy of
 it that also outputs the durations (see `with_durations`).
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pulses import HOP, synthesise
+from pulses import HOP, RATE, synthesise
 
 STEP = 600
 """Samples of the unit the teacher counts durations in."""
@@ -84,39 +84,42 @@ def _framed(audio: NDArray[np.float32], phonemes: NDArray[Any]) -> Utterance:
 
 
 def sentences(path: Path) -> Iterator[str]:
+    """Yields the sentences of a file, without the phonemes it may have beside them."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        yield from map(str.strip, lines)
+        yield from (line.partition("\t")[0].strip() for line in lines)
 
 
 def _work(path: Path, out: Path, model: str, worker: int, workers: int, until: float) -> None:
     teacher = Teacher(model)
-    made: list[tuple[int, Utterance]] = []
+    made: list[tuple[int, Utterance, int]] = []
     shards = 0
     for index, text in islice(enumerate(sentences(path)), worker, None, workers):
         utterance = teacher.say(text)
         if utterance is not None and LEAST_FRAMES <= len(utterance.phonemes) <= MOST_FRAMES:
-            made.append((index, utterance))
+            made.append((index, utterance, 0))
         done = time.time() > until
-        if done or sum(len(said.phonemes) for _, said in made) >= SHARD_FRAMES:
-            _write(out / f"{worker:02}-{shards:04}.npz", made)
+        if done or sum(len(said.phonemes) for _, said, _ in made) >= SHARD_FRAMES:
+            write_shard(out / f"{worker:02}-{shards:04}.npz", made)
             made, shards = [], shards + 1
         if done:
             return
-    _write(out / f"{worker:02}-{shards:04}.npz", made)
+    write_shard(out / f"{worker:02}-{shards:04}.npz", made)
 
 
-def _write(path: Path, made: list[tuple[int, Utterance]]) -> None:
+def write_shard(path: Path, made: list[tuple[int, Utterance, int]]) -> float:
+    """Writes utterances with the number of their sentence and of their voice; returns their seconds."""
     if not made:
-        return
+        return 0.0
     unfinished = path.with_suffix(".part")
     with unfinished.open("wb") as file:
         np.savez(
             file,
-            audio=np.concatenate([said.audio for _, said in made]),
-            phonemes=np.concatenate([said.phonemes for _, said in made]),
-            index=np.array([(index, len(said.phonemes)) for index, said in made]),
+            audio=np.concatenate([said.audio for _, said, _ in made]),
+            phonemes=np.concatenate([said.phonemes for _, said, _ in made]),
+            index=np.array([(index, len(said.phonemes), voice) for index, said, voice in made]),
         )
     unfinished.rename(path)  # a shard that has its name is whole
+    return sum(len(said.audio) for _, said, _ in made) / RATE
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Trains the text tokenizer: byte-pair encoding like Qwen2's, with a small vocabulary, so that spelling stays visible.
 
-    python tokenizer.py SENTENCES.txt.gz MODEL
+    python tokenizer.py SPOKEN.tsv.gz MODEL
 
 A token must last longer than a frame, or text that comes one token per frame falls behind the voice. With a thousand
 pairs a token is about 2.6 letters, and a frame about 1.3.
@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 from pathlib import Path
 
 from tokenizers import Tokenizer, pre_tokenizers, trainers
 from tokenizers.models import BPE
 
+import phonemes
 from rhapsode.checkpoints.qwen2_tokenizer import assemble
-from teacher import sentences
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tts_pad>", "<tts_text_bos>", "<tts_text_eod>")
-TEXT_VOCABULARY = 1280
+TEXT_VOCABULARY = 2048
+"""About half of it becomes pieces of words in letters, half words and pieces in phonemes."""
 ROLES = ("assistant", "user")
 """Prompts are cut by counting tokens: each of these must be one."""
 
@@ -33,7 +35,8 @@ def learn(path: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(sentences(path), trainer)
+    rng = random.Random(0)
+    tokenizer.train_from_iterator((phonemes.mixed(line, rng) for line in phonemes.read(path)), trainer)
     model = json.loads(tokenizer.to_str())["model"]
     vocabulary: dict[str, int] = model["vocab"]
     merges = [tuple(pair) for pair in model["merges"]]
@@ -80,10 +83,10 @@ def write(folder: Path, vocabulary: dict[str, int], merges: list[tuple[str, str]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sentences", type=Path)
+    parser.add_argument("spoken", type=Path)
     parser.add_argument("model", type=Path)
     options = parser.parse_args()
-    write(options.model, *learn(options.sentences))
+    write(options.model, *learn(options.spoken))
 
 
 if __name__ == "__main__":

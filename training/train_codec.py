@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from codec import PHONEMES, SHAPE, TrainableCodec, read_config, restore, save
 from discriminators import Discriminators, alike, convinced, told_apart
 from losses import SpectralDistance
+from rhapsode.checkpoints.load import load
 from rhapsode.nn import kernels
 from schedule import Averages, Captured, Clock, Optimiser, described
 from speech import Speech
@@ -30,8 +31,6 @@ from speech import Speech
 CONFIG = SHAPE / "speech_tokenizer"
 SPECTRAL, PHASE, ADVERSARIAL, ALIKE = 15.0, 10.0, 3.0, 8.0
 """What the losses weigh."""
-BEGIN_CODES = 400
-"""Steps before the codes are placed: until then features move too much."""
 REVIVE_UNTIL = 0.5
 """Share of a run in which codes that die are given new places."""
 
@@ -119,7 +118,7 @@ def train(training: CodecTraining, clock: Clock, options: argparse.Namespace) ->
             training.judges_optimiser.set_rate(0.6 * options.rate * rate_at(share, 300))
             training.weight.fill_(min(1.0, max(0.0, (share - options.adversarial_after) / 0.04)))
             codec.quantizer.revives.fill_(share < REVIVE_UNTIL)
-        if not codec.quantizer.learned and step >= BEGIN_CODES:
+        if not codec.quantizer.learned and step >= options.begin_codes:
             training.begin_codes()
         kind = (adversarial, codec.quantizer.learned)
         if kind not in step_of:
@@ -140,6 +139,10 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--adversarial-after", type=float, default=0.3, help="share of the run")
     parser.add_argument("--frozen", action="store_true")
+    parser.add_argument("--decoder", type=Path, help="folder of a codec whose decoder a new one starts with")
+    parser.add_argument(
+        "--begin-codes", type=int, default=400, help="steps before codes are placed: features move a lot"
+    )
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--frames", type=int, default=12)
     parser.add_argument("--rate", type=float, default=5e-4)
@@ -157,13 +160,16 @@ def main() -> None:
     resumed = (options.codec / "model.safetensors").is_file()
     if resumed:
         restore(codec, options.codec, device)
+    elif options.decoder:
+        load(codec.decoder, options.decoder, prefix="decoder.")
+        codec.requires_grad_(True)
     codec.to(device)
     speech = Speech(options.shards, options.hours, device)
     training = CodecTraining(codec, speech, options)
     helpers = nn.ModuleDict({"judges": training.judges, "phonemes": codec.phonemes})
     if beside.is_file():
         helpers.load_state_dict({name: value.float() for name, value in load_file(beside).items()})
-    while speech.hours < options.first_hours:
+    while speech.hours < min(options.first_hours, options.hours):
         speech.load(100) or time.sleep(0.5)
     print(f"{'resumed' if resumed else 'begun'} after {clock.elapsed:.0f} s with {speech.hours:.2f} h", flush=True)
     with kernels.use("off"):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import shutil
 import time
 from pathlib import Path
 
@@ -18,12 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from codec import SHAPE, read_config
+import shape
+from codec import read_config
 from export import write_tensors
 from lines import Choice, Lines
 from rhapsode.checkpoints.load import load
 from rhapsode.device.upload import upload
-from rhapsode.models.qwen3_tts.config import read
+from rhapsode.models.qwen3_tts.config import QwenConfig, read
 from rhapsode.nn import kernels
 from schedule import Averages, Captured, Clock, Optimiser, described
 from talker import TrainableTalker
@@ -32,11 +32,11 @@ from talker import TrainableTalker
 class Shelf:
     """Training prompts and validation prompts; both grow as files appear."""
 
-    def __init__(self, folder: Path, groups: int, device: torch.device) -> None:
+    def __init__(self, folder: Path, config: QwenConfig, positions: int, device: torch.device) -> None:
         self._folder = folder
         self._seen: set[Path] = set()
-        self.learned = Lines(groups, 60_000_000, device)
-        self.held_out = Lines(groups, 400_000, device)
+        self.learned = Lines(config.groups, positions, config.talker.hidden_size, device)
+        self.held_out = Lines(config.groups, 400_000, config.talker.hidden_size, device)
 
     def grow(self, files: int) -> None:
         new = [path for path in sorted(self._folder.glob("*.npz")) if path not in self._seen][:files]
@@ -44,7 +44,7 @@ class Shelf:
             self._seen.add(path)
             with np.load(path) as file:
                 lines = self.held_out if file["held_out"] else self.learned
-                lines.add(file["rows"], file["targets"], file["lengths"])
+                lines.add(file["rows"], file["targets"], file["lengths"], file["speakers"])
 
 
 class TalkerTraining:
@@ -134,6 +134,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=1.2e-3)
     parser.add_argument("--positions", type=int, default=16_384, help="in a batch")
     parser.add_argument("--predicted", type=int, default=6_144, help="frames of a batch the predictor learns from")
+    parser.add_argument("--room", type=int, default=60_000_000, help="positions to make room for")
     parser.add_argument("--first", type=int, default=2_000, help="prompts to wait for")
     parser.add_argument("--grow-until", type=float, default=0.85, help="share of the run in which prompts are added")
     parser.add_argument("--report", type=int, default=500)
@@ -143,14 +144,14 @@ def main() -> None:
     clock = Clock(options.minutes)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     folder: Path = options.model
-    shutil.copy(SHAPE / "config.json", folder)
+    shape.write(folder)
     config = read(read_config(folder), folder)
     talker = TrainableTalker(config)
     if (folder / "model.safetensors").is_file():
         load(talker.net, folder, prefix="talker.", device=device)
         talker.requires_grad_(True)
     talker.to(device).train()
-    shelf = Shelf(options.lines, config.groups, device)
+    shelf = Shelf(options.lines, config, options.room, device)
     with kernels.use("off"):
         while len(shelf.learned) < options.first:
             shelf.grow(1000)

@@ -1,6 +1,7 @@
 """What a checkpoint can do is known before it is loaded, and is the checkpoint's own."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +35,26 @@ def test_a_custom_voice_model_has_presets_and_does_not_clone(checkpoint: Checkpo
     assert info.can == Capabilities(presets=True, instructions=True, text_stream=True)
     assert info.voices[0] == "aiden"
     assert info.embedding_size is None
+
+
+def test_a_custom_voice_model_with_encoders_has_presets_and_clones(checkpoint: Checkpoints, tmp_path: Path) -> None:
+    """As the packaged voice may be: upstream ignores the encoders of such a checkpoint."""
+    folder = shutil.copytree(checkpoint(BASE), tmp_path / "both")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"tts_model_type": "custom_voice", "tts_model_size": "0b6"}
+    config["talker_config"] |= {"spk_id": {"ann": 1100, "bob": 1101}, "spk_is_dialect": {"ann": False, "bob": False}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "generation_config.json").write_text(json.dumps({"clones": True}))
+    info = find(str(folder)).info()
+    assert info.can == Capabilities(presets=True, clone=True, embedding=True, text_stream=True)
+    assert (info.voices, info.embedding_size, info.default_voice) == (("ann", "bob"), HIDDEN, True)
+    family = Family.open(folder)
+    preset = family.prompt(SpeechRequest("Hello there.", Voice(name="bob")))
+    assert preset.speaker is None
+    assert 1101 in preset.content[:, 1]
+    clone = family.prompt(SpeechRequest("Hello there.", Voice.cloned(CLIP)))
+    assert clone.speaker is not None
+    assert not {1100, 1101} & set(clone.content[:, 1].tolist())
 
 
 def test_a_voice_design_model_takes_descriptions_alone(checkpoint: Checkpoints) -> None:

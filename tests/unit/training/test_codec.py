@@ -12,7 +12,7 @@ from rhapsode.checkpoints.load import load
 from rhapsode.models.qwen3_tts.decoder import CodecDecoder
 from rhapsode.nn.derived import derive
 from speech import Speech
-from teacher import HOP, Utterance, _framed, _write
+from teacher import HOP, Utterance, _framed, write_shard
 
 
 @pytest.fixture
@@ -71,10 +71,10 @@ def test_shards_are_read_as_they_were_written(tmp_path: Path) -> None:
     audio = np.sin(np.arange(3 * HOP + 100) / 20).astype(np.float32) * 0.5
     said: Utterance = _framed(audio, np.arange(1, 11))
     assert len(said.phonemes) == 4  # the last frame is filled up with silence
-    _write(tmp_path / "00-0000.npz", [(7, said), (9, said)])
+    assert write_shard(tmp_path / "00-0000.npz", [(7, said, 2), (9, said, -5)]) == pytest.approx(8 * 0.08)
     speech = Speech(tmp_path, hours=0.01, device=torch.device("cpu"))
     assert (speech.load(), speech.load()) == (1, 0)
-    assert [tuple(one) for one in speech.utterances] == [(7, 0, 4), (9, 4, 4)]
+    assert [tuple(one) for one in speech.utterances] == [(7, 0, 4, 2), (9, 4, 4, -5)]
     whole = speech.whole(speech.utterances, lead=1)
     assert whole.shape == (2, 1, 5 * HOP)
     assert not whole[:, :, :HOP].any()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pulses import HOP, RATE, SPACING, in_step, pitch, pulse_train
+from pulses import HOP, RATE, SPACING, aligned, in_step, pitch, pulse_train
 
 
 def melody(seconds: float = 2.0) -> np.ndarray:
@@ -37,3 +37,16 @@ def test_a_pulse_is_where_a_period_begins() -> None:
     largest = np.flatnonzero(pulses > 0.9 * pulses.max())
     assert (np.diff(largest) == RATE // 200).all()
     assert not pulse_train(np.zeros(100), np.zeros(100)).any()
+
+
+def test_a_phase_known_at_few_points_meets_the_frames_too() -> None:
+    f0 = melody(4.0)
+    cycles = np.cumsum(f0.astype(np.float64)) * SPACING / RATE
+    moved = aligned(cycles, f0 > 10, SPACING)
+    begins = np.arange(0, len(f0) * SPACING, HOP)
+    begins = begins[f0[begins // SPACING] > 10]
+    phase = np.interp(begins, (np.arange(len(f0)) + 0.5) * SPACING, moved)
+    apart = np.abs(phase - np.round(phase))
+    assert len(begins) > 30
+    assert np.median(apart) < 0.02
+    assert apart.max() < 0.1

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 import tokenizer
-from codec import SHAPE, read_config
 from corpus import drilled
 from export import write_tensors
-from lines import IGNORED, LEAD, Lines, Writer
+from lines import CLONED, IGNORED, LEAD, Lines, Writer
 from rhapsode.checkpoints.load import load
 from rhapsode.models.qwen3_tts.config import read
 from rhapsode.types import SpeechRequest, Voice
+from shape import talker_config
 from talker import TrainableTalker
 from templates import filled
 from tiny.qwen3_tts import Tiny, write
@@ -57,9 +57,27 @@ def test_what_it_is_taught_to_say_is_what_it_says(folder: Path, streaming: bool)
     talker = TrainableTalker(config).eval()
     load(talker.net, folder, prefix="talker.")
     with torch.no_grad():
-        hidden = talker.hidden(torch.from_numpy(rows)[None])[0, asked]
+        hidden = talker.hidden(torch.from_numpy(rows)[None], torch.zeros(1, config.talker.hidden_size))[0, asked]
         logits = talker.net.codec_head(hidden)[:, : config.predictor.vocab_size]
     assert (logits.argmax(-1).numpy()[2:] == np.asarray(codes)[2:, 0]).mean() > 0.9  # the first may not be the end
+
+
+def test_a_clone_has_its_speaker_vector_where_a_preset_has_its_id(folder: Path) -> None:
+    config = read(json.loads((folder / "config.json").read_text()), folder)
+    writer = Writer(config, folder, 0)
+    codes = np.zeros((LEAD + 40, config.groups), int)
+    preset, cloned = (writer.write("Good morning.", codes, True, voice) for voice in (0, -7))
+    assert preset is not None
+    assert cloned is not None
+    (at,) = np.flatnonzero(cloned[0][:, 1] == CLONED)
+    talker = TrainableTalker(config).eval()
+    rows = torch.from_numpy(cloned[0])[None]
+    one, other = (talker.hidden(rows, torch.full((1, config.talker.hidden_size), size)) for size in (0.0, 1.0))
+    assert torch.equal(one[0, :at], other[0, :at])
+    assert not torch.equal(one[0, at:], other[0, at:])
+    (known,) = config.tokens.spk_id.values()
+    assert known in preset[0][:, 1]
+    assert known not in cloned[0][:, 1]
 
 
 class Exactly(random.Random):
@@ -87,10 +105,11 @@ def test_weights_come_back_by_the_names_of_the_checkpoint(folder: Path, tmp_path
 
 
 def test_batches_hold_every_prompt_once() -> None:
-    lines = Lines(groups=2, positions=1000, device=torch.device("cpu"))
+    lines = Lines(groups=2, positions=1000, width=4, device=torch.device("cpu"))
     for length in (3, 40, 50, 7):
         rows = np.full((length, 3), length, np.int16)
-        lines.add(rows, np.full(length, length, np.int16), np.array([length]))
+        speaker = np.full((1, 4), length % 2, np.float16)
+        lines.add(rows, np.full(length, length, np.int16), np.array([length]), speaker)
     chosen = list(lines.batches(128, np.random.default_rng(0)))
     assert [len(choice.starts) for choice in chosen] == [2, 2, 2]  # three short ones and one longer, filled up
     assert {length for choice in chosen for length in choice.lengths.tolist()} == {3, 7, 40, 50}
@@ -99,6 +118,7 @@ def test_batches_hold_every_prompt_once() -> None:
         for row, length in zip(batch.first, lengths, strict=True):
             assert (row[:length] == length).all()
             assert (row[length:] == IGNORED).all()
+        assert (batch.speakers == torch.from_numpy(lengths % 2)[:, None]).all()
 
 
 def test_the_tokenizer_keeps_roles_whole_and_numbers_its_marks(tmp_path: Path) -> None:
@@ -106,13 +126,13 @@ def test_the_tokenizer_keeps_roles_whole_and_numbers_its_marks(tmp_path: Path) -
 
     text = tmp_path / "text.gz"
     with gzip.open(text, "wt") as out:
-        out.writelines(f"{filled(random.Random(seed))}\n" for seed in range(300))
+        out.writelines(f"{filled(random.Random(seed))}\tsˈɪti.\n" for seed in range(300))
     vocabulary, merges = tokenizer.learn(text)
     tokenizer.write(tmp_path, vocabulary, merges)
     assert len(vocabulary) == tokenizer.TEXT_VOCABULARY - len(tokenizer.SPECIAL)
     exact = tokenizer.read(tmp_path, dropout=None)
     assert [exact.encode(role).tokens for role in tokenizer.ROLES] == [[role] for role in tokenizer.ROLES]
-    shape = read_config(SHAPE)
+    shape = talker_config()
     marks = {mark: len(vocabulary) + i for i, mark in enumerate(tokenizer.SPECIAL)}
     assert (shape["im_start_token_id"], shape["tts_eos_token_id"]) == (marks["<|im_start|>"], marks["<tts_text_eod>"])
 

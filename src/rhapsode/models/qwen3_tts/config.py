@@ -97,6 +97,8 @@ class GenerationConfig:
     Upstream has no such key."""
     normalise: bool = False
     """The checkpoint wants numbers, dates and the like as words. Upstream has no such key."""
+    clones: bool = False
+    """A CustomVoice checkpoint has the two encoders of a Base one, too, and clones. Upstream has no such key."""
 
     @property
     def max_frames(self) -> int:
@@ -118,6 +120,11 @@ class QwenConfig:
     @property
     def kind(self) -> str:
         return self.text.tts_model_type
+
+    @property
+    def clones(self) -> bool:
+        """The checkpoint has a speaker encoder and a codec encoder."""
+        return self.kind == "base" or (self.kind == "custom_voice" and self.generation.clones)
 
     @property
     def takes_instructions(self) -> bool:

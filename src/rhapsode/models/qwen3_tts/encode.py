@@ -34,7 +34,7 @@ class QwenEncode:
         config = read(context.config, context.checkpoint)
         self._builder = PromptBuilder(config)
         self._sample_rate = context.spec.sample_rate
-        if config.kind == "base":
+        if config.clones:
             from rhapsode.models.qwen3_tts import parts
 
             self._speaker = Remembered("speaker", parts.embedder(context), context.references)

@@ -18,7 +18,6 @@ from rhapsode.types import Capabilities, ModelInfo
 def describe(info: ModelInfo, folder: Path, config: Mapping[str, Any]) -> ModelInfo:
     """Returns the abilities, voices and languages of one checkpoint."""
     found = read(config, folder)
-    clones = found.kind == "base"
     voices = tuple(found.tokens.spk_id) if found.kind == "custom_voice" else ()
     described = replace(
         info,
@@ -27,8 +26,8 @@ def describe(info: ModelInfo, folder: Path, config: Mapping[str, Any]) -> ModelI
         voices=voices,
         languages=tuple(languages(found)),
         normalise=found.generation.normalise,
-        embedding_size=found.speaker_width if clones else None,
-        default_voice=not clones,
+        embedding_size=found.speaker_width if found.clones else None,
+        default_voice=found.kind != "base",
     )
     return replace(described, summary=summarise(described))
 
@@ -39,7 +38,7 @@ def abilities(config: QwenConfig) -> Capabilities:
     if config.kind != "custom_voice":
         return spec.KINDS[kind]
     can = spec.KINDS[f"{kind} {'1.7B' if config.takes_instructions else '0.6B'}"]
-    return replace(can, presets=bool(config.tokens.spk_id))
+    return replace(can, presets=bool(config.tokens.spk_id), clone=config.clones, embedding=config.clones)
 
 
 def languages(config: QwenConfig) -> dict[str, int]:

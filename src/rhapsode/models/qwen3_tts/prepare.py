@@ -163,9 +163,9 @@ class QwenPrepare:
             raise InvalidRequest(f"{is_a}: it needs a reference or a speaker embedding.", param="voice")
 
     def _preset(self, voice: Voice) -> str | None:
-        """Returns the preset's name; the first one where the request names none."""
+        """Returns the preset's name; the first one where the request names none. A clone has none."""
         known = self._config.tokens.spk_id
-        if self._config.kind != "custom_voice" or not known:
+        if self._config.kind != "custom_voice" or not known or voice.references or voice.embedding is not None:
             return None
         return voice.name or next(iter(known))
 

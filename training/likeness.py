@@ -1,0 +1,81 @@
+"""Measures how alike speakers sound, with Resemblyzer: presets among themselves, and clones with their references.
+
+    python likeness.py VOICE --most 10
+    python likeness.py CLONES --references FOLDER
+
+Prints the lowest mean similarity of a speaker to itself (should be at least 0.85) and the highest of two different ones
+(at most 0.75). FOLDER has one WAV file for each reference, of speakers that nothing was trained on.
+"""
+
+from __future__ import annotations
+
+import argparse
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rhapsode import TTS, Audio, Voice
+from rhapsode.bench.quality.prompts import read_prompts
+from rhapsode.bench.quality.sound import at_16khz
+
+
+class Listener:
+    def __init__(self) -> None:
+        import resemblyzer
+
+        self._package = resemblyzer
+        self._encoder = resemblyzer.VoiceEncoder("cpu", verbose=False)
+
+    def embed(self, clips: list[Audio]) -> np.ndarray:
+        """Returns unit vectors, `[clips, 256]`."""
+        prepared = (self._package.preprocess_wav(at_16khz(clip), 16_000) for clip in clips)
+        return np.stack([self._encoder.embed_utterance(one) for one in prepared])
+
+
+def among(vectors: np.ndarray) -> float:
+    """Returns the mean similarity of different clips of one speaker."""
+    return float(np.mean([a @ b for a, b in combinations(vectors, 2)]))
+
+
+def presets(tts: TTS, names: list[str], texts: list[str], listener: Listener) -> None:
+    heard = {name: listener.embed([tts.speak(text, voice=name) for text in texts]) for name in names}
+    same = {name: among(vectors) for name, vectors in heard.items()}
+    different = {(a, b): float(np.mean(heard[a] @ heard[b].T)) for a, b in combinations(names, 2)}
+    for name, value in same.items():
+        print(f"{name}: {value:.3f} to itself")
+    print(f"same speaker: lowest {min(same.values()):.3f}")
+    closest: Any = max(different, key=different.__getitem__)
+    print(f"different speakers: highest {different[closest]:.3f} ({closest[0]} and {closest[1]})")
+
+
+def clones(tts: TTS, folder: Path, texts: list[str], listener: Listener) -> None:
+    found = []
+    for path in sorted(folder.glob("*.wav")):
+        reference = Audio.open(path)
+        (meant,) = listener.embed([reference])
+        made = listener.embed([tts.speak(text, voice=Voice.cloned(reference)) for text in texts])
+        found.append(float(np.mean(made @ meant)))
+        print(f"{path.stem}: {found[-1]:.3f}")
+    print(f"clones to their references: mean {np.mean(found):.3f}, lowest {min(found):.3f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--references", type=Path)
+    parser.add_argument("--most", type=int, default=10, help="sentences of each speaker")
+    options = parser.parse_args()
+    texts = [prompt.text for prompt in read_prompts(most=options.most)]
+    with TTS(str(options.model)) as tts:
+        if options.references:
+            clones(tts, options.references, texts, Listener())
+        else:
+            from voices import PRESETS
+
+            presets(tts, list(PRESETS), texts, Listener())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# The steps of a training run, each one command on the machine with the GPU. WORK holds all that is made.
+#   bash training/run.sh STEP [MINUTES]
+# Steps, in order: check, tokenizer, speak, codec, speaker, encode, talker, polish, pack, save; restore at the start of
+# a later run; sample-shards for the gate. All can be repeated: training resumes.
+set -euo pipefail
+cd "$(dirname "$0")"
+export PYTHONPATH=../src PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1
+PYTHON=${PYTHON:-python3} WORK=${WORK:-../work} KOKORO=${KOKORO:-../carried/kokoro} SPOKEN=${SPOKEN:-../carried/spoken.tsv.gz}
+MODEL=$WORK/model SHARDS=$WORK/shards LINES=$WORK/lines
+mkdir -p "$MODEL/speech_tokenizer" "$SHARDS" "$LINES"
+step=$1 minutes=${2:-8}
+
+beside() { # runs on after this command has ended, with a log of its own
+    setsid nohup "${@:2}" > "$WORK/$1.log" 2>&1 < /dev/null &
+}
+
+case $step in
+check) # what is here, and whether the teacher speaks
+    $PYTHON -c 'import torch, kokoro, tokenizer, train_codec, speaker, encode, train_talker, pack; print(torch.__version__, torch.cuda.is_available())'
+    ls -l "$KOKORO" "$SPOKEN" || true
+    ;;
+tokenizer)
+    $PYTHON tokenizer.py "$SPOKEN" "$MODEL"
+    ;;
+speak) # in the background; MINUTES of it
+    beside speak $PYTHON kokoro.py speak "$SPOKEN" "$KOKORO" "$SHARDS" \
+        --processes "${PROCESSES:-3}" --seconds $((minutes * 60)) ${SPEAK:-}
+    sleep "${HEAD_START:-40}"
+    cat "$WORK/speak.log"
+    ;;
+codec)
+    $PYTHON train_codec.py "$SHARDS" "$MODEL/speech_tokenizer" --minutes "$minutes" ${CODEC:-}
+    ;;
+speaker)
+    $PYTHON speaker.py "$SHARDS" "$KOKORO" "$MODEL" --minutes "$minutes" ${SPEAKER:-}
+    ;;
+encode) # in the background, for the talker that is started next
+    beside encode $PYTHON encode.py "$SPOKEN" "$SHARDS" "$MODEL" "$LINES" ${ENCODE:-}
+    sleep "${HEAD_START:-20}"
+    cat "$WORK/encode.log"
+    ;;
+talker)
+    $PYTHON train_talker.py "$LINES" "$MODEL" --minutes "$minutes" ${TALKER:-}
+    ;;
+polish) # only the decoder, with discriminators from the start; codes stay as the talker knows them
+    $PYTHON train_codec.py "$SHARDS" "$MODEL/speech_tokenizer" --minutes "$minutes" --frozen --adversarial-after 0 ${CODEC:-}
+    ;;
+pack)
+    $PYTHON pack.py "$MODEL" "$WORK/voice"
+    ;;
+save) # what the next run needs, in files of at most 15 MB: OUT is where they are fetched from
+    tar -C "$WORK" -cf - model | split -b 15000000 - "${OUT:?}/model.tar."
+    tail -n 40 "$WORK"/*.log || true
+    ls -l "$OUT"
+    ;;
+restore) # from such files in carried/
+    cat ../carried/model.tar.* | tar -C "$WORK" -xf -
+    ;;
+sample-shards) # a few of the teacher's, for the gate
+    cp $(ls "$SHARDS"/*.npz | head -n 2) "${OUT:?}"
+    ;;
+*)
+    echo "unknown step: $step" >&2
+    exit 2
+    ;;
+esac
