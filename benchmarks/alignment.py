@@ -3,9 +3,10 @@
     python benchmarks/alignment.py FOLDER [--judge durations|pocketsphinx|whisper] [--table]
     python benchmarks/alignment.py FOLDER --listeners 1,2,4,8,16
 
-`alignment_speech.py` fills FOLDER. Speech is streamed through the whole alignment (resampling, acoustic model, search)
-in pieces of 80 ms, as in a server. Prints Markdown. With `--table` also at other speeds, in the band of a telephone and
-with noise. With `--listeners` only the CPU time is measured, for one listener and for several side by side.
+`alignment_speech.py` fills FOLDER; `alignment_whisper.py` compares with Whisper in detail. Speech is streamed through
+the whole alignment (resampling, acoustic model, search) in pieces of 80 ms, as in a server. Prints Markdown. With
+`--table` also at other speeds, in the band of a telephone and with noise. With `--listeners` only the CPU time is
+measured, for one listener and for several side by side.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from rhapsode.alignment.loading import load_acoustic
 from rhapsode.alignment.model import Acoustic
 from rhapsode.alignment.text import WordText
 from rhapsode.alignment.track import WordTrack
-from rhapsode.alignment.words import WordTime
+from rhapsode.alignment.words import BookmarkTime, WordTime
 from rhapsode.audio.sinc import resample_sinc
 from rhapsode.audio.tempo import Tempo
 from rhapsode.errors import RhapsodeError
@@ -55,6 +56,8 @@ class WordCollector:
 
     def found(self, words: tuple[WordTime, ...]) -> None:
         self.words += words
+
+    def reached(self, bookmarks: tuple[BookmarkTime, ...]) -> None: ...
 
     def said(self, end_s: float, quality: SpeechQuality) -> None:
         self.said_s = end_s if self.said_s is None else self.said_s
@@ -151,10 +154,6 @@ def without_first(times: Times) -> Times:
     return times[1:]
 
 
-def moved(times: Times, by_s: float) -> Times:
-    return [(word, start + by_s, end + by_s) for word, start, end in times]
-
-
 def onsets(wave: Wave, rate: int) -> np.ndarray:
     """Returns where sound begins after silence, in seconds: measured, no model's opinion."""
     hop = rate // 200
@@ -211,7 +210,7 @@ def shifted(times: Times, by_s: float) -> Times:
     return [(word, start + by_s, end) for word, start, end in times]
 
 
-def report(clips: list[SpokenClip], judge: str | None, table: bool, whisper_early_s: float) -> None:
+def report(clips: list[SpokenClip], judge: str | None, table: bool) -> None:
     model = load_acoustic(None)
     ours = [align(model, clip.text, clip.wave, clip.rate).times for clip in clips]
     print(f"{len(clips)} clips, {sum(len(clip.wave) / clip.rate for clip in clips):.0f} s of speech")
@@ -221,9 +220,6 @@ def report(clips: list[SpokenClip], judge: str | None, table: bool, whisper_earl
         by_judge["durations, not shifted"] = [shifted(times, LATE_S) for times in by_judge["durations"]]
     if "whisper" in by_judge:
         by_judge["whisper, without first words"] = [without_first(times) for times in by_judge["whisper"]]
-        by_judge[f"whisper, without first words, {1000 * whisper_early_s:+.0f} ms"] = [
-            moved(without_first(times), whisper_early_s) for times in by_judge["whisper"]
-        ]
     print(HEADER)
     for name, times in by_judge.items():
         print(f"| {name} | {compare(list(zip(ours, times, strict=True))).row()} |")
@@ -254,19 +250,13 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--judge", help="of the table; else the first that the clips have")
     parser.add_argument("--table", action="store_true", help="other speeds, telephone and noise, too")
-    parser.add_argument(
-        "--whisper-early-ms",
-        type=float,
-        default=0.0,
-        help="added to Whisper's times in a row of its own: how early they are where the times are known (hibari)",
-    )
     parser.add_argument("--listeners", help="measure CPU time instead, for these numbers of listeners: 1,2,4")
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.listeners:
         report_cpu(read_clips(options.folder), [int(count) for count in options.listeners.split(",")])
         return
-    report(read_clips(options.folder), options.judge, options.table, options.whisper_early_ms / 1000)
+    report(read_clips(options.folder), options.judge, options.table)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,10 @@ class Stream:
         """Returns what is heard of a chunk of the model, or of the end (`None`)."""
         samples = self._finish.write([chunk]) if chunk else self._finish.close()
         words = self._finish.words([chunk]) if chunk else ()
-        return AudioChunk(samples, self.sample_rate, index, words=words) if samples.shape[1] or words else None
+        marks = self._finish.bookmarks([chunk]) if chunk else ()
+        if not (samples.shape[1] or words or marks):
+            return None
+        return AudioChunk(samples, self.sample_rate, index, words=words, bookmarks=marks)
 
     def __enter__(self) -> Self:
         return self
@@ -116,7 +119,9 @@ class TTS:
         with self.stream(text, voice, **wishes) as stream:
             chunks = list(stream)
         words = tuple(word for chunk in chunks for word in chunk.words)
-        return Audio(np.concatenate([chunk.samples for chunk in chunks], axis=1), self.sample_rate, self._marks, words)
+        bookmarks = tuple(mark for chunk in chunks for mark in chunk.bookmarks)
+        samples = np.concatenate([chunk.samples for chunk in chunks], axis=1)
+        return Audio(samples, self.sample_rate, self._marks, words, bookmarks)
 
     def stream(
         self, text: str | Sequence[Segment] | SpeechRequest, voice: str | Voice | None = None, **wishes: Any

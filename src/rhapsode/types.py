@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from rhapsode.alignment.words import WordTime
+    from rhapsode.alignment.words import BookmarkTime, WordTime
 
     Samples = NDArray[np.float32]  # [channels, samples], full scale is 1.0
 else:
@@ -49,6 +49,8 @@ class AudioChunk(Clip):
     """Which of the voices of a dialogue says it: each is brought to its loudness by itself."""
     words: tuple[WordTime, ...] = ()
     """Words that are known now, where a request asks for them. They have been heard: a chunk may have words alone."""
+    bookmarks: tuple[BookmarkTime, ...] = ()
+    """Marks of SSML that the speech has reached, where a request asks for words."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,9 @@ from rhapsode.alignment.graph import Floats, TextGraph
 LONGEST_TAIL = 8
 """Frames that a word may sound on after its last letter: a CTC model names a letter where it is clearest."""
 
+LONGEST_LEAD = 8
+"""Frames of sound after silence that are part of the next word: its first letter may be named late, or misheard."""
+
 LOWEST_SCORE = -5.0
 """Mean log probability of the letters of a word, below which it was not said: its frames are only where it would be."""
 
@@ -32,7 +35,7 @@ class DecidedPath:
     """Takes the state of each frame, in order.
 
     A word ends in the first frame of near silence after its last letter, where the next word begins, or a few frames
-    later.
+    later. After silence it begins with the sound.
     """
 
     def __init__(self, graph: TextGraph) -> None:
@@ -43,13 +46,16 @@ class DecidedPath:
         """Where the last word ended."""
         self.words_ended = 0
         self._frame = 0
+        self._sound = -1  # the first frame after the last near silence
         self._start = -1  # of the word that is being said, or sounds on
+        self._first = -1  # its first letter
         self._last = -1  # its last letter so far
         self._total = 0.0
 
     def take(self, state: int, columns: Floats, is_quiet: bool) -> list[FoundWord]:
         """Takes the state of the next frame; returns the words that have ended."""
         self.state = state = max(state, self.state)  # what is decided stays so
+        self._sound = self._frame + 1 if is_quiet else self._sound
         graph, found = self._graph, []
         word, is_gap = graph.word_of(state), graph.is_gap(state)
         is_past = self._start >= 0 and word > self.words_ended  # its last letter
@@ -60,7 +66,9 @@ class DecidedPath:
             found.append(self._ended(self._frame))
         if not is_gap:
             if self._start < 0:
-                self._start, self._total = max(self._frame, self.end), 0.0
+                is_led = max(self.end, self._frame - LONGEST_LEAD) <= self._sound <= self._frame
+                self._start = self._sound if is_led else max(self._frame, self.end)
+                self._first, self._total = self._frame, 0.0
             self._last = self._frame
             self._total += float(columns[graph.label(state)])
         self._frame += 1
@@ -76,7 +84,7 @@ class DecidedPath:
     def _ended(self, frame: int) -> FoundWord:
         """Returns the current word, which ends before this frame; without a start it was not said."""
         index, start = self.words_ended, self._start
-        score = self._total / (self._last + 1 - start) if start >= 0 else 0.0
+        score = self._total / (self._last + 1 - self._first) if start >= 0 else 0.0
         self.words_ended += 1
         self._start = -1
         if start < 0 or score < LOWEST_SCORE:

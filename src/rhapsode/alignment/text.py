@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from rhapsode.alignment.abbreviations import said
 from rhapsode.alignment.letters import spelled
 from rhapsode.errors import InvalidRequest
-from rhapsode.text.events import TextEvent
+from rhapsode.text.events import Bookmark, Pause, TextEvent
 from rhapsode.text.front_end import FrontEnd, TextSettings
 from rhapsode.text.normalise.language import language_of_letter
 from rhapsode.text.spoken import RunBuffer, SpokenRun
@@ -28,6 +29,10 @@ class SoughtWord(NamedTuple):
     stop_char: int
     is_last: bool
     """No other spoken word belongs to the same written one: "$5" is said in two words."""
+
+
+SoughtItem = SoughtWord | Bookmark | Pause
+"""What the text of a request has, in order."""
 
 
 def unknown_language(language: str, known: str) -> InvalidRequest:
@@ -55,7 +60,7 @@ class WordText:
         self._front_end = FrontEnd(replace(settings, language=language, normalise=True))
         self._buffer = RunBuffer()
         self._written = ""
-        self._words: list[SoughtWord] = []
+        self._items: list[SoughtItem] = []
         self._lock = threading.Lock()
         self._closed = False
 
@@ -69,14 +74,14 @@ class WordText:
         """Ends the text."""
         self._read(self._front_end.close())
         with self._lock:
-            self._words += self._ended(len(self._buffer.text))
+            self._items += self._ended(len(self._buffer.text))
             self._closed = True
 
-    def take(self) -> tuple[list[SoughtWord], bool]:
-        """Returns the words that are new, and whether the text is complete. May be called from any thread."""
+    def take(self) -> tuple[list[SoughtItem], bool]:
+        """Returns what is new, and whether the text is complete. May be called from any thread."""
         with self._lock:
-            words, self._words = self._words, []
-            return words, self._closed
+            items, self._items = self._items, []
+            return items, self._closed
 
     def check(self, text: str) -> None:
         """Raises if the first letter of the text is not of the acoustic model's language. Latin letters may be."""
@@ -92,8 +97,9 @@ class WordText:
                 if isinstance(event, SpokenRun):
                     self._buffer.append(event)
                 else:  # a pause or a mark ends the words before it
-                    self._words += self._ended(len(self._buffer.text))
-            self._words += self._ended(self._last_blank())
+                    self._items += self._ended(len(self._buffer.text))
+                    self._items += [event] if isinstance(event, Bookmark | Pause) else []
+            self._items += self._ended(self._last_blank())
 
     def _last_blank(self) -> int:
         """Returns where the last complete word ends. All words of a run that is not copied belong together."""
@@ -110,7 +116,7 @@ class WordText:
         """Takes the first characters of the buffer, which are whole words."""
         found: list[SoughtWord] = []
         for match in _WORD.finditer(self._buffer.text[:count]):
-            parts = spelled(match[0], self._known)
+            parts = spelled(self._said(match[0]), self._known)
             start, stop = self._written_part(*match.span()) if parts else (0, 0)
             for letters in parts:
                 if found and start < found[-1].stop_char:  # more of the same written word
@@ -120,6 +126,9 @@ class WordText:
                 found.append(SoughtWord(letters, self._written[start:stop], start, stop, is_last=True))
         self._buffer.drop(count)
         return found
+
+    def _said(self, word: str) -> str:
+        return said(word.strip(_SIGNS)) if self._language == "en" else word
 
     def _written_part(self, first: int, last: int) -> tuple[int, int]:
         """Returns the written characters of a word without the signs around it."""

@@ -13,9 +13,9 @@ from rhapsode.alignment.ending import EndWatch
 from rhapsode.alignment.loudness import Loudness
 from rhapsode.alignment.model import Acoustic, Floats
 from rhapsode.alignment.search import DECIDE_EVERY, WordSearch
-from rhapsode.alignment.text import WordText
+from rhapsode.alignment.text import SoughtWord, WordText
 from rhapsode.alignment.timing import WordTimes
-from rhapsode.alignment.words import WordTime
+from rhapsode.alignment.words import BookmarkTime, WordTime
 from rhapsode.audio.resample import Resampler
 from rhapsode.errors import RhapsodeError
 from rhapsode.types import Samples, SpeechQuality
@@ -37,6 +37,9 @@ class TrackListener(Protocol):
 
     def found(self, words: tuple[WordTime, ...]) -> None:
         """These words are known now."""
+
+    def reached(self, bookmarks: tuple[BookmarkTime, ...]) -> None:
+        """The speech has reached these bookmarks."""
 
     def said(self, end_s: float, quality: SpeechQuality) -> None:
         """The whole text has been said, and the speech goes on: it may end here."""
@@ -139,6 +142,7 @@ class WordTrack:
             self._ending.take(log_probs, quiet, levels, found)
             end = self._ending.end(self._search.said_at)
             if end is not None:
+                self._tell_bookmarks(is_over=True)
                 self.listener.said(end * self._frame_s, self._times.quality(reached_end=True))
 
     def end(self) -> None:
@@ -147,17 +151,25 @@ class WordTrack:
         reached_end = self._search.said_at is not None
         rest = self._search.finish()
         self._tell(rest)
+        self._tell_bookmarks(is_over=True)
         reached_end = reached_end or bool(rest and rest[-1].is_heard)
         self.listener.aligned(self._times.quality(reached_end))
 
     def _tell(self, found: list[FoundWord]) -> None:
-        if words := self._times.take(found):
+        words = self._times.take(found)
+        self._tell_bookmarks(is_over=False)
+        if words:
             self.listener.found(tuple(words))
 
+    def _tell_bookmarks(self, is_over: bool) -> None:
+        if bookmarks := self._times.bookmarks(is_over):
+            self.listener.reached(tuple(bookmarks))
+
     def _read_text(self) -> None:
-        words, is_closed = self._text.take()
-        for word in words:
-            self._search.add([self._symbols[letter] for letter in word.letters])
-            self._times.expect(word)
+        items, is_closed = self._text.take()
+        for item in items:
+            if isinstance(item, SoughtWord):
+                self._search.add([self._symbols[letter] for letter in item.letters])
+            self._times.expect(item)
         if is_closed:
             self._search.close()

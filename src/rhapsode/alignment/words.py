@@ -1,4 +1,4 @@
-"""A word of the input and when it is heard."""
+"""A word or a bookmark of the input, and when it is heard."""
 
 from __future__ import annotations
 
@@ -43,3 +43,21 @@ class WordTime:
             "from": self.start_char,
             "to": self.stop_char,
         }
+
+
+@dataclass(frozen=True)
+class BookmarkTime:
+    """A `<mark>` of SSML: the time at which the speech reaches it."""
+
+    name: str
+    time_s: float
+    at_char: int
+    """Where it stands in the input."""
+
+    def timed(self, heard_s: Callable[[float], float]) -> BookmarkTime:
+        """Returns the bookmark at another time, for audio that is played faster or slower."""
+        return replace(self, time_s=heard_s(self.time_s))
+
+    def body(self) -> dict[str, Any]:
+        """Returns the bookmark as JSON has it."""
+        return {"name": self.name, "time": round(self.time_s, 3), "at": self.at_char}

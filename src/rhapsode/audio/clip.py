@@ -19,7 +19,7 @@ from rhapsode.errors import InvalidRequest, OutputError
 from rhapsode.types import Clip
 
 if TYPE_CHECKING:
-    from rhapsode.alignment.words import WordTime
+    from rhapsode.alignment.words import BookmarkTime, WordTime
 
 # The user opens a file of their own, so these limits only protect memory.
 _OPEN_MAX_BYTES = 2 * 2**30
@@ -34,6 +34,8 @@ class Audio(Clip):
     """What is written into a saved file beside the audio."""
     words: tuple[WordTime, ...] = ()
     """When each word is heard, where that was asked for."""
+    bookmarks: tuple[BookmarkTime, ...] = ()
+    """When each `<mark>` of SSML is reached, where words were asked for."""
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, sample_rate: int | None = None) -> Audio:

@@ -14,7 +14,7 @@ from rhapsode.audio.pacer import Pacer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rhapsode.alignment.words import WordTime
+    from rhapsode.alignment.words import BookmarkTime, WordTime
     from rhapsode.types import AudioChunk, Samples, SpeechRequest
 
 
@@ -51,6 +51,10 @@ class Finish:
     def words(self, chunks: Sequence[AudioChunk]) -> tuple[WordTime, ...]:
         """Returns the words that come with chunks already written, at the times they are heard."""
         return tuple(word.timed(self._pacer.heard_s) for chunk in chunks for word in chunk.words)
+
+    def bookmarks(self, chunks: Sequence[AudioChunk]) -> tuple[BookmarkTime, ...]:
+        """Returns the bookmarks that come with chunks already written, at the times they are heard."""
+        return tuple(mark.timed(self._pacer.heard_s) for chunk in chunks for mark in chunk.bookmarks)
 
     def _paced(self, chunk: AudioChunk) -> Samples:
         rest = None

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from rhapsode.types import AudioChunk, FinishReason, Outcome, Samples, SpeechQua
 
 if TYPE_CHECKING:
     from rhapsode.alignment.track import WordTrack
-    from rhapsode.alignment.words import WordTime
+    from rhapsode.alignment.words import BookmarkTime, WordTime
 
 
 class Life(StrEnum):
@@ -147,9 +147,16 @@ class Job:
 
     def found(self, words: tuple[WordTime, ...]) -> None:
         """Hands words to the listener, if it asked for them."""
+        self._tell(words=words)
+
+    def reached(self, bookmarks: tuple[BookmarkTime, ...]) -> None:
+        """Hands bookmarks to the listener, if it asked for words."""
+        self._tell(bookmarks=bookmarks)
+
+    def _tell(self, **times: Any) -> None:
         if self.request.word_timestamps and not self.over:
             nothing = np.zeros((self.speech.channels, 0), np.float32)
-            self.speech.push(AudioChunk(nothing, self._sample_rate, self._chunks, self.pace, words=words))
+            self.speech.push(AudioChunk(nothing, self._sample_rate, self._chunks, self.pace, **times))
 
     def said(self, end_s: float, quality: SpeechQuality) -> None:
         """Ends the speech after its last word."""

@@ -84,6 +84,52 @@ def test_items_of_a_batch_have_words(server: Running) -> None:
     assert "words" not in second
 
 
+SSML = "<speak>one <mark name='here'/>two<mark name='end'/></speak>"
+
+
+def check_marks(body: dict) -> None:
+    _, two = body["words"]
+    here, end = body["marks"]
+    assert here == {"name": "here", "time": two["start"], "at": SSML.index("<mark")}
+    assert end == {"name": "end", "time": two["end"], "at": SSML.rindex("<mark")}
+
+
+def test_marks_come_with_the_words(server: Running) -> None:
+    fields = {"input_type": "ssml", "word_timestamps": True}
+    check_marks(server.speak(SSML, stream=False, **fields).json())
+    answer = server.speak(SSML, stream_format="sse", response_format="pcm", **fields).text
+    told = [json.loads(line.removeprefix("data: ")) for line in answer.splitlines() if line.startswith("data: ")]
+    check_marks(told[-1])
+    news = [event for event in told if event["type"] == "speech.audio.words"]
+    assert [mark for event in news for mark in event.get("marks", ())] == told[-1]["marks"]
+    assert [word for event in news for word in event["words"]] == told[-1]["words"]
+    body = {"items": [{"input": SSML}], **fields}
+    check_marks(server.http.post("/v1/audio/speech/batch", json=body).json()["results"][0])
+
+
+def test_marks_come_over_the_socket(server: Running) -> None:
+    config = {"response_format": "pcm", "word_timestamps": True, "input_type": "ssml"}
+    told = over_socket(server, config, [SSML])
+    news = [message for message in told if message["type"] == "audio.words"]
+    found = {name: [one for message in news for one in message.get(name, ())] for name in ("words", "marks")}
+    check_marks(found)
+
+
+def over_socket(server: Running, config: dict, pieces: list[str]) -> list[dict]:
+    """Speaks a text in pieces; returns the messages that are not audio, up to the first `audio.done`."""
+    told: list[dict] = []
+    with connect(server.socket_url, proxy=None) as socket:
+        socket.send(json.dumps({"type": "session.config", **config}))
+        for piece in pieces:
+            socket.send(json.dumps({"type": "input.text", "text": piece}))
+        socket.send(json.dumps({"type": "input.done"}))
+        while not told or told[-1]["type"] != "session.done":
+            message = socket.recv(timeout=30)
+            if isinstance(message, str):
+                told.append(json.loads(message))
+    return told[: [message["type"] for message in told].index("audio.done")]
+
+
 def test_a_plain_stream_says_what_to_use_instead(server: Running) -> None:
     for fields in ({}, {"stream_format": "audio"}, {"stream": True}):
         answer = server.speak(TEXT, word_timestamps=True, **fields)
@@ -107,18 +153,9 @@ def test_the_model_says_what_it_can(server: Running) -> None:
 
 @pytest.mark.parametrize("cut", [1, 5, 1000])
 def test_words_over_the_socket_are_those_of_the_whole(server: Running, cut: int) -> None:
-    told: list[dict] = []
-    with connect(server.socket_url, proxy=None) as socket:
-        socket.send(json.dumps({"type": "session.config", "response_format": "pcm", "word_timestamps": True}))
-        for start in range(0, len(TEXT), cut):
-            socket.send(json.dumps({"type": "input.text", "text": TEXT[start : start + cut]}))
-        socket.send(json.dumps({"type": "input.done"}))
-        while not told or told[-1]["type"] != "session.done":
-            message = socket.recv(timeout=30)
-            if isinstance(message, str):
-                told.append(json.loads(message))
-    before_audio_done = told[: [message["type"] for message in told].index("audio.done")]
-    words = [word for message in before_audio_done if message["type"] == "audio.words" for word in message["words"]]
+    pieces = [TEXT[start : start + cut] for start in range(0, len(TEXT), cut)]
+    told = over_socket(server, {"response_format": "pcm", "word_timestamps": True}, pieces)
+    words = [word for message in told if message["type"] == "audio.words" for word in message["words"]]
     check(words)
 
 

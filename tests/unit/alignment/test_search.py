@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rhapsode.alignment.decided import LONGEST_TAIL, FoundWord
+from rhapsode.alignment.decided import LONGEST_LEAD, LONGEST_TAIL, FoundWord
 from rhapsode.alignment.search import DECIDE_EVERY, WINDOW, WordSearch
 from unit.alignment.spelled import SYMBOLS, Said, frames, letters, say
 
@@ -48,6 +48,23 @@ def test_every_word_is_found_where_it_is_said(seed: int) -> None:
     errors = np.abs(np.array(spans(found)) - np.array(said.words))
     assert errors[:, 0].max() <= 1  # a blank before a word may count as its gap or not
     assert errors[:, 1].max() <= 1
+
+
+@pytest.mark.parametrize(("sounds", "lead"), [(0, 0), (5, 5), (LONGEST_LEAD, LONGEST_LEAD), (LONGEST_LEAD + 1, 0)])
+def test_a_word_begins_with_the_sound_after_silence(sounds: int, lead: int) -> None:
+    said = [1] * 10 + [letters("x")[0]] * sounds + letters("dog") + [1] * 20  # "x" is misheard
+    quiet = np.array([True] * 10 + [False] * (sounds + 3) + [True] * 20)
+    made = search(["dog"])
+    found = made.feed(frames(said), quiet) + made.finish()
+    assert spans(found) == [(10 + sounds - lead, 10 + sounds + 3)]
+    assert found[0].score > -0.1  # of its letters alone
+
+
+def test_sound_before_a_word_is_not_its_own_where_another_word_ends_in_it() -> None:
+    said = [1] * 5 + letters("cat") + [0] * 3 + letters("dog") + [1] * 20
+    quiet = np.array([True] * 5 + [False] * 9 + [True] * 20)
+    made = search(["cat", "dog"])
+    assert spans(made.feed(frames(said), quiet) + made.finish()) == [(5, 11), (11, 14)]
 
 
 @settings(deadline=None, max_examples=25)

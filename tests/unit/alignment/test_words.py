@@ -89,6 +89,40 @@ def test_pauses_and_paces_move_the_words_after_them(tts: TTS) -> None:
     assert four.end_s - four.start_s == pytest.approx((3 * LETTER_S + TONE_S) / 0.5, abs=0.05)
 
 
+MARKED = (
+    "<speak><mark name='begin'/>one <mark name='inside'/>two<mark name='before'/><break time='1s'/>"
+    "<mark name='after'/>three<mark name='end'/><break time='1s'/><mark name='last'/></speak>"
+)
+
+
+@pytest.mark.parametrize("speed", [0.5, 1.0])
+def test_a_mark_is_reached_where_the_next_word_begins_or_the_last_one_ends(tts: TTS, speed: float) -> None:
+    audio = tts.speak(MARKED, word_timestamps=True, input_type="ssml", speed=speed)
+    one, two, three = audio.words
+    reached = [(mark.name, mark.time_s) for mark in audio.bookmarks]
+    expected = [("begin", one.start_s), ("inside", two.start_s), ("before", two.end_s), ("after", three.start_s)]
+    assert reached == [*expected, ("end", three.end_s), ("last", three.end_s)]
+    assert all(MARKED[mark.at_char :].startswith(f"<mark name='{mark.name}'") for mark in audio.bookmarks)
+
+
+@pytest.mark.parametrize("ending", ["silence", "repeat"])
+def test_a_mark_at_the_end_is_told_also_where_speech_is_ended(tts: TTS, ending: str) -> None:
+    ssml = "<speak>one two three<mark name='end'/></speak>"
+    wishes = {"input_type": "ssml", "word_timestamps": True, "end_detection": True, "ending": ending}
+    audio = tts.speak(ssml, **wishes)
+    assert [(mark.name, mark.time_s) for mark in audio.bookmarks] == [("end", audio.words[-1].end_s)]
+
+
+def test_marks_in_pieces_are_those_of_the_whole(tts: TTS) -> None:
+    with tts.stream("", word_timestamps=True, input_type="ssml", text_open=True) as stream:
+        for start in range(0, len(MARKED), 7):
+            stream.append(MARKED[start : start + 7])
+        stream.finish_text()
+        marks = tuple(mark for chunk in stream for mark in chunk.bookmarks)
+    assert marks == tts.speak(MARKED, word_timestamps=True, input_type="ssml").bookmarks
+    assert tts.speak(MARKED, input_type="ssml").bookmarks == ()
+
+
 @settings(deadline=None, max_examples=6)
 @given(st.lists(st.integers(0, 1000), max_size=8))
 def test_text_in_pieces_gives_the_words_of_the_whole(tts: TTS, cuts: list[int]) -> None:

@@ -19,7 +19,7 @@ class TimestampResponse(SpeechResponse):
 
     def _with_words(self, data: bytes, order: Order, playback: Playback) -> bytes:
         whole = CharacterTimes(order.request.text)
-        parts = [part for part in (whole.add(playback.words), whole.rest()) if part is not None]
+        parts = [part for part in (whole.add(playback.times.words), whole.rest()) if part is not None]
         alignment = {name: [value for part in parts for value in part[name]] for name in parts[0]} if parts else None
         return _body(data, alignment)
 
@@ -30,7 +30,7 @@ class TimestampResponse(SpeechResponse):
             nonlocal known, done
             data = await playback.get()
             if data is not None:
-                new, known = playback.words[known:], len(playback.words)
+                new, known = playback.times.words[known:], len(playback.times.words)
                 return _body(data, characters.add(new)) + b"\n"
             if done:
                 return None

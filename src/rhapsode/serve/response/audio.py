@@ -88,22 +88,22 @@ class SpeechResponse(CancellableResponse):
         )
 
     async def _events(self, order: Order, playback: Playback, send: Send) -> None:
-        done, words = False, 0
+        done = False
 
         async def next_event() -> bytes | None:
-            nonlocal done, words
+            nonlocal done
             messages = await playback.messages()
             if messages is not None:
-                new, words = playback.words[words:], len(playback.words)
-                told = event("speech.audio.words", words=[word.body() for word in new]) if new else b""
+                news = playback.times.news()
+                told = event("speech.audio.words", **news) if news else b""
                 return b"".join(event("speech.audio.delta", audio=_as_base64(message)) for message in messages) + told
             if done:
                 return None
             done = True
             usage = self._service.usage(order.request, playback.outcome)
-            all_words = {"words": [word.body() for word in playback.words]} if order.request.word_timestamps else {}
+            times = playback.times.body() if order.request.word_timestamps else {}
             reason = str(playback.outcome.finish_reason)
-            return event("speech.audio.done", usage=usage, finish_reason=reason, **all_words)
+            return event("speech.audio.done", usage=usage, finish_reason=reason, **times)
 
         async def send_error(error: RhapsodeError) -> None:
             await send({"type": "http.response.body", "body": event("error", **error.body())})
@@ -152,7 +152,7 @@ class SpeechResponse(CancellableResponse):
             "format": playback.delivery.format.name,
             "sample_rate": playback.sample_rate,
             "channels": playback.channels,
-            "words": [word.body() for word in playback.words],
+            **playback.times.body(),
             "finish_reason": str(playback.outcome.finish_reason),
             "usage": self._service.usage(order.request, playback.outcome),
         }

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, ParamSpec, TypeVar
 
-from rhapsode.alignment.words import WordTime
 from rhapsode.audio.chain import Transform
 from rhapsode.audio.encode import Encoder
 from rhapsode.audio.finish import Finish
@@ -23,6 +22,7 @@ from rhapsode.errors import InvalidRequest, RhapsodeError, TimedOut
 from rhapsode.marking.marker import Marker
 from rhapsode.serve.budget import Budget
 from rhapsode.serve.phrases.cache import PhraseEntry
+from rhapsode.serve.response.times import HeardTimes
 from rhapsode.types import AudioChunk, Outcome, SpeechRequest
 
 P = ParamSpec("P")
@@ -121,8 +121,8 @@ class Playback:
         self.channels = delivery.channels_from(speech.channels)
         self.reason: RhapsodeError | None = None
         """Why it was aborted, where the engine cannot know."""
-        self.words: list[WordTime] = []
-        """Words that are known so far, with their times in what the client hears."""
+        self.times = HeardTimes()
+        """Words and bookmarks that are known so far, with their times in what the client hears."""
         self._limits = limits or DeliveryLimits()
         made_at = entry.found.made_at if entry and entry.found else None
         watermarks = marks.watermarks(speech.sample_rate, self.channels, made_at) if marks else ()
@@ -168,13 +168,13 @@ class Playback:
     async def get(self) -> bytes | None:
         """Returns the next bytes, or None when all is said; a failure is raised where it happened.
 
-        Where there are no bytes but new words, the bytes are empty.
+        Where there are no bytes but new words or bookmarks, the bytes are empty.
         """
-        known = len(self.words)
+        known = len(self.times)
         try:
             while not self._closed:
                 data = await self._next()
-                if data or len(self.words) > known:
+                if data or len(self.times) > known:
                     return data
             return None
         except RhapsodeError as error:
@@ -278,7 +278,7 @@ class Playback:
 
     def _write(self, chunks: list[AudioChunk]) -> bytes:
         data = self._encoder.write(self._finish.write(chunks))
-        self.words += self._finish.words(chunks)
+        self.times.add(chunks, self._finish)
         return data + self._last_bytes() if self._all_said else data
 
     def _last_bytes(self) -> bytes:

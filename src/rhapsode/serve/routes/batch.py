@@ -87,7 +87,7 @@ class BatchResponse(CancellableResponse):
             "channels": playback.channels,
             "finish_reason": str(playback.outcome.finish_reason),
             "usage": self._service.usage(order.request, playback.outcome),
-            **({"words": [word.body() for word in playback.words]} if order.request.word_timestamps else {}),
+            **(playback.times.body() if order.request.word_timestamps else {}),
             **({"ignored_fields": list(order.ignored)} if order.ignored else {}),
         }
 

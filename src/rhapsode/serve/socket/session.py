@@ -229,7 +229,7 @@ class Session:
         await self._sender.send("audio.done", **where, **fields, request_id=request_id)
 
     async def _send_audio(self, playback: Playback, piece: Piece, where: dict[str, int], request_id: str) -> None:
-        chunk_id = words = 0
+        chunk_id = 0
         while (messages := await playback.messages()) is not None:
             if not chunk_id and messages:
                 fields = {"format": playback.delivery.format.name, "sample_rate": playback.sample_rate}
@@ -239,9 +239,8 @@ class Session:
                 async with playback.sending():
                     await self._sender.send_audio(message, self._config.audio_transport, chunk_id, where)
                 chunk_id += 1
-            if new := playback.words[words:]:
-                words = len(playback.words)
-                await self._sender.send("audio.words", **where, words=[word.body() for word in new])
+            if news := playback.times.news():
+                await self._sender.send("audio.words", **where, **news)
 
     async def _cancel(self) -> None:
         """Drops the running utterance and all that wait."""
