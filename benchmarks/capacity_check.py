@@ -176,7 +176,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         urls = [stack.enter_context(running(f"{folder}/{i}")) for i in range(2)]
         curve = measure_curve(urls[0], given.requests)
-        print(f"one replica: {curve.places} at once, pace {curve.pace[1:].round(3)}")
+        print(
+            f"one replica: {curve.places} at once, pace {curve.pace[1:].round(3)}, head {curve.head_s[1:].round(2)} s"
+        )
         ratios = [r for n in (1, 2) for r in compare(urls[:n], curve, given.busy, given.seconds, given.seed)]
     worst = max(abs(ratio - 1) for ratio in ratios)
     print(f"\nthe largest difference is {worst:.0%}")

@@ -167,6 +167,18 @@ def test_clients_who_pause_are_met_only_while_they_are_served() -> None:
     assert paused.pace[3] == pytest.approx(0.4 * 3 / (1 + 2 * 8 / 4 / 3))  # measured with 2.33 at once
 
 
+def test_lengths_tell_the_pace_apart_from_what_comes_with_the_first_audio() -> None:
+    audio_s = np.array([1.0, 2.0, 3.0, 4.0])
+    total_s = 0.3 + 0.5 * (audio_s - 0.6)  # 0.6 s of audio are there at first
+    samples = {"total_ms": total_s * 1e3, "first_playable_ms": np.full(4, 300.0), "rtf": total_s / audio_s}
+    facts = {"load": "closed", "level": 1, "completed": 4, "wall_s": float(total_s.sum())}
+    found = read_curve(compose("serve", {}, 0, [Run("1", {k: v.tolist() for k, v in samples.items()}, facts)]))
+    assert found.pace[1] == pytest.approx(0.5)
+    assert found.head_s[1] == pytest.approx(0.6)
+    simulated = simulate(found, Traffic(np.zeros(1), np.array([3.0]), [None]), fixed(1), 0)
+    assert simulated.ended_s == pytest.approx(0.3 + 0.5 * 2.4)
+
+
 def test_a_report_without_closed_loops_is_no_curve() -> None:
     report = compose("serve", {"url": "http://x"}, 0, [Run("open", {}, {"load": "open", "completed": 1})])
     with pytest.raises(InvalidRequest, match="--closed"):

@@ -15,6 +15,8 @@ from rhapsode.engine.admission import HEADROOM
 from rhapsode.errors import InvalidRequest
 
 QUANTILES = np.linspace(0.0, 1.0, 101)
+LEAST_SPREAD = 0.1
+"""Lengths vary if their standard deviation is more than this share of their mean."""
 Floats = NDArray[np.float64]
 
 
@@ -26,6 +28,8 @@ class LoadPoint:
     pace: float
     """Seconds until everybody has one more second of audio."""
     first_s: Sequence[float]
+    head_s: float = 0.0
+    """Seconds of audio that come with the first audio. A busy server makes its first chunks longer."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class ReplicaCurve:
 
     pace: Floats  # [slots + 1]
     first_s: Floats  # [slots + 1, quantiles]
+    head_s: Floats  # [slots + 1]
     places: int
     """How many requests are let in at once."""
 
@@ -47,10 +52,17 @@ class ReplicaCurve:
         found: list[float] = self.pace.tolist()
         return found
 
+    @cached_property
+    def heads(self) -> list[float]:
+        """The audio of the first audio, likewise."""
+        found: list[float] = self.head_s.tolist()
+        return found
+
     def audio_s_per_s(self, mean_audio_s: float) -> float:
         """Returns the seconds of audio per second with all places taken, for requests of this length."""
         first_s = float(self.first_s[self.places].mean())
-        return self.places * mean_audio_s / (first_s + mean_audio_s * float(self.pace[self.places]))
+        rest_s = max(mean_audio_s - float(self.head_s[self.places]), 0.0)
+        return self.places * mean_audio_s / (first_s + rest_s * float(self.pace[self.places]))
 
 
 def read_curve(report: Mapping[str, Any], slots: int | None = None, *, real_time: bool = True) -> ReplicaCurve:
@@ -72,8 +84,9 @@ def fit(points: Sequence[LoadPoint], slots: int, *, real_time: bool = True) -> R
     pace = np.maximum.accumulate(np.interp(every, rows, [point.pace for point in points]) * past)
     measured = np.array([np.quantile(point.first_s, QUANTILES) for point in points])
     first_s = np.stack([np.interp(every, rows, column) for column in measured.T], axis=1) * past[:, None]
+    head_s = np.interp(every, rows, [point.head_s for point in points])
     keeps_up = int(np.searchsorted(pace[1:], HEADROOM, side="right")) if real_time else slots
-    return ReplicaCurve(pace, first_s, max(1, min(keeps_up, slots)))
+    return ReplicaCurve(pace, first_s, head_s, max(1, min(keeps_up, slots)))
 
 
 def _engine_points(report: Mapping[str, Any]) -> list[LoadPoint]:
@@ -99,6 +112,19 @@ def _serve_point(run: Mapping[str, Any]) -> LoadPoint:
     first_s = np.array(run["samples"]["first_playable_ms"]) / 1e3
     audio_s = total_s / np.array(run["samples"]["rtf"])
     served = float(total_s.sum()) / run["wall_s"] / run["level"] if run.get("pause_s") else 1.0
-    return LoadPoint(
-        1 + (run["level"] - 1) * served, float((total_s - first_s).sum() / audio_s.sum()), first_s.tolist()
-    )
+    pace, head_s = _pace(audio_s, total_s - first_s)
+    return LoadPoint(1 + (run["level"] - 1) * served, pace, first_s.tolist(), head_s)
+
+
+def _pace(audio_s: Floats, spoken_s: Floats) -> tuple[float, float]:
+    """Returns the pace, and the audio that comes with the first audio, from the time after first audio by length.
+
+    Longer requests tell what a second of audio takes; what all of them lack is what was there at the beginning. With
+    requests of one length that cannot be told, and nothing is taken to be there.
+    """
+    ratio = float(spoken_s.sum() / audio_s.sum())
+    varies = float(audio_s.std()) > LEAST_SPREAD * float(audio_s.mean())
+    slope = float(((audio_s - audio_s.mean()) * spoken_s).mean() / audio_s.var()) if varies else 0.0
+    if slope <= ratio:
+        return ratio, 0.0
+    return slope, min(float(audio_s.mean() - spoken_s.mean() / slope), float(audio_s.min()))

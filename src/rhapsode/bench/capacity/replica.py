@@ -14,14 +14,26 @@ class SimulatedReplica:
     """Speaks up to `places` requests at once, all at the pace of that number.
 
     Its clock counts the seconds of audio that every request in it has been given. A request ends when the clock has
-    advanced by its length, so a change of the pace touches one number and no request.
+    advanced by what its first audio left of it, so a change of the pace touches one number and no request.
     """
 
-    __slots__ = ("_clock_s", "_curve", "_ends", "_paces", "_seen_s", "active", "busy_s", "is_leaving", "queue")
+    __slots__ = (
+        "_clock_s",
+        "_curve",
+        "_ends",
+        "_heads",
+        "_paces",
+        "_seen_s",
+        "active",
+        "busy_s",
+        "is_leaving",
+        "queue",
+    )
 
     def __init__(self, curve: ReplicaCurve, now_s: float) -> None:
         self._curve = curve
         self._paces = curve.paces
+        self._heads = curve.heads
         self._clock_s = 0.0
         self._seen_s = now_s
         self._ends: list[tuple[float, int]] = []
@@ -44,7 +56,8 @@ class SimulatedReplica:
         self._advance(now_s)
         self.active += 1
         first_s = float(self._curve.first_s[self.active, round(luck * QUANTILE_STEPS)])
-        heapq.heappush(self._ends, (self._clock_s + audio_s + first_s / self._paces[self.active], request))
+        rest_s = max(audio_s - self._heads[self.active], 0.0)
+        heapq.heappush(self._ends, (self._clock_s + rest_s + first_s / self._paces[self.active], request))
         return first_s
 
     def next_end_s(self) -> float | None:
