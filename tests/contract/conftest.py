@@ -16,8 +16,13 @@ def subjects_of(name: str) -> tuple[Subject, ...]:
 
 ALWAYS = ("dummy",)
 """Families that the short run asks everything: the dummy's chains, of which one has three stages on the device."""
-SHORT = ("TestNeighbours", "TestRepeatability", "TestAppendedText")
-"""What it asks of every other family. Aborts, failures, admission and frames are the engine's, whatever it runs."""
+SHORT = (
+    "test_batch_neighbours_change_nothing",
+    "test_random_joins_leaves_and_aborts_leave_no_trace",
+    "test_slot_reuse_leaks_nothing",
+    "test_text_appended_word_by_word_sounds_like_the_whole",
+)
+"""What it asks of every other family. Listeners, failures, admission and frames are the engine's, whatever it runs."""
 
 
 def chosen(metafunc: pytest.Metafunc, family: str) -> tuple[Subject, ...]:
@@ -26,8 +31,7 @@ def chosen(metafunc: pytest.Metafunc, family: str) -> tuple[Subject, ...]:
     subjects = subjects_of(family)
     if DEVICE != "cpu" or "TEST_EXAMPLES" in os.environ or family == "dummy":
         return subjects
-    is_short = family in ALWAYS or (metafunc.cls is not None and metafunc.cls.__name__ in SHORT)
-    return subjects[:1] if is_short else ()
+    return subjects[:1] if family in ALWAYS or metafunc.function.__name__ in SHORT else ()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -143,6 +143,7 @@ def test_the_same_seed_says_it_the_same_way_again(tmp_path: Path) -> None:
     assert a != c
 
 
+@pytest.mark.slow
 def test_speed_changes_the_duration(tmp_path: Path) -> None:
     usual = say(TEXT, "--seed", "1", "-o", "usual.wav", cwd=tmp_path)
     fast = say(TEXT, "--seed", "1", "--speed", "2", "-o", "fast.wav", cwd=tmp_path)

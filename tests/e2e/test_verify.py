@@ -96,6 +96,7 @@ def test_a_vocabulary_that_lacks_a_letter_is_found(checkpoint: Path) -> None:
     assert found.verdict == "failed"
 
 
+@pytest.mark.slow
 def test_weights_that_are_not_numbers_are_heard(checkpoint: Path) -> None:
     def poison(tensors: dict[str, torch.Tensor]) -> None:
         name = next(name for name in sorted(tensors) if name.startswith("decoder.") and name.endswith(".bias"))

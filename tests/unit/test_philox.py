@@ -71,6 +71,7 @@ def test_every_bit_of_a_seed_matters(seed: int, bit: int) -> None:
     assert not torch.equal(draw(seed), draw(seed ^ (1 << bit)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", ["index", "seed", "frame", "codebook"])
 def test_numbers_are_spread_evenly_along_every_axis(axis: str) -> None:
     n = 20_000

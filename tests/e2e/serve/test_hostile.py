@@ -150,6 +150,7 @@ def test_text_with_many_marks_is_spoken_with_few_of_them(server: Running) -> Non
     cost.check()
 
 
+@pytest.mark.slow
 def test_audio_that_takes_minutes_to_decode_is_stopped_and_holds_up_nobody(tmp_path) -> None:
     slow = endless(6_000_000, "A_PCM/INT/LIT", b"\x00" * 2)
 

@@ -154,7 +154,7 @@ def test_a_curve_has_values_between_and_past_what_was_measured() -> None:
 
 
 def closed_run(level: int, pause_s: float, wall_s: float) -> Run:
-    samples = {"total_ms": [1000.0] * 8, "first_playable_ms": [200.0] * 8, "rtf": [0.5] * 8}
+    samples = {"total_ms": [1000.0] * 8, "first_playable_ms": [200.0] * 8, "rtf": [0.5] * 8, "at_once": [level] * 8}
     facts = {"load": "closed", "level": level, "pause_s": pause_s, "completed": 8, "wall_s": wall_s}
     return Run(f"closed {level}", samples, facts)
 
@@ -165,6 +165,16 @@ def test_clients_who_pause_are_met_only_while_they_are_served() -> None:
     assert busy.pace[[1, 3]] == pytest.approx([0.4, 0.4])
     assert paused.pace[2] == pytest.approx(0.4)
     assert paused.pace[3] == pytest.approx(0.4 * 3 / (1 + 2 * 8 / 4 / 3))  # measured with 2.33 at once
+
+
+def test_first_audio_of_clients_who_pause_is_that_of_the_requests_they_met() -> None:
+    met = [1] * 10 + [2] * 10
+    first_ms = [50.0] * 10 + [90.0] * 10
+    samples = {"total_ms": [500.0] * 20, "first_playable_ms": first_ms, "rtf": [0.5] * 20, "at_once": met}
+    facts = {"load": "closed", "level": 2, "pause_s": 0.5, "completed": 20, "wall_s": 10.0}
+    found = read_curve(compose("serve", {}, 0, [Run("2", samples, facts)]))
+    assert found.first_s[1] == pytest.approx(0.05)
+    assert found.first_s[2] == pytest.approx(0.09)
 
 
 def test_lengths_tell_the_pace_apart_from_what_comes_with_the_first_audio() -> None:

@@ -88,6 +88,7 @@ def test_weights_of_eight_bits_are_counted_as_such(report, shape):
     assert narrow["runs"][0]["weight_bytes_per_frame"]["talker"] == whole - saved
 
 
+@pytest.mark.slow
 def test_random_weights_never_end_by_themselves(shape):
     """Over 60 frames a random head draws the stop token now and then: the stage ignores it."""
     with subject(None, str(shape[0])) as chosen:

@@ -15,6 +15,8 @@ from rhapsode.engine.admission import HEADROOM
 from rhapsode.errors import InvalidRequest
 
 QUANTILES = np.linspace(0.0, 1.0, 101)
+FEWEST = 5
+"""Fewer first audios tell nothing about how they vary."""
 LEAST_SPREAD = 0.1
 """Lengths vary if their standard deviation is more than this share of their mean."""
 Floats = NDArray[np.float64]
@@ -73,17 +75,25 @@ def read_curve(report: Mapping[str, Any], slots: int | None = None, *, real_time
     points = {"engine": _engine_points, "serve": _serve_points}.get(report["kind"], lambda _: [])(report)
     if not points:
         raise InvalidRequest("the curve must be a report of `bench engine`, or of `bench serve --closed 1,2,4,8,...`.")
-    return fit(points, slots or ceil(points[-1].rows), real_time=real_time)
+    return fit(points, slots or ceil(points[-1].rows), _first_by_number(report), real_time=real_time)
 
 
-def fit(points: Sequence[LoadPoint], slots: int, *, real_time: bool = True) -> ReplicaCurve:
-    """Returns a curve through these points, which are in the order of their load."""
+def fit(
+    points: Sequence[LoadPoint],
+    slots: int,
+    first_by_number: Mapping[float, Sequence[float]] | None = None,
+    *,
+    real_time: bool = True,
+) -> ReplicaCurve:
+    """Returns a curve through these points, which are in the order of their load, and these first audios, if any."""
     rows = np.array([point.rows for point in points])
     every = np.arange(slots + 1)
     past = np.maximum(every / rows[-1], 1.0)
+    firsts = first_by_number or {point.rows: point.first_s for point in points}
     pace = np.maximum.accumulate(np.interp(every, rows, [point.pace for point in points]) * past)
-    measured = np.array([np.quantile(point.first_s, QUANTILES) for point in points])
-    first_s = np.stack([np.interp(every, rows, column) for column in measured.T], axis=1) * past[:, None]
+    measured = np.array([np.quantile(first_s, QUANTILES) for first_s in firsts.values()])
+    first_s = np.stack([np.interp(every, list(firsts), column) for column in measured.T], axis=1)
+    first_s *= np.maximum(every / max(firsts), 1.0)[:, None]
     head_s = np.interp(every, rows, [point.head_s for point in points])
     keeps_up = int(np.searchsorted(pace[1:], HEADROOM, side="right")) if real_time else slots
     return ReplicaCurve(pace, first_s, head_s, max(1, min(keeps_up, slots)))
@@ -102,8 +112,27 @@ def _engine_points(report: Mapping[str, Any]) -> list[LoadPoint]:
 
 def _serve_points(report: Mapping[str, Any]) -> list[LoadPoint]:
     """Closed loops alone: only they say how many requests were spoken at once."""
+    return [_serve_point(run) for run in _closed_runs(report)]
+
+
+def _closed_runs(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     runs = [run for run in report["runs"] if run["load"] == "closed" and run["completed"]]
-    return [_serve_point(run) for run in sorted(runs, key=lambda run: run["level"])]
+    return sorted(runs, key=lambda run: run["level"])
+
+
+def _first_by_number(report: Mapping[str, Any]) -> dict[float, list[float]]:
+    """Returns first audio by how many requests there were when one was sent.
+
+    Clients who pause meet all numbers up to their level, so all levels count together. Without pauses a level is
+    the number itself.
+    """
+    found: dict[float, list[float]] = {}
+    for run in _closed_runs(report) if report["kind"] == "serve" else ():
+        if run.get("pause_s"):
+            samples = run["samples"]
+            for number, first_ms in zip(samples["at_once"], samples["first_playable_ms"], strict=True):
+                found.setdefault(number, []).append(first_ms / 1e3)
+    return {number: first_s for number, first_s in sorted(found.items()) if len(first_s) >= FEWEST}
 
 
 def _serve_point(run: Mapping[str, Any]) -> LoadPoint:

@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rhapsode.bench.serve.client import SpeechClient, TimedResponse
 from rhapsode.bench.serve.lag import LagMeter
@@ -36,10 +36,16 @@ async def apply_load(
 ) -> LoadResult:
     """Sends the requests of these numbers. A number decides the text and the seed of its request."""
 
+    at_once = 0
+
     async def send(i: int, due_s: float | None = None) -> TimedResponse:
+        nonlocal at_once
+        at_once += 1
+        met = at_once
         response = await client.request(texts[i % len(texts)], seed + i, due_s)
+        at_once -= 1
         advance()
-        return response
+        return replace(response, at_once=met)
 
     pattern = {"closed": _closed, "open": _open, "first burst": _burst, "burst": _burst}[load.kind]
     async with LagMeter() as meter:

@@ -32,6 +32,8 @@ class TimedResponse:
     total_s: float = 0.0
     late_s: float = 0.0
     """How long after it was due the client sent the request."""
+    at_once: int = 1
+    """How many requests of this load were under way when it was sent, itself included."""
     playback: PlaybackResult | None = None
     sample_rate: int = 0
     samples: Pcm = field(default_factory=lambda: np.zeros((1, 0), np.int16))

@@ -130,6 +130,7 @@ def _samples(good: Sequence[TimedResponse]) -> dict[str, list[float]]:
         "longest_gap_ms": [max(playback.gaps_s) * 1e3 for _, playback in played if playback.gaps_s],
         "stalled_ms": [playback.stalled_s * 1e3 for _, playback in played],
         "late_ms": [max(0.0, response.late_s) * 1e3 for response in good],
+        "at_once": [response.at_once for response in good],
     }
 
 
