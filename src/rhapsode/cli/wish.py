@@ -46,10 +46,10 @@ class SpeakingPlace:
 
 @dataclass(frozen=True)
 class Wish:
-    """How something is to be said."""
+    """What `say` was asked for, apart from the text: voices, options, request fields, and where to speak."""
 
     fields: dict[str, Any]
-    """Fields of a request that have the same name here and on a server."""
+    """Request fields that have the same name in the SDK and on a server."""
     voices: list[str]
     cloned: list[tuple[Path, str | None]]
     options: dict[str, Any]

@@ -30,7 +30,7 @@ def _is_plain(stack: DecoderStack) -> bool:
 
 
 def run_split(stack: DecoderStack, x: Tensor, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
-    """Runs all layers on `x [B, T, hidden]`, which is contiguous; it is overwritten and returned."""
+    """Runs all layers on `x [B, T, hidden]` and returns the result. A contiguous `x` is overwritten."""
     x = x.contiguous()
     layers = [layer for layer in stack.layers if isinstance(layer, DecoderLayer)]
     first = _norm(layers[0].input_layernorm)

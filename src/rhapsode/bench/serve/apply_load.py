@@ -56,7 +56,7 @@ async def apply_load(
 
 
 async def _closed(load: LoadLevel, numbers: Sequence[int], send: Send, seed: int) -> list[TimedResponse]:
-    """So many clients, each sends its next request when the last one is complete, and its pause is over."""
+    """Each client sends its next request when its last one is complete and its pause is over."""
     todo = iter(numbers)
     rng = random.Random(f"pauses {load.level} {seed}")
 
