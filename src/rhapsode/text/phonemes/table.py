@@ -5,13 +5,15 @@ from __future__ import annotations
 import lzma
 from array import array
 from bisect import bisect_left
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import NamedTuple
 
 import numpy as np
 
 FILE = "english.txt.xz"
+REMEMBERED = 4096
+"""Lines of each section that were found last: most words are frequent ones."""
 
 
 class SortedLines:
@@ -22,12 +24,13 @@ class SortedLines:
         ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
         self._starts = array("I", np.concatenate([[0], ends + 1]).astype(np.uint32).tobytes())
         self._count = len(ends)
+        self.get = lru_cache(maxsize=REMEMBERED)(self._get)
+        """Returns the value of a key; `None` if there is none."""
 
     def __len__(self) -> int:
         return self._count
 
-    def get(self, key: str) -> str | None:
-        """Returns the value of a key; `None` if there is none."""
+    def _get(self, key: str) -> str | None:
         wanted = key.encode()
         index = bisect_left(range(self._count), wanted, key=self._key)
         if index == self._count or self._key(index) != wanted:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
-from rhapsode.text.phonemes.table import PhonemeTable
+from rhapsode.text.phonemes.table import REMEMBERED, PhonemeTable
 
 AHEAD = 2
 """Tokens that are read after the one that is tagged."""
@@ -22,6 +23,7 @@ class Tagger:
 
     def __init__(self, table: PhonemeTable) -> None:
         self._table = table
+        self._weights = lru_cache(maxsize=REMEMBERED)(self._read_weights)
 
     def usual(self, token: str) -> str | None:
         """Returns the tag of a token that needs no context."""
@@ -51,10 +53,13 @@ class Tagger:
         )
         scores = dict.fromkeys(_TAGS, 0)
         for feature in features:
-            for weight in (self._table.weights.get(feature) or "").split():
-                tag, _, tenths = weight.rpartition("=")
-                scores[tag] += int(tenths)
+            for tag, tenths in self._weights(feature):
+                scores[tag] += tenths
         return max(scores, key=scores.__getitem__)
+
+    def _read_weights(self, feature: str) -> list[tuple[str, int]]:
+        found = (weight.rpartition("=") for weight in (self._table.weights.get(feature) or "").split())
+        return [(tag, int(tenths)) for tag, _, tenths in found]
 
     def _near(self, tokens: Sequence[str], at: int) -> str:
         """Returns a token as its neighbours see it: a rare one by its shape."""
