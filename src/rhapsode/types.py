@@ -233,6 +233,8 @@ class ModelInfo:
     embedding_size: int | None = None
     normalise: bool = False
     """The model wants numbers, dates and the like as words."""
+    phonemes: bool = False
+    """The model wants English words as phonemes."""
     default_voice: bool = True
     """It speaks although a request names no voice."""
     sampling: tuple[str, ...] = ()
