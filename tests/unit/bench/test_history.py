@@ -106,9 +106,9 @@ def closed_runs(
 def test_the_curve_is_found_although_clients_come_and_go(pause_s: float) -> None:
     report = compose("serve", {"frame_hz": 1 / FRAME_S}, 0, closed_runs((1, 2, 3, 4), pause_s))
     found, true = read_curve(report, real_time=False), known_curve()
-    assert found.pace[1:] == pytest.approx(true.pace[1:], rel=0.04)
+    assert found.pace[1:] == pytest.approx(true.pace[1:], rel=0.03)
     assert found.head_s[1:] == pytest.approx(true.head_s[1:])
-    assert found.tail_s == pytest.approx(true.tail_s)
+    assert found.tail_s == pytest.approx(true.tail_s, rel=0.01)
     assert np.median(found.first_s[1:], axis=1) == pytest.approx(np.median(true.first_s[1:], axis=1), rel=0.1)
 
 

@@ -16,6 +16,8 @@ STEADY = 0.1
 """The number of requests is steady while it varies by less than this share."""
 FEWEST = 5
 """Fewer first audios tell nothing about how they vary."""
+NEARLY_NOTHING = 1e-6
+"""Audio per second at a level that no request has met."""
 MARGIN_S = 0.01
 """An end that lets another request begin is seen a little later than that beginning."""
 
@@ -39,8 +41,9 @@ class LoopHistory:
         samples = {name: np.array(values) / 1e3 for name, values in run["samples"].items()}
         self.level = float(run["level"])
         self.sent_s, self.first_s = samples["sent_ms"], samples["first_playable_ms"]
-        self.ends_s = self.sent_s + samples["total_ms"]
-        self.audio_s = samples["total_ms"] / (samples["rtf"] * 1e3)
+        self.total_s = samples["total_ms"]
+        self.ends_s = self.sent_s + self.total_s
+        self.audio_s = self.total_s / (samples["rtf"] * 1e3)
         self.head_s = samples["first_chunk_ms"]
         self.waits_s = np.zeros(len(self.sent_s))
         """How long each request waited until the frame that was being made was complete."""
@@ -52,6 +55,13 @@ class LoopHistory:
         """Returns how many requests there were when each one was sent, itself included."""
         moments_s, numbers = self._numbers(self.sent_s)
         return numbers[np.searchsorted(moments_s, self.sent_s, side="right") - 1]
+
+    def is_alone(self) -> NDArray[np.bool_]:
+        """Whether there was no other request at any time of each one."""
+        moments_s, numbers = self._numbers(self.sent_s)
+        start = np.searchsorted(moments_s, self.sent_s, side="right") - 1
+        stop = np.searchsorted(moments_s, self.ends_s)
+        return np.array([(numbers[a:b] <= 1).all() for a, b in zip(start, stop, strict=True)], np.bool_)
 
     def is_steady(self) -> NDArray[np.bool_]:
         """Whether there were as many requests until each one's first audio as when it was sent."""
@@ -95,39 +105,47 @@ def summarize_loops(loops: Sequence[LoopHistory], frame_s: float) -> HistorySumm
     `frame_s`: the audio of a frame; 0 if it is not known.
     """
     levels = np.array(sorted({loop.level for loop in loops}))
-    paces, tail_s = _paces(loops, levels)
+    lead_s, tail_s = _alone(loops)
+    paces = _paces(loops, levels, tail_s)
     for loop in loops:  # with the first paces it is known how long requests waited for a frame
         others = loop.at_send() - 1
-        loop.waits_s = np.where(others > 0, frame_s / 2 * np.interp(others, levels, paces), 0.0)
-    paces, tail_s = _paces(loops, levels)
-    points = _points(loops, levels, paces)
-    if not frame_s:
-        return HistorySummary(points, tail_s)
-    lead_s = max(float(np.median(points[0].first_s)) - points[0].head_s * points[0].pace, 0.0)
-    tail_s = max(round((tail_s - lead_s / points[0].pace) / frame_s), 0) * frame_s
-    for loop in loops:
-        loop.waits_s += lead_s
-    paces, _ = _paces(loops, levels, tail_s)
-    return HistorySummary(_points(loops, levels, paces), tail_s)
+        loop.waits_s = lead_s + np.where(others > 0, frame_s / 2 * np.interp(others, levels, paces), 0.0)
+    return HistorySummary(_points(loops, levels, _paces(loops, levels, tail_s)), tail_s)
 
 
-def _paces(loops: Sequence[LoopHistory], levels: Floats, tail_s: float | None = None) -> tuple[Floats, float]:
-    """Solves by least squares: what a request was given at the speed of each number is its audio and a constant.
+def _alone(loops: Sequence[LoopHistory]) -> tuple[float, float]:
+    """Returns the time before the first frame of a request that is alone, and the seconds of audio it takes in excess.
 
-    The unknowns are the audio per second of all requests together at each level, which changes little between levels,
-    and the constant, if it is not given.
+    Time grows with the length by the pace. What is left for no audio is both. They are 0 if lengths do not vary: then
+    what is left cannot be told from the pace.
+    """
+    alone = [(loop.is_alone(), loop) for loop in loops]
+    audio_s, total_s, first_s, head_s = (
+        np.concatenate([getattr(loop, name)[chosen] for chosen, loop in alone])
+        for name in ("audio_s", "total_s", "first_s", "head_s")
+    )
+    if len(audio_s) < FEWEST or float(audio_s.std()) < LEAST_SPREAD * float(audio_s.mean()):
+        return 0.0, 0.0
+    pace, left_s = np.polyfit(audio_s, total_s, 1).tolist()
+    if pace <= 0:
+        return 0.0, 0.0
+    lead_s = max(float(np.median(first_s - head_s * pace)), 0.0)
+    return lead_s, max((left_s - lead_s) / pace, 0.0)
+
+
+def _paces(loops: Sequence[LoopHistory], levels: Floats, tail_s: float) -> Floats:
+    """Solves by least squares: what a request was given at the speeds of all numbers is its audio and the tail.
+
+    The unknowns are the audio per second of all requests together at each level, which changes little between levels.
     """
     numbers = np.arange(int(levels[-1]) + 1)
     weights = [np.interp(numbers, levels, row) / np.maximum(numbers, 1) for row in np.eye(len(levels))]
     given_s = np.concatenate([loop.time_by_number(weights) for loop in loops])
     audio_s = np.concatenate([loop.audio_s for loop in loops])
-    varies = float(audio_s.std()) > LEAST_SPREAD * float(audio_s.mean())
-    if tail_s is None and varies:  # otherwise the constant cannot be told from the pace
-        found = np.linalg.lstsq(np.column_stack([given_s, -np.ones(len(audio_s))]), audio_s)[0]
-        if (found > 0).all():
-            return levels / found[:-1], float(found[-1])
-    found = np.linalg.lstsq(given_s, audio_s + (tail_s or 0.0))[0]
-    return levels / np.maximum(found, 1e-6), tail_s or 0.0
+    found = np.linalg.lstsq(given_s, audio_s + tail_s, rcond=None)[0]
+    seen = found > NEARLY_NOTHING
+    paces: Floats = np.interp(levels, levels[seen], levels[seen] / found[seen])
+    return paces
 
 
 def _points(loops: Sequence[LoopHistory], levels: Floats, paces: Floats) -> list[LoadPoint]:
