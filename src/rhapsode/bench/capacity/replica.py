@@ -141,5 +141,5 @@ class SimulatedReplica:
         past_s = now_s - self._seen_s
         if self.active:
             self._clock_s += past_s / self._curve.paces[self.active]
-            self.busy_s += past_s * self.active
+            self.busy_s += past_s * self._taken
         self._seen_s = now_s
