@@ -126,7 +126,9 @@ def test_serve_measures_this_projects_own_server(model, tmp_path):
     pytest.importorskip("fastapi")
     with server_of(model, tmp_path) as url:
         bench("serve", url, "--closed", "1,2", "--burst", "3", "--requests", "4", "--text", "Hello there.")
-    for run in check(tmp_path / "bench-serve.json")["runs"]:
+    report = check(tmp_path / "bench-serve.json")
+    assert report["config"]["frame_hz"] == find(model).spec.frame_hz
+    for run in report["runs"]:
         assert run["errors"] == {}
         assert run["completed"] == (3 if "burst" in run["load"] else 4)
         assert run["summary"]["rtf"]["p50"] < 5

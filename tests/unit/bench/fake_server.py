@@ -64,6 +64,9 @@ class FakeServer:
             writer.close()
 
     async def _one(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if head.startswith(b"GET"):  # it knows nothing but speech
+            writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+            return
         fields = dict(line.split(": ", 1) for line in head.decode().split("\r\n")[1:] if line)
         length = next(int(value) for name, value in fields.items() if name.lower() == "content-length")
         body = json.loads(await reader.readexactly(length))

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from rhapsode.bench.capacity.curve import LoadPoint, ReplicaCurve, fit, read_curve
+from rhapsode.bench.capacity.curve import ReplicaCurve, fit, read_curve
 from rhapsode.bench.capacity.edge import SimulatedEdge, name
+from rhapsode.bench.capacity.history import LoadPoint
 from rhapsode.bench.capacity.scaler import ScalingPlan
 from rhapsode.bench.capacity.simulate import simulate
 from rhapsode.bench.capacity.traffic import Traffic, TrafficPlan, read_trace
@@ -151,42 +152,6 @@ def test_a_curve_has_values_between_and_past_what_was_measured() -> None:
     assert found.pace[[1, 2, 4, 8, 16]] == pytest.approx([0.1, 0.2, 0.4, 0.6, 1.2])
     assert found.first_s[16].max() == pytest.approx(0.192)
     assert found.places == 10  # 0.75 of real time
-
-
-def closed_run(level: int, pause_s: float, wall_s: float) -> Run:
-    samples = {"total_ms": [1000.0] * 8, "first_playable_ms": [200.0] * 8, "rtf": [0.5] * 8, "at_once": [level] * 8}
-    facts = {"load": "closed", "level": level, "pause_s": pause_s, "completed": 8, "wall_s": wall_s}
-    return Run(f"closed {level}", samples, facts)
-
-
-def test_clients_who_pause_are_met_only_while_they_are_served() -> None:
-    busy = read_curve(compose("serve", {}, 0, [closed_run(1, 0.0, 8.0), closed_run(3, 0.0, 4.0)]))
-    paused = read_curve(compose("serve", {}, 0, [closed_run(1, 0.4, 9.6), closed_run(3, 0.4, 4.0)]))
-    assert busy.pace[[1, 3]] == pytest.approx([0.4, 0.4])
-    assert paused.pace[2] == pytest.approx(0.4)
-    assert paused.pace[3] == pytest.approx(0.4 * 3 / (1 + 2 * 8 / 4 / 3))  # measured with 2.33 at once
-
-
-def test_first_audio_of_clients_who_pause_is_that_of_the_requests_they_met() -> None:
-    met = [1] * 10 + [2] * 10
-    first_ms = [50.0] * 10 + [90.0] * 10
-    samples = {"total_ms": [500.0] * 20, "first_playable_ms": first_ms, "rtf": [0.5] * 20, "at_once": met}
-    facts = {"load": "closed", "level": 2, "pause_s": 0.5, "completed": 20, "wall_s": 10.0}
-    found = read_curve(compose("serve", {}, 0, [Run("2", samples, facts)]))
-    assert found.first_s[1] == pytest.approx(0.05)
-    assert found.first_s[2] == pytest.approx(0.09)
-
-
-def test_lengths_tell_the_pace_apart_from_what_comes_with_the_first_audio() -> None:
-    audio_s = np.array([1.0, 2.0, 3.0, 4.0])
-    total_s = 0.3 + 0.5 * (audio_s - 0.6)  # 0.6 s of audio are there at first
-    samples = {"total_ms": total_s * 1e3, "first_playable_ms": np.full(4, 300.0), "rtf": total_s / audio_s}
-    facts = {"load": "closed", "level": 1, "completed": 4, "wall_s": float(total_s.sum())}
-    found = read_curve(compose("serve", {}, 0, [Run("1", {k: v.tolist() for k, v in samples.items()}, facts)]))
-    assert found.pace[1] == pytest.approx(0.5)
-    assert found.head_s[1] == pytest.approx(0.6)
-    simulated = simulate(found, Traffic(np.zeros(1), np.array([3.0]), [None]), fixed(1), 0)
-    assert simulated.ended_s == pytest.approx(0.3 + 0.5 * 2.4)
 
 
 def test_a_report_without_closed_loops_is_no_curve() -> None:

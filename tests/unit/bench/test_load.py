@@ -102,6 +102,17 @@ def test_a_report_counts_errors_by_kind_and_the_rest_by_percentile():
     assert run["summary"]["first_playable_ms"]["min"] >= 10
 
 
+def test_a_report_says_when_requests_were_sent_and_how_much_came_first():
+    with serving_in_thread(Script([(0.05, tone(0.3)), (0.05, tone(0.1))])) as (url, _):
+        report = check(measure(plan(url, ("closed", 2), requests=6, warm_up=0)))
+    samples = report["runs"][0]["samples"]
+    sent_ms, ends_ms = samples["sent_ms"], [a + b for a, b in zip(samples["sent_ms"], samples["total_ms"], strict=True)]
+    for client in (slice(0, 3), slice(3, 6)):
+        assert all(sent >= end for sent, end in zip(sent_ms[client][1:], ends_ms[client], strict=False))
+    assert samples["first_chunk_ms"] == pytest.approx([300] * 6)
+    assert report["config"]["frame_hz"] is None  # the server does not tell
+
+
 def test_the_first_burst_is_a_row_of_its_own():
     """A server that has just started is slow once: that must show, and must not slow down the other rows."""
 

@@ -9,6 +9,7 @@ def test_audio_that_comes_in_time_never_stalls():
     assert (played.underruns, played.stalled_s) == (0, 0)
     assert played.gaps_s == pytest.approx((0.05, 0.15))
     assert played.audio_s == pytest.approx(0.56)
+    assert played.first_chunk_s == 0.08
 
 
 def test_a_late_chunk_is_an_underrun_as_long_as_the_silence():

@@ -11,27 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rhapsode.bench.capacity.history import LoadPoint, LoopHistory, summarize_loops
 from rhapsode.engine.admission import HEADROOM
 from rhapsode.errors import InvalidRequest
 
 QUANTILES = np.linspace(0.0, 1.0, 101)
-FEWEST = 5
-"""Fewer first audios tell nothing about how they vary."""
-LEAST_SPREAD = 0.1
-"""Lengths vary if their standard deviation is more than this share of their mean."""
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class LoadPoint:
-    """What was measured with so many requests at once."""
-
-    rows: float
-    pace: float
-    """Seconds until everybody has one more second of audio."""
-    first_s: Sequence[float]
-    head_s: float = 0.0
-    """Seconds of audio that come with the first audio. A busy server makes its first chunks longer."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +32,10 @@ class ReplicaCurve:
     head_s: Floats  # [slots + 1]
     places: int
     """How many requests are let in at once."""
+    frame_s: float = 0.0
+    """Audio of a frame: requests are taken in, begin to be heard and end with a whole frame. 0: at any moment."""
+    tail_s: float = 0.0
+    """Seconds of audio that a request takes the time of, beyond its own and what comes before its first frame."""
 
     @cached_property
     def paces(self) -> list[float]:
@@ -60,10 +49,18 @@ class ReplicaCurve:
         found: list[float] = self.head_s.tolist()
         return found
 
+    @cached_property
+    def leads(self) -> list[list[float]]:
+        """What first audio takes besides its frames and the wait for the frame before them. [slots + 1][quantiles]"""
+        others = np.concatenate([[0.0, 0.0], self.pace[1:-1]])
+        lead_s = self.first_s - (self.head_s * self.pace)[:, None] - self.frame_s * others[:, None] * QUANTILES
+        found: list[list[float]] = np.maximum(lead_s, 0.0).tolist()
+        return found
+
     def audio_s_per_s(self, mean_audio_s: float) -> float:
         """Returns the seconds of audio per second with all places taken, for requests of this length."""
         first_s = float(self.first_s[self.places].mean())
-        rest_s = max(mean_audio_s - float(self.head_s[self.places]), 0.0)
+        rest_s = max(mean_audio_s + self.tail_s - float(self.head_s[self.places]), 0.0)
         return self.places * mean_audio_s / (first_s + rest_s * float(self.pace[self.places]))
 
 
@@ -72,34 +69,39 @@ def read_curve(report: Mapping[str, Any], slots: int | None = None, *, real_time
 
     With `real_time` a request is let in only while the pace leaves everybody faster than real time, as on a server.
     """
-    points = {"engine": _engine_points, "serve": _serve_points}.get(report["kind"], lambda _: [])(report)
+    points, frame_s, tail_s = {"engine": _engine, "serve": _serve}.get(report["kind"], _nothing)(report)
     if not points:
         raise InvalidRequest("the curve must be a report of `bench engine`, or of `bench serve --closed 1,2,4,8,...`.")
-    return fit(points, slots or ceil(points[-1].rows), _first_by_number(report), real_time=real_time)
+    return fit(points, slots or ceil(points[-1].rows), frame_s, tail_s, real_time=real_time)
 
 
 def fit(
-    points: Sequence[LoadPoint],
-    slots: int,
-    first_by_number: Mapping[float, Sequence[float]] | None = None,
-    *,
-    real_time: bool = True,
+    points: Sequence[LoadPoint], slots: int, frame_s: float = 0.0, tail_s: float = 0.0, *, real_time: bool = True
 ) -> ReplicaCurve:
-    """Returns a curve through these points, which are in the order of their load, and these first audios, if any."""
+    """Returns a curve through these points, which are in the order of their load."""
     rows = np.array([point.rows for point in points])
     every = np.arange(slots + 1)
     past = np.maximum(every / rows[-1], 1.0)
-    firsts = first_by_number or {point.rows: point.first_s for point in points}
     pace = np.maximum.accumulate(np.interp(every, rows, [point.pace for point in points]) * past)
-    measured = np.array([np.quantile(first_s, QUANTILES) for first_s in firsts.values()])
-    first_s = np.stack([np.interp(every, list(firsts), column) for column in measured.T], axis=1)
-    first_s *= np.maximum(every / max(firsts), 1.0)[:, None]
+    measured = np.array([np.quantile(point.first_s, QUANTILES) for point in points])
+    first_s = np.stack([np.interp(every, rows, column) for column in measured.T], axis=1) * past[:, None]
     head_s = np.interp(every, rows, [point.head_s for point in points])
+    if frame_s:
+        head_s = np.maximum(np.round(head_s / frame_s), 1) * frame_s  # samples are cut at either end
     keeps_up = int(np.searchsorted(pace[1:], HEADROOM, side="right")) if real_time else slots
-    return ReplicaCurve(pace, first_s, head_s, max(1, min(keeps_up, slots)))
+    return ReplicaCurve(pace, first_s, head_s, max(1, min(keeps_up, slots)), frame_s, tail_s)
 
 
-def _engine_points(report: Mapping[str, Any]) -> list[LoadPoint]:
+Measured = tuple[Sequence[LoadPoint], float, float]
+"""Points, the audio of a frame, and what a request takes beyond its audio."""
+
+
+def _nothing(report: Mapping[str, Any]) -> Measured:
+    return (), 0.0, 0.0
+
+
+def _engine(report: Mapping[str, Any]) -> Measured:
+    """All requests arrive at once there, so nothing is known of how they join others."""
     runs = report["runs"]
     mode = "graphs" if any(run["mode"] == "graphs" for run in runs) else "eager"
     points = []
@@ -107,53 +109,15 @@ def _engine_points(report: Mapping[str, Any]) -> list[LoadPoint]:
         frames = run["summary"].get("frame_ms")
         pace = frames["p50"] * report["config"]["frame_hz"] / 1e3 if frames else run["summary"]["rtf"]["p50"]
         points.append(LoadPoint(run["batch"], pace, [ms / 1e3 for ms in run["samples"]["first_audio_ms"]]))
-    return points
+    return points, 0.0, 0.0
 
 
-def _serve_points(report: Mapping[str, Any]) -> list[LoadPoint]:
-    """Closed loops alone: only they say how many requests were spoken at once."""
-    return [_serve_point(run) for run in _closed_runs(report)]
-
-
-def _closed_runs(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    runs = [run for run in report["runs"] if run["load"] == "closed" and run["completed"]]
-    return sorted(runs, key=lambda run: run["level"])
-
-
-def _first_by_number(report: Mapping[str, Any]) -> dict[float, list[float]]:
-    """Returns first audio by how many requests there were when one was sent.
-
-    Clients who pause meet all numbers up to their level, so all levels count together. Without pauses a level is
-    the number itself.
-    """
-    found: dict[float, list[float]] = {}
-    for run in _closed_runs(report) if report["kind"] == "serve" else ():
-        if run.get("pause_s"):
-            samples = run["samples"]
-            for number, first_ms in zip(samples["at_once"], samples["first_playable_ms"], strict=True):
-                found.setdefault(number, []).append(first_ms / 1e3)
-    return {number: first_s for number, first_s in sorted(found.items()) if len(first_s) >= FEWEST}
-
-
-def _serve_point(run: Mapping[str, Any]) -> LoadPoint:
-    """With pauses, a request meets each of the other clients only for the share of time in which that one is served."""
-    total_s = np.array(run["samples"]["total_ms"]) / 1e3
-    first_s = np.array(run["samples"]["first_playable_ms"]) / 1e3
-    audio_s = total_s / np.array(run["samples"]["rtf"])
-    served = float(total_s.sum()) / run["wall_s"] / run["level"] if run.get("pause_s") else 1.0
-    pace, head_s = _pace(audio_s, total_s - first_s)
-    return LoadPoint(1 + (run["level"] - 1) * served, pace, first_s.tolist(), head_s)
-
-
-def _pace(audio_s: Floats, spoken_s: Floats) -> tuple[float, float]:
-    """Returns the pace, and the audio that comes with the first audio, from the time after first audio by length.
-
-    Longer requests tell what a second of audio takes; what all of them lack is what was there at the beginning. With
-    requests of one length that cannot be told, and nothing is taken to be there.
-    """
-    ratio = float(spoken_s.sum() / audio_s.sum())
-    varies = float(audio_s.std()) > LEAST_SPREAD * float(audio_s.mean())
-    slope = float(((audio_s - audio_s.mean()) * spoken_s).mean() / audio_s.var()) if varies else 0.0
-    if slope <= ratio:
-        return ratio, 0.0
-    return slope, min(float(audio_s.mean() - spoken_s.mean() / slope), float(audio_s.min()))
+def _serve(report: Mapping[str, Any]) -> Measured:
+    """Closed loops alone: only they say what a number of requests does."""
+    closed = [run for run in report["runs"] if run["load"] == "closed"]
+    runs = [run for run in closed if run["samples"].keys() >= {"sent_ms", "first_chunk_ms"}]
+    if not runs:
+        return _nothing(report)
+    frame_s = 1 / report["config"]["frame_hz"] if report["config"].get("frame_hz") else 0.0
+    found = summarize_loops([LoopHistory(run) for run in runs], frame_s)
+    return found.points, frame_s, found.tail_s

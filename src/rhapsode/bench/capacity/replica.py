@@ -4,26 +4,43 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from dataclasses import dataclass
+from math import floor
 
 from rhapsode.bench.capacity.curve import ReplicaCurve
 
 QUANTILE_STEPS = 100
+NEARLY = 1e-6
+"""Seconds of audio that are nothing: the clock is a sum of many products."""
+
+
+@dataclass(slots=True)
+class Newcomer:
+    """A request of which nothing was heard yet."""
+
+    request: int
+    audio_s: float
+    lead_s: float
+    joined_at: float = 0.0
+    """By the clock of the replica."""
 
 
 class SimulatedReplica:
     """Speaks up to `places` requests at once, all at the pace of that number.
 
-    Its clock counts the seconds of audio that every request in it has been given. A request ends when the clock has
-    advanced by what its first audio left of it, so a change of the pace touches one number and no request.
+    Its clock counts the seconds of audio that every request in it has been given, so a change of the pace touches one
+    number and no request. A request joins when the frame that is being made is complete. Its first audio is due when
+    it has as much as the replica begins with, which is more on a busy one. After each frame that is asked again: the
+    end of another request can bring first audio about, and a request that joins can put it off.
     """
 
     __slots__ = (
         "_clock_s",
         "_curve",
         "_ends",
-        "_heads",
-        "_paces",
+        "_joining",
         "_seen_s",
+        "_unheard",
         "active",
         "busy_s",
         "is_leaving",
@@ -32,10 +49,10 @@ class SimulatedReplica:
 
     def __init__(self, curve: ReplicaCurve, now_s: float) -> None:
         self._curve = curve
-        self._paces = curve.paces
-        self._heads = curve.heads
         self._clock_s = 0.0
         self._seen_s = now_s
+        self._joining: list[Newcomer] = []  # with the next frame
+        self._unheard: list[Newcomer] = []
         self._ends: list[tuple[float, int]] = []
         self.active = 0
         self.busy_s = 0.0
@@ -45,36 +62,84 @@ class SimulatedReplica:
 
     @property
     def load(self) -> int:
-        return self.active + len(self.queue)
+        return self._taken + len(self.queue)
 
     @property
     def has_place(self) -> bool:
-        return self.active < self._curve.places
+        return self._taken < self._curve.places
 
-    def start(self, request: int, audio_s: float, luck: float, now_s: float) -> float:
-        """Starts a request and returns the time to its first audio; `luck`, 0 to 1, chooses among those measured."""
+    @property
+    def _taken(self) -> int:
+        return self.active + len(self._joining)
+
+    def start(self, request: int, audio_s: float, luck: float, now_s: float) -> None:
+        """Takes a request in; `luck`, 0 to 1, chooses among the first audios that were measured."""
         self._advance(now_s)
-        self.active += 1
-        first_s = float(self._curve.first_s[self.active, round(luck * QUANTILE_STEPS)])
-        rest_s = max(audio_s - self._heads[self.active], 0.0)
-        heapq.heappush(self._ends, (self._clock_s + rest_s + first_s / self._paces[self.active], request))
-        return first_s
+        lead_s = self._curve.leads[self._taken + 1][round(luck * QUANTILE_STEPS)]
+        self._joining.append(Newcomer(request, audio_s, lead_s))
+        if not self.active or not self._curve.frame_s:
+            self._join()
 
-    def next_end_s(self) -> float | None:
-        """Returns when the next request ends, if none starts before."""
-        if not self._ends:
+    def next_s(self) -> float | None:
+        """Returns when something happens next, if nothing starts before."""
+        if not self.active:
             return None
-        return self._seen_s + (self._ends[0][0] - self._clock_s) * self._paces[self.active]
+        due_at = self._ends[0][0]
+        if self._joining:
+            due_at = min(due_at, self._next_frame_at())
+        for one in self._unheard:
+            ready_at = one.joined_at + self._head_s(one)
+            due_at = min(due_at, ready_at if ready_at > self._clock_s + NEARLY else self._next_frame_at())
+        return self._seen_s + (due_at - self._clock_s) * self._curve.paces[self.active]
 
-    def end(self, now_s: float) -> int:
-        """Ends the request that is due, and returns it."""
+    def turn(self, now_s: float) -> tuple[list[tuple[int, float]], list[int]]:
+        """Does what is due: returns the requests that begin to be heard, each with the moment, and those that end."""
         self._advance(now_s)
-        self.active -= 1
-        return heapq.heappop(self._ends)[1]
+        begun, ended = self._begin(), []
+        while self._ends and self._ends[0][0] <= self._clock_s + NEARLY:
+            ended.append(heapq.heappop(self._ends)[1])
+            self.active -= 1
+        if self._joining and abs(self._next_frame_at() - self._clock_s - self._curve.frame_s) < 2 * NEARLY:
+            self._join()
+        return begun, ended
+
+    def _join(self) -> None:
+        if not self.active:
+            self._clock_s = 0.0
+        self.active += len(self._joining)
+        for one in self._joining:
+            one.joined_at = self._clock_s
+            heapq.heappush(self._ends, (self._clock_s + self._work_s(one), one.request))
+        self._unheard += self._joining
+        self._joining = []
+
+    def _begin(self) -> list[tuple[int, float]]:
+        begun: list[Newcomer] = []
+        unheard: list[Newcomer] = []
+        for one in self._unheard:
+            is_ready = one.joined_at + self._head_s(one) <= self._clock_s + NEARLY
+            (begun if is_ready else unheard).append(one)
+        self._unheard = unheard
+        return [(one.request, self._seen_s + one.lead_s) for one in begun]
+
+    def _head_s(self, one: Newcomer) -> float:
+        """Returns the audio that a request begins with, by how many there are now."""
+        return min(self._curve.heads[self.active], one.audio_s)
+
+    def _work_s(self, one: Newcomer) -> float:
+        """Returns the seconds of audio after which a request ends: whole frames, where they are known."""
+        work_s = one.audio_s + self._curve.tail_s + one.lead_s / self._curve.paces[self.active]
+        frame_s = self._curve.frame_s
+        return max(round(work_s / frame_s), 1) * frame_s if frame_s else work_s
+
+    def _next_frame_at(self) -> float:
+        """Returns when the frame that is being made is complete, by the clock; now, if frames are not known."""
+        frame_s = self._curve.frame_s
+        return (floor((self._clock_s + NEARLY) / frame_s) + 1) * frame_s if frame_s else self._clock_s
 
     def _advance(self, now_s: float) -> None:
         past_s = now_s - self._seen_s
         if self.active:
-            self._clock_s += past_s / self._paces[self.active]
-            self.busy_s += past_s * self.active
+            self._clock_s += past_s / self._curve.paces[self.active]
+            self.busy_s += past_s * self._taken
         self._seen_s = now_s

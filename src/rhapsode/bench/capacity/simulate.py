@@ -26,7 +26,7 @@ class SimulationResult:
     """What listeners heard, and what it took."""
 
     first_s: NDArray[np.float64]
-    """From arrival to first audio, of requests that were served."""
+    """From arrival to first audio, of requests that were served, in the order of their arrival."""
     queued_s: NDArray[np.float64]
     refused: int
     with_gap: int
@@ -63,7 +63,7 @@ class _Simulation:
         self._numbers = count()
         self._replicas: dict[int, SimulatedReplica] = {}
         self._starting_s: list[float] = []
-        self._ends: list[tuple[float, int]] = []
+        self._turns: list[tuple[float, int]] = []
         self._due_s: dict[int, float | None] = {}
         self._edge = SimulatedEdge()
         self._changed: set[int] = set()
@@ -82,17 +82,17 @@ class _Simulation:
         self._poll(0.0)
         requests = len(self._at_s)
         arrived, poll_s = 0, POLL_S
-        while arrived < requests or self._ends:
+        while arrived < requests or self._turns:
             arrival_s = self._at_s[arrived] if arrived < requests else np.inf
-            end_s = self._ends[0][0] if self._ends else np.inf
-            if poll_s <= arrival_s and poll_s <= end_s:
+            turn_s = self._turns[0][0] if self._turns else np.inf
+            if poll_s <= arrival_s and poll_s <= turn_s:
                 self._poll(poll_s)
                 poll_s += POLL_S
-            elif arrival_s <= end_s:
+            elif arrival_s <= turn_s:
                 self._arrive(arrived, arrival_s)
                 arrived += 1
             else:
-                self._end(*heapq.heappop(self._ends))
+                self._turn(*heapq.heappop(self._turns))
         return self._result()
 
     def _arrive(self, request: int, now_s: float) -> None:
@@ -113,32 +113,35 @@ class _Simulation:
             replica.queue.append(request)
 
     def _start(self, request: int, number: int, replica: SimulatedReplica, now_s: float) -> None:
-        self._queued_s[request] = queued_s = now_s - self._at_s[request]
-        first_s = replica.start(request, self._audio_s[request], self._luck[request], now_s)
-        self._first_s[request] = queued_s + first_s
+        self._queued_s[request] = now_s - self._at_s[request]
+        replica.start(request, self._audio_s[request], self._luck[request], now_s)
         self._schedule(number, replica)
 
-    def _end(self, now_s: float, number: int) -> None:
+    def _turn(self, now_s: float, number: int) -> None:
         if self._due_s[number] != now_s:
             return  # the pace has changed since
         replica = self._replicas[number]
-        request = replica.end(now_s)
+        begun, ended = replica.turn(now_s)
+        for request, heard_s in begun:
+            self._first_s[request] = heard_s - self._at_s[request]
+        for request in ended:
+            self._end(request, number, now_s)
+        while replica.queue and replica.has_place:
+            self._start(replica.queue.popleft(), number, replica, now_s)
+        self._schedule(number, replica)
+
+    def _end(self, request: int, number: int, now_s: float) -> None:
         self._ended_s = now_s
         self._load -= 1
         self._changed.add(number)
         self._edge.ended(number)
         spoken_s = now_s - self._at_s[request] - self._first_s[request]
         self._with_gap += spoken_s > self._audio_s[request]
-        self._due_s[number] = None
-        if replica.queue:
-            self._start(replica.queue.popleft(), number, replica, now_s)
-        else:
-            self._schedule(number, replica)
 
     def _schedule(self, number: int, replica: SimulatedReplica) -> None:
-        self._due_s[number] = due_s = replica.next_end_s()
+        self._due_s[number] = due_s = replica.next_s()
         if due_s is not None:
-            heapq.heappush(self._ends, (due_s, number))
+            heapq.heappush(self._turns, (due_s, number))
 
     def _poll(self, now_s: float) -> None:
         """Tells the edge all loads; adds and removes replicas."""
@@ -174,8 +177,8 @@ class _Simulation:
     def _result(self) -> SimulationResult:
         slot_s = self._slot_s + sum(replica.busy_s for replica in self._replicas.values())
         return SimulationResult(
-            first_s=np.array(list(self._first_s.values())),
-            queued_s=np.array(list(self._queued_s.values())),
+            first_s=np.array([first_s for _, first_s in sorted(self._first_s.items())]),
+            queued_s=np.array([queued_s for _, queued_s in sorted(self._queued_s.items())]),
             refused=self._refused,
             with_gap=self._with_gap,
             ended_s=self._ended_s,

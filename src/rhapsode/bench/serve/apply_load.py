@@ -36,16 +36,11 @@ async def apply_load(
 ) -> LoadResult:
     """Sends the requests of these numbers. A number decides the text and the seed of its request."""
 
-    at_once = 0
-
     async def send(i: int, due_s: float | None = None) -> TimedResponse:
-        nonlocal at_once
-        at_once += 1
-        met = at_once
+        sent_s = time.perf_counter() - started_s
         response = await client.request(texts[i % len(texts)], seed + i, due_s)
-        at_once -= 1
         advance()
-        return replace(response, at_once=met)
+        return replace(response, sent_s=sent_s)
 
     pattern = {"closed": _closed, "open": _open, "first burst": _burst, "burst": _burst}[load.kind]
     async with LagMeter() as meter:

@@ -12,7 +12,7 @@ import numpy as np
 
 from rhapsode.bench.serve.pcm_reader import BadResponse, Pcm, PcmReader, reader_for
 from rhapsode.bench.serve.playback import Arrival, PlaybackResult, first_audible, play
-from rhapsode.bench.serve.server import SpeechServer
+from rhapsode.bench.serve.server import ROUTE, SpeechServer
 
 SILENT_PEAK = 4
 """Of 32768: a stream whose peak is no higher is silent."""
@@ -32,8 +32,8 @@ class TimedResponse:
     total_s: float = 0.0
     late_s: float = 0.0
     """How long after it was due the client sent the request."""
-    at_once: int = 1
-    """How many requests of this load were under way when it was sent, itself included."""
+    sent_s: float = 0.0
+    """When it was sent, after the start of its load."""
     playback: PlaybackResult | None = None
     sample_rate: int = 0
     samples: Pcm = field(default_factory=lambda: np.zeros((1, 0), np.int16))
@@ -80,6 +80,20 @@ class SpeechClient:
         except aiohttp.ClientError as error:
             timing.fail(type(error).__name__, str(error))
         return timing.response()
+
+    async def frame_hz(self) -> float | None:
+        """Returns the frames per second of the model that speaks; None if the server does not tell."""
+        server = self._server
+        if not server.url.endswith(ROUTE):
+            return None
+        address = server.url.removesuffix(ROUTE) + "/v1/models"
+        try:
+            async with self._session.get(address, headers=server.headers()) as response:
+                models = (await response.json())["data"]
+            chosen = next((model for model in models if model["id"] == server.model), models[0])
+            return float(chosen["frame_hz"])
+        except (aiohttp.ClientError, LookupError, TypeError, ValueError):
+            return None
 
     async def _send(self, timing: _Timing, seed: int) -> None:
         server = self._server

@@ -63,17 +63,18 @@ class ServePlan:
 
 
 def measure(plan: ServePlan) -> dict[str, Any]:
-    results = asyncio.run(_measure(plan))
+    results, frame_hz = asyncio.run(_measure(plan))
     notes = [
         f"the client itself was slow at '{one.load.label}' (lag p99 {one.client['lag_p99_ms']} ms, "
         f"busy {one.client['busy']}): its times are upper bounds"
         for one in results
         if one.client["slow"]
     ]
-    return compose("serve", _config(plan), plan.seed, [_run(one) for one in results], notes)
+    return compose("serve", {**_config(plan), "frame_hz": frame_hz}, plan.seed, [_run(one) for one in results], notes)
 
 
-async def _measure(plan: ServePlan) -> list[LoadResult]:
+async def _measure(plan: ServePlan) -> tuple[list[LoadResult], float | None]:
+    """Returns what each step gave, and the frame rate of the model, if the server tells it."""
     steps = plan.steps()
     async with make_session() as session:
         client = SpeechClient(session, plan.server, plan.sample_rate, plan.timeout_s)
@@ -86,7 +87,7 @@ async def _measure(plan: ServePlan) -> list[LoadResult]:
             for load, numbers in steps:
                 shown = partial(advance, load.label)
                 results.append(await apply_load(load, numbers, client, plan.texts, plan.seed, shown))
-        return results
+        return results, await client.frame_hz()
 
 
 def _run(result: LoadResult) -> Run:
@@ -130,7 +131,8 @@ def _samples(good: Sequence[TimedResponse]) -> dict[str, list[float]]:
         "longest_gap_ms": [max(playback.gaps_s) * 1e3 for _, playback in played if playback.gaps_s],
         "stalled_ms": [playback.stalled_s * 1e3 for _, playback in played],
         "late_ms": [max(0.0, response.late_s) * 1e3 for response in good],
-        "at_once": [response.at_once for response in good],
+        "sent_ms": ms([response.sent_s for response in good]),
+        "first_chunk_ms": [playback.first_chunk_s * 1e3 for _, playback in played],
     }
 
 

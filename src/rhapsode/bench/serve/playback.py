@@ -32,6 +32,8 @@ class PlaybackResult:
     gaps_s: tuple[float, ...]
     """Times between one arrival and the next."""
     audio_s: float
+    first_chunk_s: float
+    """Audio that arrived at the first moment."""
     _starts: tuple[tuple[float, float], ...]
 
     def played_at_s(self, position_s: float) -> float:
@@ -53,7 +55,7 @@ def play(arrivals: Sequence[Arrival]) -> PlaybackResult:
         played_until_s = starts[-1][1] + arrival.duration_s
         audio_s += arrival.duration_s
     gaps_s = tuple(later.at_s - earlier.at_s for earlier, later in pairwise(arrivals))
-    return PlaybackResult(underruns, stalled_s, gaps_s, audio_s, tuple(starts))
+    return PlaybackResult(underruns, stalled_s, gaps_s, audio_s, arrivals[0].duration_s, tuple(starts))
 
 
 def first_audible(samples: Pcm) -> int | None:
