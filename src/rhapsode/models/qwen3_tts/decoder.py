@@ -16,7 +16,9 @@ from rhapsode.device.state import State
 from rhapsode.nn import kernels
 from rhapsode.nn.decoder import DecoderConfig
 from rhapsode.nn.derived import Derived
+from rhapsode.nn.kernels.cpu.vocoder import VocoderProgram
 from rhapsode.nn.norm import RMSNorm
+from rhapsode.nn.packed_vocoder import packed_vocoder
 from rhapsode.nn.quantizer import Codebook, rvq_decode, stack
 from rhapsode.nn.rope import RopeConfig
 from rhapsode.nn.snake import SnakeBeta
@@ -153,13 +155,15 @@ class SlotDecoder(Protocol):
 class CodecDecoder(nn.Module):
     """Decodes codes to latents at the frame rate, and latents to samples. Without slots it is one pass.
 
-    With slots it uses `fused` where kernels run (see `fused.py`); the modules are the reference.
+    With slots it uses `fused` where kernels run (see `fused.py`), and on a CPU `program` once packed; the modules are
+    the reference.
     """
 
     def __init__(self, config: CodecDecoderConfig) -> None:
         super().__init__()
         self.config = config
         self.fused: SlotDecoder | None = None
+        self.program: VocoderProgram | None = None
         latent = config.latent_dim
         self.quantizer = SplitDequantizer(config)
         self.pre_conv = CausalConv1d(config.codebook_dim, latent, 3)
@@ -169,6 +173,11 @@ class CodecDecoder(nn.Module):
 
     def state(self, slots: int) -> DecoderState:
         return DecoderState(self, slots)
+
+    def pack(self) -> None:
+        """Packs the vocoder for the C kernels of a CPU, where there are some."""
+        state = self.state(0)
+        self.program = packed_vocoder(self.decoder, state.decoder, state.tails)
 
     def latents(self, codes: Tensor, slots: Tensor | None = None, state: DecoderState | None = None) -> Tensor:
         """Decodes `codes [B, n, G]` to `[B, n, latent]`."""
@@ -183,6 +192,8 @@ class CodecDecoder(nn.Module):
         if self.fused is not None and slots is not None and state is not None and kernels.on(state.tails):
             return self.fused.waveform(latents, slots, state)
         x = self.upsample(latents.transpose(1, 2), slots, state and state.upsample)
+        if self.program is not None and slots is not None and state is not None:
+            return self.program.run(x.transpose(1, 2), slots, state.tails).transpose(1, 2).clamp_(-1, 1)
         audio = self.decoder(x, slots, state and state.decoder).clamp(-1, 1)
         return audio.to(torch.promote_types(audio.dtype, torch.float32))
 

@@ -21,7 +21,10 @@ from rhapsode.nn import kernels
 
 
 def talker(config: QwenConfig, context: StageContext) -> TalkerNet:
-    return _fill(lambda: TalkerNet(config), context, "talker.", dtype=getattr(torch, context.dtype))
+    net = _fill(lambda: TalkerNet(config), context, "talker.", dtype=getattr(torch, context.dtype))
+    if context.device == "cpu" and context.dtype == "float32" and context.weights == "auto":
+        net.pack()
+    return net
 
 
 def encoder(context: StageContext) -> Callable[[NDArray[np.float32]], NDArray[Any]]:
@@ -44,6 +47,8 @@ def decoder(context: StageContext) -> CodecDecoder:
         from rhapsode.models.qwen3_tts.fused import fuse  # which needs Triton
 
         fuse(net)
+    if context.device == "cpu" and dtype == torch.float32:
+        net.pack()
     return net
 
 
