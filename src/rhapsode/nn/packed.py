@@ -8,12 +8,13 @@ from rhapsode.nn.decoder import Attention, DecoderLayer, DecoderStack, GatedMLP
 from rhapsode.nn.kernels.cpu.layers import LayerWeights, StackProgram, StackSizes
 from rhapsode.nn.kernels.cpu.weights import fits_half
 from rhapsode.nn.norm import RMSNorm
+from rhapsode.nn.windowed import WindowedLayer, WindowedTransformer
 
 MOST_WEIGHTS = 100_000_000
 """A stack with more is not packed, since packing copies it: reading its weights takes most of the time anyway."""
 
 
-def packed_stack(stack: DecoderStack, *beside: Tensor) -> StackProgram | None:
+def packed_stack(stack: DecoderStack | WindowedTransformer, *beside: Tensor) -> StackProgram | None:
     """Packs a stack; `None` where the kernels do not support it. `beside` are weights that share its format."""
     layers = [_weights(layer) for layer in stack.layers]
     config = stack.config
@@ -28,7 +29,8 @@ def packed_stack(stack: DecoderStack, *beside: Tensor) -> StackProgram | None:
 
 
 def _weights(layer: nn.Module) -> LayerWeights | None:
-    if type(layer) is not DecoderLayer or not isinstance(layer.mlp, GatedMLP):
+    plain = type(layer) in (DecoderLayer, WindowedLayer)  # a family's own layers may compute something else
+    if not plain or not isinstance(layer, DecoderLayer) or not isinstance(layer.mlp, GatedMLP):
         return None
     attention, mlp = layer.self_attn, layer.mlp
     linears = (attention.qkv, attention.o_proj, mlp.gate_up, mlp.down_proj)
@@ -39,7 +41,15 @@ def _weights(layer: nn.Module) -> LayerWeights | None:
         return None
     query, key = (None if norm is None else norm.weight for norm in (attention.q_norm, attention.k_norm))
     given = (*(linear.weight for linear in linears), *(norm.weight for norm in norms), query, key)
-    return LayerWeights._make((*given, attention.qkv.bias, attention.o_proj.bias))
+    weights = LayerWeights._make((*given, attention.qkv.bias, attention.o_proj.bias))
+    return _scaled(weights, layer) if isinstance(layer, WindowedLayer) else weights
+
+
+def _scaled(weights: LayerWeights, layer: WindowedLayer) -> LayerWeights:
+    """Makes the scales of a layer's outputs part of its weights."""
+    attended, fed = layer.self_attn_layer_scale.scale, layer.mlp_layer_scale.scale
+    output, down, bias = weights.output * attended[:, None], weights.down * fed[:, None], weights.output_bias
+    return weights._replace(output=output, down=down, output_bias=None if bias is None else bias * attended)
 
 
 def _per_head(attention: Attention) -> bool:

@@ -16,6 +16,7 @@ from rhapsode.models.qwen3_tts.config import QwenConfig
 from rhapsode.models.qwen3_tts.decoder import CodecDecoder, CodecDecoderConfig
 from rhapsode.models.qwen3_tts.encoder import CodecEncoder, CodecEncoderConfig
 from rhapsode.models.qwen3_tts.net import TalkerNet
+from rhapsode.models.qwen3_tts.packed import pack
 from rhapsode.models.qwen3_tts.speaker import SpeakerConfig, SpeakerEncoder
 from rhapsode.nn import kernels
 
@@ -48,7 +49,7 @@ def decoder(context: StageContext) -> CodecDecoder:
 
         fuse(net)
     if context.device == "cpu" and dtype == torch.float32:
-        net.pack()
+        pack(net)
     return net
 
 

@@ -73,10 +73,9 @@ static void rotate(float *x, const float *cosines, const float *sines, int64_t s
     }
 }
 
-static float *cell(float *base, const Cache *cache, const int64_t *table, int64_t layer, int64_t position,
-                   int64_t width) {
-    int64_t page = table[position / cache->page_size], offset = position % cache->page_size;
-    return base + layer * cache->layer_size + (page * cache->page_size + offset) * width;
+static float *cell(float *base, const Cache *cache, const int64_t *table, int64_t layer, int64_t position) {
+    int64_t page = table[cache->is_ring ? 0 : position / cache->page_size], offset = position % cache->page_size;
+    return base + layer * cache->layer_size + (page * cache->page_size + offset) * cache->cell_size;
 }
 
 /* Attention of one row; `qkv` has its queries, keys and values, and the queries are replaced by the result. */
@@ -84,20 +83,21 @@ static void attend(const Stack *stack, const Cache *cache, const int64_t *table,
                    float *qkv, float *scores) {
     int64_t dim = stack->head_dim, width = stack->kv_heads * dim, group = stack->heads / stack->kv_heads;
     const float *key = qkv + stack->heads * dim, scale = 1.0f / sqrtf((float)dim);
-    memcpy(cell(cache->keys, cache, table, layer, position, width), key, width * sizeof(float));
-    memcpy(cell(cache->values, cache, table, layer, position, width), key + width, width * sizeof(float));
+    memcpy(cell(cache->keys, cache, table, layer, position), key, width * sizeof(float));
+    memcpy(cell(cache->values, cache, table, layer, position), key + width, width * sizeof(float));
+    int64_t first = cache->is_ring && position >= cache->page_size ? position - cache->page_size + 1 : 0;
     for (int64_t i = 0; i < stack->heads * dim; i++) qkv[i] *= scale;
     for (int64_t head = 0; head < stack->heads; head++) {
         float *query = qkv + head * dim, most = -INFINITY, total = 0;
         int64_t of = head / group * dim;
-        for (int64_t past = 0; past <= position; past++) {
-            scores[past] = dot(query, cell(cache->keys, cache, table, layer, past, width) + of, dim);
-            if (scores[past] > most) most = scores[past];
+        for (int64_t past = first; past <= position; past++) {
+            scores[past - first] = dot(query, cell(cache->keys, cache, table, layer, past) + of, dim);
+            if (scores[past - first] > most) most = scores[past - first];
         }
         memset(query, 0, dim * sizeof(float));
-        for (int64_t past = 0; past <= position; past++) {
-            const float *value = cell(cache->values, cache, table, layer, past, width) + of;
-            float share = expf(scores[past] - most);
+        for (int64_t past = first; past <= position; past++) {
+            const float *value = cell(cache->values, cache, table, layer, past) + of;
+            float share = expf(scores[past - first] - most);
             total += share;
             for (int64_t i = 0; i < dim; i++) query[i] += share * value[i];
         }
@@ -123,14 +123,17 @@ int64_t layers_space(const Stack *stack, int64_t rows, int64_t positions) {
 }
 
 /* Runs all layers on `x [rows, hidden]`, in place, without the last norm. Each row has its
-   rotary angles; there may be none. Rows of one request are in the order of their positions. */
-void run_layers(const Stack *stack, const Cache *cache, float *x, int64_t rows, const int64_t *positions,
-                const float *cosines, const float *sines, int64_t angle_stride, float *space) {
+   rotary angles; there may be none. Rows of one request are in the order of their positions.
+   Returns 0, and does nothing, where a position has no page. */
+int64_t run_layers(const Stack *stack, const Cache *cache, float *x, int64_t rows, const int64_t *positions,
+                   const float *cosines, const float *sines, int64_t angle_stride, float *space) {
     int64_t hidden = stack->hidden, dim = stack->head_dim, queries = stack->heads * dim, ffn = stack->ffn;
     int64_t heads = padded(queries + 2 * stack->kv_heads * dim), wide = padded(2 * ffn), half = stack->is_half;
     float *normed = space, *qkv = normed + rows * hidden, *attended = qkv + rows * heads;
     float *inner = attended + rows * queries, *gated = inner + rows * wide, *made = gated + rows * ffn;
     float *scores = made + rows * padded(hidden);
+    for (int64_t row = 0; row < rows; row++)
+        if (positions[row] < 0 || (!cache->is_ring && positions[row] >= cache->page_size * cache->table_size)) return 0;
     for (int64_t i = 0; i < stack->layers; i++) {
         const Layer *layer = stack->layer + i;
         for (int64_t row = 0; row < rows; row++)
@@ -158,4 +161,5 @@ void run_layers(const Stack *stack, const Cache *cache, float *x, int64_t rows, 
         for (int64_t row = 0; row < rows; row++)
             for (int64_t j = 0; j < hidden; j++) x[row * hidden + j] += made[row * padded(hidden) + j];
     }
+    return 1;
 }

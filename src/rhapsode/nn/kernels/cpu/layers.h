@@ -20,7 +20,8 @@ typedef struct {
 
 typedef struct { /* keys and values: cell (layer, page, offset) is [kv_heads, head_dim] */
     float *keys, *values;
-    int64_t layer_size, page_size, table_size;
+    int64_t layer_size, page_size, cell_size, table_size;
+    int64_t is_ring;       /* a row has one page, a ring of its last `page_size` positions, and attends to no others */
     const int64_t *tables; /* [rows, table_size], pages */
 } Cache;
 
@@ -33,7 +34,7 @@ void multiply(const void *weights, int64_t is_half, const float *bias, const flo
 
 int64_t layers_space(const Stack *stack, int64_t rows, int64_t positions);
 
-void run_layers(const Stack *stack, const Cache *cache, float *x, int64_t rows, const int64_t *positions,
-                const float *cosines, const float *sines, int64_t angle_stride, float *space);
+int64_t run_layers(const Stack *stack, const Cache *cache, float *x, int64_t rows, const int64_t *positions,
+                   const float *cosines, const float *sines, int64_t angle_stride, float *space);
 
 #endif

@@ -70,7 +70,7 @@ class Stack(ctypes.Structure):
 class _Cache(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("keys", "values")),
-        *((name, ctypes.c_int64) for name in ("layer_size", "page_size", "table_size")),
+        *((name, ctypes.c_int64) for name in ("layer_size", "page_size", "cell_size", "table_size", "is_ring")),
         ("tables", ctypes.c_void_p),
     )
 
@@ -113,6 +113,31 @@ class StackProgram:
         made: Tensor = _ops.rhapsode.run_layers(x, cos, sin, keys, values, tables, positions, self.handle)
         return made
 
+    def run_rings(
+        self, x: Tensor, cos: Tensor | None, sin: Tensor | None, ring: Tensor, slots: Tensor, at: Tensor
+    ) -> None:
+        """Runs tokens, in place, that attend to the last positions of their slots alone.
+
+        `ring [slots, window, layers, 2, kv_heads, head_dim]` has their keys and values: position p is at p % window.
+        `slots [N]` and the positions `at [N]` say where each token belongs.
+        """
+        width, window = self.stack.kv_heads * self.stack.head_dim, ring.shape[1]
+        addresses = ring.data_ptr(), ring.data_ptr() + width * ring.element_size()
+        cache = _Cache(*addresses, 2 * width, window, self.stack.layers * 2 * width, 1, True, slots.data_ptr())
+        self.launch(cache, x, cos, sin, at)
+
+    def launch(self, cache: _Cache, x: Tensor, cos: Tensor | None, sin: Tensor | None, positions: Tensor) -> None:
+        """Runs `x [N, hidden]` in place; all tensors are contiguous."""
+        kernels = library()
+        assert kernels is not None
+        stack, rows = ctypes.byref(self.stack), integer(len(x))
+        most = cache.page_size * (1 if cache.is_ring else cache.table_size)
+        space = torch.empty(_integer(kernels.layers_space, stack, rows, integer(most)))
+        stride = integer(0 if cos is None else cos.shape[1])
+        tensors = pointer(x), rows, pointer(positions), pointer(cos), pointer(sin), stride, pointer(space)
+        if not _integer(kernels.run_layers, stack, ctypes.byref(cache), *tensors):
+            raise IndexError("a position is past the pages of its request.")
+
 
 def _run(
     x: Tensor,
@@ -124,24 +149,16 @@ def _run(
     positions: Tensor,
     handle: int,
 ) -> Tensor:
-    program, kernels = _programs[handle], library()
-    assert kernels is not None
+    program = _programs[handle]
     x, tables, positions = x.clone(memory_format=torch.contiguous_format), tables.contiguous(), positions.contiguous()
     cos, sin = (None if angles is None else angles.contiguous() for angles in (cos, sin))
-    stride = 0 if cos is None else cos.shape[1]
-    cache = _Cache(
-        *(keys.data_ptr(), values.data_ptr(), keys.stride(0), keys.shape[2], tables.shape[1], tables.data_ptr())
-    )
-    stack, rows = ctypes.byref(program.stack), integer(len(x))
-    space = torch.empty(_size(kernels.layers_space, stack, rows, integer(tables.shape[1] * keys.shape[2])))
-    kernels.run_layers(
-        *(stack, ctypes.byref(cache), pointer(x), rows, pointer(positions), pointer(cos), pointer(sin)),
-        *(integer(stride), pointer(space)),
-    )
+    width = program.stack.kv_heads * program.stack.head_dim
+    addresses, sizes = (keys.data_ptr(), values.data_ptr()), (keys.stride(0), keys.shape[2], width, tables.shape[1])
+    program.launch(_Cache(*addresses, *sizes, False, tables.data_ptr()), x, cos, sin, positions)
     return x
 
 
-def _size(function: Any, *arguments: Any) -> int:
+def _integer(function: Any, *arguments: Any) -> int:
     function.restype = ctypes.c_int64
     return int(function(*arguments))
 

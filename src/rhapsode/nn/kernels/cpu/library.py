@@ -13,7 +13,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-SOURCES = ("layers.c", "predictor.c", "sampling.c", "vocoder.c")
+SOURCES = ("convnext.c", "layers.c", "predictor.c", "sampling.c", "vocoder.c")
 _FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-shared", "-fPIC")
 _FOLDER = Path(__file__).parent
 

@@ -25,7 +25,8 @@ void run_predictor(const Predictor *predictor, const float *x, int64_t rows, con
     const Stack *stack = predictor->stack;
     int64_t hidden = stack->hidden, tokens = predictor->books + 1, width = padded(predictor->codes);
     int64_t layer_size = rows * tokens * stack->kv_heads * stack->head_dim;
-    Cache cache = {space, space + stack->layers * layer_size, layer_size, tokens, 1, tables};
+    int64_t cell_size = stack->kv_heads * stack->head_dim;
+    Cache cache = {space, space + stack->layers * layer_size, layer_size, tokens, cell_size, 1, 0, tables};
     float *token = space + 2 * stack->layers * layer_size, *normed = token + rows * hidden;
     float *scores = normed + rows * hidden, *sorting = scores + rows * width, *inner = sorting + 2 * width;
     for (int64_t row = 0; row < rows; row++) tables[row] = row;

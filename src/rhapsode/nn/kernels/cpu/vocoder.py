@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from math import prod
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -54,11 +55,8 @@ class VocoderProgram:
     """
 
     def __init__(self, steps: Sequence[ConvolutionStep]) -> None:
-        addresses = Addresses()
         middle = _middle(steps)
-        self._halves = _Half(steps[:middle], addresses), _Half(steps[middle:], addresses)
-        self._held = addresses
-        self._second = ThreadPoolExecutor(1, "vocoder") if _cores() > 1 else None
+        self._halves = ConvolutionChain(steps[:middle]), ConvolutionChain(steps[middle:])
 
     def run(self, x: Tensor, slots: Tensor, tails: Tensor) -> Tensor:
         """Continues slots with `x [B, T, inputs]`: `[B, samples, outputs]`. `tails` has a row per slot."""
@@ -66,32 +64,46 @@ class VocoderProgram:
         x = x.contiguous()
         rate, size = first.rate * second.rate, PIECE if x.shape[1] > PIECE else PIECE // 2
         made = torch.empty(len(slots), x.shape[1] * rate, second.outputs)
-        waiting: list[Future[None]] = []
-        for row, slot in enumerate(slots.tolist()):
-            tail = tails[slot]
-            for start in range(0, x.shape[1], size):
-                piece = x[row, start : start + size]
-                between = torch.empty(len(piece) * first.rate, first.outputs)
-                first.run(piece, tail, between)
-                out = made[row, start * rate : (start + len(piece)) * rate]
-                if self._second is None:
-                    second.run(between, tail, out)
-                else:
-                    waiting.append(self._second.submit(second.run, between, tail, out))
-        for future in waiting:
-            future.result()
+        with _Other() as other:
+            for row, slot in enumerate(slots.tolist()):
+                tail = tails[slot]
+                for start in range(0, x.shape[1], size):
+                    between = first(x[row, start : start + size], tail)
+                    out = made[row, start * rate : (start + size) * rate]
+                    other.do(second.run, between, tail, out)
         return made
 
 
-class _Half:
-    """Consecutive steps, with the memory they work in: for one thread at a time."""
+class _Other:
+    """Another thread that does what it is given, in order; where there is one core, this thread does it."""
 
-    def __init__(self, steps: Sequence[ConvolutionStep], addresses: Addresses) -> None:
-        kernels = library()
+    def __enter__(self) -> Self:
+        self._pool = ThreadPoolExecutor(1, "vocoder") if _cores() > 1 else None  # it ends with the call: 0.1 ms
+        self._futures: list[Future[None]] = []
+        return self
+
+    def do(self, function: Callable[..., None], *given: Tensor) -> None:
+        if self._pool is None:
+            function(*given)
+        else:
+            self._futures.append(self._pool.submit(function, *given))
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+        for future in self._futures:
+            future.result()
+
+
+class ConvolutionChain:
+    """Consecutive steps whose weights are packed, with the memory they work in: for one thread at a time."""
+
+    def __init__(self, steps: Sequence[ConvolutionStep]) -> None:
+        kernels, self._addresses = library(), Addresses()
         assert kernels is not None
         self._run, width = kernels.run_vocoder, kernels.panel_width()
         self._steps = steps
-        self._convolutions = (_Convolution * len(steps))(*(_packed(step, width, addresses) for step in steps))
+        self._convolutions = (_Convolution * len(steps))(*(_packed(step, width, self._addresses) for step in steps))
         self._space = torch.empty(0)
         self.rate = prod(step.repeat for step in steps)
         self.outputs = steps[-1].weight.shape[0] // steps[-1].repeat
@@ -103,6 +115,12 @@ class _Half:
             self._space = torch.empty(3 * part)
         given = (pointer(x), integer(len(x)), pointer(tail), pointer(self._space), integer(part), pointer(out))
         self._run(self._convolutions, integer(len(self._steps)), *given)
+
+    def __call__(self, x: Tensor, tail: Tensor) -> Tensor:
+        """The same, into a new tensor `[samples, outputs]`."""
+        made = torch.empty(len(x) * self.rate, self.outputs)
+        self.run(x, tail, made)
+        return made
 
     def _part(self, samples: int) -> int:
         """Floats of the largest input or output of a step."""
