@@ -8,7 +8,7 @@ enum { PARTS = 1, TIMES = 12 };
 #elif defined(__AVX__)
 enum { PARTS = 2, TIMES = 6 };
 #else
-enum { PARTS = 2, TIMES = 6 };
+enum { PARTS = 2, TIMES = 8 };
 #endif
 enum { WIDTH = LANES * PARTS };
 
@@ -43,7 +43,7 @@ static void snake(const float *x, const float *frequency, const float *size, int
 }
 
 static inline __attribute__((always_inline)) void block(const Convolution *conv, const float *weight, const float *bias,
-                                                        const float *x, float *out, const int times, int64_t valid) {
+                                                        const float *x, float *out, int64_t stride, const int times) {
     int64_t inputs = conv->inputs;
     Lanes sums[TIMES][PARTS];
     UNROLL for (int t = 0; t < times; t++)
@@ -67,29 +67,35 @@ static inline __attribute__((always_inline)) void block(const Convolution *conv,
                 UNROLL for (int part = 0; part < PARTS; part++)
                     sums[t][part] += *(const Lanes *)(weight + part * LANES) * from[t * inputs + i];
     }
-    UNROLL for (int t = 0; t < times; t++) {
-        float *to = out + t * conv->outputs;
-        UNROLL for (int part = 0; part < PARTS; part++) {
-            Lanes made = sums[t][part], *place = (Lanes *)(to + part * LANES);
-            if (valid == WIDTH) *place = conv->adds ? *place + made : made;
-            else
-                for (int lane = 0; lane < LANES; lane++)
-                    if (part * LANES + lane < valid)
-                        to[part * LANES + lane] = made[lane] + (conv->adds ? to[part * LANES + lane] : 0);
-        }
+    UNROLL for (int t = 0; t < times; t++)
+        UNROLL for (int part = 0; part < PARTS; part++) *(Lanes *)(out + t * stride + part * LANES) = sums[t][part];
+}
+
+/* Some samples of a panel; the outputs of the last panel may be fewer than it has. */
+static inline __attribute__((always_inline)) void panel(const Convolution *conv, int64_t first, const float *x,
+                                                        float *out, const int times) {
+    const float *weight = conv->weight + first * conv->taps * conv->inputs;
+    int64_t valid = conv->outputs - first < WIDTH ? conv->outputs - first : WIDTH;
+    if (valid == WIDTH && !conv->adds) {
+        block(conv, weight, conv->bias + first, x, out, conv->outputs, times);
+        return;
     }
+    float made[TIMES * WIDTH];
+    block(conv, weight, conv->bias + first, x, made, WIDTH, times);
+    for (int t = 0; t < times; t++)
+        for (int64_t i = 0; i < valid; i++)
+            out[t * conv->outputs + i] = made[t * WIDTH + i] + (conv->adds ? out[t * conv->outputs + i] : 0);
 }
 
 static void convolve(const Convolution *conv, const float *x, int64_t samples, float *out) {
-    for (int64_t first = 0; first < conv->outputs; first += WIDTH) {
-        const float *weight = conv->weight + first * conv->taps * conv->inputs, *bias = conv->bias + first;
-        int64_t valid = conv->outputs - first < WIDTH ? conv->outputs - first : WIDTH, t = 0;
-        for (; t + TIMES <= samples; t += TIMES)
-            block(conv, weight, bias, x + t * conv->inputs, out + t * conv->outputs + first, TIMES, valid);
-        for (; t + 4 <= samples; t += 4)
-            block(conv, weight, bias, x + t * conv->inputs, out + t * conv->outputs + first, 4, valid);
-        for (; t < samples; t++)
-            block(conv, weight, bias, x + t * conv->inputs, out + t * conv->outputs + first, 1, valid);
+    int64_t inputs = conv->inputs, outputs = conv->outputs;
+    for (int64_t first = 0; first < outputs; first += WIDTH) {
+        float *to = out + first;
+        int64_t t = 0;
+        for (; t + TIMES <= samples && samples - t != TIMES + 2; t += TIMES) /* then two times four, not six and two */
+            panel(conv, first, x + t * inputs, to + t * outputs, TIMES);
+        for (; t + 4 <= samples; t += 4) panel(conv, first, x + t * inputs, to + t * outputs, 4);
+        for (; t < samples; t++) panel(conv, first, x + t * inputs, to + t * outputs, 1);
     }
 }
 
