@@ -29,10 +29,11 @@ RUN --mount=type=cache,target=/root/.cache/pip \
 
 FROM python:3.11-slim-bookworm AS server
 # tini forwards signals from the first moment on: a process with number 1 ignores SIGTERM until it handles it.
-# wget is for the health check, and for the probes that KubeRay adds to its pods.
+# wget is for the health check, and for the probes that KubeRay adds to its pods. The C compiler builds the kernels of a
+# CPU, for the processor it runs on, and the launchers of Triton's kernels, unless they are in the kernel cache.
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends tini wget \
+    && apt-get install -y --no-install-recommends gcc libc6-dev tini wget \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --uid 10001 --create-home rhapsode \
     && install -d -o rhapsode -g rhapsode /voices /models /kernels
@@ -40,6 +41,7 @@ ENV PATH=/opt/rhapsode/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     HF_HOME=/models \
     TRITON_CACHE_DIR=/kernels \
+    XDG_CACHE_HOME=/kernels \
     RHAPSODE_SERVER__HOST=0.0.0.0 \
     RHAPSODE_SERVER__PORT=8000 \
     RHAPSODE_SERVER__VOICES=/voices
@@ -54,11 +56,6 @@ COPY --from=packages-cpu /opt/rhapsode /opt/rhapsode
 USER 10001
 
 FROM server AS cuda
-# Triton builds the launcher of a kernel with a C compiler, unless it is in the kernel cache.
-# hadolint ignore=DL3008
-RUN apt-get update \
-    && apt-get install -y --no-install-recommends gcc libc6-dev \
-    && rm -rf /var/lib/apt/lists/*
 COPY --from=packages-cuda /opt/rhapsode /opt/rhapsode
 USER 10001
 

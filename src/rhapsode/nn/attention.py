@@ -12,7 +12,12 @@ from rhapsode.device.kv import PagedKV
 from rhapsode.device.slots import Rows
 from rhapsode.device.trace import decides
 from rhapsode.nn.kernels.attention import KVPages, attention, paged_attention, prompt_attention
+from rhapsode.nn.kernels.cpu.layers import StackProgram
 from rhapsode.nn.kernels.heads import ProjectedHeads
+from rhapsode.nn.kernels.rotary import RotaryAngles
+
+FEW_TOKENS = 64
+"""Tokens of a row that packed layers run; longer prompts are products of PyTorch."""
 
 
 class AttentionBackend(Protocol):
@@ -49,6 +54,21 @@ class PagesAttention(FusedAttentionBackend):
         else:
             attended = prompt_attention(heads, self._kv, layer, positions, self._valid, self._last)
         return super().attend_heads(layer, heads) if attended is None else attended
+
+    def takes(self, x: Tensor) -> bool:
+        """Whether packed layers can run `x [B, T, hidden]`: few tokens per row, in float32 like the keys and values."""
+        few = self._last is None and x.shape[1] <= FEW_TOKENS
+        return few and x.dtype == self._kv.keys.dtype == torch.float32 and not x.is_cuda
+
+    def run(self, program: StackProgram, x: Tensor, rotary: RotaryAngles | None) -> Tensor:
+        """Runs all layers, without the final norm."""
+        tables = self._kv.tables[self._kv.slots][:, None].expand(-1, x.shape[1], -1)
+        if self._valid is not None:
+            tables = tables * self._valid[..., None]  # page 0 is scratch
+        cos, sin = (None, None) if rotary is None else (angles.flatten(0, 2) for angles in rotary)
+        tokens, positions = x.flatten(0, 1), self._positions.flatten()
+        made = program.run(tokens, cos, sin, self._kv.keys, self._kv.values, tables.flatten(0, 1), positions)
+        return made.view(x.shape)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         keys, values = self._kv.keys[layer], self._kv.values[layer]  # [pages, page_size, kv_heads, D]

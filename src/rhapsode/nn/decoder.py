@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from rhapsode.device.kv import KVLayout
-from rhapsode.nn.attention import AttentionBackend, FusedAttentionBackend
+from rhapsode.nn.attention import AttentionBackend, FusedAttentionBackend, PagesAttention
 from rhapsode.nn.derived import Derived
 from rhapsode.nn.kernels.activation import Gelu, gelu
+from rhapsode.nn.kernels.cpu.layers import StackProgram
 from rhapsode.nn.kernels.heads import HeadNorm, ProjectedHeads, stack_norms
 from rhapsode.nn.kernels.rotary import RotaryAngles
 from rhapsode.nn.linear import FusedLinear, linear, normed_linear, weight_of
@@ -205,6 +206,8 @@ class DecoderStack(nn.Module):
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.layers))
         self.norm = make_norm(config)
         self.rope = Rope(config.rope) if config.rope else None
+        self.program: StackProgram | None = None
+        """The same layers, packed for a CPU: decode steps and short prompts use them."""
 
     def rotary(self, positions: Tensor, dtype: torch.dtype) -> RotaryAngles | None:
         """Returns the rotary angles of `positions [B, T]`; `None` for a stack without positions."""
@@ -216,6 +219,8 @@ class DecoderStack(nn.Module):
 
     def run_layers(self, x: Tensor, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
         """The same without the final norm."""
+        if self.program is not None and isinstance(backend, PagesAttention) and backend.takes(x):
+            return backend.run(self.program, x, rotary)
         for i, layer in enumerate(self.layers):
             x = layer(x, i, rotary, backend)
         return x

@@ -16,6 +16,7 @@ from torch import Tensor
 from rhapsode.device.sections import section
 from rhapsode.device.trace import decides
 from rhapsode.nn import kernels
+from rhapsode.nn.kernels.cpu.predictor import draw_code
 from rhapsode.nn.kernels.sampling import NoiseCounters, Repetition, Rules, Settings, TopP
 from rhapsode.nn.philox import MASK, philox, unit_interval
 
@@ -51,6 +52,10 @@ def draw(
     A request may have several rows, one after the other: those of codebooks that are drawn `together`. Settings and
     repetition are given once per request. Rules are for one codebook.
     """
+    if isinstance(noise, NoiseCounters) and not kernels.on(scores):
+        assert repetition is None
+        assert noise.books == 1
+        return draw_code(scores.float() if rules is None else rules.apply(scores.float()), settings, noise)
     if isinstance(noise, NoiseCounters):
         from rhapsode.nn.kernels.gpu import sampling
 

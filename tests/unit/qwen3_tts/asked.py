@@ -93,11 +93,12 @@ class Stage(TalkerHarness):
         talker = self.talker
         talker.logits = lambda hidden: self._keep(self.first_logits, self._first(hidden))
         predictor = talker.net.code_predictor
+        program, predictor.program = predictor.program, None  # which shows no logits
         predictor.logits = lambda hidden, book: self._keep(self.other_logits, self._others(hidden, book))
         try:
             return super().step(*slots)
         finally:
-            talker.logits, predictor.logits = self._first, self._others
+            talker.logits, predictor.logits, predictor.program = self._first, self._others, program
 
     @staticmethod
     def _keep(into: list[torch.Tensor], value: torch.Tensor) -> torch.Tensor:

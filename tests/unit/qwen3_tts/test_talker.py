@@ -249,6 +249,8 @@ def test_the_step_asks_nothing_of_its_values_where_that_would_mean_waiting(
     parts = family("custom_voice_proj")
     stage = Stage(parts.talker)
     stage.join([0, 1], [parts.prompt(request(CASES["cv_en_stream"]))] * 2)
+    monkeypatch.setattr(parts.talker.net.model, "program", None)
+    monkeypatch.setattr(parts.talker.net.code_predictor, "program", None)
     # As on a GPU, where both look at everything instead of looking how much there is.
     monkeypatch.setattr(attention, "_used_pages", lambda pages, positions, page_size: pages)
     monkeypatch.setattr(Settings, "partial_k", lambda settings: None)

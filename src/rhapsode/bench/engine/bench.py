@@ -19,7 +19,7 @@ from rhapsode.bench.engine.section_times import SectionTimes
 from rhapsode.bench.engine.stand_in_voice import voice_for
 from rhapsode.bench.engine.subject import Subject
 from rhapsode.bench.engine.texts import sentence
-from rhapsode.bench.engine.weight_reads import WeightReads, weight_bytes
+from rhapsode.bench.engine.weight_reads import WeightReads, unpacked, weight_bytes
 from rhapsode.device.place import pick_device, pick_dtype
 from rhapsode.device.sections import recording
 from rhapsode.engine import Engine, Source, Speech
@@ -111,8 +111,9 @@ class EngineBench:
 
         Only for an eager engine that was made with GPU kernels off: operators inside a kernel cannot be observed.
         """
-        reads = WeightReads(self.engine.pipeline.workers.values())
-        with recording(reads):
+        workers = self.engine.pipeline.workers.values()
+        reads = WeightReads(workers)
+        with unpacked(workers), recording(reads):
             self._round(1, COUNTED_FRAMES)
         return reads.bytes
 

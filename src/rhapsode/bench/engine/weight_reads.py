@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor, nn
@@ -12,6 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 COUNTED = ("talker", "codec")
 """The sections that are counted, together with those inside them."""
+PACKED = ("program", "packed")
+"""Attributes of networks that hold packed weights."""
 LOOKUPS = ("embedding", "index", "index_select", "gather", "_unsafe_index")
 
 
@@ -23,6 +26,26 @@ def modules_of(worker: Any) -> Iterator[nn.Module]:
     for value in vars(worker).values() if hasattr(worker, "__dict__") else ():
         if isinstance(value, nn.Module):
             yield value
+
+
+@contextmanager
+def unpacked(workers: Iterable[Any]) -> Iterator[None]:
+    """Takes packed weights away, which the C kernels of a CPU read unseen: operators read as many."""
+    held = [
+        (part, name, vars(part)[name])
+        for worker in workers
+        for module in modules_of(worker)
+        for part in module.modules()
+        for name in PACKED
+        if vars(part).get(name) is not None
+    ]
+    for part, name, _ in held:
+        setattr(part, name, None)
+    try:
+        yield
+    finally:
+        for part, name, packed in held:
+            setattr(part, name, packed)
 
 
 def weights_of(workers: Iterable[Any]) -> Iterator[Tensor]:

@@ -153,13 +153,15 @@ class SlotDecoder(Protocol):
 class CodecDecoder(nn.Module):
     """Decodes codes to latents at the frame rate, and latents to samples. Without slots it is one pass.
 
-    With slots it uses `fused` where kernels run (see `fused.py`); the modules are the reference.
+    With slots it uses `fused` on a GPU and `packed` on a CPU (see the files of these names), where there are kernels;
+    the modules are the reference.
     """
 
     def __init__(self, config: CodecDecoderConfig) -> None:
         super().__init__()
         self.config = config
         self.fused: SlotDecoder | None = None
+        self.packed: SlotDecoder | None = None
         latent = config.latent_dim
         self.quantizer = SplitDequantizer(config)
         self.pre_conv = CausalConv1d(config.codebook_dim, latent, 3)
@@ -170,18 +172,25 @@ class CodecDecoder(nn.Module):
     def state(self, slots: int) -> DecoderState:
         return DecoderState(self, slots)
 
+    def _kernels(self, slots: Tensor | None, state: DecoderState | None) -> SlotDecoder | None:
+        if slots is None or state is None:
+            return None
+        return self.fused if kernels.on(state.tails) else self.packed
+
     def latents(self, codes: Tensor, slots: Tensor | None = None, state: DecoderState | None = None) -> Tensor:
         """Decodes `codes [B, n, G]` to `[B, n, latent]`."""
-        if self.fused is not None and slots is not None and state is not None and kernels.on(state.tails):
-            return self.fused.latents(codes, slots, state)
+        fused = self._kernels(slots, state)
+        if fused is not None and slots is not None and state is not None:
+            return fused.latents(codes, slots, state)
         x = self.quantizer(codes).transpose(1, 2)
         x = self.pre_conv(x, slots, state and state.pre_conv).transpose(1, 2)
         return self.pre_transformer(x, slots, state and state.transformer)
 
     def waveform(self, latents: Tensor, slots: Tensor | None = None, state: DecoderState | None = None) -> Tensor:
         """Decodes `latents [B, n, latent]` to `[B, 1, n * hop]` within [-1, 1], in float32 or float64."""
-        if self.fused is not None and slots is not None and state is not None and kernels.on(state.tails):
-            return self.fused.waveform(latents, slots, state)
+        fused = self._kernels(slots, state)
+        if fused is not None and slots is not None and state is not None:
+            return fused.waveform(latents, slots, state)
         x = self.upsample(latents.transpose(1, 2), slots, state and state.upsample)
         audio = self.decoder(x, slots, state and state.decoder).clamp(-1, 1)
         return audio.to(torch.promote_types(audio.dtype, torch.float32))

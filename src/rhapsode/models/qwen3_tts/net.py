@@ -11,6 +11,7 @@ from rhapsode.models.qwen3_tts.predictor import Predictor, layers
 from rhapsode.nn.decoder import DecoderStack
 from rhapsode.nn.derived import Derived
 from rhapsode.nn.kernels.embedding import frame_sum
+from rhapsode.nn.packed import packed_stack
 
 _ROWS = 8192  # of the text table are projected at a time, to bound memory
 
@@ -50,6 +51,11 @@ class TalkerNet(Derived):
             table = self.model.text_embedding.weight
             self.text_table = torch.cat([self.text_projection(rows) for rows in table.split(_ROWS)])
             del self.model.text_embedding, self.text_projection
+
+    def pack(self) -> None:
+        """Packs the weights of decode steps for the C kernels of a CPU, where they support them."""
+        self.model.program = packed_stack(self.model)
+        self.code_predictor.pack()
 
     def text(self, ids: Tensor) -> Tensor:
         """Embeds text `ids [...]`: [..., hidden]; a negative id gives zeros."""

@@ -16,12 +16,16 @@ from rhapsode.models.qwen3_tts.config import QwenConfig
 from rhapsode.models.qwen3_tts.decoder import CodecDecoder, CodecDecoderConfig
 from rhapsode.models.qwen3_tts.encoder import CodecEncoder, CodecEncoderConfig
 from rhapsode.models.qwen3_tts.net import TalkerNet
+from rhapsode.models.qwen3_tts.packed import pack
 from rhapsode.models.qwen3_tts.speaker import SpeakerConfig, SpeakerEncoder
 from rhapsode.nn import kernels
 
 
 def talker(config: QwenConfig, context: StageContext) -> TalkerNet:
-    return _fill(lambda: TalkerNet(config), context, "talker.", dtype=getattr(torch, context.dtype))
+    net = _fill(lambda: TalkerNet(config), context, "talker.", dtype=getattr(torch, context.dtype))
+    if context.device == "cpu" and context.dtype == "float32" and context.weights == "auto":
+        net.pack()
+    return net
 
 
 def encoder(context: StageContext) -> Callable[[NDArray[np.float32]], NDArray[Any]]:
@@ -44,6 +48,8 @@ def decoder(context: StageContext) -> CodecDecoder:
         from rhapsode.models.qwen3_tts.fused import fuse  # which needs Triton
 
         fuse(net)
+    if context.device == "cpu" and dtype == torch.float32:
+        pack(net)
     return net
 
 

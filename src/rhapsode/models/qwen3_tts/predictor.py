@@ -13,7 +13,11 @@ from rhapsode.models.qwen3_tts.config import LayersConfig
 from rhapsode.nn.decoder import DecoderConfig
 from rhapsode.nn.depth import DepthStack
 from rhapsode.nn.derived import Derived
+from rhapsode.nn.kernels.cpu.predictor import PredictorProgram, PredictorWeights
+from rhapsode.nn.kernels.sampling import NoiseCounters, Settings
 from rhapsode.nn.linear import linear, normed_linear
+from rhapsode.nn.norm import RMSNorm
+from rhapsode.nn.packed import packed_stack
 from rhapsode.nn.rope import RopeConfig
 
 
@@ -57,10 +61,26 @@ class Predictor(Derived):
         narrower = config.hidden_size != width
         self.small_to_mtp_projection = nn.Linear(width, config.hidden_size) if narrower else nn.Identity()
         self.register_buffer("inputs", None, persistent=False)
+        self.program: PredictorProgram | None = None
 
     def derive(self) -> None:
         """Projects every embedding once, so that a step looks its input up instead of multiplying."""
         self.inputs = self.small_to_mtp_projection(self.model.codec_embedding.weight.detach())
+
+    def pack(self) -> None:
+        """Packs the weights for the C kernels, where they support them."""
+        stack, norm = packed_stack(self.model, self.lm_head.weight), self.model.norm
+        if stack is not None and isinstance(norm, RMSNorm):
+            angles = self.model.all_angles(torch.float32)
+            cos, sin = (None, None) if angles is None else (angle[0, :, 0] for angle in angles)
+            weights = PredictorWeights(norm.weight, self.lm_head.weight, self.inputs, cos, sin)
+            self.program = PredictorProgram(stack, weights)
+
+    @section("depth")
+    def draw(self, hidden: Tensor, first: Tensor, settings: Settings, noise: NoiseCounters) -> Tensor:
+        """Does the same as `forward` with the packed weights, draws included."""
+        assert self.program is not None
+        return self.program.predict(self.project(torch.stack((hidden, first), dim=1)), settings, noise)
 
     @section("depth")
     def forward(self, hidden: Tensor, first: Tensor, choose: Callable[[int, Tensor], Tensor]) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from rhapsode.models.qwen3_tts.config import SUPPRESSED, QwenConfig, read
 from rhapsode.models.qwen3_tts.prompt import SPEAKER, TEXT, QwenPrompt
 from rhapsode.nn.attention import PagedAttention
 from rhapsode.nn.kernels.linear import fused_linear
-from rhapsode.nn.kernels.sampling import Rules, Settings
+from rhapsode.nn.kernels.sampling import NoiseCounters, Rules, Settings
 from rhapsode.nn.sampling import Gumbel, Noise, draw
 from rhapsode.types import Sampling
 
@@ -131,12 +131,12 @@ class QwenTalker:
     def step(self, rows: Rows, state: QwenState) -> Step:
         slots = rows.slots
         hidden = self.hidden(self.input(rows, state)[:, None], rows, rows.positions[:, None])[:, 0]
-        noise = self._gumbel(rows.seeds, rows.steps)
+        noise = self._noise(rows)
         first = self._first(self.logits(hidden), noise[0], rows, state)
         stopped = (first == self._eos) | state.silent[slots]
         first = first.masked_fill(stopped, 0)  # the end is no code: nobody may look it up as one
         embedded = self.net.model.codec_embedding(first)
-        rest = self.net.code_predictor(hidden, embedded, self._others(noise[1:], rows, state))
+        rest = self._rest(hidden, embedded, noise[1:], rows, state)
         frame = torch.cat((first[:, None], rest), dim=1)
         following = self.net.frame(frame)
         state.history[slots, first] = torch.ones_like(stopped)  # a Python value would come from the host
@@ -173,13 +173,23 @@ class QwenTalker:
         settings = Settings(table.temperature[slots], table.top_k[slots], table.top_p[slots])
         return draw(logits, settings, noise, settings.partial_k(), rules)
 
-    def _others(self, noise: tuple[Noise, ...], rows: Rows, state: QwenState) -> Callable[[int, Tensor], Tensor]:
+    def _noise(self, rows: Rows) -> tuple[Noise, ...]:
+        if self.net.code_predictor.program is None:
+            return self._gumbel(rows.seeds, rows.steps)
+        return tuple(NoiseCounters(rows.seeds, rows.steps, book) for book in range(self._config.groups))
+
+    def _rest(self, hidden: Tensor, first: Tensor, noise: tuple[Noise, ...], rows: Rows, state: QwenState) -> Tensor:
+        """Draws the codes of a frame after the first."""
         slots = rows.slots
         # A request that is to be greedy is greedy throughout.
         temperature = state.temperature[slots] * (rows.table.temperature[slots] > 0)
         settings = Settings(temperature, state.top_k[slots], state.top_p[slots])
+        if isinstance(noise[0], NoiseCounters) and self.net.code_predictor.program is not None:
+            return self.net.code_predictor.draw(hidden, first, settings, noise[0])
         partial_k = settings.partial_k()
-        return lambda book, logits: draw(logits, settings, noise[book], partial_k)
+        return self.net.code_predictor(
+            hidden, first, lambda book, logits: draw(logits, settings, noise[book], partial_k)
+        )
 
     def _upload(self, values: NDArray[Any]) -> Tensor:
         return upload(values, self._device)

@@ -1,0 +1,166 @@
+"""Decoder layers in one call: a few tokens, with paged keys and values."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import weakref
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rhapsode.nn.kernels.cpu.library import library
+from rhapsode.nn.kernels.cpu.weights import Addresses, integer, padded_bias, panels, pointer
+
+_ops: Any = torch.ops
+_programs: weakref.WeakValueDictionary[int, StackProgram] = weakref.WeakValueDictionary()  # by handle
+_handles = itertools.count()
+_library = torch.library.Library("rhapsode", "FRAGMENT")
+_library.define(
+    "run_layers(Tensor x, Tensor? cos, Tensor? sin, Tensor(a!) keys, Tensor(b!) values, Tensor tables, "
+    "Tensor positions, int handle) -> Tensor"
+)
+
+
+class LayerWeights(NamedTuple):
+    """The weights of a decoder layer with RMS norms and SwiGLU."""
+
+    qkv: Tensor
+    output: Tensor
+    gate_up: Tensor
+    down: Tensor
+    input_norm: Tensor
+    inner_norm: Tensor
+    query_norm: Tensor | None
+    key_norm: Tensor | None
+    qkv_bias: Tensor | None
+    output_bias: Tensor | None
+
+
+class StackSizes(NamedTuple):
+    """The sizes of a stack of such layers."""
+
+    hidden: int
+    ffn: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    eps: float
+    head_eps: float
+
+    @property
+    def supported(self) -> bool:
+        return library() is not None and not (self.hidden % 8 or self.head_dim % 8)
+
+
+class _Layer(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_void_p) for name in LayerWeights._fields)
+
+
+class Stack(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "is_half")),
+        *((name, ctypes.c_double) for name in ("eps", "head_eps")),
+        ("layer", ctypes.POINTER(_Layer)),
+    )
+
+
+class _Cache(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("keys", "values")),
+        *((name, ctypes.c_int64) for name in ("layer_size", "page_size", "cell_size", "table_size", "is_ring")),
+        ("tables", ctypes.c_void_p),
+    )
+
+
+class StackProgram:
+    """A stack of layers whose weights are packed."""
+
+    def __init__(self, layers: Sequence[LayerWeights], sizes: StackSizes, half: bool) -> None:
+        """`half`: 16 bits hold all weights exactly (`fits_half`)."""
+        self.half = half
+        self._addresses = Addresses()
+        self._layers = (_Layer * len(layers))(*(self._packed(layer) for layer in layers))
+        self.stack = Stack(
+            *(sizes.hidden, sizes.ffn, len(layers), sizes.heads, sizes.kv_heads, sizes.head_dim, self.half),
+            *(sizes.eps, sizes.head_eps, self._layers),
+        )
+        self.handle = next(_handles)
+        _programs[self.handle] = self
+
+    def _packed(self, layer: LayerWeights) -> _Layer:
+        address, products = self._addresses.of, [panels(weight, self.half) for weight in layer[:4]]
+        norms = [None if norm is None else norm.float() for norm in layer[4:8]]
+        biases = [padded_bias(bias) for bias in layer[8:]]
+        return _Layer(*(address(tensor) for tensor in (*products, *norms, *biases)))
+
+    def run(
+        self,
+        x: Tensor,
+        cos: Tensor | None,
+        sin: Tensor | None,
+        keys: Tensor,
+        values: Tensor,
+        tables: Tensor,
+        positions: Tensor,
+    ) -> Tensor:
+        """Runs the tokens `x [N, hidden]` at `positions [N]`, without the last norm; of one request in their order.
+
+        Keys and values are those of `KVPages`, `tables [N, pages]` their pages, and the rotary angles `[N, head_dim]`.
+        """
+        made: Tensor = _ops.rhapsode.run_layers(x, cos, sin, keys, values, tables, positions, self.handle)
+        return made
+
+    def run_rings(
+        self, x: Tensor, cos: Tensor | None, sin: Tensor | None, ring: Tensor, slots: Tensor, at: Tensor
+    ) -> None:
+        """Runs tokens, in place, that attend to the last positions of their slots alone.
+
+        `ring [slots, window, layers, 2, kv_heads, head_dim]` has their keys and values: position p is at p % window.
+        `slots [N]` and the positions `at [N]` say where each token belongs.
+        """
+        width, window = self.stack.kv_heads * self.stack.head_dim, ring.shape[1]
+        addresses = ring.data_ptr(), ring.data_ptr() + width * ring.element_size()
+        cache = _Cache(*addresses, 2 * width, window, self.stack.layers * 2 * width, 1, True, slots.data_ptr())
+        self.launch(cache, x, cos, sin, at)
+
+    def launch(self, cache: _Cache, x: Tensor, cos: Tensor | None, sin: Tensor | None, positions: Tensor) -> None:
+        """Runs `x [N, hidden]` in place; all tensors are contiguous."""
+        kernels = library()
+        assert kernels is not None
+        stack, rows = ctypes.byref(self.stack), integer(len(x))
+        most = cache.page_size * (1 if cache.is_ring else cache.table_size)
+        space = torch.empty(_integer(kernels.layers_space, stack, rows, integer(most)))
+        stride = integer(0 if cos is None else cos.shape[1])
+        tensors = pointer(x), rows, pointer(positions), pointer(cos), pointer(sin), stride, pointer(space)
+        if not _integer(kernels.run_layers, stack, ctypes.byref(cache), *tensors):
+            raise IndexError("a position is past the pages of its request.")
+
+
+def _run(
+    x: Tensor,
+    cos: Tensor | None,
+    sin: Tensor | None,
+    keys: Tensor,
+    values: Tensor,
+    tables: Tensor,
+    positions: Tensor,
+    handle: int,
+) -> Tensor:
+    program = _programs[handle]
+    x, tables, positions = x.clone(memory_format=torch.contiguous_format), tables.contiguous(), positions.contiguous()
+    cos, sin = (None if angles is None else angles.contiguous() for angles in (cos, sin))
+    width = program.stack.kv_heads * program.stack.head_dim
+    addresses, sizes = (keys.data_ptr(), values.data_ptr()), (keys.stride(0), keys.shape[2], width, tables.shape[1])
+    program.launch(_Cache(*addresses, *sizes, False, tables.data_ptr()), x, cos, sin, positions)
+    return x
+
+
+def _integer(function: Any, *arguments: Any) -> int:
+    function.restype = ctypes.c_int64
+    return int(function(*arguments))
+
+
+_library.impl("run_layers", _run, "CPU")

@@ -1,0 +1,64 @@
+"""The C kernels: compiled for this machine by its own compiler when they are first needed, and kept."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import logging
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+SOURCES = ("convnext.c", "layers.c", "predictor.c", "sampling.c", "vocoder.c")
+_FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-shared", "-fPIC")
+_FOLDER = Path(__file__).parent
+
+log = logging.getLogger("rhapsode")
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """Returns the compiled kernels, or `None` where there is no C compiler: PyTorch's operators do the work then.
+
+    The environment variable `CC` chooses the compiler; `CC=false` is none.
+    """
+    if platform.system() != "Linux":
+        return None
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        return None
+    try:
+        return ctypes.CDLL(str(_built(compiler)))
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # no such compiler, no home, nothing writable
+        log.info("PyTorch's operators replace the C kernels, which cannot be compiled: %s", error)
+        return None
+
+
+def _built(compiler: str) -> Path:
+    """Compiles the kernels unless that has been done, and returns the library's path."""
+    digest = hashlib.blake2b(digest_size=12)
+    for part in (compiler, *_FLAGS, _processor()):
+        digest.update(part.encode())
+    for source in sorted(_FOLDER.glob("*.[ch]")):
+        digest.update(source.read_bytes())
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rhapsode" / "kernels"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / f"cpu-{digest.hexdigest()}.so"
+    if not path.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            made = Path(scratch) / path.name
+            files = [str(_FOLDER / source) for source in SOURCES]
+            subprocess.run([compiler, *_FLAGS, *files, "-o", str(made), "-lm"], check=True, capture_output=True)
+            made.replace(path)  # at once: another process may be doing the same
+    return path
+
+
+def _processor() -> str:
+    """Names the instructions of this machine's processor: a cache may be shared by several machines."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    told = [line for line in lines if line.lower().startswith(("flags", "features", "model name", "cpu part"))]
+    return platform.machine() + "".join(sorted(set(told)))

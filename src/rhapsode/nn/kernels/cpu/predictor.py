@@ -1,0 +1,123 @@
+"""The codes of a frame after the first in one call, and the draw of any code."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import weakref
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rhapsode.nn.kernels.cpu.layers import Stack, StackProgram
+from rhapsode.nn.kernels.cpu.library import library
+from rhapsode.nn.kernels.cpu.weights import Addresses, integer, panels, pointer
+from rhapsode.nn.kernels.sampling import NoiseCounters, Settings
+
+_ops: Any = torch.ops
+_programs: weakref.WeakValueDictionary[int, PredictorProgram] = weakref.WeakValueDictionary()  # by handle
+_handles = itertools.count()
+_library = torch.library.Library("rhapsode", "FRAGMENT")
+_SETTINGS = "Tensor temperature, Tensor top_k, Tensor top_p, Tensor seeds, Tensor steps"
+_library.define(f"predict_codes(Tensor x, {_SETTINGS}, int handle) -> Tensor")
+_library.define(f"draw_code(Tensor scores, {_SETTINGS}, int book) -> Tensor")
+
+
+class PredictorWeights(NamedTuple):
+    """What a code predictor has beside its layers."""
+
+    norm: Tensor  # [hidden]
+    heads: Tensor  # [books, codes, hidden]
+    inputs: Tensor  # [books, codes, hidden]
+    cos: Tensor | None  # [books + 1, head_dim]
+    sin: Tensor | None
+
+
+class _Predictor(ctypes.Structure):
+    _fields_ = (
+        ("stack", ctypes.POINTER(Stack)),
+        ("norm", ctypes.c_void_p),
+        ("heads", ctypes.POINTER(ctypes.c_void_p)),
+        *((name, ctypes.c_void_p) for name in ("inputs", "cosines", "sines")),
+        *((name, ctypes.c_int64) for name in ("books", "codes")),
+    )
+
+
+class _Settings(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("temperature", "top_p", "top_k", "seeds", "steps"))
+
+
+class PredictorProgram:
+    """A code predictor whose weights are packed. Its heads have the format of its layers."""
+
+    def __init__(self, stack: StackProgram, weights: PredictorWeights) -> None:
+        self._stack, self._addresses = stack, Addresses()
+        self.books, self.codes = weights.heads.shape[:2]
+        address = self._addresses.of
+        heads = (address(panels(head, stack.half)) for head in weights.heads)
+        self._heads = (ctypes.c_void_p * self.books)(*heads)
+        given = (address(weights.inputs), address(weights.cos), address(weights.sin))
+        self.predictor = _Predictor(
+            *(ctypes.pointer(stack.stack), address(weights.norm), self._heads, *given, self.books, self.codes)
+        )
+        self.handle = next(_handles)
+        _programs[self.handle] = self
+
+    def predict(self, x: Tensor, settings: Settings, noise: NoiseCounters) -> Tensor:
+        """Draws `[B, books]` codes from the first two tokens `x [B, 2, hidden]`."""
+        made: Tensor = _ops.rhapsode.predict_codes(x, *_given(settings, noise), self.handle)
+        return made
+
+
+def draw_code(scores: Tensor, settings: Settings, noise: NoiseCounters) -> Tensor:
+    """Draws one id per row of `scores [B, ids]`."""
+    made: Tensor = _ops.rhapsode.draw_code(scores, *_given(settings, noise), noise.book)
+    return made
+
+
+def _given(settings: Settings, noise: NoiseCounters) -> tuple[Tensor, ...]:
+    return settings.temperature, settings.top_k, settings.top_p, noise.seeds, noise.steps
+
+
+def _predict(
+    x: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor, seeds: Tensor, steps: Tensor, handle: int
+) -> Tensor:
+    program, kernels = _programs[handle], library()
+    assert kernels is not None
+    x, rows = x.contiguous(), len(x)
+    held = [tensor.contiguous() for tensor in (temperature, top_p, top_k, seeds, steps)]
+    settings = _Settings(*(tensor.data_ptr() for tensor in held))
+    codes, tables, positions = (
+        torch.empty(rows, program.books, dtype=torch.int64),
+        *torch.empty(2, rows, dtype=torch.int64),
+    )
+    kernels.predictor_space.restype = ctypes.c_int64
+    space = torch.empty(kernels.predictor_space(ctypes.byref(program.predictor), integer(rows)))
+    kernels.run_predictor(
+        *(ctypes.byref(program.predictor), pointer(x), integer(rows), ctypes.byref(settings), pointer(codes)),
+        *(pointer(space), pointer(tables), pointer(positions)),
+    )
+    return codes
+
+
+def _draw(
+    scores: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor, seeds: Tensor, steps: Tensor, book: int
+) -> Tensor:
+    kernels = library()
+    assert kernels is not None
+    scores = scores.contiguous()
+    size = scores.shape[1]
+    held = [tensor.contiguous() for tensor in (temperature, top_p, top_k, seeds, steps)]
+    settings = _Settings(*(tensor.data_ptr() for tensor in held))
+    kernels.draw.restype = ctypes.c_int64
+    space = torch.empty(size)
+    drawn = [
+        kernels.draw(pointer(row), integer(size), ctypes.byref(settings), integer(i), integer(book), pointer(space))
+        for i, row in enumerate(scores)
+    ]
+    return torch.tensor(drawn)
+
+
+_library.impl("predict_codes", _predict, "CPU")
+_library.impl("draw_code", _draw, "CPU")

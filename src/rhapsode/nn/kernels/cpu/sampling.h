@@ -1,0 +1,15 @@
+/* How rows sample: one value per row each. */
+#ifndef RHAPSODE_SAMPLING_H
+#define RHAPSODE_SAMPLING_H
+
+#include <stdint.h>
+
+typedef struct {
+    const float *temperature, *top_p;
+    const int64_t *top_k, *seeds, *steps;
+} Settings;
+
+/* Samples an id from `scores [size]`, which is overwritten; `space` has `2 * size` floats. */
+int64_t draw(float *scores, int64_t size, const Settings *settings, int64_t row, int64_t book, float *space);
+
+#endif

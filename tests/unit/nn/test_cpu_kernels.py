@@ -1,0 +1,111 @@
+"""The C kernels of a CPU compute what PyTorch's operators compute, row by row."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from rhapsode.device.kv import PagedKV
+from rhapsode.device.slots import Rows, SlotRow, SlotTable
+from rhapsode.nn.attention import PagedAttention
+from rhapsode.nn.decoder import DecoderConfig, DecoderStack
+from rhapsode.nn.derived import derive
+from rhapsode.nn.kernels.cpu import library as built
+from rhapsode.nn.kernels.cpu.predictor import draw_code
+from rhapsode.nn.kernels.cpu.weights import panels
+from rhapsode.nn.kernels.sampling import NoiseCounters, Settings
+from rhapsode.nn.packed import packed_stack
+from rhapsode.nn.rope import RopeConfig
+from rhapsode.nn.sampling import Gumbel, draw
+
+pytestmark = pytest.mark.skipif(built.library() is None, reason="there is no C compiler")
+
+PLAIN = DecoderConfig(hidden=24, ffn=40, layers=3, heads=4, kv_heads=2, head_dim=16, rope=RopeConfig(16), qk_norm=True)
+BIASED = DecoderConfig(*(40, 72, 2, 3, 3, 8, None), qk_norm=False, eps=1e-5, attention_bias=True, output_bias=True)
+ROWS, PAGE, PAGES = 5, 4, 3
+
+
+def make_stack(config: DecoderConfig) -> DecoderStack:
+    torch.manual_seed(3)
+    stack = DecoderStack(config).requires_grad_(False)
+    for parameter in stack.parameters():
+        parameter.copy_((torch.randn_like(parameter) * 0.3).half().float())
+    derive(stack)
+    return stack
+
+
+def speak(stack: DecoderStack, tokens: Tensor, only: int | None = None) -> Tensor:
+    """Runs a prompt of three tokens with padding, then single tokens, of all rows or of one: [B, T, hidden]."""
+    kv = PagedKV(stack.config.kv(), ROWS * PAGES, PAGE, torch.float32, torch.device("cpu"))
+    table = SlotTable(ROWS, PAGES, torch.device("cpu"))
+    settings = {"seed": 0, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1.0}
+    table.join([SlotRow(i, pages=range(1 + i * PAGES, 1 + (i + 1) * PAGES), **settings) for i in range(ROWS)])
+    slots = torch.arange(ROWS) if only is None else torch.tensor([only])
+    rows, x = Rows(slots, table, (kv,)), tokens[slots]
+    where, valid = torch.tensor([[0, 1, 2, 2]]).expand(len(x), -1), torch.tensor([[True, True, True, False]])
+    padded = torch.cat((x[:, :3], x[:, 2:3]), dim=1)
+    outputs = [_run(stack, padded, PagedAttention(kv, rows, where, valid.expand(len(x), -1)), where)[:, :3]]
+    for at in range(3, x.shape[1]):
+        where = torch.full((len(x), 1), at)
+        outputs.append(_run(stack, x[:, at : at + 1], PagedAttention(kv, rows, where), where))
+    return torch.cat(outputs, dim=1)
+
+
+def _run(stack: DecoderStack, x: Tensor, backend: PagedAttention, where: Tensor) -> Tensor:
+    return stack(x.clone(), stack.rotary(where, torch.float32), backend)
+
+
+@pytest.mark.parametrize("config", [PLAIN, BIASED])
+@pytest.mark.parametrize("half", [True, False])
+def test_packed_layers_compute_what_the_modules_do(
+    config: DecoderConfig, half: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack, tokens = make_stack(config), torch.randn(ROWS, 9, config.hidden)
+    expected = speak(stack, tokens)
+    monkeypatch.setattr("rhapsode.nn.packed.fits_half", lambda *weights: half)
+    stack.program = packed_stack(stack)
+    assert stack.program is not None
+    assert torch.allclose(speak(stack, tokens), expected, atol=2e-5, rtol=1e-5)
+
+
+def test_a_row_has_the_same_bits_in_any_batch() -> None:
+    stack, tokens = make_stack(PLAIN), torch.randn(ROWS, 9, PLAIN.hidden)
+    stack.program = packed_stack(stack)
+    together = speak(stack, tokens)
+    for row in range(ROWS):
+        assert torch.equal(speak(stack, tokens, only=row)[0], together[row])
+
+
+def test_packing_keeps_every_weight() -> None:
+    weight = torch.randn(40, 7).half().float()
+    for half in (True, False):
+        packed = panels(weight, half).float()
+        assert torch.equal(packed.transpose(1, 2).flatten(0, 1)[:40], weight)
+
+
+@pytest.mark.parametrize(
+    ("temperature", "top_k", "top_p"), [(0.0, 0, 1.0), (0.9, 50, 1.0), (1.3, 0, 0.8), (0.7, 100, 0.95), (2.0, 1, 0.5)]
+)
+def test_a_draw_is_that_of_the_operators(temperature: float, top_k: int, top_p: float) -> None:
+    rows, ids, book = 200, 160, 3
+    torch.manual_seed(5)
+    scores = torch.randn(rows, ids) * 2
+    scores[:, 7] = float("-inf")
+    scores[:, 9] = scores[:, 8]  # a tie
+    settings = Settings(torch.full((rows,), temperature), torch.full((rows,), top_k), torch.full((rows,), top_p))
+    seeds, steps = torch.randint(-(2**62), 2**62, (rows,)), torch.arange(rows)
+    noise = Gumbel([ids] * (book + 1), torch.device("cpu"))(seeds, steps)[book]
+    expected = draw(scores, settings, noise)
+    assert torch.equal(draw_code(scores, settings, NoiseCounters(seeds, steps, book)), expected)
+    assert len(expected.unique()) > 20
+
+
+def test_without_a_compiler_there_are_no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    built.library.cache_clear()
+    try:
+        monkeypatch.setenv("CC", "false")
+        assert built.library() is None
+    finally:
+        monkeypatch.undo()
+        built.library.cache_clear()
