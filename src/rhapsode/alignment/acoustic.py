@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.alignment.network import FRAME, OVERLAP, RATE, AcousticConfig, AcousticNetwork
+from rhapsode.alignment.model import FrameBlocks
+from rhapsode.alignment.network import FRAME, OVERLAP, RATE, AcousticConfig, AcousticLinear, AcousticNetwork
 from rhapsode.alignment.step import AcousticStep
 from rhapsode.checkpoints.folder import parse, read_config
 from rhapsode.checkpoints.load import load
@@ -20,7 +21,7 @@ LogProbs = NDArray[np.float32]
 
 ENGLISH = Path(__file__).parent / "english"
 """The model that the package contains."""
-BLOCK = 6
+BLOCK = 8
 """Frames computed at once. It never changes: products of one shape give the same bits however the audio is cut."""
 
 BATCH = 16
@@ -35,9 +36,13 @@ class AcousticModel:
 
     def __init__(self, network: AcousticNetwork) -> None:
         self._network = network.eval().requires_grad_(False)
+        for layer in network.modules():
+            if isinstance(layer, AcousticLinear):
+                layer.prepare()
         self.symbols = network.config.symbols
         self.language = network.config.language
-        self.look_ahead = network.config.look_ahead
+        self.blocks = FrameBlocks(BLOCK, network.config.look_ahead)
+        self.late = network.config.late
         self._step = AcousticStep.of(self._network, OVERLAP + BLOCK * FRAME)
 
     @classmethod
@@ -47,11 +52,6 @@ class AcousticModel:
             network = AcousticNetwork(parse(AcousticConfig, read_config(folder), str(folder / "config.json")))
         load(network, folder, device=device)
         return cls(network)
-
-    @property
-    def delay_s(self) -> float:
-        """Audio after a frame that must come before its log-probabilities do, at most."""
-        return (self.look_ahead + BLOCK - 1) * self.frame_s
 
     def open(self) -> AcousticStream:
         return AcousticStream(self)
@@ -91,7 +91,7 @@ class AcousticStream:
         self.tails = model.fresh()
         self._waiting: Samples = np.zeros(OVERLAP, np.float32)
         self._found: list[LogProbs] = []
-        self._early = model.look_ahead  # rows that are about time before the speech
+        self._early = model.blocks.look_ahead  # rows that are about time before the speech
         self._owed = 0.0  # frames of the audio so far that have not come out
 
     def feed(self, samples: Samples) -> LogProbs:
