@@ -24,6 +24,8 @@ ENGLISH = Path(__file__).parent / "english"
 BLOCK = 8
 """Frames computed at once. It never changes: products of one shape give the same bits however the audio is cut."""
 
+FEW = 4
+"""Fewer streams are computed one after the other: a trace takes less time than Python between small operators."""
 BATCH = 16
 """Streams computed at once, at most: the caches of a core hold no more."""
 
@@ -69,12 +71,14 @@ class AcousticModel:
     @torch.inference_mode()
     def _run(self, streams: Sequence[AcousticStream]) -> None:
         """Continues streams by one block each."""
+        if self._step is not None and len(streams) < FEW:
+            for stream in streams:
+                log_probs, tails = self._step(torch.from_numpy(stream.next_block()), stream.tails)
+                stream.advance(log_probs.numpy(), tails)
+            return
         samples = torch.from_numpy(np.stack([stream.next_block() for stream in streams]))
         tails = torch.cat([stream.tails for stream in streams], dim=1)
-        if self._step is not None and len(streams) == 1:
-            log_probs, tails = self._step(samples, tails)
-        else:
-            log_probs, tails = self._network(self._network.features(samples.to(tails.device)), tails)
+        log_probs, tails = self._network(self._network.features(samples.to(tails.device)), tails)
         for stream, found, after in zip(streams, log_probs.cpu().numpy(), tails.split(1, dim=1), strict=True):
             stream.advance(found, after)
 

@@ -51,8 +51,8 @@ class AcousticLinear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         if self.turned is None:
             return super().forward(x)
-        if len(x) == 1:
-            return torch.addmm(self.bias, x[0], self.turned)[None]
+        if x.ndim == 2:
+            return torch.addmm(self.bias, x, self.turned)
         return torch.stack([torch.addmm(self.bias, rows, self.turned) for rows in x])
 
 
@@ -68,15 +68,15 @@ class LetterBlock(nn.Module):
 
     def forward(self, x: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
         """Continues `x [B, T, width]` after `tail [B, kernel - 1, width]`; returns the output and the next tail."""
-        length = x.shape[1]
-        joined = torch.cat([tail, x], dim=1)
+        length = x.shape[-2]
+        joined = torch.cat([tail, x], dim=-2)
         mixed = self.norm(self._convolved(joined, length))
-        return x + self.down(F.relu(self.up(mixed))), joined[:, length:]
+        return x + self.down(F.relu(self.up(mixed))), joined[..., length:, :]
 
     def _convolved(self, joined: Tensor, length: int) -> Tensor:
         """A short block is one product; over long inputs in training, a product per tap takes less memory."""
         if not self.training:
-            return (joined.unfold(1, len(self.taps), 1) * self.taps.T).sum(-1)
+            return (joined.unfold(-2, len(self.taps), 1) * self.taps.T).sum(-1)
         mixed = joined[:, :length] * self.taps[0]
         for index in range(1, len(self.taps)):
             mixed = torch.addcmul(mixed, joined[:, index : index + length], self.taps[index])
@@ -86,7 +86,8 @@ class LetterBlock(nn.Module):
 class AcousticNetwork(nn.Module):
     """Returns log-probabilities of letters, `look_ahead` frames late, so that every layer is causal.
 
-    Its state is explicit: `tails [blocks, B, kernel - 1, width]`, the last inputs of every block, zeros at first.
+    Its state is explicit: `tails [blocks, B, kernel - 1, width]`, the last inputs of every block, zeros at first. For
+    one stream `B` may be left out everywhere.
     """
 
     window: Tensor
