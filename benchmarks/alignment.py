@@ -36,6 +36,7 @@ from rhapsode.types import SpeechQuality
 PIECE_S = 0.08
 PAUSE_S = 0.1
 """Silence before a sound that makes it an onset."""
+LEVELS_HZ = 200
 ONSET_DB = 38.0
 """An onset is louder than the clip's loudest 5% less so much."""
 
@@ -45,12 +46,17 @@ class WordCollector:
 
     def __init__(self) -> None:
         self.words: list[WordTime] = []
+        self.is_due = False
+        """Its audio completes a block of the acoustic model, or has ended."""
         self.said_s: float | None = None
         """Where the speech may end."""
 
     @property
     def times(self) -> Times:
         return [(word.text, word.start_s, word.end_s) for word in self.words if word.is_heard]
+
+    def wake(self, track: WordTrack) -> None:
+        self.is_due = True
 
     def heard(self, seconds: float) -> None: ...
 
@@ -73,7 +79,7 @@ def begin(model: Acoustic, text: str, rate: int, ends: bool = False) -> tuple[Wo
     written.push(text)
     written.close()
     collector = WordCollector()
-    return WordTrack(model, written, rate, collector, ends=ends, on_news=lambda _: None), collector
+    return WordTrack(model, written, rate, collector, ends, collector.wake), collector
 
 
 def align(model: Acoustic, text: str, wave: Wave, rate: int, ends: bool = False) -> WordCollector:
@@ -92,13 +98,21 @@ def hear_together(model: Acoustic, heard: list[tuple[WordTrack, Wave]], piece: i
                 track.hear(wave[None, start : start + piece])
             else:
                 track.finish()
-        taken = [(track, *track.take()) for track, _ in listening]
+        due = [track for track, _ in listening if was_woken(track)]
+        taken = [(track, *track.take()) for track in due]
         frames = model.feed_many([(track.stream, samples) for track, samples, _ in taken])
         for (track, _, is_last), log_probs in zip(taken, frames, strict=True):
             track.advance(log_probs)
             if is_last:
                 track.advance(track.stream.finish())
                 track.end()
+
+
+def was_woken(track: WordTrack) -> bool:
+    collector = track.listener
+    assert isinstance(collector, WordCollector)
+    woken, collector.is_due = collector.is_due, False
+    return woken
 
 
 def cpu_ms(model: Acoustic, clips: list[SpokenClip], listeners: int) -> float:
@@ -156,11 +170,17 @@ def without_first(times: Times) -> Times:
 
 def onsets(wave: Wave, rate: int) -> np.ndarray:
     """Returns where sound begins after silence, in seconds: measured, no model's opinion."""
-    hop = rate // 200
+    loud = ~quiet_windows(wave, rate)
+    quiet = round(PAUSE_S * LEVELS_HZ)
+    found = [at for at in range(quiet, len(loud)) if loud[at] and not loud[at - quiet : at].any()]
+    return np.array(found) / LEVELS_HZ
+
+
+def quiet_windows(wave: Wave, rate: int) -> np.ndarray:
+    """Returns which windows of 5 ms are near silence."""
+    hop = rate // LEVELS_HZ
     level = np.sqrt(np.square(wave[: len(wave) // hop * hop].reshape(-1, hop)).mean(1))
-    loud = level > np.percentile(level, 95) * 10 ** (-ONSET_DB / 20)
-    quiet = round(PAUSE_S * 200)
-    return np.array([at / 200 for at in range(quiet, len(loud)) if loud[at] and not loud[at - quiet : at].any()])
+    return level <= np.percentile(level, 95) * 10 ** (-ONSET_DB / 20)
 
 
 def late(clips: list[SpokenClip], times: list[Times]) -> str:
@@ -211,7 +231,7 @@ def shifted(times: Times, by_s: float) -> Times:
 
 
 def report(clips: list[SpokenClip], judge: str | None, table: bool) -> None:
-    model = load_acoustic(None)
+    model = load_acoustic()
     ours = [align(model, clip.text, clip.wave, clip.rate).times for clip in clips]
     print(f"{len(clips)} clips, {sum(len(clip.wave) / clip.rate for clip in clips):.0f} s of speech")
     judges = [name for name in ("durations", "pocketsphinx", "whisper") if any(clip.times.get(name) for clip in clips)]
@@ -237,7 +257,7 @@ def report(clips: list[SpokenClip], judge: str | None, table: bool) -> None:
 
 
 def report_cpu(clips: list[SpokenClip], listeners: list[int]) -> None:
-    model = load_acoustic(None)
+    model = load_acoustic()
     cpu_ms(model, clips[:2], 1)  # warm-up
     print("| listeners | CPU time per second of speech, ms: median of 3 | lowest | highest |\n|---|---|---|---|")
     for count in listeners:

@@ -5,7 +5,8 @@
 `alignment_speech.py` fills both folders, with Whisper as a judge. For hibari the truth is known: its durations. Their
 median difference from Whisper there is Whisper's offset, for starts and for ends. RECORDED is reported as it is, and
 with this offset taken off. First words are a group of their own: Whisper begins them at 0, also where the sound begins
-later. Prints Markdown, in ms. Differences are ours minus Whisper's.
+later. A pause is part of the word after or before it in Whisper's times; "out of silence" moves starts and ends that
+are in silence to its edge, as tools for subtitles do. Prints Markdown, in ms. Differences are ours minus Whisper's.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from alignment import align, onsets
+from alignment import LEVELS_HZ, PAUSE_S, align, onsets, quiet_windows
 from alignment_speech import SpokenClip, Times, letters, read_clips
 
 from rhapsode.alignment.loading import load_acoustic
@@ -47,6 +48,24 @@ def differences(clip: SpokenClip, ours: Times, judge: Times) -> list[WordDiffere
             place = "first" if other + index == 0 else "after silence" if after_silence else "in a phrase"
             found.append(WordDifference(start - begin, end - stop, place))
     return found
+
+
+def out_of_silence(clip: SpokenClip, times: Times) -> Times:
+    """Moves starts that are in silence to its end, and ends to its beginning."""
+    silences = quiet_spans(clip)
+    moved: Times = []
+    for word, start, end in times:
+        start = next((stop for begin, stop in silences if begin <= start < stop), start)
+        end = next((begin for begin, stop in silences if begin < end <= stop), end)
+        moved.append((word, start, max(start, end)))
+    return moved
+
+
+def quiet_spans(clip: SpokenClip) -> list[tuple[float, float]]:
+    """Returns the silences of a clip, in seconds."""
+    edges = np.diff(np.r_[0, quiet_windows(clip.wave, clip.rate).astype(int), 0])
+    spans = zip(np.flatnonzero(edges > 0) / LEVELS_HZ, np.flatnonzero(edges < 0) / LEVELS_HZ, strict=True)
+    return [(start, stop) for start, stop in spans if stop - start >= PAUSE_S]
 
 
 def row(name: str, seconds: list[float], offset_s: float) -> str:
@@ -86,7 +105,7 @@ def main() -> None:
     parser.add_argument("hibari", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    model = load_acoustic(None)
+    model = load_acoustic()
     recorded, hibari = (
         [clip for clip in read_clips(folder) if clip.times.get("whisper")]
         for folder in (options.recorded, options.hibari)
@@ -100,6 +119,8 @@ def main() -> None:
     print_rows("hibari, ours", all_differences(hibari, [spoken_times(model, clip) for clip in hibari]), offsets)
     ours = [spoken_times(model, clip) for clip in recorded]
     print_rows("recordings, ours", all_differences(recorded, ours), offsets)
+    moved = [clip._replace(times={"whisper": out_of_silence(clip, clip.times["whisper"])}) for clip in recorded]
+    print_rows("recordings, ours, Whisper out of silence", all_differences(moved, ours), offsets)
     known = [clip for clip in recorded if clip.times.get("pocketsphinx")]
     print_rows("recordings, pocketsphinx", all_differences(known, [c.times["pocketsphinx"] for c in known]), offsets)
     times = {clip.name: words for clip, words in zip(recorded, ours, strict=True)}

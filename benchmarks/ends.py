@@ -136,7 +136,7 @@ def spoken(folder: Path, count: int, seconds: float) -> list[SpokenRequest]:
 
 
 def report(said: list[SpokenRequest]) -> None:
-    model = load_acoustic(None)
+    model = load_acoustic()
     rate = said[0].rate
     noise = (np.random.default_rng(0).standard_normal(rate) * 10 ** (NOISE_DB / 20)).astype(np.float32)
     cuts: dict[str, list[SpeechCut | None]] = {"request": [], "as it is": [], "noise follows": [], "speech follows": []}

@@ -37,6 +37,8 @@ from rhapsode.alignment.network import FRAME, OVERLAP, AcousticConfig, AcousticN
 from schedule import Averages, Clock, Optimiser, described
 
 FRAMES_PER_S = 50
+LATE_FRAMES = 2
+"""Labels are late inside a phrase, where hibari's durations are further behind its sound than after silences."""
 SHARES = {"teacher": 0.6, "packed": 0.4}
 WARM_UP = 300
 _FORBIDDEN = -12.0
@@ -85,7 +87,7 @@ class AlignerTraining:
         self.options = options
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         sizes = {"width": options.width, "hidden": 3 * options.width, "blocks": options.blocks}
-        self.network = AcousticNetwork(AcousticConfig(SYMBOLS, "en", **sizes)).to(self.device).train()
+        self.network = AcousticNetwork(AcousticConfig(SYMBOLS, "en", late=LATE_FRAMES, **sizes)).to(self.device).train()
         if (options.output / "model.safetensors").exists():
             self.network.load_state_dict(load_file(options.output / "model.safetensors"), strict=True)
         self.optimiser = Optimiser(list(self.network.parameters()), (0.9, 0.98), 0.01, 1.0)

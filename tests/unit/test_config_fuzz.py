@@ -38,6 +38,13 @@ def check(file: Path | None, env: dict[str, str] | None = None) -> bool:
     return not message
 
 
+@pytest.mark.parametrize("text", ['"a\\nb": 1', '{server: {"a\\nb": 1}}', '{stages: {"a\\n": {"\\nb": 1}}}'])
+def test_a_key_of_several_lines_is_explained_in_one(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "deployment.yaml"
+    file.write_text(text, "utf-8")
+    assert not check(file)
+
+
 def test_a_damaged_deployment_is_resolved_or_explained(tmp_path: Path) -> None:
     file = tmp_path / "deployment.yaml"
     file.write_bytes(TEXT)

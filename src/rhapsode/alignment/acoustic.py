@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.alignment.network import FRAME, OVERLAP, RATE, AcousticConfig, AcousticNetwork
+from rhapsode.alignment.model import FrameBlocks
+from rhapsode.alignment.network import FRAME, OVERLAP, RATE, AcousticConfig, AcousticLinear, AcousticNetwork
 from rhapsode.alignment.step import AcousticStep
 from rhapsode.checkpoints.folder import parse, read_config
 from rhapsode.checkpoints.load import load
@@ -20,9 +21,11 @@ LogProbs = NDArray[np.float32]
 
 ENGLISH = Path(__file__).parent / "english"
 """The model that the package contains."""
-BLOCK = 6
+BLOCK = 8
 """Frames computed at once. It never changes: products of one shape give the same bits however the audio is cut."""
 
+FEW = 4
+"""Fewer streams are computed one after the other: a trace takes less time than Python between small operators."""
 BATCH = 16
 """Streams computed at once, at most: the caches of a core hold no more."""
 
@@ -35,9 +38,13 @@ class AcousticModel:
 
     def __init__(self, network: AcousticNetwork) -> None:
         self._network = network.eval().requires_grad_(False)
+        for layer in network.modules():
+            if isinstance(layer, AcousticLinear):
+                layer.prepare()
         self.symbols = network.config.symbols
         self.language = network.config.language
-        self.look_ahead = network.config.look_ahead
+        self.blocks = FrameBlocks(BLOCK, network.config.look_ahead)
+        self.late = network.config.late
         self._step = AcousticStep.of(self._network, OVERLAP + BLOCK * FRAME)
 
     @classmethod
@@ -47,11 +54,6 @@ class AcousticModel:
             network = AcousticNetwork(parse(AcousticConfig, read_config(folder), str(folder / "config.json")))
         load(network, folder, device=device)
         return cls(network)
-
-    @property
-    def delay_s(self) -> float:
-        """Audio after a frame that must come before its log-probabilities do, at most."""
-        return (self.look_ahead + BLOCK - 1) * self.frame_s
 
     def open(self) -> AcousticStream:
         return AcousticStream(self)
@@ -69,12 +71,14 @@ class AcousticModel:
     @torch.inference_mode()
     def _run(self, streams: Sequence[AcousticStream]) -> None:
         """Continues streams by one block each."""
+        if self._step is not None and len(streams) < FEW:
+            for stream in streams:
+                log_probs, tails = self._step(torch.from_numpy(stream.next_block()), stream.tails)
+                stream.advance(log_probs.numpy(), tails)
+            return
         samples = torch.from_numpy(np.stack([stream.next_block() for stream in streams]))
         tails = torch.cat([stream.tails for stream in streams], dim=1)
-        if self._step is not None and len(streams) == 1:
-            log_probs, tails = self._step(samples, tails)
-        else:
-            log_probs, tails = self._network(self._network.features(samples.to(tails.device)), tails)
+        log_probs, tails = self._network(self._network.features(samples.to(tails.device)), tails)
         for stream, found, after in zip(streams, log_probs.cpu().numpy(), tails.split(1, dim=1), strict=True):
             stream.advance(found, after)
 
@@ -91,7 +95,7 @@ class AcousticStream:
         self.tails = model.fresh()
         self._waiting: Samples = np.zeros(OVERLAP, np.float32)
         self._found: list[LogProbs] = []
-        self._early = model.look_ahead  # rows that are about time before the speech
+        self._early = model.blocks.look_ahead  # rows that are about time before the speech
         self._owed = 0.0  # frames of the audio so far that have not come out
 
     def feed(self, samples: Samples) -> LogProbs:

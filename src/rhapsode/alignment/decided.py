@@ -35,11 +35,14 @@ class DecidedPath:
     """Takes the state of each frame, in order.
 
     A word ends in the first frame of near silence after its last letter, where the next word begins, or a few frames
-    later. After silence it begins with the sound.
+    later. After silence it begins with the sound, and after another word where its first letter is named, less the
+    frames by which the acoustic model is late.
     """
 
-    def __init__(self, graph: TextGraph) -> None:
+    def __init__(self, graph: TextGraph, late: int = 0) -> None:
+        """`late`: frames by which the acoustic model names a letter after its sound begins, in running speech."""
         self._graph = graph
+        self._late = late
         self.state = 0
         """The last one decided."""
         self.end = 0
@@ -60,14 +63,15 @@ class DecidedPath:
         word, is_gap = graph.word_of(state), graph.is_gap(state)
         is_past = self._start >= 0 and word > self.words_ended  # its last letter
         follows = not is_gap or word > self.words_ended + 1
+        is_joined = is_past and not is_gap and not is_quiet  # the next word follows without a pause
         if is_past and (is_quiet or follows or self._frame > self._last + LONGEST_TAIL):
-            found.append(self._ended(self._frame))
+            found.append(self._ended(max(self._start + 1, self._frame - self._late) if is_joined else self._frame))
         while self.words_ended < word and self._start < 0:
             found.append(self._ended(self._frame))
         if not is_gap:
             if self._start < 0:
-                is_led = max(self.end, self._frame - LONGEST_LEAD) <= self._sound <= self._frame
-                self._start = self._sound if is_led else max(self._frame, self.end)
+                is_led = max(self.end, self._frame - LONGEST_LEAD) <= self._sound <= self._frame and not is_joined
+                self._start = self._sound if is_led else max(self._frame - self._late, self.end)
                 self._first, self._total = self._frame, 0.0
             self._last = self._frame
             self._total += float(columns[graph.label(state)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,10 +18,11 @@ OTHER_FRAMES = 5
 """Frames of other letters after the last word, until speech is ended."""
 AFTER_WORD = 3
 """Frames after the last word that may be its own end."""
-LOWEST_LAST_SCORE = -2.0
-"""Mean log probability of the last word's letters: less is not certain enough to end there."""
-MOST_UNHEARD = 0.1
-"""Of all words. Where more are not heard, the alignment cannot be relied upon."""
+SURE = ((0.1, -2.0),)
+LIKELY = ((0.0, -3.0), *SURE, (0.25, -0.5))
+"""The more words are not heard, the clearer the last one must be: pairs of their share of all words, at most, and the
+mean log probability of the last word's letters, at least. Near silence ends speech where it is likely that all has been
+said. Other words, which may be those of the text, end it only where that is sure."""
 
 
 class EndWatch:
@@ -47,12 +50,16 @@ class EndWatch:
         if said_at is None:
             self._forget(len(self._quiet) - 2 * QUIET_FRAMES)
             return None
-        if self._last is None or not self._last.is_heard or self._last.score < LOWEST_LAST_SCORE:
-            return None
-        if self._unheard > MOST_UNHEARD * self._words:
-            return None
         first = max(0, said_at - self._first)
-        return self._quiet_end(first) or self._other_end(first)
+        end = self._quiet_end(first) if self._is(LIKELY) else None
+        return self._other_end(first) if end is None and self._is(SURE) else end
+
+    def _is(self, sure: Sequence[tuple[float, float]]) -> bool:
+        """Whether the alignment can be relied upon so much."""
+        last, share = self._last, self._unheard / max(1, self._words)
+        if last is None or not last.is_heard:
+            return False
+        return any(share <= most and last.score >= lowest for most, lowest in sure)
 
     def _quiet_end(self, first: int) -> int | None:
         run = 0

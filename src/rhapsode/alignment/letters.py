@@ -9,11 +9,16 @@ _LIGATURES = str.maketrans({"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ":
 
 
 def spelled(word: str, known: Collection[str]) -> list[str]:
-    """Returns the letters of a word: a hyphen or another sign inside it makes two, and a sign alone none."""
+    """Returns the letters of a word: a hyphen or another sign inside it makes two, and a sign alone none.
+
+    A letter that the model does not know as it is, such as "é", is taken apart, and its accent dropped.
+    """
     found = [""]
-    for char in unicodedata.normalize("NFKD", word.lower().translate(_LIGATURES)):
-        if char in known and not char.isspace():
-            found[-1] += char
-        elif not unicodedata.combining(char):
-            found.append("")
+    for letter in unicodedata.normalize("NFC", word.lower()):
+        parts = letter if letter in known else unicodedata.normalize("NFKD", letter.translate(_LIGATURES))
+        for char in parts:
+            if char in known and not char.isspace():
+                found[-1] += char
+            elif not unicodedata.combining(char):
+                found.append("")
     return [letters.strip("'") for letters in found if letters.strip("'")]

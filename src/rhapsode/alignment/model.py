@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+
+
+class FrameBlocks(NamedTuple):
+    """A model hears audio in blocks; after each block it knows all frames but the last ones."""
+
+    size: int
+    """Frames of a block."""
+    look_ahead: int
+    """Frames that it hears past a frame before it names its letter."""
+
+    @property
+    def delay(self) -> int:
+        """Frames after a frame that must be heard before its letter is known, at most."""
+        return self.look_ahead + self.size - 1
+
+    def left(self, frames: int) -> int:
+        """Returns how many more frames come with the block with which this many are known."""
+        return -(frames + self.look_ahead) % self.size
+
+
+FRAME_BY_FRAME = FrameBlocks(1, 0)
 
 
 class Acoustic(Protocol):
@@ -23,8 +44,12 @@ class Acoustic(Protocol):
         """Seconds of a frame."""
 
     @property
-    def delay_s(self) -> float:
-        """Audio after a frame that must come before its log probabilities do, at most."""
+    def blocks(self) -> FrameBlocks:
+        """Which frames it computes at once."""
+
+    @property
+    def late(self) -> int:
+        """Frames by which it names a letter after its sound begins, in running speech."""
 
     @property
     def symbols(self) -> tuple[str, ...]:

@@ -35,15 +35,25 @@ class AcousticConfig:
     kernel: int = 11
     look_ahead: int = 10
     """Frames that the network hears past a frame before it names its letter."""
+    late: int = 0
+    """Frames by which it names a letter after its sound begins, in running speech: its labels were late."""
 
 
 class AcousticLinear(nn.Linear):
     """A linear layer with a product per stream: its shape, so also its rounding, is the same in any batch."""
 
+    turned: Tensor | None = None
+
+    def prepare(self) -> None:
+        """Turns the weight `[in, out]`, in memory too, for inference: products of a few rows are faster so."""
+        self.turned = self.weight.detach().T.contiguous()
+
     def forward(self, x: Tensor) -> Tensor:
-        if self.training:
+        if self.turned is None:
             return super().forward(x)
-        return torch.baddbmm(self.bias, x, self.weight.T.expand(len(x), -1, -1))
+        if x.ndim == 2:
+            return torch.addmm(self.bias, x, self.turned)
+        return torch.stack([torch.addmm(self.bias, rows, self.turned) for rows in x])
 
 
 class LetterBlock(nn.Module):
@@ -58,15 +68,15 @@ class LetterBlock(nn.Module):
 
     def forward(self, x: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
         """Continues `x [B, T, width]` after `tail [B, kernel - 1, width]`; returns the output and the next tail."""
-        length = x.shape[1]
-        joined = torch.cat([tail, x], dim=1)
+        length = x.shape[-2]
+        joined = torch.cat([tail, x], dim=-2)
         mixed = self.norm(self._convolved(joined, length))
-        return x + self.down(F.relu(self.up(mixed))), joined[:, length:]
+        return x + self.down(F.relu(self.up(mixed))), joined[..., length:, :]
 
     def _convolved(self, joined: Tensor, length: int) -> Tensor:
         """A short block is one product; over long inputs in training, a product per tap takes less memory."""
         if not self.training:
-            return (joined.unfold(1, len(self.taps), 1) * self.taps.T).sum(-1)
+            return (joined.unfold(-2, len(self.taps), 1) * self.taps.T).sum(-1)
         mixed = joined[:, :length] * self.taps[0]
         for index in range(1, len(self.taps)):
             mixed = torch.addcmul(mixed, joined[:, index : index + length], self.taps[index])
@@ -76,7 +86,8 @@ class LetterBlock(nn.Module):
 class AcousticNetwork(nn.Module):
     """Returns log-probabilities of letters, `look_ahead` frames late, so that every layer is causal.
 
-    Its state is explicit: `tails [blocks, B, kernel - 1, width]`, the last inputs of every block, zeros at first.
+    Its state is explicit: `tails [blocks, B, kernel - 1, width]`, the last inputs of every block, zeros at first. For
+    one stream `B` may be left out everywhere.
     """
 
     window: Tensor
@@ -101,7 +112,7 @@ class AcousticNetwork(nn.Module):
     def features(self, samples: Tensor) -> Tensor:
         """Converts `samples [B, OVERLAP + T * FRAME]` to `[B, T, 2 * bands]`, about -1 to 1."""
         windows = samples.unfold(-1, WINDOW, HOP) * self.window  # [B, 2 T, WINDOW]
-        magnitude = torch.fft.rfft(windows, n=_FFT).abs()
+        magnitude = torch.view_as_real(torch.fft.rfft(windows, n=_FFT)).square().sum(-1).sqrt()
         bands = (magnitude @ self.bank + _FLOOR).log()  # -7 in silence, up to 1
         stacked: Tensor = ((bands + 3) / 3).unflatten(1, (-1, 2)).flatten(2)
         return stacked

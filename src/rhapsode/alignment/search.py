@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from rhapsode.alignment.decided import DecidedPath, FoundWord
 from rhapsode.alignment.graph import BLANK, FORBIDDEN, Floats, TextGraph
+from rhapsode.alignment.model import FRAME_BY_FRAME, FrameBlocks
 
 WINDOW = 200
 """States that are searched, from the last decided one on: about 20 words."""
-DECIDE_EVERY = 2
-"""Frames between two decisions, counted from the start: how the audio is cut changes nothing."""
 SKIPPED_WORD = 20.0
 """Cost of a word that is not said, in nats."""
 OTHER_SPEECH = 2.0
@@ -39,15 +38,16 @@ class WordSearch:
     """Takes words and frames, returns words with their frames: each word once, in order.
 
     A path moves on by one state or, past a blank or a gap, by two. From gap to gap it skips a word that is not said.
-    A state is decided `lag` frames later, for good. So time and memory per frame are bounded.
+    A state is decided for good at the end of the block that contains the frame `lag` frames later. So time and memory
+    per frame are bounded. Blocks count from the start: how the audio is cut changes nothing.
     """
 
-    def __init__(self, symbols: Sequence[str], lag: int) -> None:
-        """`symbols`: those of the acoustic model, the blank first."""
+    def __init__(self, symbols: Sequence[str], lag: int, blocks: FrameBlocks = FRAME_BY_FRAME, late: int = 0) -> None:
+        """`symbols`, `blocks` and `late`: those of the acoustic model."""
         self._space = symbols.index(" ")
-        self._lag = lag
+        self._lag, self._blocks = lag, blocks
         self._graph = TextGraph(len(symbols))
-        self._path = DecidedPath(self._graph)
+        self._path = DecidedPath(self._graph, late)
         self._low = 0  # the first state of the window: the last one decided
         self._scores = np.zeros(1, np.float32)
         self._window = self._graph.window(0, 1)
@@ -81,7 +81,7 @@ class WordSearch:
         found: list[FoundWord] = []
         for frame, is_quiet in zip(log_probs, quiet.tolist(), strict=True):
             self._step(frame, is_quiet)
-            if self._frames % DECIDE_EVERY == 0 and self._frames > self._lag:
+            if self._blocks.left(self._frames) == 0 and self._frames > self._lag:
                 found += self._decide(len(self._steps) - self._lag, int(np.argmax(self._scores)))
         return found
 

@@ -13,11 +13,11 @@ class AcousticStep:
     """Continues one stream by a block on a CPU. It runs the network's operators, so it gives the same bits."""
 
     def __init__(self, network: AcousticNetwork, samples: int) -> None:
-        self._samples, self._tails = torch.zeros(1, samples), network.fresh(1)
+        self._samples, self._tails = torch.zeros(1, samples), network.fresh(1)[:, 0]
 
         def step(samples: Tensor, tails: Tensor) -> Tensor:
             log_probs: Tensor
-            log_probs, after = network(network.features(samples), tails)
+            log_probs, after = network(network.features(samples)[0], tails)  # one stream: fewer operators
             tails.copy_(after)
             return log_probs
 
@@ -35,9 +35,9 @@ class AcousticStep:
             return None
 
     def __call__(self, samples: Tensor, tails: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the log-probabilities and the state after the block."""
-        self._samples.copy_(samples)
-        self._tails.copy_(tails)
+        """Returns the log-probabilities `[T, symbols]` and the state after a block `samples [N]`."""
+        self._samples[0].copy_(samples)
+        self._tails.copy_(tails[:, 0])
         log_probs = self._trace.replay()
         assert log_probs is not None
-        return log_probs, self._tails.clone()
+        return log_probs, self._tails[:, None].clone()

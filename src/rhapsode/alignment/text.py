@@ -13,7 +13,7 @@ from rhapsode.alignment.letters import spelled
 from rhapsode.errors import InvalidRequest
 from rhapsode.text.events import Bookmark, Pause, TextEvent
 from rhapsode.text.front_end import FrontEnd, TextSettings
-from rhapsode.text.normalise.language import language_of_letter
+from rhapsode.text.normalise.language import LANGUAGES, language_of_letter
 from rhapsode.text.spoken import RunBuffer, SpokenRun
 
 _WORD = re.compile(r"[^\s—–…]+")
@@ -39,7 +39,7 @@ def unknown_language(language: str, known: str) -> InvalidRequest:
     """Returns the error for text that the acoustic model cannot follow."""
     return InvalidRequest(
         f"word timestamps are measured for '{known}' here, not for '{language}': name a CTC checkpoint of that "
-        "language in the deployment, `alignment: {model: FOLDER}`.",
+        f"language in the deployment, `alignment: {{model: FOLDER, language: {language}}}`.",
         param="word_timestamps",
     )
 
@@ -47,7 +47,7 @@ def unknown_language(language: str, known: str) -> InvalidRequest:
 class WordText:
     """Text in, as it was written and as it arrives; words to look for out.
 
-    Numbers and the like are always written out here, whatever the model is told: they are spoken as words.
+    Numbers and the like are written out here, whatever the model is told: they are spoken as words.
     """
 
     def __init__(self, settings: TextSettings, symbols: Sequence[str], language: str) -> None:
@@ -57,7 +57,9 @@ class WordText:
         self._language = language
         self._is_judged = settings.language is not None
         self._known = frozenset(symbols)
-        self._front_end = FrontEnd(replace(settings, language=language, normalise=True, phonemes=False))
+        is_normalised = language in LANGUAGES  # else the words are looked for as they are written
+        told = replace(settings, language=language, normalise=is_normalised, phonemes=False)
+        self._front_end = FrontEnd(told)
         self._buffer = RunBuffer()
         self._written = ""
         self._items: list[SoughtItem] = []

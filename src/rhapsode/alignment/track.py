@@ -12,7 +12,7 @@ from rhapsode.alignment.decided import FoundWord
 from rhapsode.alignment.ending import EndWatch
 from rhapsode.alignment.loudness import Loudness
 from rhapsode.alignment.model import Acoustic, Floats
-from rhapsode.alignment.search import DECIDE_EVERY, WordSearch
+from rhapsode.alignment.search import WordSearch
 from rhapsode.alignment.text import SoughtWord, WordText
 from rhapsode.alignment.timing import WordTimes
 from rhapsode.alignment.words import BookmarkTime, WordTime
@@ -22,11 +22,9 @@ from rhapsode.types import Samples, SpeechQuality
 
 LATEST_S = 0.5
 """A word is known when so much more audio has come after its end."""
-PIECE_S = 0.08
-"""Audio that is aligned at once, at least."""
-AT_ONCE = 8
-"""Frames after which it is told what is known."""
-SHORTEST_LAG, LONGEST_LAG = 4, 15
+HELD_S = 0.04
+"""Audio that the resampler holds back, at most."""
+SHORTEST_LAG, LONGEST_LAG = 3, 15
 
 
 class TrackListener(Protocol):
@@ -67,13 +65,13 @@ class WordTrack:
         self.stream = model.open()
         self.listener = listener
         self.dropped = False
-        spare = LATEST_S - model.delay_s - PIECE_S
-        lag = min(max(int(spare / model.frame_s) - DECIDE_EVERY + 1, SHORTEST_LAG), LONGEST_LAG)
+        spare = int((LATEST_S - HELD_S) / model.frame_s + 1e-6) - model.blocks.delay - model.late - 1
+        lag = min(max(spare, SHORTEST_LAG), LONGEST_LAG)
         self._symbols = {symbol: index for index, symbol in enumerate(model.symbols)}
-        self._search = WordSearch(model.symbols, lag)
+        self._search = WordSearch(model.symbols, lag, model.blocks, model.late)
         self._text = text
         self._times = WordTimes(model.frame_s)
-        self._frame_s, self._delay_s = model.frame_s, model.delay_s
+        self._frame_s, self._blocks = model.frame_s, model.blocks
         self._resampler = Resampler(sample_rate, model.rate)
         self._loudness = Loudness(round(model.frame_s * model.rate))
         self._levels: Floats = np.zeros(0, np.float32)
@@ -81,7 +79,6 @@ class WordTrack:
         self._on_news = on_news
         self._lock = threading.Lock()
         self._waiting: list[Samples] = []
-        self._piece = round(PIECE_S * sample_rate)
         self._sample_rate = sample_rate
         self._arrived = self._taken = 0
         self._finished = False
@@ -93,9 +90,13 @@ class WordTrack:
         with self._lock:
             self._waiting.append(samples)
             self._arrived += samples.shape[1]
-            is_due = self._arrived - self._taken >= self._piece
+            is_due = self._complete(self._arrived) > self._complete(self._taken)
         if is_due:
             self._on_news(self)
+
+    def _complete(self, samples: int) -> int:
+        """Returns how many blocks of the acoustic model are complete with so much audio."""
+        return int((samples / self._sample_rate - HELD_S) / (self._blocks.size * self._frame_s) + 1e-6)
 
     def finish(self) -> None:
         """Ends the audio."""
@@ -125,9 +126,10 @@ class WordTrack:
     def advance(self, log_probs: Floats) -> None:
         """Takes frames of the acoustic model, and tells the words that are known with them."""
         self._read_text()
-        for start in range(0, len(log_probs), AT_ONCE):
-            if not self.dropped:
-                self._advance(log_probs[start : start + AT_ONCE])
+        while len(log_probs) and not self.dropped:  # by blocks: how the audio is cut changes nothing
+            count = self._blocks.left(self._search.frames) or self._blocks.size
+            self._advance(log_probs[:count])
+            log_probs = log_probs[count:]
 
     def _advance(self, log_probs: Floats) -> None:
         count = len(log_probs)
@@ -136,7 +138,7 @@ class WordTrack:
         self._levels = self._levels[count:]
         quiet = self._loudness.quiet(levels)
         found = self._search.feed(log_probs, quiet)
-        self.listener.heard(self._search.frames * self._frame_s + self._delay_s)
+        self.listener.heard((self._search.frames + self._blocks.look_ahead) * self._frame_s)
         self._tell(found)
         if self._ending is not None:
             self._ending.take(log_probs, quiet, levels, found)

@@ -33,5 +33,9 @@ def fold_weight_norm(tensors: Mapping[str, Tensor], inside: str = "") -> dict[st
 
 
 def _weight(magnitude: Tensor, direction: Tensor) -> Tensor:
-    """Computes the weight in float64, so that a model in float64 has the full precision of the file."""
-    return torch._weight_norm(direction.double(), magnitude.double(), 0)
+    """Computes the weight in float64, so that a model in float64 has the full precision of the file.
+
+    The axis that the magnitude has is the one that is not normalised over; mostly it is the first.
+    """
+    axis = next((axis for axis, size in enumerate(magnitude.shape) if size > 1), 0)
+    return torch._weight_norm(direction.double(), magnitude.double(), axis)

@@ -217,7 +217,7 @@ def merge(into: dict[str, Any], layer: Mapping[str, Any]) -> None:
 
 def _explain(error: ValidationError, section: type[BaseModel]) -> str:
     first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
+    where = " ".join(".".join(str(part) for part in first["loc"]).split())  # an error is one line
     if first["type"] == "extra_forbidden":
         *parents, name = first["loc"]
         return f"unknown key '{where}': {did_you_mean(str(name), _keys_at(section, parents))}"

@@ -66,7 +66,7 @@ class Engine:
         self.spec = spec
         self.info = describe(spec, source.checkpoint, source.config)
         self.lexicon = Lexicon.read(deployment.lexicon)
-        self.aligner = Aligner(lambda: load_acoustic(deployment.alignment.model))
+        self.aligner = Aligner(lambda: load_acoustic(deployment.alignment, deployment.device))
         self._on_outcome = on_outcome
         self.pipeline = Pipeline(spec, source, deployment)
         self.deployment = self.pipeline.deployment

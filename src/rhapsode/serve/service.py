@@ -63,7 +63,7 @@ class Service:
         self.references = References(self.config, self.store, mono=self.spec.channels == 1)
         self.schemas = Schemas(self.spec)
         self.lexicon = Lexicon.read(deployment.lexicon)
-        self.word_languages = aligned_languages(deployment.alignment.model)
+        self.word_languages = aligned_languages(deployment.alignment)
         self.info = self.host.info
         self.unused_fields = without_effect(self.info, self.schemas.option_names)
         self.intake = Intake(self.info, deployment, self.schemas, self.store, self.references)

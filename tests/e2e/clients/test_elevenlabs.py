@@ -155,7 +155,7 @@ def test_keys_are_taken_where_the_client_puts_them(tmp_path: Path) -> None:
 def spelling(tmp_path_factory) -> Iterator[Running]:
     """A family that spells, and an aligner that knows its tones."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_module, "load_acoustic", lambda folder: ToneModel())
+        patch.setattr(engine_module, "load_acoustic", lambda *_: ToneModel())
         with in_thread(SPELLING, tmp_path_factory.mktemp("spelling"), limits={"max_concurrency": 2}) as server:
             yield server
 

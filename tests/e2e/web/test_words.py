@@ -26,7 +26,7 @@ WATCH = """view => {
 @pytest.fixture(scope="module")
 def timed(browser, tmp_path_factory) -> Iterator[Running]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_module, "load_acoustic", lambda folder: ToneModel())
+        patch.setattr(engine_module, "load_acoustic", lambda *_: ToneModel())
         with in_thread(SPELLING, tmp_path_factory.mktemp("words"), limits={"max_concurrency": 4}) as server:
             yield server
 

@@ -40,7 +40,7 @@ def test_any_cut_of_the_audio_gives_the_same_bits(model, seed):
 
 
 def test_a_stream_equals_one_pass_over_the_whole(model, network):
-    samples, ahead = speech(0.8), model.look_ahead
+    samples, ahead = speech(0.8), model.blocks.look_ahead
     padded = np.concatenate([np.zeros(OVERLAP), samples, np.zeros(ahead * FRAME)]).astype(np.float32)
     with torch.no_grad():
         whole = network(network.features(torch.from_numpy(padded)[None]), network.fresh(1))[0][0, ahead:].numpy()
@@ -56,7 +56,7 @@ def test_a_frame_comes_out_within_the_delay(model):
     stream, samples, frames = model.open(), speech(2), 0
     for index in range(0, len(samples), 160):
         frames += len(stream.feed(samples[index : index + 160]))
-        certain = (index + 160) / model.rate - model.delay_s
+        certain = (index + 160) / model.rate - model.blocks.delay * model.frame_s
         assert frames * model.frame_s >= certain - model.frame_s
 
 

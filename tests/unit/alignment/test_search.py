@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rhapsode.alignment.decided import LONGEST_LEAD, LONGEST_TAIL, FoundWord
-from rhapsode.alignment.search import DECIDE_EVERY, WINDOW, WordSearch
+from rhapsode.alignment.model import FrameBlocks
+from rhapsode.alignment.search import WINDOW, WordSearch
 from unit.alignment.spelled import SYMBOLS, Said, frames, letters, say
 
 LAG = 10
+BLOCKS = FrameBlocks(3, 4)
 TEXT = [
     *["it", "was", "the", "best", "of", "times"],
     *["it", "was", "the", "worst", "of", "times"],
@@ -23,7 +25,7 @@ TEXT = [
 
 
 def search(words: list[str], closed: bool = True) -> WordSearch:
-    made = WordSearch(SYMBOLS, LAG)
+    made = WordSearch(SYMBOLS, LAG, BLOCKS)
     for word in words:
         made.add(letters(word))
     if closed:
@@ -67,6 +69,27 @@ def test_sound_before_a_word_is_not_its_own_where_another_word_ends_in_it() -> N
     assert spans(made.feed(frames(said), quiet) + made.finish()) == [(5, 11), (11, 14)]
 
 
+@pytest.mark.parametrize("late", [0, 2])
+def test_a_model_that_is_late_moves_words_in_a_phrase_but_not_after_silence(late: int) -> None:
+    said = [1] * 5 + letters("cat") * 2 + [0] * 3 + letters("dog") + [1] * 6 + letters("cow") + [1] * 20
+    said[5:11] = [letter for letter in letters("cat") for _ in range(2)]
+    quiet = np.array([True] * 5 + [False] * 12 + [True] * 6 + [False] * 3 + [True] * 20)
+    made = WordSearch(SYMBOLS, LAG, BLOCKS, late)
+    for word in ("cat", "dog", "cow"):
+        made.add(letters(word))
+    found = made.feed(frames(said), quiet) + made.finish()
+    assert spans(found) == [(5, 14 - late), (14 - late, 17), (23, 26)]
+
+
+def test_a_word_that_is_shorter_than_the_model_is_late_has_a_frame() -> None:
+    said = [1] * 5 + letters("a") + letters("dog") + [1] * 20
+    made = WordSearch(SYMBOLS, LAG, BLOCKS, late=3)
+    for word in ("a", "dog"):
+        made.add(letters(word))
+    found = made.feed(frames(said), np.array([True] * 5 + [False] * 4 + [True] * 20)) + made.finish()
+    assert spans(found) == [(5, 6), (6, 9)]
+
+
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 1000), st.lists(st.integers(0, 10_000), max_size=12))
 def test_how_the_audio_is_cut_changes_nothing(seed: int, cuts: list[int]) -> None:
@@ -97,7 +120,7 @@ def test_a_word_is_decided_soon_after_its_end() -> None:
     made = search(TEXT)
     for frame in range(len(said.quiet)):
         for word in made.feed(said.log_probs[frame : frame + 1], said.quiet[frame : frame + 1]):
-            assert frame - word.end <= LAG + DECIDE_EVERY
+            assert frame - word.end <= LAG + BLOCKS.size
 
 
 def test_a_word_that_is_left_out_has_no_length() -> None:
@@ -161,4 +184,4 @@ def test_time_and_memory_do_not_grow_with_the_text() -> None:
     began_s = time.thread_time()
     made.feed(said.log_probs[1000:6000], said.quiet[1000:6000])
     assert (time.thread_time() - began_s) / 100 < 0.02  # 5000 frames are 100 s of speech
-    assert len(made._steps) <= LAG + DECIDE_EVERY
+    assert len(made._steps) <= LAG + BLOCKS.size

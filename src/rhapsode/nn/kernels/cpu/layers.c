@@ -2,7 +2,7 @@
    Every row is computed as if it were alone: sums have the same order in any batch. */
 #include "layers.h"
 
-enum { VECTORS = PANEL / LANES, BLOCK = LANES == 16 ? 6 : 3 }; /* rows whose sums fit into the registers */
+enum { VECTORS = PANEL / LANES, BLOCK = 3 }; /* rows whose sums fit into the registers */
 
 static inline __attribute__((always_inline)) void panel(
     const void *weights, const int is_half, const float *x, int64_t inputs, const float *bias, float *out,

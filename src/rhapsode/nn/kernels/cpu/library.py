@@ -7,6 +7,7 @@ import hashlib
 import logging
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -52,7 +53,7 @@ def _built(compiler: str) -> Path:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             made = Path(scratch) / path.name
             files = [str(_FOLDER / source) for source in SOURCES]
-            subprocess.run([compiler, *_FLAGS, *files, "-o", str(made), "-lm"], check=True, capture_output=True)
+            subprocess.run([*shlex.split(compiler), *_FLAGS, *files, "-o", str(made), "-lm"], check=True, capture_output=True)
             made.replace(path)  # at once: another process may be doing the same
     return path
 

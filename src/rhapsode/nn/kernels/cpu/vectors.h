@@ -12,9 +12,7 @@
 #include <arm_neon.h>
 #endif
 
-#if defined(__AVX512F__)
-enum { LANES = 16 };
-#elif defined(__AVX__)
+#if defined(__AVX__) /* 16 lanes of AVX-512 are left to the compiler */
 enum { LANES = 8 };
 #else
 enum { LANES = 4 };
@@ -29,9 +27,7 @@ static inline Lanes load(const float *from) { return *(const Lanes *)from; }
 static inline void store(float *to, Lanes value) { *(Lanes *)to = value; }
 
 static inline Lanes widen(const uint16_t *from) {
-#if defined(__AVX512F__)
-    return (Lanes)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)from));
-#elif defined(__F16C__)
+#if defined(__F16C__)
     return (Lanes)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)from));
 #elif defined(__ARM_NEON)
     return (Lanes)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from)));

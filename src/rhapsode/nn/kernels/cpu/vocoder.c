@@ -3,9 +3,7 @@
 #include "vectors.h"
 
 /* A block is TIMES samples of PARTS vectors of outputs: as many sums as there are registers for them. */
-#if defined(__AVX512F__)
-enum { PARTS = 1, TIMES = 12 };
-#elif defined(__AVX__)
+#if defined(__AVX__)
 enum { PARTS = 2, TIMES = 6 };
 #else
 enum { PARTS = 2, TIMES = 8 };
