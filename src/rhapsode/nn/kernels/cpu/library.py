@@ -53,7 +53,8 @@ def _built(compiler: str) -> Path:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             made = Path(scratch) / path.name
             files = [str(_FOLDER / source) for source in SOURCES]
-            subprocess.run([*shlex.split(compiler), *_FLAGS, *files, "-o", str(made), "-lm"], check=True, capture_output=True)
+            command = [*shlex.split(compiler), *_FLAGS, *files, "-o", str(made), "-lm"]
+            subprocess.run(command, check=True, capture_output=True)
             made.replace(path)  # at once: another process may be doing the same
     return path
 
