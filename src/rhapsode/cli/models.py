@@ -57,6 +57,7 @@ def _row(name: str, spec: ModelSpec, info: ModelInfo) -> dict[str, Any]:
         "channels": info.channels,
         "can": list(info.can.names()),
         "voices": list(info.voices),
+        "voices_to_download": list(info.to_download),
         "languages": list(info.languages),
         "options": {f.name: _default(f) for f in fields(spec.options) if f.name in info.options},
         "stages": [stage.name for stage in spec.pipeline],
@@ -76,7 +77,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
             escape(row["summary"]),
             f"{row['sample_rate'] / 1000:g} kHz",
             ", ".join(row["can"]) or "-",
-            ", ".join(row["voices"]) or "-",
+            ", ".join([*row["voices"], *(f"{name} (to download)" for name in row["voices_to_download"])]) or "-",
         )
     Console().print(table)
 

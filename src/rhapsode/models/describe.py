@@ -16,7 +16,7 @@ from rhapsode.types import ModelInfo
 def describe(spec: ModelSpec, checkpoint: Path | None, config: Mapping[str, Any]) -> ModelInfo:
     """Returns what a checkpoint can do; without one, or where the family does not tell, what its spec says."""
     info = spec.info()
-    if spec.describe is None or checkpoint is None:
+    if spec.describe is None or (checkpoint is None and spec.published):
         return info
     with blaming(checkpoint):
         described: ModelInfo = import_name(spec.describe)(info, checkpoint, config)
