@@ -247,13 +247,15 @@ class ModelInfo:
     """The family's options that have an effect."""
     instead: Mapping[str, str] = field(default_factory=dict, hash=False)
     """What to do without an ability that this checkpoint lacks, by its name; before what the spec says."""
+    name: str = ""
+    """Of a checkpoint that is part of this package."""
     variant: str = ""
     """Which kind of checkpoint of its family this is, where a family has several."""
 
     @property
     def title(self) -> str:
         """The name that error messages use."""
-        return f"{self.family} {self.variant}".rstrip()
+        return self.name or f"{self.family} {self.variant}".rstrip()
 
     @property
     def presets(self) -> tuple[str, ...]:

@@ -26,6 +26,19 @@ WRONG = {
     "model": 'model="voxcpm2"',
     "length": 'file=Path("long.txt"), text=None',
     "format": 'format="xyz"',
+    "device": 'device="tpu"',
+    "no folder": 'output="nowhere/a.wav"',
+    "no place for files": 'output="/proc/a.wav"',
+}
+
+
+TOLD = {
+    "voice": "rhapsode-nano has no voice 'nobody': known: heart",
+    "instructions": "rhapsode-nano cannot take instructions",
+    "model": "openbmb/VoxCPM2",
+    "device": "use auto, cpu, cuda or cuda:N",
+    "no folder": "does not exist",
+    "no place for files": "is not writable",
 }
 
 
@@ -44,6 +57,7 @@ except RhapsodeError as error:
 """
     loaded, _, message = python(code, tmp_path).partition(" ")
     assert loaded == "False", message
+    assert TOLD.get(kind, "") in message
     assert os.listdir(tmp_path) == ["long.txt"]
 
 
@@ -58,6 +72,11 @@ def test_a_folder_that_cannot_be_written_is_refused_first(tmp_path: Path) -> Non
     tmp_path.chmod(0o555)
     with pytest.raises(OutputError, match="not writable"):
         check_output(str(tmp_path / "a.wav"), None)
+
+
+def test_a_check_of_the_output_leaves_nothing_behind(tmp_path: Path) -> None:
+    check_output(str(tmp_path / "a.wav"), None, tmp_path / "a.srt")
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("output", ["/dev/full", "/dev/null"])

@@ -24,7 +24,8 @@ def models(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the model families, or say what one checkpoint can do."""
-    from rhapsode.models.registry import PACKAGED, families, find
+    from rhapsode.models.packaged import PACKAGED
+    from rhapsode.models.registry import families, find
 
     if model is not None:
         found = find(model)
@@ -77,9 +78,14 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
             escape(row["summary"]),
             f"{row['sample_rate'] / 1000:g} kHz",
             ", ".join(row["can"]) or "-",
-            ", ".join([*row["voices"], *(f"{name} (to download)" for name in row["voices_to_download"])]) or "-",
+            _voices(row),
         )
     Console().print(table)
+
+
+def _voices(row: dict[str, Any]) -> str:
+    here, others = ", ".join(row["voices"]) or "-", ", ".join(row["voices_to_download"])
+    return f"{here}; to download: {others}" if others else here
 
 
 def _abilities(checkpoint: str) -> str:

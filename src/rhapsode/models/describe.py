@@ -9,6 +9,7 @@ from typing import Any
 
 from rhapsode.checkpoints.blame import blaming
 from rhapsode.models.lazy import import_name
+from rhapsode.models.packaged import packaged_name
 from rhapsode.models.spec import ModelSpec
 from rhapsode.types import ModelInfo
 
@@ -20,4 +21,4 @@ def describe(spec: ModelSpec, checkpoint: Path | None, config: Mapping[str, Any]
         return info
     with blaming(checkpoint):
         described: ModelInfo = import_name(spec.describe)(info, checkpoint, config)
-    return replace(described, options=spec.options_of(described.can))
+    return replace(described, options=spec.options_of(described.can), name=packaged_name(checkpoint))
