@@ -24,10 +24,11 @@ export class VoiceCards extends Field {
     return this.control.querySelector("input:checked")?.value ?? "";
   }
 
-  /** Draws the cards; the chosen voice stays chosen while it is there. */
+  /** Draws the cards; the chosen voice stays chosen while it is there. Of several presets the first is the default. */
   list() {
     const voices = knownVoices().filter(({ kind }) => kind in ABOUT);
-    if (this.model.default_voice || !voices.length) voices.unshift({ id: "", name: "Default", kind: "preset" });
+    const hasPreset = voices.some(({ kind }) => kind === "preset");
+    if ((this.model.default_voice && !hasPreset) || !voices.length) voices.unshift({ id: "", name: "Default", kind: "preset" });
     const chosen = voices.some(({ id }) => id === this.value) ? this.value : voices[0].id;
     this.control.replaceChildren(...voices.map((voice) => this.card(voice, voice.id === chosen)));
   }
