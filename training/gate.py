@@ -3,7 +3,7 @@
     python gate.py CODEC SPOKEN.tsv.gz SHARDS --recogniser path/to/ctranslate2-whisper --most 40
 
 SHARDS are a few of the teacher's: utterances from all of them are taken, voice by voice. Train the talker once the
-codec's word error rate is under 5%.
+codec's word error rate is under 5%. Resemblyzer, if installed, compares each utterance with the teacher's.
 """
 
 from __future__ import annotations
@@ -53,7 +53,12 @@ def main() -> None:
     assert recogniser is not None
     found, _ = judges()
     spoken: dict[str, list[tuple[str, Clip]]] = {"teacher": [], "codec": []}
-    for one in spread(speech.utterances, options.most):
+    some = spread(speech.utterances, options.most)
+    if not some:
+        raise SystemExit(
+            f"no utterance in {options.shards} lasts {LEAST_SECONDS} s: in shorter ones too little is heard."
+        )
+    for one in some:
         meant = speech.whole([one])
         with torch.no_grad():
             heard = codec(meant, learn=False).audio.clamp(-1, 1)
@@ -61,7 +66,8 @@ def main() -> None:
             spoken[name].append((texts[one.sentence].text, Clip(audio[0].numpy(), RATE)))
     for name, clips in spoken.items():
         wer = corpus([(text, recogniser.transcribe(clip, "en")) for text, clip in clips]).wer
-        scores = {judge.name: fmean(judge.score(clip, None) or 0.0 for _, clip in clips) for judge in found}
+        pairs = [(clip, meant) for (_, clip), (_, meant) in zip(clips, spoken["teacher"], strict=True)]
+        scores = {judge.name: fmean(judge.score(clip, meant) or 0.0 for clip, meant in pairs) for judge in found}
         print(f"{name}: WER {wer:.2%}", *(f"{judge} {score:.2f}" for judge, score in scores.items()))
 
 

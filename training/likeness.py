@@ -10,15 +10,16 @@ Prints the lowest mean similarity of a speaker to itself (should be at least 0.8
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from rhapsode import TTS, Audio, Voice
 from rhapsode.bench.quality.prompts import read_prompts
 from rhapsode.bench.quality.sound import at_16khz
+from rhapsode.types import Clip
 
 
 class Listener:
@@ -28,10 +29,14 @@ class Listener:
         self._package = resemblyzer
         self._encoder = resemblyzer.VoiceEncoder("cpu", verbose=False)
 
-    def embed(self, clips: list[Audio]) -> np.ndarray:
+    def embed(self, clips: Sequence[Clip]) -> np.ndarray:
         """Returns unit vectors, `[clips, 256]`."""
-        prepared = (self._package.preprocess_wav(at_16khz(clip), 16_000) for clip in clips)
-        return np.stack([self._encoder.embed_utterance(one) for one in prepared])
+        return np.stack([self._encoder.embed_utterance(self._prepared(at_16khz(clip))) for clip in clips])
+
+    def _prepared(self, samples: np.ndarray) -> np.ndarray:
+        """Returns the speech of a clip without pauses; where none is found, all of it: empty clips are all alike."""
+        speech: np.ndarray = self._package.preprocess_wav(samples, 16_000)
+        return speech if speech.size else samples
 
 
 def among(vectors: np.ndarray) -> float:
@@ -46,8 +51,8 @@ def presets(tts: TTS, names: list[str], texts: list[str], listener: Listener) ->
     for name, value in same.items():
         print(f"{name}: {value:.3f} to itself")
     print(f"same speaker: lowest {min(same.values()):.3f}")
-    closest: Any = max(different, key=different.__getitem__)
-    print(f"different speakers: highest {different[closest]:.3f} ({closest[0]} and {closest[1]})")
+    for a, b in sorted(different, key=different.__getitem__)[-1:]:
+        print(f"different speakers: highest {different[a, b]:.3f} ({a} and {b})")
 
 
 def clones(tts: TTS, folder: Path, texts: list[str], listener: Listener) -> None:
@@ -72,9 +77,7 @@ def main() -> None:
         if options.references:
             clones(tts, options.references, texts, Listener())
         else:
-            from voices import PRESETS
-
-            presets(tts, list(PRESETS), texts, Listener())
+            presets(tts, list(tts.engine.info.voices), texts, Listener())
 
 
 if __name__ == "__main__":

@@ -3,12 +3,15 @@
     python pack.py MODEL VOICE
 
 With a speaker encoder in MODEL, the voice clones: it has that encoder and the codec's, too, and `clones` in its
-`generation_config.json`. Without one it has neither, because presets need none.
+`generation_config.json`. Without one it has neither, because presets need none. `normalise` there says that numbers
+must come as words, and `phonemes` that the talker learned phonemes; their lexicon is in the package, not beside the
+weights. `--letters` leaves phonemes out.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 from pathlib import Path
 
@@ -22,11 +25,14 @@ CODEC = "speech_tokenizer/model.safetensors"
 SPEAKER = "speaker/model.safetensors"
 
 
-def pack(model: Path, voice: Path) -> int:
+def pack(model: Path, voice: Path, phonemes: bool = True) -> int:
     """Writes `voice` from `model`; returns its size in bytes."""
     clones = (model / SPEAKER).is_file()
     shutil.copytree(SHAPE, voice, dirs_exist_ok=True)
     shape.write(voice, clones)
+    generation = voice / "generation_config.json"
+    declared = json.loads(generation.read_text()) | {"normalise": True, "phonemes": phonemes}
+    generation.write_text(json.dumps(declared, indent=1) + "\n")
     for name in TOKENIZER:
         shutil.copy(model / name, voice)
     weights = load_file(model / "model.safetensors") | (load_file(model / SPEAKER) if clones else {})
@@ -41,8 +47,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("voice", type=Path)
+    parser.add_argument("--letters", action="store_true", help="the talker learned letters only")
     options = parser.parse_args()
-    print(f"{pack(options.model, options.voice) / 1e6:.1f} MB in {options.voice}")
+    print(f"{pack(options.model, options.voice, not options.letters) / 1e6:.1f} MB in {options.voice}")
 
 
 if __name__ == "__main__":

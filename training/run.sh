@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The steps of a training run, each one command on the machine with the GPU. WORK holds all that is made.
 #   bash training/run.sh STEP [MINUTES]
-# Steps, in order: check, tokenizer, speak, codec, speaker, encode, talker, polish, pack, save; restore at the start of
-# a later run; sample-shards for the gate. All can be repeated: training resumes.
+# Steps, in order: check, share, tokenizer, speak, codec, speaker, encode, talker, polish, pack; save after each that
+# trains; restore at the start of a later run; sample-shards for the gate. All can be repeated: training resumes.
 set -euo pipefail
 cd "$(dirname "$0")"
 export PYTHONPATH=../src PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1
@@ -20,12 +20,16 @@ check) # what is here, and whether the teacher speaks
     $PYTHON -c 'import torch, kokoro, tokenizer, train_codec, speaker, encode, train_talker, pack; print(torch.__version__, torch.cuda.is_available())'
     ls -l "$KOKORO" "$SPOKEN" || true
     ;;
+share) # so that the teacher and the training use the GPU at the same time, not in turns
+    setsid nvidia-cuda-mps-control -d
+    timeout 20 $PYTHON -c 'import torch; torch.ones(1).cuda()' || echo quit | nvidia-cuda-mps-control
+    ;;
 tokenizer)
     $PYTHON tokenizer.py "$SPOKEN" "$MODEL"
     ;;
 speak) # in the background; MINUTES of it
     beside speak $PYTHON kokoro.py speak "$SPOKEN" "$KOKORO" "$SHARDS" \
-        --processes "${PROCESSES:-3}" --seconds $((minutes * 60)) ${SPEAK:-}
+        --processes "${PROCESSES:-4}" --seconds $((minutes * 60)) ${SPEAK:-}
     sleep "${HEAD_START:-40}"
     cat "$WORK/speak.log"
     ;;

@@ -239,6 +239,8 @@ class ModelInfo:
     reference, `speaker_embedding` or options by name. Empty: it takes no reference, unless it clones."""
     normalise: bool = False
     """The model wants numbers, dates and the like as words."""
+    phonemes: bool = False
+    """The model wants English words as phonemes."""
     default_voice: bool = True
     """It speaks although a request names no voice."""
     sampling: tuple[str, ...] = ()

@@ -13,7 +13,9 @@ import pytest
 
 from rhapsode.audio.clip import Audio
 from rhapsode.cli.output import check_output, save
+from rhapsode.cli.say import say
 from rhapsode.errors import OutputError
+from tiny.qwen3_tts import Tiny, write
 from unit.command import environment, python, rhapsode
 
 WRONG = {
@@ -29,22 +31,29 @@ WRONG = {
     "device": 'device="tpu"',
     "no folder": 'output="nowhere/a.wav"',
     "no place for files": 'output="/proc/a.wav"',
+    "missing recording": 'voice=["nowhere.wav"]',
+    "recording that is no audio": 'voice=["noise.mp3"]',
+    "recording for a voice that clones none": 'voice=["tone.wav"]',
 }
-
-
-TOLD = {
+COMPLAINTS = {
     "voice": "rhapsode-nano has no voice 'nobody': known: heart",
     "instructions": "rhapsode-nano cannot take instructions",
-    "model": "openbmb/VoxCPM2",
-    "device": "use auto, cpu, cuda or cuda:N",
-    "no folder": "does not exist",
-    "no place for files": "is not writable",
+    "model": "voxcpm2 needs a checkpoint: give its folder, or its Hugging Face id, such as openbmb/VoxCPM2",
+    "device": "'device': unknown device 'tpu': use auto, cpu, cuda or cuda:N",
+    "no folder": "cannot write nowhere/a.wav: the directory",
+    "no place for files": "cannot write /proc/a.wav: the directory /proc is not writable",
+    "missing recording": "There is no audio file at 'nowhere.wav'.",
+    "recording that is no audio": "noise.mp3: The audio cannot be read",
+    "recording for a voice that clones none": "rhapsode-nano cannot clone voices",
 }
+TONE = Audio(0.3 * np.sin(np.arange(48_000) * 0.05)[None].astype(np.float32), 24_000)
 
 
 @pytest.mark.parametrize("kind", WRONG)
 def test_what_is_wrong_is_told_before_anything_is_loaded(tmp_path: Path, kind: str) -> None:
     (tmp_path / "long.txt").write_text("word " * 5000)
+    (tmp_path / "noise.mp3").write_bytes(bytes(range(256)))
+    TONE.save(tmp_path / "tone.wav")
     code = f"""
 import sys
 from pathlib import Path
@@ -57,8 +66,20 @@ except RhapsodeError as error:
 """
     loaded, _, message = python(code, tmp_path).partition(" ")
     assert loaded == "False", message
-    assert TOLD.get(kind, "") in message
-    assert os.listdir(tmp_path) == ["long.txt"]
+    assert sorted(os.listdir(tmp_path)) == ["long.txt", "noise.mp3", "tone.wav"]
+    assert message.startswith(COMPLAINTS.get(kind, ""))
+
+
+@pytest.mark.parametrize("name", ["my.wav", pytest.param("my.mp3", marks=pytest.mark.slow)])
+def test_a_recording_in_place_of_a_voice_is_cloned(tmp_path: Path, name: str) -> None:
+    write(tmp_path / "base", Tiny(kind="base", eos_gain=3.0))
+    TONE.save(tmp_path / name)
+    given = {"text": "Hello there.", "model": str(tmp_path / "base"), "seed": 1, "play": False, "quiet": True}
+    say(**given, output=str(tmp_path / "a.wav"), voice=[str(tmp_path / name)])
+    say(**given, output=str(tmp_path / "b.wav"), reference=[tmp_path / name])
+    one, other = (Audio.open(tmp_path / output) for output in ("a.wav", "b.wav"))
+    assert one.duration_s > 0
+    assert np.allclose(one.samples, other.samples, atol=1e-2)  # both are marked with their own time
 
 
 def test_a_family_without_a_checkpoint_says_what_it_needs(tmp_path: Path) -> None:

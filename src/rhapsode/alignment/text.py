@@ -57,7 +57,7 @@ class WordText:
         self._language = language
         self._is_judged = settings.language is not None
         self._known = frozenset(symbols)
-        self._front_end = FrontEnd(replace(settings, language=language, normalise=True))
+        self._front_end = FrontEnd(replace(settings, language=language, normalise=True, phonemes=False))
         self._buffer = RunBuffer()
         self._written = ""
         self._items: list[SoughtItem] = []

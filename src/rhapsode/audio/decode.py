@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import av
 import av.logging
@@ -42,6 +42,9 @@ _OPTIONS = {
 _MAX_DAMAGED = 1000  # packets more than good ones, before a file is given up
 _MAX_FRAME_SAMPLES = str(2**20)  # a hostile header can declare a frame of gigabytes
 _UNREADABLE = "The audio cannot be read: it is damaged or in an unknown format."
+
+_LENIENT: dict[str, Any] = {"metadata_errors": "ignore"} if int(av.__version__.partition(".")[0]) < 19 else {}
+"""Tags that are not valid text do not matter. PyAV 19 is lenient by itself."""
 
 av.logging.set_level(None)
 
@@ -89,7 +92,7 @@ def _decoded(file: BinaryIO, max_duration_s: float, sample_rate: int | None, mon
     blocks: list[Samples] = []
     resampler: Resampler | None = None
     rate = length = 0
-    with av.open(file, "r", options=dict(_OPTIONS), metadata_errors="ignore") as container:
+    with av.open(file, "r", options=dict(_OPTIONS), **_LENIENT) as container:
         for frame in _frames(container):
             samples = _samples(frame)
             if mono:

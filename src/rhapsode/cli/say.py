@@ -60,11 +60,12 @@ def say(
     quiet: given.Quiet = False,
 ) -> None:
     """Say something: writes speech.wav, and plays it."""
-    cloned = references.paired(reference or [], reference_text or [])
+    names, recordings = references.parted(voice or [])
+    cloned = references.paired([*recordings, *(reference or [])], reference_text or [])
     fields: dict[str, Any] = {"speed": speed, "loudness": loudness, "channels": channels, "seed": seed}
     fields |= {"language": language, "instructions": instructions, **reading_of(normalise, ssml, lexicon, subtitles)}
     place = SpeakingPlace(config, {"model": model, "device": device}, server, api_key)
-    wish = Wish(without_none(fields), voice or [], cloned, parse_options(option or []), place)
+    wish = Wish(without_none(fields), names, cloned, parse_options(option or []), place)
     listened = Listened(output, format, live=stream, play=play, quiet=quiet, subtitles=subtitles)
     if is_book(output, file, book, chapter_pattern):
         if subtitles is not None:

@@ -32,7 +32,9 @@ Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")]
 VoiceNames = Annotated[
     list[str] | None,
-    typer.Option("-v", "--voice", help="A preset voice; for a --script, name=voice, once for every name."),
+    typer.Option(
+        "-v", "--voice", help="A preset, or a recording to clone (my.wav); for a --script, name=voice for every name."
+    ),
 ]
 ReferenceFiles = Annotated[
     list[Path] | None, typer.Option("--reference", help="A recording of a voice to clone; give several for several.")

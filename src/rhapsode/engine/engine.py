@@ -28,6 +28,7 @@ from rhapsode.models.base import Embedder, ModelSpec
 from rhapsode.models.describe import describe
 from rhapsode.text.front_end import TextSettings
 from rhapsode.text.lexicon import Lexicon
+from rhapsode.text.phonemes.table import read_table
 from rhapsode.types import Clip, Outcome, SpeechRequest
 from rhapsode.voices.cache import CacheStats
 
@@ -79,6 +80,8 @@ class Engine:
         self._admission = Admission(self.pipeline.pace(self._reconsider), self.deployment.limits)
 
     def start(self) -> Self:
+        if self.info.phonemes:
+            read_table()  # else the first request would wait for it
         self.pipeline.start()
         self._running = True
         return self

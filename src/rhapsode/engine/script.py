@@ -66,7 +66,8 @@ def settings_of(request: SpeechRequest, info: ModelInfo, lexicon: Lexicon) -> Te
         known = ", ".join(LANGUAGES)
         raise InvalidRequest(f"'normalise' works for {known}; not for '{language}'.", param="normalise")
     input_type: InputType = "ssml" if request.input_type == "ssml" else "text"
-    return TextSettings(input_type, language, wanted, lexicon.with_more(request.lexicon))
+    phonemes = info.phonemes and language == "en"
+    return TextSettings(input_type, language, wanted, lexicon.with_more(request.lexicon), phonemes)
 
 
 class SpeechScript:

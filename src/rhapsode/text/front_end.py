@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from rhapsode.text.events import TextEvent
 from rhapsode.text.lexicon import Lexicon, LexiconStream
 from rhapsode.text.normalise.language import language_of, language_of_letter
 from rhapsode.text.normalise.stream import Normaliser
+from rhapsode.text.phonemes.stream import PhonemeStream
 from rhapsode.text.spoken import SpokenRun
 from rhapsode.text.ssml import SsmlReader
 
@@ -26,21 +27,36 @@ class TextSettings:
     """`None`: the first letter decides."""
     normalise: bool = False
     lexicon: Lexicon = field(default_factory=Lexicon)
+    phonemes: bool = False
+    """English words are told as phonemes."""
+
+
+class TextStep(Protocol):
+    """Takes runs in order, and passes on what is certain."""
+
+    def push(self, run: SpokenRun) -> list[SpokenRun]: ...
+
+    def close(self) -> list[SpokenRun]: ...
 
 
 class FrontEnd:
     """Push written text, get spoken runs, pauses and bookmarks. How the text is cut changes nothing.
 
-    The steps are: markup, lexicon, normalisation. Each passes on what is certain, with the written characters it
-    stands for. A pause or another mark ends the words before it.
+    The steps are: markup, lexicon, normalisation, phonemes. Each passes on what is certain, with the written characters
+    it stands for. A pause or another mark ends the words before it.
     """
 
     def __init__(self, settings: TextSettings) -> None:
         self._settings = settings
         self._chars = 0
         self._ssml = SsmlReader(settings.language or "en") if settings.input_type == "ssml" else None
-        self._lexicon = LexiconStream(settings.lexicon) if settings.lexicon.entries else None
-        self._normaliser = _Normalisation(settings.language) if settings.normalise else None
+        self._steps: list[TextStep] = []
+        if settings.lexicon.entries:
+            self._steps.append(LexiconStream(settings.lexicon))
+        if settings.normalise:
+            self._steps.append(_Normalisation(settings.language))
+        if settings.phonemes:
+            self._steps.append(PhonemeStream())
 
     def push(self, text: str) -> list[TextEvent]:
         """Takes a piece of the text; returns what is certain now."""
@@ -58,18 +74,20 @@ class FrontEnd:
         found: list[TextEvent] = []
         for event in events:
             if isinstance(event, SpokenRun):
-                for run in [event] if self._lexicon is None else self._lexicon.push(event):
-                    found += [run] if self._normaliser is None else self._normaliser.push(run)
+                runs = [event]
+                for step in self._steps:
+                    runs = [done for run in runs for done in step.push(run)]
+                found += runs
             else:
                 found += [*self._flushed(), event]
         return [event for event in found if not isinstance(event, SpokenRun) or event.text]
 
     def _flushed(self) -> list[SpokenRun]:
         """Ends the words so far."""
-        runs = self._lexicon.close() if self._lexicon is not None else []
-        if self._normaliser is None:
-            return runs
-        return [*(done for run in runs for done in self._normaliser.push(run)), *self._normaliser.close()]
+        runs: list[SpokenRun] = []
+        for step in self._steps:
+            runs = [*(done for run in runs for done in step.push(run)), *step.close()]
+        return runs
 
 
 class _Normalisation:

@@ -11,7 +11,7 @@ import pytest
 from e2e.serve.running import Running, in_thread
 from e2e.web.browsing import Visit, gaps
 
-FAMILIES = ("fish_s2_pro", "higgs_v2", "higgs_v3", "moss_tts_nano")
+FAMILIES = ("cosyvoice3", "fish_s2_pro", "higgs_v2", "higgs_v3", "moss_tts_nano")
 STREAMS, SEED, TEXT = 4, 3, "Good morning to you all."
 SETTINGS = {"limits": {"max_concurrency": 8, "max_positions": 1024}, "dtype": "float64"}
 

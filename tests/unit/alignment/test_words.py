@@ -248,3 +248,11 @@ def test_a_bug_in_the_acoustic_model_fails_the_request_and_not_the_next(tts: TTS
         with pytest.raises(GenerationFailed, match="ZeroDivisionError"):
             tts.speak(TEXT, word_timestamps=True)
     assert tts.speak(TEXT, word_timestamps=True).words
+
+
+def test_words_of_a_voice_that_is_told_phonemes_are_looked_for_in_letters() -> None:
+    text = WordText(TextSettings(language="en", phonemes=True), ToneModel.symbols, "en")
+    text.push("The hour.")
+    text.close()
+    words, _ = text.take()
+    assert [(word.letters, word.text) for word in words] == [("the", "The"), ("hour", "hour")]

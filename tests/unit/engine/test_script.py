@@ -115,3 +115,19 @@ def test_small_voices_want_words_and_others_the_text_as_it_is(model: str, wants:
     settings = settings_of(SpeechRequest("It is 12."), info, Lexicon())
     said = SpeechScript(SpeechRequest("It is 12."), settings).spoken().text
     assert said == ("It is twelve." if wants else "It is 12.")
+
+
+@given(st.lists(st.integers(0, 10_000), max_size=12))
+def test_text_that_arrives_is_told_as_the_phonemes_of_the_whole(cuts: list[int]) -> None:
+    text = "The hour to read is 9:15, and I used to live in the US."
+    settings = TextSettings("text", "en", normalise=True, phonemes=True)
+    whole = SpeechScript(SpeechRequest(text), settings)
+    edges = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
+    script = SpeechScript(SpeechRequest("", text_open=True), settings)
+    told = script.first().text
+    for start, stop in pairwise(edges):
+        told += script.append(text[start:stop], final=False).text
+    told += script.append("", final=True).text
+    assert told == whole.first().text
+    assert list(script.spoken().words()) == list(whole.spoken().words())
+    assert told.startswith("ði ˈ".replace("i", "ѩ"))

@@ -11,9 +11,12 @@ import torch
 
 from rhapsode.config import resolve
 from rhapsode.engine import Engine, Source
+from rhapsode.engine.script import SpeechScript, settings_of
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.dummy.spec import SPEC as DUMMY
 from rhapsode.models.registry import find
+from rhapsode.text.lexicon import Lexicon
+from rhapsode.text.phonemes.sounds import respelled
 from rhapsode.types import Capabilities, Clip, SpeechRequest, Voice
 from tiny.qwen3_tts import HIDDEN, reference_audio
 from unit.command import python
@@ -134,3 +137,15 @@ def test_a_config_json_cannot_ask_for_random_weights(checkpoint: Checkpoints, tm
     trusted, other = (Family.open(folder).talker.net.state_dict() for folder in (source, tmp_path))
     assert trusted.keys() == other.keys()
     assert all(torch.equal(trusted[name], other[name]) for name in trusted)
+
+
+def test_a_checkpoint_that_wants_phonemes_is_told_them(checkpoint: Checkpoints, tmp_path: Path) -> None:
+    folder = shutil.copytree(checkpoint(CUSTOM), tmp_path / "phonemes")
+    (folder / "generation_config.json").write_text(json.dumps({"phonemes": True}))
+    info = find(str(folder)).info()
+    assert info.phonemes
+    assert not find(str(checkpoint(CUSTOM))).info().phonemes
+    request = SpeechRequest("The apple.", language="en")
+    assert SpeechScript(request, settings_of(request, info, Lexicon())).first().text == respelled("ði ˈæpᵊl.")
+    german = SpeechRequest("Die Apfel.", language="de")
+    assert SpeechScript(german, settings_of(german, info, Lexicon())).first() is german

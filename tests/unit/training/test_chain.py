@@ -108,6 +108,8 @@ def test_the_whole_chain_ends_in_a_voice_that_speaks(tiny: Path, monkeypatch: py
     info = find(str(tiny / "voice")).info()
     assert info.voices == tuple(voices.PRESETS)
     assert info.can.clone
+    assert info.normalise
+    assert info.phonemes
     with TTS(str(tiny / "voice"), device="cpu") as tts:
         said = tts.speak("Hello there.", voice="puck", max_frames=20)
         assert said.samples.size

@@ -97,6 +97,8 @@ class GenerationConfig:
     Upstream has no such key."""
     normalise: bool = False
     """The checkpoint wants numbers, dates and the like as words. Upstream has no such key."""
+    phonemes: bool = False
+    """The checkpoint wants English words as phonemes of the packaged lexicon. Upstream has no such key."""
     clones: bool = False
     """A CustomVoice checkpoint has the two encoders of a Base one, too, and clones. Upstream has no such key."""
 

@@ -26,6 +26,7 @@ def describe(info: ModelInfo, folder: Path, config: Mapping[str, Any]) -> ModelI
         voices=voices,
         languages=tuple(languages(found)),
         normalise=found.generation.normalise,
+        phonemes=found.generation.phonemes,
         embedding_size=found.speaker_width if found.clones else None,
         default_voice=found.kind != "base",
     )

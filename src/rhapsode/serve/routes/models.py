@@ -44,6 +44,7 @@ def describe(service: Service, name: str, created: int) -> dict[str, Any]:
         "text": {
             "input_types": list(INPUT_TYPES),
             "normalise": info.normalise,
+            "phonemes": info.phonemes,
             "normalise_languages": list(LANGUAGES),
             "ssml": list(ELEMENTS),
             "lexicon_words": len(service.lexicon.entries),

@@ -1,0 +1,67 @@
+"""The packaged lexicon: sorted lines in memory, found by bisection. A dictionary would take ten times as much."""
+
+from __future__ import annotations
+
+import lzma
+from array import array
+from bisect import bisect_left
+from functools import cache, lru_cache
+from importlib import resources
+from typing import NamedTuple
+
+import numpy as np
+
+FILE = "english.txt.xz"
+REMEMBERED = 4096
+"""Lines of each section that were found last: most words are frequent ones."""
+
+
+class SortedLines:
+    """Lines `key<TAB>value`, each with its end, in the order of their bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+        self._starts = array("I", np.concatenate([[0], ends + 1]).astype(np.uint32).tobytes())
+        self._count = len(ends)
+        self.get = lru_cache(maxsize=REMEMBERED)(self._get)
+        """Returns the value of a key; `None` if there is none."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _get(self, key: str) -> str | None:
+        wanted = key.encode()
+        index = bisect_left(range(self._count), wanted, key=self._key)
+        if index == self._count or self._key(index) != wanted:
+            return None
+        start, stop = self._starts[index] + len(wanted) + 1, self._starts[index + 1] - 1
+        return self._data[start:stop].decode()
+
+    def _key(self, index: int) -> bytes:
+        start = self._starts[index]
+        return self._data[start : self._data.index(b"\t", start)]
+
+
+class PhonemeTable(NamedTuple):
+    """What the file holds."""
+
+    gold: SortedLines
+    """Phonemes by word, checked by people; other readings follow as ` TAG=phonemes`."""
+    silver: SortedLines
+    """Phonemes by word, less certain."""
+    names: SortedLines
+    """Phonemes of words that both lack, in lower case."""
+    usual: SortedLines
+    """The part of speech of words that have only one."""
+    frequent: SortedLines
+    """Words that the weights know."""
+    weights: SortedLines
+    """Weights of parts of speech by feature: ` TAG=tenths`."""
+
+
+@cache
+def read_table() -> PhonemeTable:
+    """Reads the packaged lexicon, once."""
+    data = lzma.decompress(resources.files(__package__).joinpath(FILE).read_bytes())
+    return PhonemeTable(*(SortedLines(section + b"\n") for section in data.removesuffix(b"\n").split(b"\n\n")))
