@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -227,10 +228,15 @@ class ModelInfo:
     frame_hz: float | None = None
     can: Capabilities = field(default_factory=Capabilities)
     voices: tuple[str, ...] = ()
-    """Presets. Empty although `can.presets` is set: their names are unknown."""
+    """Presets that are here. Empty although `can.presets` is set: their names are unknown."""
+    to_download: tuple[str, ...] = ()
+    """Presets that are not here yet: each is downloaded when it is first asked for."""
     languages: tuple[str, ...] = ()
     """ISO 639-1 codes, or the checkpoint's own names. Empty: any language is taken."""
     embedding_size: int | None = None
+    reference_needs: tuple[str, ...] = ()
+    """Of a checkpoint that cannot encode a recording and so does not clone: what a request must give beside a
+    reference, `speaker_embedding` or options by name. Empty: it takes no reference, unless it clones."""
     normalise: bool = False
     """The model wants numbers, dates and the like as words."""
     phonemes: bool = False
@@ -241,10 +247,34 @@ class ModelInfo:
     """The fields of `Sampling` that have an effect."""
     options: tuple[str, ...] = ()
     """The family's options that have an effect."""
+    instead: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """What to do without an ability that this checkpoint lacks, by its name; before what the spec says."""
+    name: str = ""
+    """Of a checkpoint that is part of this package."""
     variant: str = ""
     """Which kind of checkpoint of its family this is, where a family has several."""
 
     @property
     def title(self) -> str:
         """The name that error messages use."""
-        return f"{self.family} {self.variant}".rstrip()
+        return self.name or f"{self.family} {self.variant}".rstrip()
+
+    @property
+    def presets(self) -> tuple[str, ...]:
+        """All presets that a request may name."""
+        return (*self.voices, *self.to_download)
+
+    @property
+    def takes_references(self) -> bool:
+        """A request may have reference audio, alone or with `reference_needs`."""
+        return self.can.clone or bool(self.reference_needs)
+
+    @property
+    def takes_recordings(self) -> bool:
+        """It speaks with a recording alone, so one may be uploaded as a voice."""
+        return self.can.clone or self.can.continuation
+
+    @property
+    def takes_uploads(self) -> bool:
+        """A voice may be uploaded: a recording, or a speaker embedding."""
+        return self.takes_recordings or self.can.embedding

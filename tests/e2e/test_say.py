@@ -28,14 +28,23 @@ WRONG = {
     "model": 'model="voxcpm2"',
     "length": 'file=Path("long.txt"), text=None',
     "format": 'format="xyz"',
+    "device": 'device="tpu"',
+    "no folder": 'output="nowhere/a.wav"',
+    "no place for files": 'output="/proc/a.wav"',
     "missing recording": 'voice=["nowhere.wav"]',
     "recording that is no audio": 'voice=["noise.mp3"]',
     "recording for a voice that clones none": 'voice=["tone.wav"]',
 }
 COMPLAINTS = {
+    "voice": "rhapsode-nano has no voice 'nobody': known: heart",
+    "instructions": "rhapsode-nano cannot take instructions",
+    "model": "voxcpm2 needs a checkpoint: give its folder, or its Hugging Face id, such as openbmb/VoxCPM2",
+    "device": "'device': unknown device 'tpu': use auto, cpu, cuda or cuda:N",
+    "no folder": "cannot write nowhere/a.wav: the directory",
+    "no place for files": "cannot write /proc/a.wav: the directory /proc is not writable",
     "missing recording": "There is no audio file at 'nowhere.wav'.",
     "recording that is no audio": "noise.mp3: The audio cannot be read",
-    "recording for a voice that clones none": "qwen3-tts CustomVoice cannot clone voices",
+    "recording for a voice that clones none": "rhapsode-nano cannot clone voices",
 }
 TONE = Audio(0.3 * np.sin(np.arange(48_000) * 0.05)[None].astype(np.float32), 24_000)
 
@@ -84,6 +93,11 @@ def test_a_folder_that_cannot_be_written_is_refused_first(tmp_path: Path) -> Non
     tmp_path.chmod(0o555)
     with pytest.raises(OutputError, match="not writable"):
         check_output(str(tmp_path / "a.wav"), None)
+
+
+def test_a_check_of_the_output_leaves_nothing_behind(tmp_path: Path) -> None:
+    check_output(str(tmp_path / "a.wav"), None, tmp_path / "a.srt")
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("output", ["/dev/full", "/dev/null"])

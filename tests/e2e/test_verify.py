@@ -16,7 +16,7 @@ from rhapsode.verify.checks import checks
 from rhapsode.verify.files import check_files, check_tokenizer
 from rhapsode.verify.finding import CheckResult
 from rhapsode.verify.report import verdict
-from tiny import fish_s2_pro, moss_tts_nano, qwen3_tts, voxcpm2, voxtral_tts
+from tiny import cosyvoice3, fish_s2_pro, moss_tts_nano, qwen3_tts, voxcpm2, voxtral_tts
 from unit.command import rhapsode
 
 WEIGHTS = Path("model.safetensors")
@@ -64,6 +64,16 @@ def test_a_voice_of_every_kind_is_cloned(tmp_path: Path) -> None:
     spoken = {"clone", "clone with transcript", "embedding", "text in pieces"}
     assert spoken <= {one.subject for one in found if one.verdict in ("ok", "warning")}, found
     assert not failures(found)
+
+
+def test_a_checkpoint_without_its_encoders_speaks_and_is_told_which_files_to_add(tmp_path: Path) -> None:
+    folder = cosyvoice3.write(tmp_path / "cosy", cosyvoice3.TinyCosyVoice(end_gain=3.0))
+    (folder / "spk2info.pt").unlink()
+    found = results(folder, Reference(Clip(cosyvoice3.reference_audio(12_000)[None], 24_000), "the ref"))
+    warned = {one.subject: one.detail for one in found if one.verdict == "warning"}
+    assert "speech_tokenizer_v3.onnx" in warned["clone"]
+    spoken = {"instructions", "embedding", "text in pieces"}
+    assert spoken <= {one.subject for one in found if one.verdict in ("ok", "warning")}, found
 
 
 @pytest.mark.parametrize("file", ["vocab.json", "merges.txt", "speech_tokenizer/config.json", "model.safetensors"])

@@ -280,7 +280,7 @@ def test_a_key_in_the_environment_is_taken_literally(text: str, keys: list[str])
 )
 def test_a_key_that_is_empty_or_cut_off_is_refused_and_not_shown(text: str) -> None:
     message = complaint(env={"RHAPSODE_SERVER__API_KEYS": text})
-    assert "an api key is empty" in message
+    assert "an API key is empty" in message
     assert "abc" not in message
 
 

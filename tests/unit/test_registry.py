@@ -8,7 +8,7 @@ import pytest
 
 from rhapsode.config import DEFAULT_MODEL
 from rhapsode.errors import CheckpointError, MissingDependency, UnknownModel
-from rhapsode.models import registry
+from rhapsode.models import packaged, registry
 from rhapsode.models.dummy.spec import SPEC as DUMMY
 from rhapsode.models.registry import families, find, missing
 from unit.command import python, rhapsode
@@ -71,7 +71,7 @@ def test_the_default_is_a_checkpoint_in_the_package() -> None:
 
 
 def test_the_packaged_voice_is_small_and_comes_with_its_card() -> None:
-    folder = registry.PACKAGED[DEFAULT_MODEL]
+    folder = packaged.PACKAGED[DEFAULT_MODEL]
     assert (folder / "README.md").is_file()
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 50e6
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -16,6 +17,11 @@ _ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w./-]+)?")
 def is_id(name: str) -> bool:
     """Returns whether a name has the form `owner/name` or `owner/name@revision`, and is not a path."""
     return _ID.fullmatch(name) is not None
+
+
+def is_offline() -> bool:
+    """Returns whether `HF_HUB_OFFLINE` forbids downloads, read as the hub's own client reads it."""
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
 
 
 def fetch(name: str, files: tuple[str, ...] = FILES) -> Path:

@@ -12,7 +12,7 @@ from rhapsode.errors import MissingDependency
 cluster = typer.Typer(name="cluster", help="Serve on a Ray cluster: replicas, several models.", no_args_is_help=True)
 
 Address = Annotated[
-    str | None, typer.Option(help="A running Ray cluster, such as auto or HOST:6379. [default: one on this machine]")
+    str | None, typer.Option(help="A running Ray cluster, such as auto or HOST:6379. \\[default: one on this machine]")
 ]
 
 
@@ -20,7 +20,7 @@ Address = Annotated[
 def serve(
     file: Annotated[Path, typer.Argument(help="A cluster file: models, replicas, server.", show_default=False)],
     address: Address = None,
-    host: Annotated[str | None, typer.Option(help="Where to listen. [default: as the file says]")] = None,
+    host: Annotated[str | None, typer.Option(help="Where to listen. \\[default: as the file says]")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes any free one.")] = None,
 ) -> None:
     """Serve the models of a file. A cluster on this machine ends with this command; a running one goes on."""

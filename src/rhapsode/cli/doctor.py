@@ -55,7 +55,8 @@ def check_torch() -> Iterator[Finding]:
 
 def check_families() -> Iterator[Finding]:
     from rhapsode.errors import RhapsodeError
-    from rhapsode.models.registry import PACKAGED, families, find, how_to_get, missing
+    from rhapsode.models.packaged import PACKAGED
+    from rhapsode.models.registry import families, find, how_to_get, missing
 
     for name in PACKAGED:
         try:

@@ -24,7 +24,8 @@ def models(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the model families, or say what one checkpoint can do."""
-    from rhapsode.models.registry import PACKAGED, families, find
+    from rhapsode.models.packaged import PACKAGED
+    from rhapsode.models.registry import families, find
 
     if model is not None:
         found = find(model)
@@ -57,6 +58,7 @@ def _row(name: str, spec: ModelSpec, info: ModelInfo) -> dict[str, Any]:
         "channels": info.channels,
         "can": list(info.can.names()),
         "voices": list(info.voices),
+        "voices_to_download": list(info.to_download),
         "languages": list(info.languages),
         "options": {f.name: _default(f) for f in fields(spec.options) if f.name in info.options},
         "stages": [stage.name for stage in spec.pipeline],
@@ -76,9 +78,14 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
             escape(row["summary"]),
             f"{row['sample_rate'] / 1000:g} kHz",
             ", ".join(row["can"]) or "-",
-            ", ".join(row["voices"]) or "-",
+            _voices(row),
         )
     Console().print(table)
+
+
+def _voices(row: dict[str, Any]) -> str:
+    here, others = ", ".join(row["voices"]) or "-", ", ".join(row["voices_to_download"])
+    return f"{here}; to download: {others}" if others else here
 
 
 def _abilities(checkpoint: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import sys
 import tempfile
@@ -52,12 +51,21 @@ def check_folder(path: Path) -> None:
             raise OutputError(f"cannot write {output}: it is a directory.")
         if not path.absolute().parent.is_dir():
             raise OutputError(f"cannot write {output}: the directory {path.absolute().parent} does not exist.")
-        if not os.access(path.absolute().parent, os.W_OK | os.X_OK):
+        if not _is_writable(path.absolute().parent):
             raise OutputError(f"cannot write {output}: the directory {path.absolute().parent} is not writable.")
         if path.exists() and not path.is_file():
             raise OutputError(f"cannot write {output}: it is not a regular file.")
     except (OSError, ValueError) as error:
         raise OutputError(f"cannot write there: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def _is_writable(folder: Path) -> bool:
+    """Returns whether a file can be made there; permissions alone do not tell, such as on a read-only disk."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def _check_subtitles(file: Path) -> None:

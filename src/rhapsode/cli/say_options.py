@@ -12,7 +12,7 @@ Text = Annotated[
 ]
 File = Annotated[Path | None, typer.Option("-f", "--file", help="Read the text from this file: txt, md or epub.")]
 ScriptFile = Annotated[
-    Path | None, typer.Option("--script", help="Read a dialogue from this file: lines like '[anna]: Hello.'")
+    Path | None, typer.Option("--script", help="Read a dialogue from this file: lines like '\\[anna]: Hello.'")
 ]
 Book = Annotated[
     bool,

@@ -13,8 +13,8 @@ Model = Annotated[
     str | None, typer.Argument(help="A checkpoint's folder or Hugging Face id, or a family's name.", show_default=False)
 ]
 Config = Annotated[Path | None, typer.Option("-c", "--config", help="A deployment file.")]
-Host = Annotated[str | None, typer.Option(help="Where to listen; 0.0.0.0 is everywhere. [default: 127.0.0.1]")]
-Port = Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes any free one. [default: 8000]")]
+Host = Annotated[str | None, typer.Option(help="Where to listen; 0.0.0.0 is everywhere. \\[default: 127.0.0.1]")]
+Port = Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes any free one. \\[default: 8000]")]
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")]
 Concurrency = Annotated[str | None, typer.Option(help="Requests spoken at once: a number, or auto.")]
 Unload = Annotated[float | None, typer.Option("--idle-unload", help="Unload the model after this many idle seconds.")]

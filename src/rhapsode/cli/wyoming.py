@@ -16,7 +16,7 @@ Host = Annotated[
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The Wyoming port; 0 takes any free one.")]
 Announce = Annotated[bool, typer.Option("--announce", help="Let Home Assistant find the port by itself (mDNS).")]
 HttpPort = Annotated[
-    int | None, typer.Option(min=0, max=65535, help="The HTTP port, on 127.0.0.1 by default. [default: 8000]")
+    int | None, typer.Option(min=0, max=65535, help="The HTTP port, on 127.0.0.1 by default. \\[default: 8000]")
 ]
 
 

@@ -42,14 +42,13 @@ class ModelReplica:
     def report(self) -> ReplicaReport:
         """Returns the state of this replica, for the edge."""
         load, info = self._service.host.readings().load, self._service.info
-        can = info.can
         return ReplicaReport(
             id=self._id,
             url=self._thread.url,
             load=load.slots_in_use + load.queued,
             capacity=self._capacity(),
-            presets=info.voices,
-            takes_voices=can.clone or can.continuation or can.embedding,
+            presets=info.presets,
+            takes_voices=info.takes_uploads,
         )
 
     def record_autoscaling_stats(self) -> dict[str, float]:

@@ -19,7 +19,7 @@ from pydantic import (
 
 from rhapsode.config.alignment import AlignmentConfig
 from rhapsode.config.marking import MarkingConfig
-from rhapsode.config.section import Count, Seconds, Section
+from rhapsode.config.section import Count, DeviceName, Seconds, Section
 from rhapsode.config.server import ServerConfig
 from rhapsode.errors import ConfigError, did_you_mean
 
@@ -98,7 +98,7 @@ class ChunkConfig(Section):
 class Placement(Section):
     """Where and how one stage runs; what is not set is as the family declares it."""
 
-    device: str | None = None
+    device: DeviceName | None = None
     workers: Count | None = None
     batch: Count | None = None
 
@@ -108,7 +108,7 @@ class Deployment(Section):
 
     model: str = DEFAULT_MODEL
     """A family's name, a checkpoint's folder or hub id, or a checkpoint that is part of this package."""
-    device: str = "auto"
+    device: DeviceName = "auto"
     dtype: str = "auto"
     weights: Literal["auto", "fp8", "int8"] = "auto"
     """Number format of the talker's layers: `dtype`, or 8 bits with a scale per output (`fp8` on a GPU, `int8` on a
@@ -221,6 +221,8 @@ def _explain(error: ValidationError, section: type[BaseModel]) -> str:
     if first["type"] == "extra_forbidden":
         *parents, name = first["loc"]
         return f"unknown key '{where}': {did_you_mean(str(name), _keys_at(section, parents))}"
+    if first["type"] == "value_error":
+        return f"'{where}': {first['ctx']['error']}." if where else f"{first['ctx']['error']}."  # our own words
     is_section = first["type"] in ("model_type", "dict_type")
     problem = "input should be keys and values" if is_section else first["msg"].lower()
     if "api_keys" in first["loc"]:

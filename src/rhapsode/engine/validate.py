@@ -10,7 +10,7 @@ from rhapsode.audio.leveler import check_loudness
 from rhapsode.config import Limits
 from rhapsode.engine.dialogue import MOST_PAUSE_S, check_count, check_speakers, in_segment, speakers_of
 from rhapsode.errors import InvalidRequest, TextTooLong, UnknownVoice, did_you_mean
-from rhapsode.models.abilities import unable, who_can
+from rhapsode.models.abilities import can_clone, unable, who_can
 from rhapsode.models.base import ModelSpec
 from rhapsode.models.options import parse_options
 from rhapsode.text.clean import is_speakable
@@ -164,8 +164,9 @@ def _check_sampling(sampling: Sampling) -> None:
 def check_abilities(request: SpeechRequest, info: ModelInfo) -> None:
     """Raises if a request needs what this checkpoint cannot do."""
     voice, can = request.voice, info.can
+    if voice.references and not can_clone(info, _given(request)):
+        raise unable(info, "clone", "voice")
     wanted = (
-        ("clone", "voice", bool(voice.references)),
         ("continuation", "voice", voice.continued is not None),
         ("embedding", "voice", voice.embedding is not None),
         ("design", "voice", voice.description is not None),
@@ -175,8 +176,9 @@ def check_abilities(request: SpeechRequest, info: ModelInfo) -> None:
         if is_wanted and ability not in can.names():
             raise unable(info, ability, param)
     if not info.default_voice and voice == Voice():
-        other = " or a speaker embedding" if can.embedding else ""
-        raise InvalidRequest(f"{info.title} has no voice of its own: it needs a reference{other}.", param="voice")
+        ways = [("a reference", info.takes_recordings), ("a speaker embedding", can.embedding)]
+        right = " or ".join(way for way, is_there in ways if is_there)
+        raise InvalidRequest(f"{info.title} has no voice of its own: it needs {right}.", param="voice")
     if not all(isinstance(reference, Reference) for reference in voice.references):
         raise InvalidRequest("a voice's references must be of the type Reference.", param="references")
     if voice.continued is not None and not isinstance(voice.continued, Reference):
@@ -184,6 +186,13 @@ def check_abilities(request: SpeechRequest, info: ModelInfo) -> None:
     if len(voice.references) > can.references:
         most = "one reference" if can.references == 1 else f"{can.references} references"
         raise InvalidRequest(f"{info.title} takes {most}, not {len(voice.references)}.", param="references")
+
+
+def _given(request: SpeechRequest) -> set[str]:
+    """Returns what a request gives of `ModelInfo.reference_needs`."""
+    options = request.options if isinstance(request.options, Mapping) else {}
+    given = {name for name, value in options.items() if value is not None}
+    return given if request.voice.embedding is None else {*given, "speaker_embedding"}
 
 
 def _check_effect(request: SpeechRequest, spec: ModelSpec, info: ModelInfo) -> None:
@@ -213,11 +222,11 @@ def _preset(name: str | None, info: ModelInfo) -> str | None:
         return None
     if not info.can.presets:
         raise UnknownVoice(f"{info.title} has no voices to choose by name. {who_can('presets')}", param="voice")
-    if not info.voices or name in info.voices:
+    if not info.presets or name in info.presets:
         return name
-    by_case = {voice.lower(): voice for voice in info.voices}
+    by_case = {voice.lower(): voice for voice in info.presets}
     if name.lower() not in by_case:
-        raise UnknownVoice(f"{info.title} has no voice '{name}': {did_you_mean(name, info.voices)}", param="voice")
+        raise UnknownVoice(f"{info.title} has no voice '{name}': {did_you_mean(name, info.presets)}", param="voice")
     return by_case[name.lower()]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.registry import families
 from rhapsode.types import ModelInfo
@@ -22,10 +24,15 @@ def unable(info: ModelInfo, ability: str, param: str) -> InvalidRequest:
     """Returns the error of a request that needs an ability which the checkpoint lacks."""
     can = ", ".join(info.can.names()) or "nothing of the kind"
     spec = families()[0].get(info.family)
-    hint = spec.instead.get(ability) if spec else None
+    hint = info.instead.get(ability) or (spec.instead.get(ability) if spec else None)
     return InvalidRequest(
         f"{info.title} cannot {VERBS[ability]}; it can do: {can}. {hint or who_can(ability)}", param=param
     )
+
+
+def can_clone(info: ModelInfo, given: Container[str]) -> bool:
+    """Returns whether the checkpoint clones a recording, or a request gives all that it needs beside one."""
+    return info.can.clone or (info.takes_references and all(name in given for name in info.reference_needs))
 
 
 def who_can(ability: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from rhapsode.checkpoints.blame import blaming
 from rhapsode.models.lazy import import_name
+from rhapsode.models.packaged import packaged_name
 from rhapsode.models.spec import ModelSpec
 from rhapsode.types import ModelInfo
 
@@ -16,8 +17,8 @@ from rhapsode.types import ModelInfo
 def describe(spec: ModelSpec, checkpoint: Path | None, config: Mapping[str, Any]) -> ModelInfo:
     """Returns what a checkpoint can do; without one, or where the family does not tell, what its spec says."""
     info = spec.info()
-    if spec.describe is None or checkpoint is None:
+    if spec.describe is None or (checkpoint is None and spec.published):
         return info
     with blaming(checkpoint):
         described: ModelInfo = import_name(spec.describe)(info, checkpoint, config)
-    return replace(described, options=spec.options_of(described.can))
+    return replace(described, options=spec.options_of(described.can), name=packaged_name(checkpoint))

@@ -17,12 +17,11 @@ from rhapsode.checkpoints.folder import as_folder, read_config
 from rhapsode.errors import CheckpointError, MissingDependency, UnknownModel, did_you_mean
 from rhapsode.models.describe import describe
 from rhapsode.models.lazy import import_name
+from rhapsode.models.packaged import PACKAGED
 from rhapsode.models.spec import Layout, ModelSpec
 from rhapsode.types import ModelInfo
 
 ENTRY_POINTS = "rhapsode.models"
-PACKAGED: Mapping[str, Path] = {"rhapsode-nano": Path(rhapsode.models.__path__[0]).parent / "nano"}
-"""Checkpoints that are part of this package, by name."""
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
     errors.install(app)
     config = deployment.server
     app.add_middleware(DirectSpeech, service=service)  # type: ignore[arg-type, unused-ignore]
-    app.add_middleware(BodyLimit, config=config, takes_references=service.info.can.clone)  # type: ignore[arg-type, unused-ignore]
+    app.add_middleware(BodyLimit, config=config, takes_references=service.info.takes_references)  # type: ignore[arg-type, unused-ignore]
     if config.api_keys:
         app.add_middleware(ApiKeys, keys=config.api_keys, public_lists=config.public_lists)
     if config.cors_origins:

@@ -16,6 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from rhapsode.config import Deployment
+from rhapsode.config.server import ServerConfig
 from rhapsode.engine.placement import describe_places
 from rhapsode.errors import OutputError, RhapsodeError
 from rhapsode.serve.app import create_app
@@ -23,6 +24,7 @@ from rhapsode.serve.connection import ConnectionConfig
 from rhapsode.serve.observe.logs import configure
 from rhapsode.serve.service import Service
 from rhapsode.serve.wyoming.listener import WyomingListener
+from rhapsode.types import ModelInfo
 
 log = logging.getLogger("rhapsode.serve")
 
@@ -48,7 +50,7 @@ class Server(uvicorn.Server):
                 log_config=None,
                 server_header=False,
                 lifespan="on",
-                ws_max_size=config.max_body_bytes if self._service.info.can.clone else config.max_json_bytes,
+                ws_max_size=config.max_body_bytes if self._service.info.takes_references else config.max_json_bytes,
                 ws_per_message_deflate=False,
                 timeout_graceful_shutdown=round(LAST_BYTES_S),
             )
@@ -139,7 +141,6 @@ def _resolved(
     deployment: Deployment, service: Service, port: int, wyoming: socket.socket | None
 ) -> Iterator[tuple[str, str]]:
     config, limits, chunks, info = deployment.server, deployment.limits, deployment.chunks, service.info
-    uploads = info.can.clone or info.can.continuation or info.can.embedding
     at_once = limits.max_concurrency or "as many as fit"
     pace = "as many listeners as stay faster than real time" if limits.real_time else "all slots, whatever the pace"
     yield "listening", f"http://{_authority(config.host, port)}  (docs: /docs, page: /)"
@@ -147,13 +148,21 @@ def _resolved(
         yield "wyoming", f"tcp://{_authority(config.wyoming.host, wyoming.getsockname()[1])}  (Home Assistant; no keys)"
     yield "model", f"{deployment.model}: {info.summary}"
     yield "can", f"{', '.join(info.can.names())}; languages: {', '.join(info.languages) or 'any'}"
-    yield "voices", f"{', '.join(info.voices) or 'no presets'}" + (f"; uploads in {config.voices}" if uploads else "")
+    yield "voices", "; ".join(_voices(info, config))
     yield "device", describe_places(service.spec, deployment)
     yield "limits", f"{at_once} at once, {limits.max_queue} waiting, {limits.max_text_chars} characters; {pace}"
     yield "chunks", f"{chunks.first} frame first, then x{chunks.growth} up to {chunks.largest}"
     yield "names", ", ".join(["localhost", "IP addresses", *config.allowed_hosts]) if not config.api_keys else "any"
     yield "api keys", f"{len(config.api_keys)}" if config.api_keys else "none: whoever can connect can speak"
     yield "unload", f"after {config.idle_unload_s:g} s idle" if config.idle_unload_s is not None else "never"
+
+
+def _voices(info: ModelInfo, config: ServerConfig) -> Iterator[str]:
+    yield ", ".join(info.voices) or "no presets"
+    if info.to_download:
+        yield f"downloaded when first asked for: {', '.join(info.to_download)}"
+    if info.takes_uploads:
+        yield f"uploads in {config.voices}"
 
 
 def _authority(host: str, port: int) -> str:

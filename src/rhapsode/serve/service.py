@@ -182,10 +182,12 @@ class Service:
 
     def described(self, body: type[BaseModel]) -> dict[str, Any]:
         """Returns the OpenAPI description of a body as this checkpoint takes it."""
-        voices, languages = self.info.voices, self.info.languages
+        voices, languages, beside = self.info.presets, self.info.languages, self.info.reference_needs
         notes = {"language": f"auto, {', '.join(languages)}."} if languages else {}
         if voices:
             notes["voice"] = f"{', '.join(voices)}; an uploaded voice, an alias, or one of OpenAI's names."
+        if beside:
+            notes["ref_audio"] = f"A recording to clone; this checkpoint needs {' and '.join(beside)} beside it."
         return request_body(body, self.unused_fields, notes)
 
     def close(self) -> None:

@@ -16,17 +16,18 @@ from rhapsode.voices.store import StoredVoice
 async def own_voices(service: Service) -> list[dict[str, Any]]:
     """Returns the presets and the uploaded voices that the checkpoint speaks with."""
     known: list[dict[str, Any]] = [{"id": name, "name": name, "kind": "preset"} for name in service.info.voices]
+    known += [{"id": n, "name": n, "kind": "preset", "to_download": True} for n in service.info.to_download]
     stored = await asyncio.to_thread(service.store.list)
     return known + [public_voice(voice) for voice in stored if _is_usable(voice, service.info)]
 
 
 async def known_voices(service: Service) -> list[dict[str, Any]]:
     """Returns presets and uploaded voices, then the names that stand for some of them."""
-    presets, aliases, known = service.info.voices, service.intake.aliases, await own_voices(service)
+    info, aliases, known = service.info, service.intake.aliases, await own_voices(service)
     there = {name_key(voice["name"]) for voice in known} | {voice["id"] for voice in known}
     stands_for = {name: voice for name, voice in aliases.names.items() if {name_key(voice), voice} & there}
     for name in OPENAI_VOICES:
-        if name not in presets and name not in aliases and (preset := preset_for(name, presets)):
+        if name not in info.presets and name not in aliases and (preset := preset_for(name, info.voices)):
             stands_for[name] = preset
     return known + [{"id": n, "name": n, "kind": "alias", "alias_of": voice} for n, voice in stands_for.items()]
 
@@ -40,4 +41,4 @@ def _is_usable(voice: StoredVoice, info: ModelInfo) -> bool:
     """Returns whether the checkpoint speaks with a voice; one that another server stored may be of another kind."""
     if voice.embedding_size is not None:
         return info.can.embedding and info.embedding_size in (None, voice.embedding_size)
-    return info.can.clone or info.can.continuation
+    return info.takes_recordings

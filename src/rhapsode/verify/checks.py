@@ -8,9 +8,10 @@ from rhapsode.bench.quality.recogniser import Recogniser
 from rhapsode.checkpoints.audit import Audit, auditing
 from rhapsode.config import Deployment
 from rhapsode.errors import CheckpointError
+from rhapsode.models.abilities import VERBS
 from rhapsode.models.registry import Model
 from rhapsode.tts import TTS
-from rhapsode.types import Reference
+from rhapsode.types import ModelInfo, Reference
 from rhapsode.verify.files import check_audit, check_files, check_tokenizer
 from rhapsode.verify.finding import CheckResult
 from rhapsode.verify.modes import needs_reference, spoken_reference
@@ -43,7 +44,14 @@ def checks(
         return
     with tts:
         yield from check_audit(audit)
+        yield from check_abilities(tts.engine.info)
         if speaks:
             if reference is None and needs_reference(tts.engine.info):
                 reference = spoken_reference()
             yield from check_speech(tts, reference, recogniser, seed=1)
+
+
+def check_abilities(info: ModelInfo) -> Iterator[CheckResult]:
+    """Reports the abilities of the family that this checkpoint lacks for want of a file or a package."""
+    for ability, hint in info.instead.items():
+        yield CheckResult(ability, "warning", f"it cannot {VERBS[ability]}. {hint}")

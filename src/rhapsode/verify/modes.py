@@ -36,7 +36,7 @@ def sentence_for(info: ModelInfo) -> tuple[str, str]:
 
 
 def needs_reference(info: ModelInfo) -> bool:
-    return info.can.clone or info.can.continuation
+    return info.takes_recordings
 
 
 def spoken_reference() -> Reference:
@@ -53,7 +53,10 @@ def modes(info: ModelInfo, tts: TTS, reference: Reference | None, seed: int) -> 
         request = SpeechRequest(text, voice, instructions=instructions, seed=seed, text_open=text_open)
         return SpokenMode(name, request)
 
-    usual = Voice() if info.default_voice or reference is None else Voice(references=(reference,))
+    reference = reference if info.takes_recordings else None
+    usual = Voice()
+    if not info.default_voice:
+        usual = Voice(embedding=_any_speaker(info)) if reference is None else Voice(references=(reference,))
     if info.default_voice:
         yield mode("default voice", usual)
     if info.voices:
@@ -70,8 +73,16 @@ def modes(info: ModelInfo, tts: TTS, reference: Reference | None, seed: int) -> 
         yield mode("continuation", Voice(continued=reference))
     if can.embedding and reference is not None:
         yield mode("embedding", Voice(embedding=tts.engine.embed(_mono(reference.audio))))
+    elif can.embedding:
+        yield mode("embedding", Voice(embedding=_any_speaker(info)))
     if can.text_stream:
         yield mode("text in pieces", usual, text_open=True)
+
+
+def _any_speaker(info: ModelInfo) -> tuple[float, ...] | None:
+    """Returns a speaker embedding of length 1, for a checkpoint that cannot make one of a recording."""
+    size = info.embedding_size
+    return (size**-0.5,) * size if size else None
 
 
 def _mono(clip: Clip) -> Clip:

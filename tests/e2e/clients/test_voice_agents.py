@@ -3,12 +3,13 @@
 import asyncio
 import gc
 from collections.abc import Awaitable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from e2e.clients.installed import module_of
-from e2e.serve.running import LETTER_S, Running
+from e2e.serve.running import LETTER_S, Running, in_thread
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what their own libraries have to say
 TEXT = "Hello there."
@@ -71,8 +72,8 @@ def test_livekit_streams_text_through_its_elevenlabs_plugin(server: Running) -> 
     assert run(speak()) == pytest.approx(12 * LETTER_S, abs=0.2)
 
 
-async def pipecat_seconds(service: Any) -> float:
-    """The seconds of audio that a pipeline of this service speaks."""
+async def pipecat_audio(service: Any) -> tuple[bytes, int]:
+    """The samples that a pipeline of this service speaks, and their rate."""
     from pipecat.frames.frames import EndFrame, TTSAudioRawFrame, TTSSpeakFrame, TTSStoppedFrame
     from pipecat.pipeline.pipeline import Pipeline
     from pipecat.pipeline.worker import PipelineWorker
@@ -82,13 +83,13 @@ async def pipecat_seconds(service: Any) -> float:
     class Listener(FrameProcessor):
         def __init__(self) -> None:
             super().__init__()
-            self.seconds = 0.0
+            self.audio, self.rate = b"", 1
             self.has_ended = asyncio.Event()
 
         async def process_frame(self, frame: Any, direction: Any) -> None:
             await super().process_frame(frame, direction)
             if isinstance(frame, TTSAudioRawFrame):
-                self.seconds += len(frame.audio) / 2 / frame.sample_rate
+                self.audio, self.rate = self.audio + frame.audio, frame.sample_rate
             if isinstance(frame, TTSStoppedFrame):
                 self.has_ended.set()
             await self.push_frame(frame, direction)
@@ -102,28 +103,49 @@ async def pipecat_seconds(service: Any) -> float:
     await listener.has_ended.wait()
     await worker.queue_frame(EndFrame())
     await running
-    return listener.seconds
+    return listener.audio, listener.rate
+
+
+def seconds_of(spoken: tuple[bytes, int]) -> float:
+    return len(spoken[0]) / 2 / spoken[1]
+
+
+def openai_service(url: str, voice: str) -> Any:
+    tts = module_of("pipecat", "pipecat.services.openai.tts")
+    settings = tts.OpenAITTSService.Settings(voice=voice)
+    return tts.OpenAITTSService(base_url=f"{url}/v1", api_key="none", settings=settings)
 
 
 def test_pipecat_speaks_through_its_openai_service(server: Running) -> None:
-    tts = module_of("pipecat", "pipecat.services.openai.tts")
+    async def speak() -> tuple[bytes, int]:
+        return await pipecat_audio(openai_service(server.url, "alloy"))
 
-    async def speak() -> float:
-        settings = tts.OpenAITTSService.Settings(voice="alloy")
-        return await pipecat_seconds(
-            tts.OpenAITTSService(base_url=f"{server.url}/v1", api_key="none", settings=settings)
-        )
+    assert seconds_of(run(speak())) == pytest.approx(12 * LETTER_S, abs=0.1)
 
-    assert run(speak()) == pytest.approx(12 * LETTER_S, abs=0.1)
+
+def test_pipecat_reaches_a_voice_of_ours_by_an_alias(tmp_path: Path) -> None:
+    """It sends no seed: a server that repeats what was said first makes two requests comparable."""
+    repeating = {"cache": {"bytes": 10**7, "unseeded": True}, "voice_aliases": {"nova": "high"}}
+    with in_thread("dummy", tmp_path, server=repeating) as server:
+
+        async def speak() -> tuple[bytes, int]:
+            return await pipecat_audio(openai_service(server.url, "nova"))
+
+        wish = {"response_format": "pcm", "sample_rate": 24_000}
+        low, high = (server.speak(TEXT, voice=voice, **wish).content for voice in ("low", "high"))
+        audio, rate = run(speak())
+    assert rate == 24_000
+    assert audio == high
+    assert audio != low
 
 
 def test_pipecat_streams_text_through_its_elevenlabs_service(server: Running) -> None:
     tts = module_of("pipecat", "pipecat.services.elevenlabs.tts")
 
-    async def speak() -> float:
+    async def speak() -> tuple[bytes, int]:
         url = f"ws{server.url.removeprefix('http')}"
         settings = tts.ElevenLabsTTSService.Settings(voice="low")
         service = tts.ElevenLabsTTSService(api_key="none", url=url, sample_rate=16_000, settings=settings)
-        return await pipecat_seconds(service)
+        return await pipecat_audio(service)
 
-    assert run(speak()) == pytest.approx(12 * LETTER_S, abs=0.2)
+    assert seconds_of(run(speak())) == pytest.approx(12 * LETTER_S, abs=0.2)

@@ -1,64 +1,23 @@
 """Every ability a server announces works, and every other is refused: for each kind of checkpoint."""
 
 import base64
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from e2e.serve.running import Running, in_thread
+from e2e.serve.kinds import KINDS, SLOW, served
+from e2e.serve.running import Running
 from rhapsode.audio.encode import encode
-from rhapsode.models.cosyvoice3.reference import SPEAKER, SPEECH_TOKENIZER
 from rhapsode.models.registry import families
 from rhapsode.serve.request.effect import FRAMES, NEEDS
 from rhapsode.types import Clip, Sampling
-from tiny import (
-    cosyvoice3,
-    dummy,
-    fish_s2_pro,
-    higgs,
-    moss_tts_nano,
-    onnx_model,
-    qwen3_tts,
-    voxcpm2,
-    voxtral_tts,
-    weights,
-)
+from tiny import qwen3_tts
 
 SAMPLE = encode(Clip(qwen3_tts.reference_audio(6_000)[None], 24_000), "wav")
 DATA_URL = f"data:audio/wav;base64,{base64.b64encode(SAMPLE).decode()}"
+NAMED = {"name": "Zoe", "consent": "the speaker agrees"}
 SPEECH, VOICES = "/v1/audio/speech", "/v1/audio/voices"
-
-
-def qwen(**recipe: Any) -> Callable[[Path], Any]:
-    return lambda folder: qwen3_tts.write(folder, qwen3_tts.Tiny(**recipe))
-
-
-def cosyvoice(folder: Path) -> None:
-    """With stand-ins of the networks that encode references, as published."""
-    cosyvoice3.write(folder, cosyvoice3.TinyCosyVoice(end_gain=3.0))
-    onnx_model.speaker(folder / SPEAKER, weights.spread("speaker.matrix", (80, cosyvoice3.EMBEDDING), 1.0, 0))
-    onnx_model.speech_tokenizer(folder / SPEECH_TOKENIZER, cosyvoice3.CODES)
-
-
-KINDS: dict[str, Callable[[Path], Any] | None] = {
-    "rhapsode-nano": None,
-    "dummy": None,
-    "dummy that clones": dummy.write,
-    "qwen3-tts Base": qwen(kind="base"),
-    "qwen3-tts CustomVoice 0.6B": qwen(size="0b6"),
-    "qwen3-tts CustomVoice 1.7B": qwen(),
-    "qwen3-tts VoiceDesign": qwen(kind="voice_design"),
-    "voxcpm2": lambda folder: voxcpm2.write(folder, voxcpm2.Tiny(stop_shift=10.0, layers=(1, 1, 1))),
-    "voxtral-tts": lambda folder: voxtral_tts.write(folder, voxtral_tts.Tiny(steps=1)),
-    "voxtral-tts with an encoder": lambda folder: voxtral_tts.write(folder, voxtral_tts.Tiny(steps=1, encoder=True)),
-    "fish-s2-pro": fish_s2_pro.write,
-    "higgs-v2": lambda folder: higgs.write(folder, higgs.Tiny()),
-    "higgs-v3": lambda folder: higgs.write(folder, higgs.Tiny(generation=3)),
-    "moss-tts-nano": moss_tts_nano.write,
-    "cosyvoice3": cosyvoice,
-}
 
 
 class Announced:
@@ -69,8 +28,10 @@ class Announced:
         self.model = server.http.get("/v1/models").json()["data"][0]
         body = server.http.get("/openapi.json").json()["paths"][SPEECH]["post"]["requestBody"]
         self.fields = body["content"]["application/json"]["schema"]["properties"]
-        paths = server.http.get("/openapi.json").json()["paths"]
-        self.uploads = "post" in paths[VOICES]
+        upload = server.http.get("/openapi.json").json()["paths"][VOICES].get("post")
+        schema = upload["requestBody"]["content"]["application/json"]["schema"] if upload else {"properties": {}}
+        self.uploads = set(schema["properties"])
+        self.size = self.model["embedding_size"] or 8
 
     def can(self, ability: str) -> bool:
         return ability in self.model["capabilities"]
@@ -80,13 +41,20 @@ class Announced:
         short = {"max_new_tokens": 2} if self.model["frame_hz"] else {}
         whole = {"response_format": "pcm", "stream": False, **short}
         answer = self.server.speak("Yes.", **{**self.needed(fields), **whole, **fields})
-        assert answer.status_code in (200, 400), answer.text
+        assert answer.status_code in (200, 400, 503), answer.text
         return answer.status_code, {} if answer.status_code == 200 else answer.json()["error"]
 
     def needed(self, fields: dict[str, Any]) -> dict[str, Any]:
         """A voice, where a checkpoint has none of its own."""
         named = {"ref_audio", "references", "speaker_embedding", "voice"} & fields.keys()
-        return {} if self.model["default_voice"] or named else {"ref_audio": DATA_URL}
+        if self.model["default_voice"] or named:
+            return {}
+        return {"ref_audio": DATA_URL} if self.can("clone") else {"speaker_embedding": [0.1] * self.size}
+
+    def beside(self) -> dict[str, Any]:
+        """What this checkpoint needs beside a reference."""
+        given = {"reference_tokens": [1, 2, 3, 4], "speaker_embedding": [0.1] * self.size}
+        return {name: given[name] for name in self.model["reference_needs"]}
 
     def check(self, announced: bool, param: str, **fields: Any) -> None:
         status, error = self.speak(**fields)
@@ -95,37 +63,42 @@ class Announced:
         assert (param in self.fields) == announced, f"{param} in OpenAPI"
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(
+    scope="module", params=[pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in KINDS]
+)
 def announced(request, tmp_path_factory) -> Iterator[Announced]:
-    write, folder = KINDS[request.param], tmp_path_factory.mktemp("kind")
-    model = request.param
-    if write is not None:
-        model = str(folder / "checkpoint")
-        Path(model).mkdir()
-        write(Path(model))
-    limits = {"max_concurrency": 2, "max_positions": 4096, "real_time": False}
-    with in_thread(model, folder, limits=limits, graphs=False, threads=1) as server:
+    with served(request.param, tmp_path_factory.mktemp("kind")) as server:
         yield Announced(server)
 
 
 def test_abilities(announced: Announced) -> None:
-    size = announced.model["embedding_size"] or 8
     probes = {
-        "ref_audio": {"ref_audio": DATA_URL},
+        "ref_audio": {"ref_audio": DATA_URL, **announced.beside()},
         "prompt_audio": {"prompt_audio": DATA_URL, "prompt_text": "the ref"},
-        "speaker_embedding": {"speaker_embedding": [0.1] * size},
+        "speaker_embedding": {"speaker_embedding": [0.1] * announced.size},
         "instructions": {"instructions": "calm"},
     }
     for field, fields in probes.items():
-        ability = NEEDS[field]
-        announced.check(announced.can(ability), field, **fields)
+        able = announced.can(NEEDS[field]) or (field == "ref_audio" and bool(announced.beside()))
+        announced.check(able, field, **fields)
         status, error = announced.speak(**fields)
         assert status == 200 or "it can do:" in error["message"]
     several = announced.model["references"]
     if several:
         references = [{"audio": DATA_URL, "text": "the ref"}]
-        assert announced.speak(references=references * min(several, 2))[0] == 200
-        assert announced.speak(references=references * (several + 1))[0] == 400
+        assert announced.speak(references=references * min(several, 2), **announced.beside())[0] == 200
+        assert announced.speak(references=references * (several + 1), **announced.beside())[0] == 400
+
+
+def test_what_a_reference_needs_is_announced_and_needed(announced: Announced) -> None:
+    beside = announced.beside()
+    assert not (beside and announced.can("clone"))
+    for name in beside:
+        fewer = {other: value for other, value in beside.items() if other != name}
+        status, error = announced.speak(ref_audio=DATA_URL, **fewer)
+        assert (status, error["param"]) == (400, "ref_audio")
+        assert f"'{name}'" in error["message"]
+        assert ".onnx" in error["message"]
 
 
 def test_voices(announced: Announced) -> None:
@@ -136,23 +109,37 @@ def test_voices(announced: Announced) -> None:
     status, error = announced.speak(voice="nobody at all")
     assert (status, error["param"]) == (400, "voice")
     listed = announced.server.http.get(VOICES).json()["voices"]
-    for voice in [one["id"] for one in listed][:4]:
+    absent = [one["id"] for one in listed if one.get("to_download")]
+    assert absent == announced.model["voices_to_download"]
+    for voice in [one["id"] for one in listed if one["id"] not in absent][:4]:
         assert announced.speak(voice=voice)[0] == 200, voice
+    for voice in absent:
+        status, error = announced.speak(voice=voice)
+        assert (status, error["param"]) == (503, "voice")
+        assert "could not be reached" in error["message"]
     assert announced.speak(voice="default")[0] == (200 if announced.model["default_voice"] else 400)
 
 
 def test_uploads(announced: Announced) -> None:
-    form = {"name": "Zoe", "consent": "the speaker agrees", "text": "the ref"}
+    form = {**NAMED, "text": "the ref"}
     sample = {"audio_sample": ("a.wav", SAMPLE, "audio/wav")}
     answer = announced.server.http.post(VOICES, data=form, files=sample)
     able = announced.can("clone") or announced.can("continuation")
     assert answer.status_code == (201 if able else 400), answer.text
-    assert announced.uploads == (able or announced.can("embedding"))
+    assert ("audio_sample" in announced.uploads) == able
+    assert ("speaker_embedding" in announced.uploads) == announced.can("embedding")
     if able:
         assert announced.speak(voice="Zoe")[0] == 200
         assert announced.server.http.delete(f"{VOICES}/Zoe").status_code == 200
     else:
-        assert "Checkpoints that can: " in answer.json()["error"]["message"]
+        message = answer.json()["error"]["message"]
+        assert all(f"'{name}'" in message for name in announced.beside())
+        assert announced.beside() or "Checkpoints that can: " in message
+    given = announced.server.http.post(VOICES, json={**NAMED, "speaker_embedding": [0.1] * announced.size})
+    assert given.status_code == (201 if announced.can("embedding") else 400), given.text
+    if given.status_code == 201:
+        assert announced.speak(voice="Zoe")[0] == 200
+        assert announced.server.http.delete(f"{VOICES}/Zoe").status_code == 200
 
 
 def test_languages(announced: Announced) -> None:

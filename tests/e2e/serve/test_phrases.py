@@ -80,3 +80,16 @@ def test_a_deployment_may_repeat_what_was_said_first(tmp_path: Path) -> None:
         said = [server.speak(TEXT, response_format="wav") for _ in range(2)]
     assert [answer.headers["x-cache"] for answer in said] == ["miss", "hit"]
     assert said[0].content == said[1].content
+
+
+def test_what_is_kept_has_an_end_and_outlives_the_server(tmp_path: Path) -> None:
+    phrases = ["One.", "Two.", "Six.", "Ten.", "Yes.", "Now."]  # 20 kB each
+    cache = {"bytes": 100_000, "folder": str(tmp_path / "cache")}
+    with in_thread("dummy", tmp_path, server={"cache": cache}) as server:
+        for phrase in phrases:
+            assert server.speak(phrase, seed=1, response_format="wav").headers["x-cache"] == "miss"
+            assert server.metric("rhapsode_phrase_cache_bytes") <= cache["bytes"]
+        assert server.speak(phrases[0], seed=1).headers["x-cache"] == "miss"  # the oldest had to go
+        assert server.speak(phrases[-1], seed=1).headers["x-cache"] == "hit"
+    with in_thread("dummy", tmp_path, server={"cache": cache}) as server:
+        assert server.speak(phrases[-1], seed=1).headers["x-cache"] == "hit"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
+from e2e.serve.kinds import served
 from e2e.serve.running import Running
 from e2e.web.browsing import Visit, gaps, samples_of, untimed
 from rhapsode.audio.encode import encode
@@ -155,6 +156,13 @@ def test_names_are_shown_as_text(visit: Open, dummy: Running) -> None:
     page.go("Speak")
     assert page.voice(HOSTILE).inner_text().startswith(HOSTILE)
     assert page.page.locator("img[onerror]").count() == 0
+
+
+def test_a_checkpoint_without_its_encoders_says_what_a_request_may_give(visit: Open, tmp_path) -> None:
+    with served("cosyvoice3 without encoders", tmp_path) as server:
+        page = visit(server, "clone")
+        page.page.get_by_text("together with reference_tokens and speaker_embedding").wait_for()
+        assert page.field("Sample").count() == 0
 
 
 def test_a_family_that_clones_nothing_says_so(visit: Open, dummy: Running) -> None:

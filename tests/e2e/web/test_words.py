@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import rhapsode.engine.engine as engine_module
-from e2e.serve.running import Running, in_thread
+from e2e.serve.running import Running, in_thread, running
 from e2e.web.browsing import Visit
 from spelling.family import SPELLING
 from spelling.hearing import ToneModel
@@ -49,6 +49,22 @@ def test_the_words_of_a_text_light_up_in_turn_where_they_are_written(visit: Open
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_the_words_of_the_default_voice_light_up_in_turn(visit: Open, tmp_path) -> None:
+    text = "The quick brown fox jumps over the lazy dog."
+    with running("rhapsode-nano", tmp_path, limits={"max_concurrency": 1}) as server:
+        page = visit(server)
+        page.page.evaluate(WATCH, "speak")
+        page.field("Text").fill(text)
+        page.press("Speak")
+        page.page.wait_for_function("lit.includes('dog')", timeout=120_000)
+        lit = page.page.evaluate("lit")
+    words = text.rstrip(".").split()
+    places = [words.index(word, 6) if word == "the" else words.index(word) for word in lit]
+    assert places == sorted(places)
+    assert len(places) >= 7  # on a busy machine a short word may pass between two frames of the screen
+
+
 def test_nothing_lights_up_in_a_text_that_was_changed_since(visit: Open, timed: Running) -> None:
     page = visit(timed)
     page.field("Text").fill(TEXT)

@@ -35,7 +35,7 @@ def test_what_a_checkpoint_can_do(tiny: Path) -> None:
     assert info.family == "cosyvoice3"
     assert info.voices == ("ada", "bob")
     assert info.embedding_size == EMBEDDING
-    assert {"clone", "embedding", "presets", "text_stream", "reference_embedding"} <= set(info.can.names())
+    assert {"embedding", "presets", "text_stream", "reference_embedding"} <= set(info.can.names())
 
 
 def test_a_transcript_puts_the_references_speech_into_the_prompt(stages: Family) -> None:

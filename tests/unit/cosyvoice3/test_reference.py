@@ -12,6 +12,7 @@ from rhapsode.audio.sinc import resample_sinc
 from rhapsode.errors import CheckpointError, InvalidRequest, MissingDependency
 from rhapsode.models.cosyvoice3 import frontend
 from rhapsode.models.cosyvoice3.reference import SPEAKER, SPEECH_TOKENIZER
+from rhapsode.models.registry import find
 from rhapsode.types import Clip, Reference, SpeechRequest, Voice
 from tiny import onnx_model, weights
 from tiny.cosyvoice3 import CODES, EMBEDDING, reference_audio
@@ -74,6 +75,20 @@ def test_without_onnxruntime_the_error_says_what_to_install(folder: Path, monkey
     encode = Family.open(folder).encode
     with pytest.raises(MissingDependency, match=r"rhapsode\[cosyvoice3\]"):
         encode.embed(CLIP)
+
+
+def test_a_checkpoint_clones_where_both_networks_can_run(folder: Path, tiny: Path, monkeypatch) -> None:
+    pytest.importorskip("onnxruntime")
+    able, unable = find(str(folder)).info(), find(str(tiny)).info()
+    assert (able.can.clone, able.reference_needs, able.variant) == (True, (), "")
+    assert (unable.can.clone, unable.reference_needs) == (False, ("reference_tokens", "speaker_embedding"))
+    assert f"has no {SPEECH_TOKENIZER} and no {SPEAKER}" in unable.instead["clone"]
+    assert "cloning" in able.summary
+    assert "cloning" not in unable.summary
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    without = find(str(folder)).info()
+    assert (without.can.clone, without.reference_needs) == (False, unable.reference_needs)
+    assert "pip install" in without.instead["clone"]
 
 
 def test_a_broken_network_is_an_error_of_the_checkpoint(folder: Path, tmp_path: Path) -> None:

@@ -1,15 +1,17 @@
-"""What a CosyVoice3 checkpoint can do: it clones and takes speaker embeddings; some have preset speakers."""
+"""What a CosyVoice3 checkpoint can do: it clones where it has its encoders of references; some have preset speakers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rhapsode.errors import CheckpointError
 from rhapsode.models.cosyvoice3.config import read
 from rhapsode.models.cosyvoice3.presets import read_presets
+from rhapsode.models.cosyvoice3.spec import ENCODERS
 from rhapsode.models.summary import summarise
 from rhapsode.types import ModelInfo
 
@@ -28,4 +30,24 @@ def describe(info: ModelInfo, folder: Path, config: Mapping[str, Any]) -> ModelI
         embedding_size=found.rates.spk_embed_dim,
         default_voice=bool(voices),
     )
+    described = _without_encoders(described, folder)
     return replace(described, summary=summarise(described))
+
+
+def _without_encoders(info: ModelInfo, folder: Path) -> ModelInfo:
+    """Returns what is left where a network that encodes references, or what runs it, is not there."""
+    lacking = {field: file for field, file in ENCODERS.items() if not (folder / file).is_file()}
+    problem = f"Its folder has no {' and no '.join(lacking.values())}: add what is missing"
+    if not lacking and find_spec("onnxruntime") is None:
+        lacking = ENCODERS
+        problem = 'Its encoders of references need onnxruntime: pip install "rhapsode[cosyvoice3]"'
+    if not lacking:
+        return info
+    needs = " and ".join(f"'{field}'" for field in lacking)
+    return replace(
+        info,
+        variant="without reference encoders",
+        can=replace(info.can, clone=False),
+        reference_needs=tuple(lacking),
+        instead={"clone": f"{problem}, or give {needs} beside 'ref_audio' in each request."},
+    )

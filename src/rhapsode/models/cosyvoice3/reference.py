@@ -17,10 +17,11 @@ from rhapsode.models.cosyvoice3 import frontend
 from rhapsode.models.cosyvoice3.config import CosyConfig
 from rhapsode.models.cosyvoice3.presets import check_tokens
 from rhapsode.models.cosyvoice3.prompt import CosyVoice, Ids
+from rhapsode.models.cosyvoice3.spec import ENCODERS
 from rhapsode.types import Clip
 from rhapsode.voices.cache import ReferenceCache, content_key
 
-SPEECH_TOKENIZER, SPEAKER = "speech_tokenizer_v3.onnx", "campplus.onnx"
+SPEECH_TOKENIZER, SPEAKER = ENCODERS["reference_tokens"], ENCODERS["speaker_embedding"]
 MOST_S = 30.0
 """The speech tokenizer was made for recordings of up to this length."""
 MOST_THREADS = 4

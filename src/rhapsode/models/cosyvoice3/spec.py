@@ -8,6 +8,8 @@ from typing import Literal
 from rhapsode.models.base import Layout, ModelSpec, StageSpec
 from rhapsode.types import Capabilities
 
+ENCODERS = {"reference_tokens": "speech_tokenizer_v3.onnx", "speaker_embedding": "campplus.onnx"}
+"""What is found in a recording, as a request may give it, and the network that finds it."""
 MOST_REFERENCE_TOKENS = 750
 """Thirty seconds: what the speech tokenizer was made for."""
 
@@ -69,7 +71,7 @@ SPEC = ModelSpec(
     settings=CosySettings,
     requires=("tokenizers",),
     one_voice=True,  # the flow takes its voice with the first prompt
-    files=("llm*.pt", "flow.pt", "hift.pt", "spk2info.pt", "campplus.onnx", "speech_tokenizer_v3.onnx"),
+    files=("llm*.pt", "flow.pt", "hift.pt", "spk2info.pt", *ENCODERS.values()),
     pipeline=(
         StageSpec("prepare", "call", "rhapsode.models.cosyvoice3.prepare:CosyPrepare", next=("encode",), workers=2),
         StageSpec(

@@ -8,7 +8,6 @@ import numpy as np
 from hibari import Hibari
 
 from rhapsode.audio.join import Joiner
-from rhapsode.errors import Unavailable
 from rhapsode.models.base import StageContext
 from rhapsode.models.hibari.prompt import HibariPrompt
 from rhapsode.types import Samples
@@ -37,10 +36,5 @@ class Speaker:
 
     def _model(self, voice: str) -> Hibari:
         if voice not in self._models:
-            try:
-                self._models[voice] = Hibari(voice)
-            except Exception as error:  # other voices than the first are downloaded when they are first asked for
-                raise Unavailable(
-                    f"the voice '{voice}' is not here and could not be downloaded; 'heart' always is."
-                ) from error
+            self._models[voice] = Hibari(voice)
         return self._models[voice]

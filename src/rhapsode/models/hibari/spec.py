@@ -25,13 +25,14 @@ SPEC = ModelSpec(
     can=Capabilities(presets=True, text_stream=True),
     voices=("heart", "fenrir", "emma", "fable", "kore"),
     languages=("en",),
+    describe="rhapsode.models.hibari.info:describe",
     normalise=True,
     options=HibariOptions,
     sampling=(),
     requires=("hibari",),
     extra="hibari",
     pipeline=(
-        StageSpec("prepare", "call", "rhapsode.models.hibari.prompt:HibariPrepare", next=("speak",)),
+        StageSpec("prepare", "call", "rhapsode.models.hibari.prompt:HibariPrepare", next=("speak",), workers=2),
         StageSpec("speak", "generator", "rhapsode.models.hibari.speaker:Speaker", takes_text=True),
     ),
 )

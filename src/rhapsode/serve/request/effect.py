@@ -22,7 +22,8 @@ FRAMES = ("max_new_tokens", "initial_codec_chunk_frames")
 
 def without_effect(info: ModelInfo, options: Iterable[str]) -> set[str]:
     """Returns the fields that have no effect on a checkpoint; `options` are all those of its family."""
-    unused = {name for name, ability in NEEDS.items() if ability not in info.can.names()}
+    able = {*info.can.names(), *(["clone"] if info.takes_references else [])}
+    unused = {name for name, ability in NEEDS.items() if ability not in able}
     unused |= {name for name in Sampling.__dataclass_fields__ if name not in info.sampling}
     unused |= set(FRAMES) if info.frame_hz is None else set()
     return unused | (set(options) - set(info.options))

@@ -12,7 +12,7 @@ from rhapsode.config import Deployment
 from rhapsode.engine.dialogue import check_count, check_speakers, in_segment
 from rhapsode.engine.validate import check_length, check_speakable
 from rhapsode.errors import InvalidRequest, UnknownVoice
-from rhapsode.models.abilities import unable
+from rhapsode.models.abilities import can_clone, unable
 from rhapsode.serve.request.effect import check_frames
 from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, VoiceAliases, check_model, preset_for
 from rhapsode.serve.request.references import References
@@ -166,14 +166,14 @@ class Intake:
             raise InvalidRequest(f"give a reference or the voice '{name}', not both.", param="voice")
         if not references:
             return Voice(embedding=embedding)
-        self._check_references(len(references))
+        self._check_references(len(references), body)
         voice = await self._references.voice(references)
         return voice if embedding is None else replace(voice, embedding=embedding)
 
-    def _check_references(self, count: int) -> None:
+    def _check_references(self, count: int, body: VoiceFields) -> None:
         """Raises if the model cannot clone from so many references, before any of them is fetched."""
         can = self._info.can
-        if not can.clone:
+        if not can_clone(self._info, chosen(body)):
             raise unable(self._info, "clone", "ref_audio")
         if count > can.references:
             most = "one reference" if can.references == 1 else f"{can.references} references"
@@ -181,14 +181,14 @@ class Intake:
 
     async def _named(self, name: str) -> Voice:
         """Returns a preset, else an uploaded voice, else the voice an OpenAI name stands for."""
-        presets, name = self._info.voices, self.aliases.resolve(name)
+        presets, name = self._info.presets, self.aliases.resolve(name)
         if name in presets:
             return Voice(name=name)
         stored = await asyncio.to_thread(self._store.load, name)
         if stored is not None:
             return stored
         by_case = {preset.lower(): preset for preset in presets}
-        if found := by_case.get(name.lower()) or preset_for(name, presets):
+        if found := by_case.get(name.lower()) or preset_for(name, self._info.voices):
             return Voice(name=found)
         if name.lower() in OPENAI_VOICES:
             return Voice()  # a model without presets uses its default voice

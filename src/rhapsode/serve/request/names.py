@@ -44,7 +44,7 @@ class VoiceAliases:
     def __init__(self, config: ServerConfig, info: ModelInfo) -> None:
         self.names = dict(config.voice_aliases)
         self._by_key = {name_key(alias): voice for alias, voice in self.names.items()}
-        for preset in info.voices:
+        for preset in info.presets:
             if name_key(preset) in self._by_key:
                 raise ConfigError(f"server.voice_aliases: '{preset}' is a voice of {info.title}: choose another name.")
 

@@ -36,8 +36,10 @@ def describe(service: Service, name: str, created: int) -> dict[str, Any]:
         "channels": info.channels,
         "frame_hz": info.frame_hz,
         "capabilities": list(info.can.names()),
-        "references": info.can.references if info.can.clone else 0,
+        "references": info.can.references if info.takes_references else 0,
+        "reference_needs": list(info.reference_needs),
         "voices": list(info.voices),
+        "voices_to_download": list(info.to_download),
         "languages": list(info.languages),
         "text": {
             "input_types": list(INPUT_TYPES),

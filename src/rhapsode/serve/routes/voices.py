@@ -28,40 +28,31 @@ from rhapsode.types import ModelInfo
 from rhapsode.voices.fetch import parse_data_url
 from rhapsode.voices.name import name_key
 
-_UPLOAD = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["name", "consent"],
-                    "properties": {
-                        "name": {"type": "string", "example": "Ada"},
-                        "consent": {"type": "string", "example": "recorded by the speaker, 2025-06-01"},
-                        "audio_sample": {"type": "string", "format": "binary"},
-                        "text": {"type": "string", "description": "What is said in the sample."},
-                        "speaker_embedding": {"type": "string", "description": "A JSON list instead of a sample."},
-                    },
-                }
-            },
-            "application/json": {
-                "schema": {
-                    "type": "object",
-                    "required": ["name", "consent"],
-                    "properties": {
-                        "name": {"type": "string"},
-                        "consent": {"type": "string"},
-                        "audio_sample": {"type": "string", "description": "A data: URL."},
-                        "text": {"type": "string"},
-                        "speaker_embedding": {"type": "array", "items": {"type": "number"}},
-                    },
-                    "additionalProperties": False,
-                }
-            },
-        },
-    }
+_NAMED: dict[str, dict[str, Any]] = {
+    "name": {"type": "string", "example": "Ada"},
+    "consent": {"type": "string", "example": "recorded by the speaker, 2025-06-01"},
 }
+_SAMPLE_TEXT: dict[str, dict[str, Any]] = {"text": {"type": "string", "description": "What is said in the sample."}}
+
+
+def _upload(info: ModelInfo) -> dict[str, Any]:
+    """Returns the OpenAPI description of an upload, with what the checkpoint can speak with."""
+    form, body = dict(_NAMED), dict(_NAMED)
+    if info.takes_recordings:
+        form |= {"audio_sample": {"type": "string", "format": "binary"}, **_SAMPLE_TEXT}
+        body |= {"audio_sample": {"type": "string", "description": "A data: URL."}, **_SAMPLE_TEXT}
+    if info.can.embedding:
+        form |= {"speaker_embedding": {"type": "string", "description": "A JSON list of numbers."}}
+        body |= {"speaker_embedding": {"type": "array", "items": {"type": "number"}}}
+    content = {
+        "multipart/form-data": {"schema": _object(form)},
+        "application/json": {"schema": {**_object(body), "additionalProperties": False}},
+    }
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "required": ["name", "consent"], "properties": properties}
 
 
 class VoiceBody(Strict):
@@ -77,7 +68,6 @@ class VoiceBody(Strict):
 
 def router(service: Service) -> APIRouter:
     routes = APIRouter(tags=["voices"])
-    can = service.info.can
 
     @routes.get("/v1/audio/voices", summary="The voices there are", responses=responses(401))
     async def voices(request: Request) -> dict[str, Any]:
@@ -92,13 +82,13 @@ def router(service: Service) -> APIRouter:
         summary="Upload a voice",
         status_code=201,
         responses=responses(400, 401, 409, 413, 415, 503),
-        openapi_extra=_UPLOAD,
-        include_in_schema=can.clone or can.continuation or can.embedding,
+        openapi_extra=_upload(service.info),
+        include_in_schema=service.info.takes_uploads,
     )
     async def upload(request: Request) -> dict[str, Any]:
         """Store a voice under a name, from a sample (`audio_sample`) or an embedding (`speaker_embedding`)."""
         body, sample = await _read(request)
-        _check_name(body.name, (*service.info.voices, *service.intake.aliases.names))
+        _check_name(body.name, (*service.info.presets, *service.intake.aliases.names))
         _check_usable(body, sample is not None, service.info)
         if sample is None and body.audio_sample is not None:
             sample = parse_data_url(body.audio_sample, service.config.max_upload_bytes)
@@ -150,7 +140,7 @@ def _check_usable(body: VoiceBody, has_sample: bool, info: ModelInfo) -> None:
     if numbers is not None and size is not None and len(numbers) != size:
         right = f"a speaker embedding of {info.title} has {size} finite numbers"
         raise InvalidRequest(f"{right}; got {len(numbers)} numbers.", param="speaker_embedding")
-    if (has_sample or body.audio_sample is not None) and not (info.can.clone or info.can.continuation):
+    if (has_sample or body.audio_sample is not None) and not info.takes_recordings:
         raise unable(info, "clone", "audio_sample")
 
 

@@ -88,7 +88,7 @@ export class Settings {
 
   language() {
     const { languages } = this.model;
-    if (!languages.length) return null;
+    if (languages.length < 2) return null; // one is no choice
     return this.add("language", "Language", select([["", "auto"], ...languages.map((code) => [code, nameOf(code)])]));
   }
 

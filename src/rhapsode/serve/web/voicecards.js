@@ -24,20 +24,22 @@ export class VoiceCards extends Field {
     return this.control.querySelector("input:checked")?.value ?? "";
   }
 
-  /** Draws the cards; the chosen voice stays chosen while it is there. */
+  /** Draws the cards; the chosen voice stays chosen while it is there. Of several presets the first is the default. */
   list() {
     const voices = knownVoices().filter(({ kind }) => kind in ABOUT);
-    if (this.model.default_voice || !voices.length) voices.unshift({ id: "", name: "Default", kind: "preset" });
+    const hasPreset = voices.some(({ kind }) => kind === "preset");
+    if ((this.model.default_voice && !hasPreset) || !voices.length) voices.unshift({ id: "", name: "Default", kind: "preset" });
     const chosen = voices.some(({ id }) => id === this.value) ? this.value : voices[0].id;
     this.control.replaceChildren(...voices.map((voice) => this.card(voice, voice.id === chosen)));
   }
 
-  card({ id, name, kind }, isChosen) {
+  card({ id, name, kind, to_download: toDownload }, isChosen) {
     const radio = el("input", { type: "radio", name: this.group, value: id, checked: isChosen, class: "unseen", change: () => this.reach() });
     const hear = button(icon("play"), () => this.hear(id, name, hear), "quiet sample", {
       "aria-label": `Hear ${name}`, title: `Hear ${name}`, tabindex: isChosen ? "0" : "-1",
     });
-    const about = ABOUT[kind] && el("small", { class: "hint" }, ABOUT[kind]);
+    const words = toDownload ? "downloads first" : ABOUT[kind];
+    const about = words && el("small", { class: "hint" }, words);
     return el("div", { class: "voice" }, el("label", {}, radio, el("span", { class: "name" }, name, about || null)), hear);
   }
 

@@ -16,27 +16,28 @@ _ANY_LANGUAGE = ("en",)
 
 async def describe(service: Service) -> dict[str, Any]:
     """Returns the served model as a text-to-speech program, with the voices and languages of its checkpoint."""
-    names = [voice["name"] for voice in await own_voices(service)]
-    if not names and service.info.default_voice:
-        names = [DEFAULT_VOICE]
+    voices = await own_voices(service)
+    if not voices and service.info.default_voice:
+        voices = [{"name": DEFAULT_VOICE}]
     program = {
         **_artifact(served_id(service.deployment), service.info.summary),
-        "voices": [_voice(service, name) for name in names],
+        "voices": [_voice(service, voice) for voice in voices],
         "supports_synthesize_streaming": True,  # a model that cannot take text while it speaks gets it by sentence
     }
     others = ("asr", "handle", "intent", "wake", "mic", "snd")
     return {"tts": [program], **{name: [] for name in others}}
 
 
-def _voice(service: Service, name: str) -> dict[str, Any]:
-    return {**_artifact(name, name), "languages": list(service.info.languages or _ANY_LANGUAGE), "speakers": None}
+def _voice(service: Service, voice: dict[str, Any]) -> dict[str, Any]:
+    languages, is_here = list(service.info.languages or _ANY_LANGUAGE), not voice.get("to_download", False)
+    return {**_artifact(voice["name"], voice["name"], is_here), "languages": languages, "speakers": None}
 
 
-def _artifact(name: str, description: str) -> dict[str, Any]:
+def _artifact(name: str, description: str, installed: bool = True) -> dict[str, Any]:
     return {
         "name": name,
         "attribution": _MAKER,
-        "installed": True,
+        "installed": installed,
         "description": description,
         "version": __version__,
     }

@@ -12,6 +12,11 @@ import { VoicesCard } from "./shelf.js";
 
 const PREVIEW = "This is the voice you have just given me.";
 
+function cannot({ id, reference_needs: needs }) {
+  if (!needs.length) return `${id} speaks with its own voices and clones none. Serve a checkpoint that clones to make a voice here.`;
+  return `${id} lacks what encodes a recording, so no voice can be made here. A request may give ref_audio together with ${needs.join(" and ")}.`;
+}
+
 export class CloneView {
   constructor(models) {
     [this.model] = models;
@@ -36,7 +41,7 @@ export class CloneView {
       can("clone")
         ? [this.sample.root, this.text.root, this.say.root, this.name.root, this.consent.root,
           el("div", { class: "actions" }, this.preview, this.save, this.listening.halt, this.status), this.error]
-        : el("p", { class: "hint" }, `${this.model.id} speaks with its own voices and clones none. Serve a checkpoint that clones to make a voice here.`),
+        : el("p", { class: "hint" }, cannot(this.model)),
     );
     const blend = can("embedding") && this.model.embedding_size ? new BlendCard(this.listening).root : null;
     this.root = el("div", { class: "halves" }, form, el("div", { class: "stack" }, this.shelf.root, blend));
