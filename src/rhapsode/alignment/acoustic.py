@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rhapsode.alignment.model import FrameBlocks
 from rhapsode.alignment.network import FRAME, OVERLAP, RATE, AcousticConfig, AcousticLinear, AcousticNetwork
-from rhapsode.alignment.step import AcousticStep
+from rhapsode.alignment.step import PackedStep, step_of
 from rhapsode.checkpoints.folder import parse, read_config
 from rhapsode.checkpoints.load import load
 
@@ -45,7 +45,7 @@ class AcousticModel:
         self.language = network.config.language
         self.blocks = FrameBlocks(BLOCK, network.config.look_ahead)
         self.late = network.config.late
-        self._step = AcousticStep.of(self._network, OVERLAP + BLOCK * FRAME)
+        self._step = step_of(self._network, OVERLAP + BLOCK * FRAME)
 
     @classmethod
     def load(cls, folder: Path = ENGLISH, device: torch.device | str = "cpu") -> AcousticModel:
@@ -71,7 +71,7 @@ class AcousticModel:
     @torch.inference_mode()
     def _run(self, streams: Sequence[AcousticStream]) -> None:
         """Continues streams by one block each."""
-        if self._step is not None and len(streams) < FEW:
+        if self._step is not None and (len(streams) < FEW or isinstance(self._step, PackedStep)):
             for stream in streams:
                 log_probs, tails = self._step(torch.from_numpy(stream.next_block()), stream.tails)
                 stream.advance(log_probs.numpy(), tails)

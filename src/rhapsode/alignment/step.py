@@ -1,16 +1,41 @@
-"""One block of one listener, traced: most of its time would else be Python between small operators."""
+"""One block of one listener, by C kernels or traced: most of its time would else be Python between small operators."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from rhapsode.alignment.network import AcousticNetwork
+from rhapsode.alignment.network import AcousticNetwork, LetterBlock
 from rhapsode.device.trace import Trace, Untraceable
+from rhapsode.nn.kernels.cpu.convnext import ConvNeXtProgram, ConvNeXtWeights
+from rhapsode.nn.kernels.cpu.library import library
 
 
-class AcousticStep:
-    """Continues one stream by a block on a CPU. It runs the network's operators, so it gives the same bits."""
+class PackedStep:
+    """Continues one stream by a block on a CPU, each block of layers in one call of C."""
+
+    def __init__(self, network: AcousticNetwork) -> None:
+        self._network = network
+        self._programs = [_packed(block) for block in network.blocks if isinstance(block, LetterBlock)]
+
+    def __call__(self, samples: Tensor, tails: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the log-probabilities `[T, symbols]` and the state after a block `samples [N]`."""
+        network, after = self._network, tails[:, 0].clone()
+        x = network.enter(network.features(samples[None])[0])
+        for program, tail in zip(self._programs, after, strict=True):
+            program.run(x, tail)
+        return network.leave(network.norm(x)).log_softmax(-1), after[:, None]
+
+
+def _packed(block: LetterBlock) -> ConvNeXtProgram:
+    norm, up, down = block.norm, block.up, block.down
+    convolution = block.taps, torch.zeros(block.taps.shape[1])
+    products = up.weight, up.bias, down.weight, down.bias
+    return ConvNeXtProgram(ConvNeXtWeights(*convolution, norm.weight, norm.bias, *products), norm.eps, relu=True)
+
+
+class TracedStep:
+    """The same without a C compiler. It runs the network's operators, so it gives the same bits."""
 
     def __init__(self, network: AcousticNetwork, samples: int) -> None:
         self._samples, self._tails = torch.zeros(1, samples), network.fresh(1)[:, 0]
@@ -23,17 +48,6 @@ class AcousticStep:
 
         self._trace = Trace(step, (self._samples, self._tails), ())
 
-    @classmethod
-    def of(cls, network: AcousticNetwork, samples: int) -> AcousticStep | None:
-        """Returns the step for blocks of so many samples; none on another device, or where it cannot be traced."""
-        if network.bank.device.type != "cpu":
-            return None
-        try:
-            with torch.inference_mode():
-                return cls(network, samples)
-        except Untraceable:
-            return None
-
     def __call__(self, samples: Tensor, tails: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the log-probabilities `[T, symbols]` and the state after a block `samples [N]`."""
         self._samples[0].copy_(samples)
@@ -41,3 +55,16 @@ class AcousticStep:
         log_probs = self._trace.replay()
         assert log_probs is not None
         return log_probs, self._tails[:, None].clone()
+
+
+def step_of(network: AcousticNetwork, samples: int) -> PackedStep | TracedStep | None:
+    """Returns the step for blocks of so many samples; none on another device, or where it cannot be traced."""
+    if network.bank.device.type != "cpu":
+        return None
+    if library() is not None:
+        return PackedStep(network)
+    try:
+        with torch.inference_mode():
+            return TracedStep(network, samples)
+    except Untraceable:
+        return None

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from rhapsode.alignment import step
 from rhapsode.alignment.acoustic import AcousticModel
 from rhapsode.alignment.network import FRAME, OVERLAP, AcousticConfig, AcousticNetwork
 
@@ -18,9 +19,14 @@ def network():
     )
 
 
-@pytest.fixture(scope="module")
-def model(network):
-    return AcousticModel(network)
+@pytest.fixture(scope="module", params=["kernels", "traced"])
+def model(network, request):
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "traced":
+            patch.setattr(step, "library", lambda: None)
+        elif step.library() is None:
+            pytest.skip("there is no C compiler")
+        return AcousticModel(network)
 
 
 def speech(seconds, seed=0):

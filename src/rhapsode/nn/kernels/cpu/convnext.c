@@ -2,13 +2,15 @@
 #include "layers.h"
 
 typedef struct {
-    int64_t channels, inner, taps, is_half;
+    int64_t channels, inner, taps, is_half, is_relu;
     double eps;
     const float *depthwise, *depthwise_bias; /* [taps, channels], [channels] */
     const float *norm, *norm_bias;
     const void *first, *second; /* packed, as layers are */
     const float *first_bias, *second_bias;
 } ConvNeXt;
+
+static float gelu(float value) { return 0.5f * value * (1.0f + erff(value * (float)M_SQRT1_2)); }
 
 /* Floats that `run_convnext` needs to work in. */
 int64_t convnext_space(const ConvNeXt *block, int64_t samples) {
@@ -37,9 +39,9 @@ void run_convnext(const ConvNeXt *block, float *x, int64_t samples, float *tail,
     }
     multiply(block->first, block->is_half, block->first_bias, normed, samples, channels, wide, inner);
     for (int64_t t = 0; t < samples; t++)
-        for (int64_t i = 0; i < block->inner; i++) { /* GELU; closed up, as the next product reads it */
+        for (int64_t i = 0; i < block->inner; i++) { /* closed up, as the next product reads it */
             float value = inner[t * wide + i];
-            inner[t * block->inner + i] = 0.5f * value * (1.0f + erff(value * (float)M_SQRT1_2));
+            inner[t * block->inner + i] = block->is_relu ? (value > 0 ? value : 0) : gelu(value);
         }
     multiply(block->second, block->is_half, block->second_bias, inner, samples, block->inner, padded(channels), made);
     for (int64_t t = 0; t < samples; t++)

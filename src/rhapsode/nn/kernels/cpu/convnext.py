@@ -27,7 +27,7 @@ class ConvNeXtWeights(NamedTuple):
 
 class _ConvNeXt(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("channels", "inner", "taps", "is_half")),
+        *((name, ctypes.c_int64) for name in ("channels", "inner", "taps", "is_half", "is_relu")),
         ("eps", ctypes.c_double),
         *((name, ctypes.c_void_p) for name in ("depthwise", "depthwise_bias", "norm", "norm_bias")),
         *((name, ctypes.c_void_p) for name in ("first", "second", "first_bias", "second_bias")),
@@ -37,13 +37,14 @@ class _ConvNeXt(ctypes.Structure):
 class ConvNeXtProgram:
     """A block whose weights are packed."""
 
-    def __init__(self, weights: ConvNeXtWeights, eps: float) -> None:
+    def __init__(self, weights: ConvNeXtWeights, eps: float, *, relu: bool = False) -> None:
+        """Between the products is a GELU, or a ReLU."""
         self._addresses, half = Addresses(), fits_half(weights.first, weights.second)
         products = panels(weights.first, half), panels(weights.second, half)
         biases = padded_bias(weights.first_bias), padded_bias(weights.second_bias)
         taps, channels = weights.depthwise.shape
         self._block = _ConvNeXt(
-            *(channels, len(weights.first), taps, half, eps),
+            *(channels, len(weights.first), taps, half, relu, eps),
             *(self._addresses.of(tensor) for tensor in (*weights[:4], *products, *biases)),
         )
 
