@@ -13,6 +13,7 @@ import rhapsode
 from rhapsode.text.clean import clean
 from rhapsode.text.normalise.language import language_of
 from rhapsode.text.normalise.stream import Normaliser
+from rhapsode.text.phonemes.stream import PhonemeStream
 from rhapsode.text.split import split
 from rhapsode.text.spoken import SpokenRun
 from rhapsode.text.stream import SentenceStream
@@ -145,6 +146,18 @@ def test_normalising_is_linear(piece: str, language: str) -> None:
         normaliser.push(SpokenRun(text, 0, len(text), copied=True))
         normaliser.close()
 
+    assert_linear(work)
+
+
+@pytest.mark.parametrize("piece", [*WORST_TEXTS.values(), "!", "..", "'d", "i'd ", "read to ", "-a"])
+def test_finding_phonemes_is_linear(piece: str) -> None:
+    def work(size: int) -> None:
+        stream = PhonemeStream()
+        text = "i" + piece * (size // 4 // len(piece))
+        stream.push(SpokenRun(text, 0, len(text), copied=True))
+        stream.close()
+
+    work(SIZE // 10)  # reads the lexicon
     assert_linear(work)
 
 

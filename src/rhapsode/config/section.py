@@ -18,6 +18,6 @@ class Section(BaseModel):
 
 
 def _known_device(name: str) -> str:
-    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
+    if not re.fullmatch(r"auto|(cpu|cuda)(:\d+)?", name):
         raise ValueError(f"unknown device '{name}': use auto, cpu, cuda or cuda:N")
     return name

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-_SIGN = "…,:;!?¿¡()[\\]{}<>_#*&'\"”“`‘´’‚„»«—–"
-_BEFORE = re.compile(rf"\.\.+|[{_SIGN}%=§]")
-_AFTER = re.compile(rf"(?:\.\.+|[{_SIGN}]|(?<=[a-z\d%{_SIGN}-])\.|(?<=[A-Z][A-Z])\.)$")
+_SIGNS = frozenset("…,:;!?¿¡()[]{}<>_#*&'\"”“`‘´’‚„»«—–")
 _INSIDE = re.compile(r"\.\.+|…|(?<=[^\W\d_]),(?=[^\W\d_])|(?<=[^\W_])(?:--+|[-–—~]|[:<>=/])(?=[^\W\d_])")
 _PART = re.compile(r"^'+|[-_]+|[^\W\d_]+(?:'[^\W\d_])*|[^\w\s]|'+$")
 
@@ -24,20 +22,41 @@ _ENDINGS = {
 }
 _TWO_WORDS = {"cannot": 3, "gonna": 3, "gotta": 3}
 """Where words are cut that are two."""
+_LONGEST_CONTRACTION = 16
 
 
 def tokens_of(written: str) -> list[str]:
     """Returns the tokens of a word between blanks, in order: joined, they are the word."""
-    first, last, after = 0, len(written), list[str]()
-    before: list[str] = []
-    while first < last and (sign := _BEFORE.match(written, first, last)):
-        before.append(sign[0])
-        first = sign.end()
-    while first < last and (sign := _AFTER.search(written[first:last])):
-        after.insert(0, sign[0])
-        last -= len(sign[0])
-    core = written[first:last]
-    return [*before, *_split(core), *after]
+    first, last, before, after = 0, len(written), list[str](), list[str]()
+    while size := _sign_before(written, first):
+        before.append(written[first : first + size])
+        first += size
+    while size := _sign_after(written, first, last):
+        after.append(written[last - size : last])
+        last -= size
+    return [*before, *_split(written[first:last]), *reversed(after)]
+
+
+def _sign_before(written: str, first: int) -> int:
+    """Returns the length of the sign that begins here: 0 if there is none."""
+    dots = first
+    while dots < len(written) and written[dots] == ".":
+        dots += 1
+    if dots - first > 1:
+        return dots - first
+    return int(first < len(written) and (written[first] in _SIGNS or written[first] in "%=§"))
+
+
+def _sign_after(written: str, first: int, last: int) -> int:
+    """Returns the length of the sign that ends here: 0 if there is none. A full stop may belong to the word."""
+    dots = last
+    while dots > first and written[dots - 1] == ".":
+        dots -= 1
+    if last - dots != 1:
+        return last - dots or int(last > first and written[last - 1] in _SIGNS)
+    past = written[max(first, dots - 2) : dots]
+    ends_word = past[-1:].isdecimal() or past[-1:] in _SIGNS or bool(re.fullmatch(r".?[a-z%-]|[A-Z][A-Z]", past))
+    return int(ends_word)
 
 
 def parts_of(token: str) -> list[str]:
@@ -61,7 +80,9 @@ def _contracted(word: str) -> list[str]:
         return [word[: _TWO_WORDS[lower]], word[_TWO_WORDS[lower] :]]
     if lower.endswith("'s") and len(word) > 2:
         return [word[:-2], word[-2:]]
-    for ending, stems in () if word == word.upper() else _ENDINGS.items():
+    if word == word.upper() or len(word) > _LONGEST_CONTRACTION:
+        return [word]
+    for ending, stems in _ENDINGS.items():
         if lower.endswith(ending) and lower[: -len(ending)].replace("'d", "").replace("n't", "") in stems:
             return [*_contracted(word[: -len(ending)]), word[-len(ending) :]]
     return [word]
