@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import platform
 import sys
 from collections.abc import Callable, Iterator
@@ -53,6 +54,16 @@ def check_torch() -> Iterator[Finding]:
         yield Finding("gpu", True if count else None, names or f"none; {torch.get_num_threads()} CPU threads")
 
 
+def check_kernels() -> Iterator[Finding]:
+    if importlib.util.find_spec("torch") is None:
+        return
+    from rhapsode.nn.kernels.cpu.library import library
+
+    without = "no C compiler (cc): PyTorch's operators are used on a CPU, which take about twice as long"
+    found = library() is not None
+    yield Finding("C kernels", found or None, "compiled for this processor" if found else without)
+
+
 def check_families() -> Iterator[Finding]:
     from rhapsode.errors import RhapsodeError
     from rhapsode.models.packaged import PACKAGED
@@ -91,6 +102,7 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     check_python,
     check_packages,
     check_torch,
+    check_kernels,
     check_families,
     check_player,
 )

@@ -9,7 +9,7 @@ typedef struct {
     const int64_t *top_k, *seeds, *steps;
 } Settings;
 
-/* Samples an id from `scores [size]`, which is overwritten; `space` has `2 * size` floats. */
+/* Samples an id from `scores [size]`; `space` has `size` floats. */
 int64_t draw(float *scores, int64_t size, const Settings *settings, int64_t row, int64_t book, float *space);
 
 #endif
