@@ -67,20 +67,20 @@ class WordText:
         self._closed = False
 
     def push(self, text: str) -> None:
-        """Takes a piece of the text."""
+        """Takes the next piece of the text, cut anywhere."""
         self.check(text)
         self._written += text
         self._read(self._front_end.push(text))
 
     def close(self) -> None:
-        """Ends the text."""
+        """Tells that no more text comes: what was held back, in case a word went on, is now complete."""
         self._read(self._front_end.close())
         with self._lock:
             self._items += self._ended(len(self._buffer.text))
             self._closed = True
 
     def take(self) -> tuple[list[SoughtItem], bool]:
-        """Returns what is new, and whether the text is complete. May be called from any thread."""
+        """Returns the words and marks since the last call, and whether they are the last ones. From any thread."""
         with self._lock:
             items, self._items = self._items, []
             return items, self._closed

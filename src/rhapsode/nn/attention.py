@@ -24,14 +24,20 @@ class AttentionBackend(Protocol):
     """Stores the keys and values of a stack of layers, and attends to them."""
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """Stores `key` and `value [B, T, kv_heads, D]` and attends with `query [B, T, heads, D]`; returns its shape."""
+        """Stores `key` and `value [B, T, kv_heads, D]`, then attends with `query [B, T, heads, D]`.
+
+        Returns one vector per query, `[B, T, heads, D]`.
+        """
 
 
 class FusedAttentionBackend(AttentionBackend):
-    """A backend whose kernels take the qkv projection: norm, rotary embedding, store and attention are one launch."""
+    """A backend that takes queries, keys and values as one projection gives them.
+
+    So one GPU kernel can normalise them, turn them by their positions, store them and attend.
+    """
 
     def attend_heads(self, layer: int, heads: ProjectedHeads) -> Tensor:
-        """Returns `[B, T, heads * D]`. This is the fallback without a kernel."""
+        """Stores and attends as `attend` does; returns `[B, T, heads * D]`. Without a kernel it calls `attend`."""
         return self.attend(layer, *heads.split()).flatten(2)
 
 

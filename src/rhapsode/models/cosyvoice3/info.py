@@ -17,7 +17,7 @@ from rhapsode.types import ModelInfo
 
 
 def describe(info: ModelInfo, folder: Path, config: Mapping[str, Any]) -> ModelInfo:
-    """Returns the abilities and voices of one checkpoint."""
+    """Returns `info` of the family, narrowed to what the checkpoint in `folder` can do."""
     found = read(config, folder)
     if found.rates.sample_rate != info.sample_rate:
         raise CheckpointError(f"'sample_rate' is {found.rates.sample_rate}; {info.family} has {info.sample_rate}.")
@@ -35,7 +35,7 @@ def describe(info: ModelInfo, folder: Path, config: Mapping[str, Any]) -> ModelI
 
 
 def _without_encoders(info: ModelInfo, folder: Path) -> ModelInfo:
-    """Returns what is left where a network that encodes references, or what runs it, is not there."""
+    """Returns `info` without cloning if the networks that encode references, or onnxruntime, are missing."""
     lacking = {field: file for field, file in ENCODERS.items() if not (folder / file).is_file()}
     problem = f"Its folder has no {' and no '.join(lacking.values())}: add what is missing"
     if not lacking and find_spec("onnxruntime") is None:

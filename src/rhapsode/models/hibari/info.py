@@ -14,7 +14,7 @@ from rhapsode.types import ModelInfo
 
 
 def describe(info: ModelInfo, folder: Path | None, config: Mapping[str, Any]) -> ModelInfo:
-    """Returns the voices that are here, and those that can be downloaded unless `HF_HUB_OFFLINE` forbids it."""
+    """Returns `info` with the voices that are here, and those to download, none if `HF_HUB_OFFLINE` is set."""
     here = tuple(voice for voice in info.voices if is_here(voice))
     others = tuple(voice for voice in info.voices if voice not in here)
     return replace(info, voices=here, to_download=() if is_offline() else others)

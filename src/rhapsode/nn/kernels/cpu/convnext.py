@@ -52,6 +52,5 @@ class ConvNeXtProgram:
         """Continues one slot with `x [T, channels]`, in place."""
         kernels, block = library(), ctypes.byref(self._block)
         assert kernels is not None
-        kernels.convnext_space.restype = ctypes.c_int64
         space = torch.empty(kernels.convnext_space(block, integer(len(x))))
         kernels.run_convnext(block, pointer(x), integer(len(x)), pointer(tail), pointer(space))

@@ -132,10 +132,10 @@ class StackProgram:
         assert kernels is not None
         stack, rows = ctypes.byref(self.stack), integer(len(x))
         most = cache.page_size * (1 if cache.is_ring else cache.table_size)
-        space = torch.empty(_integer(kernels.layers_space, stack, rows, integer(most)))
+        space = torch.empty(kernels.layers_space(stack, rows, integer(most)))
         stride = integer(0 if cos is None else cos.shape[1])
         tensors = pointer(x), rows, pointer(positions), pointer(cos), pointer(sin), stride, pointer(space)
-        if not _integer(kernels.run_layers, stack, ctypes.byref(cache), *tensors):
+        if not kernels.run_layers(stack, ctypes.byref(cache), *tensors):
             raise IndexError("a position is past the pages of its request.")
 
 
@@ -156,11 +156,6 @@ def _run(
     addresses, sizes = (keys.data_ptr(), values.data_ptr()), (keys.stride(0), keys.shape[2], width, tables.shape[1])
     program.launch(_Cache(*addresses, *sizes, False, tables.data_ptr()), x, cos, sin, positions)
     return x
-
-
-def _integer(function: Any, *arguments: Any) -> int:
-    function.restype = ctypes.c_int64
-    return int(function(*arguments))
 
 
 _library.impl("run_layers", _run, "CPU")

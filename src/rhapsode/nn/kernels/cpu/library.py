@@ -17,6 +17,8 @@ from pathlib import Path
 SOURCES = ("convnext.c", "layers.c", "predictor.c", "sampling.c", "vocoder.c")
 _FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-shared", "-fPIC")
 _FOLDER = Path(__file__).parent
+_INTEGERS = ("convnext_space", "draw", "layers_space", "panel_width", "predictor_space", "reads_half", "run_layers")
+"""Functions that return a number: of 64 bits, where ctypes expects 32."""
 
 log = logging.getLogger("rhapsode")
 
@@ -33,10 +35,13 @@ def library() -> ctypes.CDLL | None:
     if compiler is None:
         return None
     try:
-        return ctypes.CDLL(str(_built(compiler)))
+        kernels = ctypes.CDLL(str(_built(compiler)))
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # no such compiler, no home, nothing writable
         log.info("PyTorch's operators replace the C kernels, which cannot be compiled: %s", error)
         return None
+    for name in _INTEGERS:
+        getattr(kernels, name).restype = ctypes.c_int64
+    return kernels
 
 
 def _built(compiler: str) -> Path:

@@ -92,7 +92,6 @@ def _predict(
         torch.empty(rows, program.books, dtype=torch.int64),
         *torch.empty(2, rows, dtype=torch.int64),
     )
-    kernels.predictor_space.restype = ctypes.c_int64
     space = torch.empty(kernels.predictor_space(ctypes.byref(program.predictor), integer(rows)))
     kernels.run_predictor(
         *(ctypes.byref(program.predictor), pointer(x), integer(rows), ctypes.byref(settings), pointer(codes)),
@@ -110,7 +109,6 @@ def _draw(
     size = scores.shape[1]
     held = [tensor.contiguous() for tensor in (temperature, top_p, top_k, seeds, steps)]
     settings = _Settings(*(tensor.data_ptr() for tensor in held))
-    kernels.draw.restype = ctypes.c_int64
     space = torch.empty(size)
     drawn = [
         kernels.draw(pointer(row), integer(size), ctypes.byref(settings), integer(i), integer(book), pointer(space))
