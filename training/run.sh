@@ -7,8 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")"
 export PYTHONPATH=../src PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1
 PYTHON=${PYTHON:-python3} WORK=${WORK:-../work} KOKORO=${KOKORO:-../carried/kokoro} SPOKEN=${SPOKEN:-../carried/spoken.tsv.gz}
-MODEL=$WORK/model SHARDS=$WORK/shards LINES=$WORK/lines
-mkdir -p "$MODEL/speech_tokenizer" "$SHARDS" "$LINES"
+MODEL=$WORK/model SHARDS=$WORK/shards LINES=$WORK/lines CODES=${CODES:-$WORK/codes}
+mkdir -p "$MODEL/speech_tokenizer" "$SHARDS" "$LINES" "$CODES"
 step=$1 minutes=${2:-8}
 
 beside() { # runs on after this command has ended, with a log of its own
@@ -39,8 +39,9 @@ codec)
 speaker)
     $PYTHON speaker.py "$SHARDS" "$KOKORO" "$MODEL" --minutes "$minutes" ${SPEAKER:-}
     ;;
-encode) # in the background, for the talker that is started next
-    beside encode $PYTHON encode.py "$SPOKEN" "$SHARDS" "$MODEL" "$LINES" ${ENCODE:-}
+encode) # in the background, for the talker that is started next; from CODES of an earlier run, too
+    beside encode $PYTHON encode.py "$SPOKEN" "$SHARDS" "$MODEL" "$LINES" --codes "$CODES" \
+        --processes "${PROCESSES:-4}" ${ENCODE:-}
     sleep "${HEAD_START:-20}"
     cat "$WORK/encode.log"
     ;;

@@ -25,8 +25,9 @@ class Spoken(NamedTuple):
 
 
 class Speech:
-    def __init__(self, shards: Path, hours: float, device: torch.device) -> None:
-        self._shards = shards
+    def __init__(self, shards: Path, hours: float, device: torch.device, share: tuple[int, int] = (0, 1)) -> None:
+        """`share` (i, n) reads every n-th shard, from the i-th on."""
+        self._shards, self._share = shards, share
         self._seen: set[Path] = set()
         self._most = int(hours * FRAMES_PER_HOUR)
         self.audio = torch.zeros(self._most * HOP, dtype=torch.int16, device=device)
@@ -41,12 +42,17 @@ class Speech:
 
     def load(self, most: int = 4) -> int:
         """Appends new shards, up to a number."""
-        new = [path for path in sorted(self._shards.glob("*.npz")) if path not in self._seen][:most]
+        there = sorted(self._shards.glob("*.npz"))
+        new = [path for path in there if path not in self._seen and self._ours(path)][:most]
         for path in new:
             self._seen.add(path)
             with np.load(path) as shard:
                 self._append(shard["audio"], shard["phonemes"], shard["index"])
         return len(new)
+
+    def _ours(self, path: Path) -> bool:
+        first, of = self._share
+        return int(path.stem.rpartition("-")[2]) % of == first
 
     def _append(self, audio: np.ndarray, phonemes: np.ndarray, index: np.ndarray) -> None:
         start, stop = self.frames, self.frames + len(phonemes)

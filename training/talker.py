@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from lines import CLONED, IGNORED, Batch
 from rhapsode.models.qwen3_tts.config import QwenConfig
 from rhapsode.models.qwen3_tts.net import TalkerNet
-from rhapsode.nn.decoder import DecoderStack
+from rhapsode.nn.decoder import DecoderLayer, DecoderStack
+from rhapsode.nn.kernels.rotary import RotaryAngles
+from rhapsode.nn.norm import RMSNorm
 
 DROPOUT = 0.1
 MOST_CONFUSED = 0.2
@@ -25,19 +27,12 @@ class Losses(NamedTuple):
     """Share of first codes that were thought most likely."""
 
 
-class Causal:
-    """Causal attention over one pass, without a cache."""
-
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        groups = query.shape[2] // key.shape[2]
-        heads = (part.transpose(1, 2) for part in (query, *(kv.repeat_interleave(groups, 2) for kv in (key, value))))
-        return F.scaled_dot_product_attention(*heads, is_causal=True).transpose(1, 2)
-
-
 class TrainableTalker(nn.Module):
-    def __init__(self, config: QwenConfig) -> None:
+    def __init__(self, config: QwenConfig, compiled: bool = False) -> None:
+        """`compiled`: layers are compiled by PyTorch, one program for all of them."""
         super().__init__()
         self.net = TalkerNet(config)
+        self._layer = torch.compile(_layer, dynamic=True) if compiled else _layer
         self._codes = config.predictor.vocab_size
         _initialise(self.net)
 
@@ -72,8 +67,8 @@ class TrainableTalker(nn.Module):
 
     def _through(self, stack: DecoderStack, x: Tensor) -> Tensor:
         rotary = stack.rotary(torch.arange(x.shape[1], device=x.device)[None], x.dtype)
-        for i, layer in enumerate(stack.layers):
-            x = x + F.dropout(layer(x, i, rotary, Causal()) - x, DROPOUT, self.training)
+        for layer in stack.layers:
+            x = self._layer(layer, x, rotary, DROPOUT if self.training else 0.0)
         return stack.norm(x)
 
     def _confused(self, rows: Tensor) -> Tensor:
@@ -84,6 +79,25 @@ class TrainableTalker(nn.Module):
         others = torch.randint(self._codes, (*size, rows.shape[-1] - 1), device=device)
         text, codes = rows[..., :1], rows[..., 1:]
         return torch.cat([text, torch.where(struck[..., None], others, codes)], -1)
+
+
+def _layer(layer: DecoderLayer, x: Tensor, rotary: RotaryAngles, dropout: float) -> Tensor:
+    """A layer over whole prompts `x [B, T, hidden]`, in plain PyTorch, so that it can be compiled."""
+    attention, mlp = layer.self_attn, layer.mlp
+    assert attention.q_norm is not None and attention.k_norm is not None  # noqa: PT018
+    qkv = F.linear(_normed(x, layer.input_layernorm), attention.qkv.weight, attention.qkv.bias)
+    query, key, value = (part.unflatten(-1, (-1, attention.head_dim)) for part in qkv.split(attention.qkv.sizes, -1))
+    query, key = rotary.rotate(_normed(query, attention.q_norm)), rotary.rotate(_normed(key, attention.k_norm))
+    heads = [part.to(value.dtype).transpose(1, 2) for part in (query, key, value)]
+    attended = F.scaled_dot_product_attention(*heads, is_causal=True, enable_gqa=True).transpose(1, 2).flatten(2)
+    inner = x + F.linear(attended, attention.o_proj.weight)
+    gate, up = F.linear(_normed(inner, layer.post_attention_layernorm), mlp.gate_up.weight).chunk(2, -1)
+    outer = inner + F.linear(F.silu(gate) * up, mlp.down_proj.weight)
+    return x + F.dropout(outer - x, dropout) if dropout else outer
+
+
+def _normed(x: Tensor, norm: RMSNorm) -> Tensor:
+    return F.rms_norm(x, norm.weight.shape, norm.weight, norm.eps)
 
 
 def _some(of: Tensor, count: int) -> Tensor:

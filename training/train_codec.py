@@ -163,6 +163,7 @@ def main() -> None:
     elif options.decoder:
         load(codec.decoder, options.decoder, prefix="decoder.")
         codec.requires_grad_(True)
+    codec.encoder.requires_grad_(not options.frozen)
     codec.to(device)
     speech = Speech(options.shards, options.hours, device)
     training = CodecTraining(codec, speech, options)

@@ -137,6 +137,7 @@ def main() -> None:
     parser.add_argument("--room", type=int, default=60_000_000, help="positions to make room for")
     parser.add_argument("--first", type=int, default=2_000, help="prompts to wait for")
     parser.add_argument("--grow-until", type=float, default=0.85, help="share of the run in which prompts are added")
+    parser.add_argument("--compile", action="store_true", help="compile the layers")
     parser.add_argument("--report", type=int, default=500)
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
@@ -146,7 +147,7 @@ def main() -> None:
     folder: Path = options.model
     shape.write(folder)
     config = read(read_config(folder), folder)
-    talker = TrainableTalker(config)
+    talker = TrainableTalker(config, options.compile)
     if (folder / "model.safetensors").is_file():
         load(talker.net, folder, prefix="talker.", device=device)
         talker.requires_grad_(True)

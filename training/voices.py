@@ -28,6 +28,8 @@ PRESETS = {
 mapped to presets in turn."""
 UNSEEN = ("af_nova", "am_liam", "bf_lily", "bm_daniel")
 """Speakers for judging clones."""
+TURNS = (0, 1, 2, 3, 0, 4, 5)
+"""The order in which presets speak: the first is the default, so it gets two turns."""
 FIRST_ID = 1325
 """Of the first preset in the talker's vocabulary."""
 LONGEST_STYLE = 200
@@ -67,7 +69,7 @@ def chosen(passage: int, clones: float) -> int:
     """Returns the voice of a passage: presets in turn, and a new mixture for a share of `clones` of all passages."""
     if np.random.default_rng(passage).random() < clones:
         return -1 - passage
-    return passage % len(PRESETS)
+    return TURNS[passage % len(TURNS)]
 
 
 def with_presets(config: dict[str, Any]) -> dict[str, Any]:
