@@ -165,8 +165,11 @@ def _work(options: argparse.Namespace, worker: int) -> None:
     pages = Prompts(options.spoken, options.model, options.lines, options.held_out, worker)
     width = talker_config()["talker_config"]["hidden_size"]
     kept = sorted(options.codes.glob("*.npz"))[worker :: options.processes] if options.codes else []
-    for path in kept:
-        pages.write(f"kept-{path.stem}", read_codes(path, width))
+    for again in range(options.rounds):
+        for path in kept:
+            pages.write(f"kept-{again}-{path.stem}", read_codes(path, width)[again % 2 :])
+    if not options.wait:
+        return
     share = (worker, options.processes)
     speech = Speech(options.shards, options.hours / options.processes, device, share)
     encoder = Encoder(options.model, speech, device)
@@ -183,6 +186,7 @@ def _work(options: argparse.Namespace, worker: int) -> None:
                 keep_codes(options.codes / f"{name}.npz", said)
             pages.write(name, said)
             done += len(some)
+            torch.cuda.empty_cache()  # batches have many sizes, and others need the memory
     print(f"{len(kept)} kept files, then {done} utterances, {speech.hours:.2f} h", flush=True)
 
 
@@ -193,10 +197,11 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("lines", type=Path)
     parser.add_argument("--codes", type=Path, help="where utterances are kept, and read if there are any")
+    parser.add_argument("--rounds", type=int, default=1, help="prompts of the same codes, with other words in letters")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--hours", type=float, default=100.0, help="of speech to make room for")
     parser.add_argument("--held-out", type=int, default=300, help="first sentences that are never learned from")
-    parser.add_argument("--wait", type=float, default=60.0, help="seconds without a shard before it ends")
+    parser.add_argument("--wait", type=float, default=60.0, help="for a new shard, in seconds; 0: kept codes only")
     options = parser.parse_args()
     for folder in filter(None, (options.lines, options.codes)):
         folder.mkdir(parents=True, exist_ok=True)
