@@ -111,7 +111,7 @@ class GpuPolicy:
         self._since_s[slots[(ready.blocks > 0) & (self._since_s[slots] == 0)]] = now_s
         left_s = self._clock.left_s(slots)
         wanted = self._wanted(ready, left_s)
-        due = ready.blocks >= np.where(ready.closing, 1, wanted)
+        due = ready.blocks >= np.where(ready.closing, 1, self._due(slots, wanted))
         able = np.flatnonzero(due | self._urgent(ready, wanted, left_s, now_s))
         if not len(able):
             return None
@@ -150,6 +150,10 @@ class GpuPolicy:
         schedule, spare_s = self._schedule, self._config.patience_s
         lasting = (n for n in schedule.ladder if n * self._block_s >= block_wait_s * self._second(n) + spare_s)
         return min(next(lasting, self._most_first), self._most_first, schedule.largest)
+
+    def _due(self, slots: Ints, wanted: Ints) -> Ints:
+        """Blocks that each row's next chunk waits for."""
+        return wanted
 
     def _second(self, first: int) -> int:
         """Blocks of the chunk that follows a first one of this size."""
@@ -192,6 +196,8 @@ class CpuPolicy(GpuPolicy):
     """A chunk may take this part of the time its listener has left, so that the others fit in, too."""
     LEAST_S = 0.08
     """A chunk is no shorter than this for lack of time: below, a launch costs the same however short the chunk is."""
+    ENOUGH_S = 0.32
+    """A chunk waits for no more than this, though it takes more where there is more: an idle core is lost."""
     MEMORY = 0.9
     """How much of the measured cost is carried over to the next measurement."""
 
@@ -232,6 +238,9 @@ class CpuPolicy(GpuPolicy):
         least = max(1, self._lasting(self.LEAST_S))
         affordable = np.maximum(self.RESERVE * left_s / all_s, least).astype(np.int64)
         return np.where(self._clock.begun(slots), np.minimum(wanted, affordable), wanted)
+
+    def _due(self, slots: Ints, wanted: Ints) -> Ints:
+        return np.where(self._clock.begun(slots), np.minimum(wanted, max(1, self._lasting(self.ENOUGH_S))), wanted)
 
     def _second(self, first: int) -> int:
         return first  # `_wanted` makes it no larger where time is short: here a small launch costs little more

@@ -1,6 +1,7 @@
 /* Decoder layers of a few tokens, a row each: what a decode step spends its time on.
    Every row is computed as if it were alone: sums have the same order in any batch. */
 #include <sched.h>
+#include <time.h>
 
 #include "layers.h"
 
@@ -123,12 +124,14 @@ static void prepare_heads(const Stack *stack, const Layer *layer, const float *c
     }
 }
 
+/* Returns 0 if the other thread has failed. It usually works in step; on a busy machine it may be long in coming. */
 static int64_t wait_for(int64_t *progress, int64_t layers) {
-    for (;;) {
+    for (int64_t tries = 0;; tries++) {
         int64_t kept = __atomic_load_n(progress, __ATOMIC_ACQUIRE);
         if (kept < 0) return 0;
         if (kept >= layers) return 1;
-        sched_yield();
+        if (tries < 1000) sched_yield();
+        else nanosleep(&(struct timespec){.tv_nsec = 50000}, 0);
     }
 }
 
