@@ -155,12 +155,14 @@ def _become(wish: dict[str, Any], files: list[int]) -> list[str]:
 
 
 if __name__ == "__main__":
+    import gc
     import importlib
     import runpy
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for library in IMPORTED:
         importlib.import_module(library)
+    gc.freeze()  # what is imported is garbage of no program
     arguments = _become(*_serve(socket.socket(fileno=int(sys.argv[1]))))
     sys.argv[:] = arguments
     runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
