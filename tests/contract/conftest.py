@@ -1,11 +1,10 @@
 """The contract suite runs over every registered family."""
 
 import importlib
-import os
 
 import pytest
 
-from contract.subject import DEVICE, Subject
+from contract.subject import LONG, Subject
 from rhapsode.engine import Engine
 from rhapsode.models.registry import families, missing
 
@@ -29,7 +28,7 @@ def chosen(metafunc: pytest.Metafunc, family: str) -> tuple[Subject, ...]:
     """The variants of a family that a test runs over: in the short run one, and few rules; in the long run and on a GPU
     all."""
     subjects = subjects_of(family)
-    if DEVICE != "cpu" or "TEST_EXAMPLES" in os.environ or family == "dummy":
+    if LONG or family == "dummy":
         return subjects
     return subjects[:1] if family in ALWAYS or metafunc.function.__name__ in SHORT else ()
 

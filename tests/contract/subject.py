@@ -20,6 +20,9 @@ from rhapsode.types import Samples, SpeechRequest
 DEVICE = os.environ.get("TEST_DEVICE", "cpu")
 """`TEST_DEVICE=cuda pytest tests/contract` holds a GPU to the same rules."""
 
+LONG = DEVICE != "cpu" or "TEST_EXAMPLES" in os.environ
+"""The long run (`make test-all`, or a GPU): every variant of a family, and more of each rule."""
+
 
 @dataclass(frozen=True)
 class Subject:

@@ -79,7 +79,8 @@ class TestExactStreaming:
             pytest.skip("this codec works in blocks, or from segment to segment")
         sizes = [chunk.samples.shape[1] for chunk in engine.submit(subject.request(" ".join(subject.texts)))]
         hop = frame_samples(engine)
-        assert sizes[:4] == [hop, 2 * hop, 4 * hop, 8 * hop]
+        assert sizes[:3] == [hop, 2 * hop, 4 * hop]
+        assert (4 if DEVICE == "cpu" else 8) * hop <= sizes[3] <= 8 * hop  # a CPU does not wait for more than four
         engine.stop()
 
     def test_a_request_may_ask_for_a_larger_first_chunk(self, subject):

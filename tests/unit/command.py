@@ -1,9 +1,13 @@
 """`rhapsode` as a user runs it: a process of its own, in a folder of its own."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryFile
+
+from forked import ForkedProcess, can_fork
 
 
 def environment(**extra: str) -> dict[str, str]:
@@ -17,15 +21,29 @@ def environment(**extra: str) -> dict[str, str]:
 def rhapsode(
     *arguments: str, cwd: Path, stdin: bytes = b"", timeout_s: float = 60, **extra_env: str
 ) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-m", "rhapsode", *arguments],
-        cwd=cwd,
-        input=stdin,
-        env=environment(**extra_env),
-        capture_output=True,
-        timeout=timeout_s,
-        check=False,
-    )
+    command, env = ["rhapsode", *arguments], environment(**extra_env)
+    if can_fork(extra_env):
+        return _forked(command, cwd, stdin, timeout_s, env)
+    command = [sys.executable, "-m", *command]
+    given = {"cwd": cwd, "input": stdin, "env": env, "timeout": timeout_s}
+    return subprocess.run(command, **given, capture_output=True, check=False)
+
+
+def _forked(
+    command: list[str], cwd: Path, stdin: bytes, timeout_s: float, env: dict[str, str]
+) -> subprocess.CompletedProcess[bytes]:
+    with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:
+        given.write(stdin)
+        given.seek(0)
+        process = ForkedProcess(command, cwd, env, [file.fileno() for file in (given, output, errors)])
+        try:
+            code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            raise
+        for file in (output, errors):
+            file.seek(0)
+        return subprocess.CompletedProcess(command, code, output.read(), errors.read())
 
 
 def python(code: str, cwd: Path, **extra_env: str) -> str:

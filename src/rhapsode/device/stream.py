@@ -41,6 +41,8 @@ class FrameStream:
         """Called when frames have arrived; the pipeline wakes the consumer with it."""
         self.on_released: Callable[[], None] = lambda: None
         """Called when there is room again; the pipeline wakes the producer with it."""
+        self.lead = 0
+        """Frames that the producer may be ahead until the consumer has read some or asks for more; 0: any number."""
         self._reach = reach
         self._scratch = slots
         self._ring = buffer(slots, capacity, *shape, dtype=dtype, device=device)
@@ -52,6 +54,7 @@ class FrameStream:
         self._consumed = np.zeros(slots + 1, np.int64)
         self._released = np.zeros(slots + 1, np.int64)  # consumed, and no launch reads them any more
         self._ended = np.zeros(slots + 1, np.bool_)
+        self._led = np.zeros(slots + 1, np.bool_)  # not limited by `lead` any more
         self._marks = Marks(slots)
 
     def tensors(self) -> tuple[Tensor, ...]:
@@ -62,7 +65,7 @@ class FrameStream:
 
     def open(self, slots: Ints) -> None:
         """Starts an empty stream for new owners of these slots."""
-        for counter in (self._promised, self._written, self._consumed, self._released, self._ended):
+        for counter in (self._promised, self._written, self._consumed, self._released, self._ended, self._led):
             counter[slots] = 0
         self._marks.clear(slots)
         self._head.index_fill_(0, upload(slots, self.device), 0)
@@ -74,7 +77,10 @@ class FrameStream:
 
     def room(self) -> Ints:
         """How many more frames each slot's ring takes."""
-        return self.capacity - self._promised + np.maximum(self._released - self._reach.lookbehind, 0)
+        room: Ints = self.capacity - self._promised + np.maximum(self._released - self._reach.lookbehind, 0)
+        if not self.lead:
+            return room
+        return np.where(self._led | (self._released > 0), room, np.minimum(room, self.lead - self._promised))
 
     def promise(self, slots: Ints, frames: Ints | int = 1) -> None:
         """At most so many frames have been launched and will be committed."""
@@ -127,6 +133,13 @@ class FrameStream:
         """Frames that can be consumed before the next mark."""
         available: Ints = np.minimum(self._written[slots], self._marks.next_at[slots]) - self._consumed[slots]
         return available
+
+    def ask(self, slots: Ints) -> None:
+        """More frames are needed before any of these slots is read."""
+        waiting = ~self._led[slots] & (self._written[slots] >= self.lead) & (self._released[slots] == 0)
+        if self.lead and waiting.any():
+            self._led[slots[waiting]] = True
+            self.on_released()
 
     def closing(self, slots: Ints) -> Bools:
         """Whether no frame will follow the available ones before the next mark or the end."""

@@ -22,7 +22,7 @@ from rhapsode.engine.sink import ListenerSink, Sink, StreamSink
 from rhapsode.engine.stream_stage import StreamStage
 from rhapsode.engine.wiring import senders, source_of
 from rhapsode.errors import ConfigError
-from rhapsode.models.base import ModelSpec, PagesPerBlock, PrefillsPrompt, StageSpec
+from rhapsode.models.base import ModelSpec, PagesPerBlock, PrefillsPrompt, StageSpec, TakesAllCores
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ class DeviceStages:
             stream = self._streams[stage.name]
             stream.on_written = self.stages[stage.name].wake
             stream.on_released = self.stages[source_of(spec, stage).name].wake
+            stream.lead = self._lead(stage)
 
     def device(self, name: str) -> torch.device:
         return self._places[name].device
@@ -108,6 +109,13 @@ class DeviceStages:
         capacity = max(chunks.ring * self._rate_before(stage), needed)
         slots, device = self.deployment.limits.slots, self._places[source.name].device
         return FrameStream(slots, capacity, maker.frame_shape, maker.frame_dtype, device, reach)
+
+    def _lead(self, stage: StageSpec) -> int:
+        """Returns how many frames a talker may be ahead of the first chunk; 0: any number."""
+        worker = self._workers[stage.name]
+        takes_all = isinstance(worker, TakesAllCores) and worker.takes_all_cores
+        granularity: int = self._workers[stage.name].reach.granularity
+        return self._schedules[stage.name].first * granularity if takes_all else 0
 
     # --- stages ---
 

@@ -126,6 +126,7 @@ class DeviceStage(TurnStage, Generic[Row]):
                 alone=deployment.deterministic,
                 together=together,
                 growth=self._growth,
+                inline=self.works_inline,
             )
         fixed = most_rows if deployment.deterministic else None
         self._launcher = Launcher(self._on_device, slots, memory.device, fixed, columns)
@@ -196,7 +197,7 @@ class DeviceStage(TurnStage, Generic[Row]):
     def _run_prefill(self) -> bool:
         if self._prefill is None:
             return False
-        ready, busy = self._prefill.turn(self._fail)
+        ready, busy = self._prefill.turn(self._fail, speaking=bool(self._live.any()))
         if ready:
             self._joined(ready)
         return busy

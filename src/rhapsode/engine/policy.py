@@ -26,6 +26,12 @@ class Ready:
     """No further block will come before the row's next mark or its end."""
     crowded: Bools
     """The row's ring is nearly full: its producer is about to wait."""
+    joining: int = 0
+    """Requests that have no frames yet, but will take their share of the time."""
+
+    @property
+    def listeners(self) -> int:
+        return len(self.slots) + self.joining
 
 
 @dataclass(frozen=True)
@@ -104,8 +110,8 @@ class GpuPolicy:
         slots, now_s = ready.slots, self._clock.now_s()
         self._since_s[slots[(ready.blocks > 0) & (self._since_s[slots] == 0)]] = now_s
         left_s = self._clock.left_s(slots)
-        wanted = self._wanted(slots, left_s)
-        due = ready.blocks >= np.where(ready.closing, 1, wanted)
+        wanted = self._wanted(ready, left_s)
+        due = ready.blocks >= np.where(ready.closing, 1, self._due(slots, wanted))
         able = np.flatnonzero(due | self._urgent(ready, wanted, left_s, now_s))
         if not len(able):
             return None
@@ -130,9 +136,10 @@ class GpuPolicy:
         full = len(rows) >= min(len(ready.slots), most)
         return not (full or ready.closing[rows].any() or ready.crowded[rows].any())
 
-    def _wanted(self, slots: Ints, left_s: Seconds) -> Ints:
+    def _wanted(self, ready: Ready, left_s: Seconds) -> Ints:
         """Blocks of each row's next chunk."""
-        wanted, block_s = self._next[slots], self._block_wait_s(len(slots))
+        slots = ready.slots
+        wanted, block_s = self._next[slots], self._block_wait_s(ready.listeners)
         if not block_s:
             return wanted
         first = np.where(self._asked[slots], wanted, np.maximum(wanted, self._first(block_s)))
@@ -141,8 +148,16 @@ class GpuPolicy:
     def _first(self, block_wait_s: float) -> int:
         """Blocks to begin with, so that they last until the second chunk; each block of it takes so long."""
         schedule, spare_s = self._schedule, self._config.patience_s
-        lasting = (n for n in schedule.ladder if n * self._block_s >= block_wait_s * schedule.after(n) + spare_s)
+        lasting = (n for n in schedule.ladder if n * self._block_s >= block_wait_s * self._second(n) + spare_s)
         return min(next(lasting, self._most_first), self._most_first, schedule.largest)
+
+    def _due(self, slots: Ints, wanted: Ints) -> Ints:
+        """Blocks that each row's next chunk waits for."""
+        return wanted
+
+    def _second(self, first: int) -> int:
+        """Blocks of the chunk that follows a first one of this size."""
+        return self._schedule.after(first)
 
     def _block_wait_s(self, rows: int) -> float:
         """Seconds until all of so many listeners have one more block; 0: too few to plan for."""
@@ -162,7 +177,7 @@ class GpuPolicy:
         waited_s = now_s - self._since_s[slots]
         rest_in_s = waited_s * (wanted - ready.blocks) / np.maximum(ready.blocks, 1) + self._launch_s() * wanted
         late = rest_in_s > np.maximum(left_s - patience_s, patience_s)
-        larger_s = patience_s + self._talker_s(len(slots)) * (wanted - self._next[slots])
+        larger_s = patience_s + self._talker_s(ready.listeners) * (wanted - self._next[slots])
         enough = (ready.blocks >= self._next[slots]) & (waited_s > larger_s)  # of a first chunk that was made larger
         return (ready.blocks > 0) & np.where(self._clock.begun(slots), late, enough)
 
@@ -181,34 +196,54 @@ class CpuPolicy(GpuPolicy):
     """A chunk may take this part of the time its listener has left, so that the others fit in, too."""
     LEAST_S = 0.08
     """A chunk is no shorter than this for lack of time: below, a launch costs the same however short the chunk is."""
+    ENOUGH_S = 0.32
+    """A chunk waits for no more than this, though it takes more where there is more: an idle core is lost."""
     MEMORY = 0.9
     """How much of the measured cost is carried over to the next measurement."""
 
-    _chosen_s = 0.0
+    _chosen_s, _is_usual = 0.0, True
+    """When a launch was chosen, and whether a talker works beside it. Alone it is faster than it usually is."""
     _recent = np.zeros(2)
     """Seconds that launches took, and blocks they were of."""
 
     def choose(self, ready: Ready, most: int) -> Choice | None:
         choice = super().choose(ready, most)
-        self._chosen_s = self._clock.now_s()
-        return choice
+        self._chosen_s, self._is_usual = self._clock.now_s(), not ready.closing.all()
+        return (
+            None if choice is None else Choice(choice.slots[: self._rows_in_time(ready, choice.blocks)], choice.blocks)
+        )
+
+    def _rows_in_time(self, ready: Ready, blocks: int) -> int:
+        """How many rows a launch of such chunks may have: nobody may run dry while it lasts."""
+        row_s, begun = self._launch_s() * blocks, ready.slots[self._clock.begun(ready.slots)]
+        if not row_s or not len(begun):
+            return len(ready.slots)
+        least_s = self.RESERVE * float(self._clock.left_s(begun).min())
+        return max(1, int(max(least_s, self._launch_s() * len(ready.slots)) / row_s))
 
     def launched(self, choice: Choice) -> None:
         took_s = self._clock.now_s() - self._chosen_s
-        self._recent = self.MEMORY * self._recent + (took_s, choice.blocks * len(choice.slots))
+        if self._is_usual or not self._recent.any():
+            self._recent = self.MEMORY * self._recent + (took_s, choice.blocks * len(choice.slots))
         super().launched(choice)
 
     def _launch_s(self) -> float:
         seconds, blocks = self._recent.tolist()
         return seconds / blocks if blocks else 0.0
 
-    def _wanted(self, slots: Ints, left_s: Seconds) -> Ints:
-        wanted, all_s = super()._wanted(slots, left_s), self._all_s(len(slots))
+    def _wanted(self, ready: Ready, left_s: Seconds) -> Ints:
+        slots, wanted, all_s = ready.slots, super()._wanted(ready, left_s), self._all_s(ready.listeners)
         if not all_s:
             return wanted
         least = max(1, self._lasting(self.LEAST_S))
         affordable = np.maximum(self.RESERVE * left_s / all_s, least).astype(np.int64)
         return np.where(self._clock.begun(slots), np.minimum(wanted, affordable), wanted)
+
+    def _due(self, slots: Ints, wanted: Ints) -> Ints:
+        return np.where(self._clock.begun(slots), np.minimum(wanted, max(1, self._lasting(self.ENOUGH_S))), wanted)
+
+    def _second(self, first: int) -> int:
+        return first  # `_wanted` makes it no larger where time is short: here a small launch costs little more
 
     def _block_wait_s(self, rows: int) -> float:
         return max(self._talker_s(rows), self._all_s(rows))

@@ -12,6 +12,7 @@ from rhapsode.device.buckets import prompts_fit
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.sections import section
 from rhapsode.device.slots import SlotRow
+from rhapsode.engine.clock import clock_s
 from rhapsode.engine.growth import PageGrowth
 from rhapsode.engine.isolation import isolate
 from rhapsode.engine.row import PromptRow
@@ -20,6 +21,8 @@ from rhapsode.types import Sampling
 
 Row = TypeVar("Row", bound=PromptRow)
 
+STALL_S, LEAST_POSITIONS = 0.03, 16
+"""While somebody speaks, prompts may take so long per turn where a launch is the work; but no fewer positions."""
 CROWD_TURNS = 8
 """For so many prefill launches at most, the first rows of a crowd wait for the others."""
 
@@ -37,11 +40,14 @@ class Prefill(Generic[Row]):
         alone: bool,
         together: bool = False,
         growth: PageGrowth | None = None,
+        inline: bool = False,
     ) -> None:
         """`alone`: one row a turn and no shared pages, so that what is computed depends on no other request.
 
         `together`: rows of a crowd start together. A row that starts while others are prefilled gets its frames at a
         slower pace than they are played, and its listener would run dry.
+
+        `inline`: a launch is the work itself, as on a CPU.
 
         With `growth`, rows get the pages of their prompts alone, and more of them as they go on.
         """
@@ -49,8 +55,10 @@ class Prefill(Generic[Row]):
         self._worker = worker
         self._memory = memory
         self._defaults = defaults
-        self._positions_per_turn = positions_per_turn
+        self._positions_per_turn = self._positions = positions_per_turn
         self._alone = alone
+        self._can_measure = inline and not alone and growth is None
+        self._position_s = 0.0
         self._together = together
         self._waiting: deque[Row] = deque()  # for pages
         self._filling: list[Row] = []
@@ -87,9 +95,13 @@ class Prefill(Generic[Row]):
         if row in self._ready:
             self._ready.remove(row)
 
-    def turn(self, fail: Callable[[Row, BaseException], None]) -> tuple[list[Row], bool]:
-        """Moves on; returns the rows that are ready to step, and whether there was anything to do."""
+    def turn(self, fail: Callable[[Row, BaseException], None], speaking: bool = False) -> tuple[list[Row], bool]:
+        """Moves on; returns the rows that are ready to step, and whether there was anything to do.
+
+        `speaking`: listeners wait for the turn.
+        """
         self._reserve()
+        self._positions = self._budget(speaking)
         batch = self._batch()
         for rows, stops in isolate(batch, self._launch, fail):
             for row, stop in zip(rows, stops, strict=True):
@@ -98,6 +110,12 @@ class Prefill(Generic[Row]):
                     self._filling.remove(row)
                     self._ready.append(row)
         return self._starting(), bool(batch)
+
+    def _budget(self, speaking: bool) -> int:
+        """Returns how many positions this turn may run."""
+        if not speaking or not self._position_s:
+            return self._positions_per_turn
+        return min(self._positions_per_turn, max(LEAST_POSITIONS, int(STALL_S / self._position_s)))
 
     def _starting(self) -> list[Row]:
         """Takes the rows that start now: all that are ready, once the crowd they came with is."""
@@ -139,7 +157,7 @@ class Prefill(Generic[Row]):
     def _batch(self) -> list[Row]:
         """The rows of the next launch: as many as its budget of positions and its captured shapes allow."""
         batch: list[Row] = []
-        budget, longest = self._positions_per_turn, 0
+        budget, longest = self._positions, 0
         for row in self._filling[:1] if self._alone else self._filling:
             longest = max(longest, min(budget, row.prompt.length - row.filled))
             if budget <= 0 or not prompts_fit(len(batch) + 1, longest, self._positions_per_turn):
@@ -149,7 +167,7 @@ class Prefill(Generic[Row]):
         return batch
 
     def _launch(self, rows: Sequence[Row]) -> list[int]:
-        budget = self._positions_per_turn
+        budget, started_s = self._positions, clock_s()
         spans: list[Span] = []
         for row in rows:
             stop = min(row.prompt.length, row.filled + budget)
@@ -159,6 +177,9 @@ class Prefill(Generic[Row]):
         slots = memory.slots([row.slot for row in rows])
         with section("prefill"):
             self._worker.prefill([row.prompt for row in rows], spans, memory.rows(slots), memory.state)
+        positions = sum(span.stop - span.start for span in spans)
+        if self._can_measure and positions:
+            self._position_s = (clock_s() - started_s) / positions
         return [span.stop for span in spans]
 
     def _publish(self, row: Row, stop: int) -> None:

@@ -202,7 +202,9 @@ class StreamStage(DeviceStage[StreamRow]):
         blocks = np.minimum(blocks, self._sink.room()[live] // size)
         if self._growth is not None:
             blocks = self._growth.serve([self._at(slot) for slot in live.tolist()], blocks, self._fail)
-        choice = self._policy.choose(Ready(live, blocks, closing, available >= self._spare), self._most)
+        ready = Ready(live, blocks, closing, available >= self._spare, len(self._joining))
+        choice = self._policy.choose(ready, self._most)
+        source.ask(live if choice is None else np.setdiff1d(live, choice.slots))
         if choice is None:
             self._held_back = bool(blocks.any())
             return None

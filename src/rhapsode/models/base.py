@@ -17,6 +17,7 @@ from rhapsode.models.workers import (
     PrefillsPrompt,
     Step,
     StreamWorker,
+    TakesAllCores,
     TakesText,
     Talker,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "StageSpec",
     "Step",
     "StreamWorker",
+    "TakesAllCores",
     "TakesText",
     "Talker",
     "TextFeed",

@@ -103,6 +103,13 @@ class LimitsRows(Protocol):
 
 
 @runtime_checkable
+class TakesAllCores(Protocol):
+    """A stream worker that may use several CPU cores for one row: talkers leave them to a request's first chunk."""
+
+    takes_all_cores: bool
+
+
+@runtime_checkable
 class PagesPerBlock(Protocol):
     """A converter that `PrefillsPrompt`, with pages that are taken block by block, not for a request's whole life.
 

@@ -6,11 +6,10 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +19,7 @@ import openai
 import yaml
 from websockets.sync.client import connect
 
+from forked import Program, start
 from hearing import hear
 from rhapsode.audio.decode import decode
 from rhapsode.config import resolve
@@ -37,7 +37,7 @@ CALLBACK_CPU_S = 0.1  # the rule is 0.05; a loaded machine doubles the CPU time 
 class Running:
     """A server that has been started, and ways to talk to it."""
 
-    def __init__(self, process: subprocess.Popen[bytes] | None, url: str, log: list[str]) -> None:
+    def __init__(self, process: Program | None, url: str, log: list[str]) -> None:
         self.process = process
         self.url = url
         self.log = log
@@ -122,12 +122,15 @@ def running(model: str, folder: Path, *, wait: bool = True, **settings) -> Itera
     deployment = {"model": model, "device": "cpu", **settings, "server": server}
     file = folder / "deployment.yaml"
     file.write_text(yaml.safe_dump(deployment))
-    command = [sys.executable, "-m", "rhapsode", "serve", "--config", str(file)]
+    command = ["rhapsode", "serve", "--config", str(file)]
     env = environment(OMP_NUM_THREADS="1", PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
-    with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    errors, written = os.pipe()
+    with open(os.devnull, "r+b") as nothing, os.fdopen(errors, "rb") as lines:
+        process = start(command, folder, env, [nothing.fileno(), nothing.fileno(), written])
+        os.close(written)
         log: list[str] = []
         listening = threading.Event()
-        reader = threading.Thread(target=_read, args=(process, log, listening), daemon=True)
+        reader = threading.Thread(target=_read, args=(lines, log, listening), daemon=True)
         reader.start()
         try:
             assert listening.wait(60), "".join(log)
@@ -187,9 +190,8 @@ def await_health(server: Running) -> None:
         time.sleep(0.05)
 
 
-def _read(process: subprocess.Popen[bytes], log: list[str], listening: threading.Event) -> None:
-    assert process.stderr is not None
-    for raw in process.stderr:
+def _read(lines: Iterable[bytes], log: list[str], listening: threading.Event) -> None:
+    for raw in lines:
         line = raw.decode("utf-8", "replace")
         log.append(line)
         if "unload" in line or "rhapsode:" in line:  # the last of the lines that say what was resolved, or why not

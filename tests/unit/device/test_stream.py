@@ -48,6 +48,22 @@ def test_frames_come_out_in_order_past_the_end_of_the_ring():
     assert heard == list(range(12))
 
 
+def test_a_producer_leads_by_no_more_than_it_may_until_its_frames_are_read_or_asked_for():
+    edge, woken = stream(), []
+    edge.lead, edge.on_released = 1, lambda: woken.append(True)
+    edge.ask(np.array([0]))
+    assert (edge.room()[:2].tolist(), woken) == ([1, 1], [])  # it has not come to its limit
+    produce(edge, 0, [5])
+    produce(edge, 1, [6])
+    assert edge.room()[:2].tolist() == [0, 0]
+    edge.ask(np.array([0]))
+    assert (edge.room()[:2].tolist(), woken) == ([7, 0], [True])
+    assert consume(edge, 1, 1) == [6]
+    assert edge.room()[1] == 8
+    edge.open(np.array([1]))
+    assert edge.room()[1] == 1
+
+
 def test_a_frame_that_is_not_emitted_leaves_no_trace():
     edge, (on_device, on_host) = stream(), slots(0)
     edge.promise(on_host)

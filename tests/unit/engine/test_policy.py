@@ -31,8 +31,9 @@ class Stage:
         for slot in range(4):
             self.policy.open(slot, None)
 
-    def choose(self, blocks, closing=RUNNING, crowded=RUNNING, most=8, slots=LIVE):
-        ready = Ready(slots, np.array(blocks), np.asarray(closing, bool), np.asarray(crowded, bool))
+    def choose(self, blocks, closing=RUNNING, crowded=RUNNING, most=8, slots=LIVE, joining=0):
+        given = (np.asarray(values)[: len(slots)] for values in (blocks, closing, crowded))
+        ready = Ready(slots, *given, joining)
         return self.policy.choose(ready, most)
 
     def send(self, slot, blocks, audio_s):
@@ -147,13 +148,34 @@ def slow(clock, cost_s, **settings):
 
 class TestCpuPolicy:
     def test_first_chunks_last_until_all_are_served_again(self, clock):
-        stage = slow(clock, 0.006)
-        assert stage.choose([1, 1, 1]) is None  # 80 ms, of which two blocks of each would take 36: too near
+        stage = slow(clock, 0.012)
+        assert stage.choose([1, 1, 1]) is None  # 80 ms, of which one more block of each would take 36: too near
         assert stage.choose([2, 2, 2]).blocks == 2
-        assert slow(clock, 0.001).choose([1, 1, 1]).blocks == 1
+        assert slow(clock, 0.006).choose([1, 1, 1]).blocks == 1
+
+    def test_those_who_are_about_to_join_are_counted(self, clock):
+        assert slow(clock, 0.012).choose([1, 0, 0], joining=0, slots=LIVE[:1]).blocks == 1
+        assert slow(clock, 0.012).choose([1, 0, 0], joining=2, slots=LIVE[:1]) is None
+
+    def test_a_launch_has_no_more_rows_than_those_who_listen_can_wait_for(self, clock):
+        stage = slow(clock, 0.012)
+        assert len(stage.choose([4, 4, 4]).slots) == 3
+        stage.send(0, 2, 2 * BLOCK_S)
+        stage.policy._recent = np.array([0.012, 1.0])
+        newcomers = stage.choose([0, 4, 4])
+        assert (newcomers.slots.tolist(), newcomers.blocks) == ([1, 2], 2)  # 48 ms, of 160
+        clock[0] += 0.1
+        assert len(stage.choose([0, 4, 4]).slots) == 1
+
+    def test_what_a_codec_costs_is_measured_while_a_talker_works_beside_it(self, clock):
+        stage = slow(clock, 0.012)
+        choice = stage.choose([8, 8, 8], closing=[True, True, True])
+        clock[0] += 0.001
+        stage.launched(choice, BLOCK_S)
+        assert stage.policy._launch_s() == pytest.approx(0.012)
 
     def test_a_first_chunk_does_not_wait_for_long_to_be_larger(self, clock):
-        stage = slow(clock, 0.006, patience_s=0.05)
+        stage = slow(clock, 0.012, patience_s=0.05)
         assert stage.choose([1, 0, 0]) is None
         clock[0] += 0.06
         assert stage.choose([1, 0, 0]).blocks == 1  # the text may go on only once something is heard

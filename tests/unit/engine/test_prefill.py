@@ -7,7 +7,7 @@ from rhapsode.device.kv import KVLayout
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.state import State
 from rhapsode.engine.job import Job
-from rhapsode.engine.prefill import CROWD_TURNS, Prefill
+from rhapsode.engine.prefill import CROWD_TURNS, STALL_S, Prefill
 from rhapsode.engine.row import PromptRow
 from rhapsode.models.base import Prompt
 from rhapsode.types import Sampling, SpeechRequest
@@ -32,11 +32,14 @@ def row(slot, length, part=0):
     return PromptRow(job, Prompt(10, length=length), reserve=length + 10, part=part)
 
 
+def memory():
+    cpu, layout = torch.device("cpu"), KVLayout(1, 1, 4)
+    return SlotMemory(SLOTS, [layout], Nothing(), cpu, torch.float32, page_size=16, positions_per_slot=128)
+
+
 @pytest.fixture
 def prefill():
-    cpu, layout = torch.device("cpu"), KVLayout(1, 1, 4)
-    memory = SlotMemory(SLOTS, [layout], Nothing(), cpu, torch.float32, page_size=16, positions_per_slot=128)
-    return Prefill(Worker(), memory, GREEDY, POSITIONS_PER_TURN, alone=False, together=True)
+    return Prefill(Worker(), memory(), GREEDY, POSITIONS_PER_TURN, alone=False, together=True)
 
 
 def starts(prefill, turns):
@@ -85,3 +88,25 @@ def test_rows_that_leave_hold_up_nobody(prefill):
     prefill.remove(rows[2])
     prefill.remove(rows[0])
     assert starts(prefill, 2) == [[1], []]
+
+
+def test_prompts_do_not_keep_those_waiting_who_listen_already(monkeypatch):
+    now = [1.0]
+    monkeypatch.setattr("rhapsode.engine.prefill.clock_s", lambda: now[0])
+    ran: list[int] = []
+
+    class Slow(Worker):
+        def prefill(self, prompts, spans, rows, state):
+            ran.append(sum(span.stop - span.start for span in spans))
+            now[0] += 0.001 * ran[-1]
+
+    made = Prefill(Slow(), memory(), GREEDY, 1024, alone=False, inline=True)
+    for slot in range(3):
+        made.add(row(slot, 50))
+    made.turn(pytest.fail)
+    for slot in range(3, 6):
+        made.add(row(slot, 50))
+    while made.turn(pytest.fail, speaking=True)[1]:
+        pass
+    assert (ran[0], sum(ran[1:])) == (150, 150)
+    assert 20 < max(ran[1:]) <= STALL_S / 0.001

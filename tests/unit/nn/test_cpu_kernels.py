@@ -11,6 +11,7 @@ from rhapsode.device.slots import Rows, SlotRow, SlotTable
 from rhapsode.nn.attention import PagedAttention
 from rhapsode.nn.decoder import DecoderConfig, DecoderStack
 from rhapsode.nn.derived import derive
+from rhapsode.nn.kernels.cpu import layers
 from rhapsode.nn.kernels.cpu import library as built
 from rhapsode.nn.kernels.cpu.predictor import draw_code
 from rhapsode.nn.kernels.cpu.weights import panels
@@ -75,6 +76,30 @@ def test_a_row_has_the_same_bits_in_any_batch() -> None:
     together = speak(stack, tokens)
     for row in range(ROWS):
         assert torch.equal(speak(stack, tokens, only=row)[0], together[row])
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_two_threads_that_share_the_rows_compute_the_same_bits(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    stack, tokens = make_stack(PLAIN), torch.randn(ROWS, 9, PLAIN.hidden)
+    stack.program = packed_stack(stack)
+    monkeypatch.setattr("rhapsode.nn.kernels.cpu.second_thread.cores", lambda: cores)
+    monkeypatch.setattr(layers, "MANY_ROWS", 1000)
+    expected = speak(stack, tokens)
+    monkeypatch.setattr(layers, "MANY_ROWS", 2)
+    for _ in range(20):  # whichever thread is first
+        assert torch.equal(speak(stack, tokens), expected)
+
+
+def test_neither_thread_waits_for_one_that_fails() -> None:
+    stack = make_stack(PLAIN)
+    stack.program = packed_stack(stack)
+    with pytest.raises(IndexError, match="past the pages"):
+        speak(stack, torch.randn(ROWS, PAGE * PAGES + 1, PLAIN.hidden))
+    prompt, where = torch.randn(1, 16, PLAIN.hidden), torch.arange(16)[None]
+    kv = PagedKV(PLAIN.kv(), PAGES, PAGE, torch.float32, torch.device("cpu"))
+    rows = Rows(torch.tensor([0]), SlotTable(1, PAGES, torch.device("cpu")), (kv,))
+    with pytest.raises(IndexError, match="past the pages"):
+        _run(stack, prompt, PagedAttention(kv, rows, where), where)
 
 
 def test_packing_keeps_every_weight() -> None:

@@ -31,6 +31,7 @@ class QwenCodec:
         self._decoder = decoder(context)
         self._config = self._decoder.config
         self.hop = self._config.hop
+        self.takes_all_cores = self._decoder.packed is not None
 
     def state(self, slots: int) -> DecoderState:
         return self._decoder.state(slots)

@@ -1,5 +1,8 @@
 /* Decoder layers of a few tokens, a row each: what a decode step spends its time on.
    Every row is computed as if it were alone: sums have the same order in any batch. */
+#include <sched.h>
+#include <time.h>
+
 #include "layers.h"
 
 enum { VECTORS = PANEL / LANES, BLOCK = 3 }; /* rows whose sums fit into the registers */
@@ -78,13 +81,19 @@ static float *cell(float *base, const Cache *cache, const int64_t *table, int64_
     return base + layer * cache->layer_size + (page * cache->page_size + offset) * cache->cell_size;
 }
 
-/* Attention of one row; `qkv` has its queries, keys and values, and the queries are replaced by the result. */
-static void attend(const Stack *stack, const Cache *cache, const int64_t *table, int64_t layer, int64_t position,
-                   float *qkv, float *scores) {
-    int64_t dim = stack->head_dim, width = stack->kv_heads * dim, group = stack->heads / stack->kv_heads;
-    const float *key = qkv + stack->heads * dim, scale = 1.0f / sqrtf((float)dim);
+static void keep(const Stack *stack, const Cache *cache, const int64_t *table, int64_t layer, int64_t position,
+                 const float *qkv) {
+    int64_t width = stack->kv_heads * stack->head_dim;
+    const float *key = qkv + stack->heads * stack->head_dim;
     memcpy(cell(cache->keys, cache, table, layer, position), key, width * sizeof(float));
     memcpy(cell(cache->values, cache, table, layer, position), key + width, width * sizeof(float));
+}
+
+/* Attention of one row, whose queries are replaced by the result. */
+static void attend(const Stack *stack, const Cache *cache, const int64_t *table, int64_t layer, int64_t position,
+                   float *qkv, float *scores) {
+    int64_t dim = stack->head_dim, group = stack->heads / stack->kv_heads;
+    const float scale = 1.0f / sqrtf((float)dim);
     int64_t first = cache->is_ring && position >= cache->page_size ? position - cache->page_size + 1 : 0;
     for (int64_t i = 0; i < stack->heads * dim; i++) qkv[i] *= scale;
     for (int64_t head = 0; head < stack->heads; head++) {
@@ -115,6 +124,17 @@ static void prepare_heads(const Stack *stack, const Layer *layer, const float *c
     }
 }
 
+/* Returns 0 if the other thread has failed. It usually works in step; on a busy machine it may be long in coming. */
+static int64_t wait_for(int64_t *progress, int64_t layers) {
+    for (int64_t tries = 0;; tries++) {
+        int64_t kept = __atomic_load_n(progress, __ATOMIC_ACQUIRE);
+        if (kept < 0) return 0;
+        if (kept >= layers) return 1;
+        if (tries < 1000) sched_yield();
+        else nanosleep(&(struct timespec){.tv_nsec = 50000}, 0);
+    }
+}
+
 /* Floats that `run_layers` needs to work in, for rows whose positions are below `positions`. */
 int64_t layers_space(const Stack *stack, int64_t rows, int64_t positions) {
     int64_t heads = (stack->heads + 2 * stack->kv_heads) * stack->head_dim;
@@ -124,16 +144,22 @@ int64_t layers_space(const Stack *stack, int64_t rows, int64_t positions) {
 
 /* Runs all layers on `x [rows, hidden]`, in place, without the last norm. Each row has its
    rotary angles; there may be none. Rows of one request are in the order of their positions.
+   Two threads may share the rows. The one with the earlier rows tells in `progress` how many layers' keys and values
+   it has kept; the other one `follows`, and waits for those of each layer. A `progress` below 0 is a failure.
    Returns 0, and does nothing, where a position has no page. */
 int64_t run_layers(const Stack *stack, const Cache *cache, float *x, int64_t rows, const int64_t *positions,
-                   const float *cosines, const float *sines, int64_t angle_stride, float *space) {
+                   const float *cosines, const float *sines, int64_t angle_stride, float *space, int64_t *progress,
+                   int64_t follows) {
     int64_t hidden = stack->hidden, dim = stack->head_dim, queries = stack->heads * dim, ffn = stack->ffn;
     int64_t heads = padded(queries + 2 * stack->kv_heads * dim), wide = padded(2 * ffn), half = stack->is_half;
     float *normed = space, *qkv = normed + rows * hidden, *attended = qkv + rows * heads;
     float *inner = attended + rows * queries, *gated = inner + rows * wide, *made = gated + rows * ffn;
     float *scores = made + rows * padded(hidden);
     for (int64_t row = 0; row < rows; row++)
-        if (positions[row] < 0 || (!cache->is_ring && positions[row] >= cache->page_size * cache->table_size)) return 0;
+        if (positions[row] < 0 || (!cache->is_ring && positions[row] >= cache->page_size * cache->table_size)) {
+            if (progress) __atomic_store_n(progress, -1, __ATOMIC_RELEASE);
+            return 0;
+        }
     for (int64_t i = 0; i < stack->layers; i++) {
         const Layer *layer = stack->layer + i;
         for (int64_t row = 0; row < rows; row++)
@@ -142,7 +168,15 @@ int64_t run_layers(const Stack *stack, const Cache *cache, float *x, int64_t row
         for (int64_t row = 0; row < rows; row++) {
             const float *c = cosines ? cosines + row * angle_stride : 0, *s = sines ? sines + row * angle_stride : 0;
             prepare_heads(stack, layer, c, s, qkv + row * heads);
-            attend(stack, cache, cache->tables + row * cache->table_size, i, positions[row], qkv + row * heads, scores);
+            const int64_t *table = cache->tables + row * cache->table_size;
+            if (!cache->is_ring) keep(stack, cache, table, i, positions[row], qkv + row * heads);
+        }
+        if (progress && !follows) __atomic_store_n(progress, i + 1, __ATOMIC_RELEASE);
+        if (progress && follows && !wait_for(progress, i + 1)) return 0;
+        for (int64_t row = 0; row < rows; row++) {
+            const int64_t *table = cache->tables + row * cache->table_size;
+            if (cache->is_ring) keep(stack, cache, table, i, positions[row], qkv + row * heads); /* over the oldest */
+            attend(stack, cache, table, i, positions[row], qkv + row * heads, scores);
             memcpy(attended + row * queries, qkv + row * heads, queries * sizeof(float));
         }
         multiply(layer->output, half, layer->output_bias, attended, rows, queries, padded(hidden), made);

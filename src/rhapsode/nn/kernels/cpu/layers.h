@@ -35,6 +35,7 @@ void multiply(const void *weights, int64_t is_half, const float *bias, const flo
 int64_t layers_space(const Stack *stack, int64_t rows, int64_t positions);
 
 int64_t run_layers(const Stack *stack, const Cache *cache, float *x, int64_t rows, const int64_t *positions,
-                   const float *cosines, const float *sines, int64_t angle_stride, float *space);
+                   const float *cosines, const float *sines, int64_t angle_stride, float *space, int64_t *progress,
+                   int64_t follows);
 
 #endif

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from rhapsode.nn.kernels.cpu.library import library
+from rhapsode.nn.kernels.cpu.second_thread import SecondThread
 from rhapsode.nn.kernels.cpu.weights import Addresses, integer, padded_bias, panels, pointer
 
 _ops: Any = torch.ops
@@ -22,6 +23,10 @@ _library.define(
     "run_layers(Tensor x, Tensor? cos, Tensor? sin, Tensor(a!) keys, Tensor(b!) values, Tensor tables, "
     "Tensor positions, int handle) -> Tensor"
 )
+
+
+MANY_ROWS = 12
+"""From so many rows on, as a prompt has, layers run in two threads."""
 
 
 class LayerWeights(NamedTuple):
@@ -127,15 +132,47 @@ class StackProgram:
         self.launch(cache, x, cos, sin, at)
 
     def launch(self, cache: _Cache, x: Tensor, cos: Tensor | None, sin: Tensor | None, positions: Tensor) -> None:
-        """Runs `x [N, hidden]` in place; all tensors are contiguous."""
+        """Runs `x [N, hidden]` in place; all tensors are contiguous. Two threads share the rows where they are many."""
+        given = (cache, x, cos, sin, positions)
+        if len(x) < MANY_ROWS or cache.is_ring:
+            self._run(*given, slice(0, len(x)))
+            return
+        progress, middle = ctypes.c_int64(0), len(x) // 2
+        with SecondThread() as second:
+            second.do(self._lead, *given, slice(0, middle), progress)
+            self._run(*given, slice(middle, len(x)), progress)
+
+    def _lead(self, *given: Any) -> None:
+        """Runs the rows that others wait for."""
+        try:
+            self._run(*given)
+        except BaseException:
+            given[-1].value = -1  # nobody may wait for ever
+            raise
+
+    def _run(
+        self,
+        cache: _Cache,
+        x: Tensor,
+        cos: Tensor | None,
+        sin: Tensor | None,
+        positions: Tensor,
+        rows: slice,
+        progress: ctypes.c_int64 | None = None,
+    ) -> None:
+        """Runs some rows; those that are not the first wait in each layer until `progress` says that the others are."""
         kernels = library()
         assert kernels is not None
-        stack, rows = ctypes.byref(self.stack), integer(len(x))
-        most = cache.page_size * (1 if cache.is_ring else cache.table_size)
-        space = torch.empty(kernels.layers_space(stack, rows, integer(most)))
+        x, positions = x[rows], positions[rows]
+        cos, sin = (None if angles is None else angles[rows] for angles in (cos, sin))
+        cache = _Cache.from_buffer_copy(cache)
+        cache.tables += rows.start * cache.table_size * ctypes.sizeof(ctypes.c_int64)
+        stack, most = ctypes.byref(self.stack), cache.page_size * (1 if cache.is_ring else cache.table_size)
+        space = torch.empty(kernels.layers_space(stack, integer(len(x)), integer(most)))
         stride = integer(0 if cos is None else cos.shape[1])
-        tensors = pointer(x), rows, pointer(positions), pointer(cos), pointer(sin), stride, pointer(space)
-        if not kernels.run_layers(stack, ctypes.byref(cache), *tensors):
+        tensors = pointer(x), integer(len(x)), pointer(positions), pointer(cos), pointer(sin), stride, pointer(space)
+        others = None if progress is None else ctypes.byref(progress), integer(rows.start > 0)
+        if not kernels.run_layers(stack, ctypes.byref(cache), *tensors, *others):
             raise IndexError("a position is past the pages of its request.")
 
 

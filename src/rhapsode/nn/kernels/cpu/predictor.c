@@ -42,7 +42,7 @@ void run_predictor(const Predictor *predictor, const float *x, int64_t rows, con
             memcpy(token + row * hidden, from, hidden * sizeof(float));
             positions[row] = at;
         }
-        run_layers(stack, &cache, token, rows, positions, cosines, sines, 0, inner);
+        run_layers(stack, &cache, token, rows, positions, cosines, sines, 0, inner, 0, 0);
         if (!at) continue;
         for (int64_t row = 0; row < rows; row++)
             normalise(token + row * hidden, predictor->norm, stack->eps, hidden, normed + row * hidden);

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from rhapsode.nn.kernels.cpu.library import library
+from rhapsode.nn.kernels.cpu.second_thread import SecondThread
 from rhapsode.nn.kernels.cpu.weights import Addresses, integer, pointer
 from rhapsode.nn.kernels.snake import SnakeWeights
 
@@ -64,7 +62,7 @@ class VocoderProgram:
         x = x.contiguous()
         rate, size = first.rate * second.rate, PIECE if x.shape[1] > PIECE else PIECE // 2
         made = torch.empty(len(slots), x.shape[1] * rate, second.outputs)
-        with _Other() as other:
+        with SecondThread() as other:
             for row, slot in enumerate(slots.tolist()):
                 tail = tails[slot]
                 for start in range(0, x.shape[1], size):
@@ -72,27 +70,6 @@ class VocoderProgram:
                     out = made[row, start * rate : (start + size) * rate]
                     other.do(second.run, between, tail, out)
         return made
-
-
-class _Other:
-    """Another thread that does what it is given, in order; where there is one core, this thread does it."""
-
-    def __enter__(self) -> Self:
-        self._pool = ThreadPoolExecutor(1, "vocoder") if _cores() > 1 else None  # it ends with the call: 0.1 ms
-        self._futures: list[Future[None]] = []
-        return self
-
-    def do(self, function: Callable[..., None], *given: Tensor) -> None:
-        if self._pool is None:
-            function(*given)
-        else:
-            self._futures.append(self._pool.submit(function, *given))
-
-    def __exit__(self, *error: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-        for future in self._futures:
-            future.result()
 
 
 class ConvolutionChain:
@@ -155,7 +132,3 @@ def _packed(step: ConvolutionStep, width: int, addresses: Addresses) -> _Convolu
         *(addresses.of(tensor) for tensor in (panels, F.pad(bias, (0, spare)), frequency, size)),
         *(inputs, outputs, taps, step.dilation, step.repeat, step.tail, step.keeps, step.adds),
     )
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
