@@ -50,6 +50,8 @@ class Load(Usage):
     """The cache of encoded references."""
     slow_turns: Mapping[str, int] = field(default_factory=dict)
     """Turns of the device loop longer than 50 ms, by stage."""
+    longest_turns_s: Mapping[str, float] = field(default_factory=dict)
+    """The longest turn of the device loop, by stage."""
 
 
 class Engine:
@@ -178,9 +180,13 @@ class Engine:
             slots = self.deployment.limits.slots
             in_use, queued, places = slots - len(self._free_slots), len(self._queue), self._admission.places
         usage, references = vars(self.pipeline.usage()), self.pipeline.references.stats()
-        slow = self.pipeline.slow_turns()
+        slow, longest_s = self.pipeline.slow_turns(), self.pipeline.longest_turns_s()
         now = {"slots": slots, "slots_in_use": in_use, "queued": queued, "places": places}
-        return Load(**now, references=references, slow_turns=slow, **usage)
+        return Load(**now, references=references, slow_turns=slow, longest_turns_s=longest_s, **usage)
+
+    def forget_turns(self) -> None:
+        """Counts slow turns anew: those of a warm-up kept nobody waiting."""
+        self.pipeline.forget_turns()
 
     # --- inside ---
 

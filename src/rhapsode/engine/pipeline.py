@@ -108,6 +108,15 @@ class Pipeline:
         """Turns of each stage that kept all listeners of its device waiting."""
         return {name: count for loop in self._running for name, count in loop.slow_turns.items()}
 
+    def longest_turns_s(self) -> dict[str, float]:
+        """The longest turn of each stage."""
+        return {name: longest_s for loop in self._running for name, longest_s in loop.longest_turns_s.items()}
+
+    def forget_turns(self) -> None:
+        """Counts turns anew."""
+        for loop in self._running:
+            loop.forget_turns()
+
     def pace(self, on_change: Callable[[], None]) -> SlowestPace:
         """Returns the measured pace of all stages together; calls back when it changes."""
         paces = [stage.pace for stage in self.stages.values() if isinstance(stage, TurnStage)]

@@ -180,6 +180,7 @@ class Host:
             self._warming_up = True
             loading.report("warm-up")
             self._warm_up(engine)
+            engine.forget_turns()
             gc.collect()
             gc.freeze()  # else each full collection scans the whole model and blocks the event loop
         except BaseException:

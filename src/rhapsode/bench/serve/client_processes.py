@@ -108,7 +108,7 @@ async def _apply_all(pipe: Connection) -> None:
         while True:
             try:
                 task: ClientTask = await loop.run_in_executor(None, pipe.recv)
-            except EOFError:
+            except (EOFError, ConnectionResetError):
                 return
             client = SpeechClient(session, task.server, task.sample_rate, task.timeout_s)
             given = (task.load, task.numbers, client, task.texts, task.seed)

@@ -196,6 +196,12 @@ class _Live(Collector):
         for stage, count in load.slow_turns.items():
             slow.add_metric([stage], count)
         yield slow
+        longest = GaugeMetricFamily(
+            "rhapsode_longest_turn_seconds", "Longest turn of the device loop", labels=["stage"]
+        )
+        for stage, longest_s in load.longest_turns_s.items():
+            longest.add_metric([stage], longest_s)
+        yield longest
 
 
 def _device_bytes() -> int | None:
