@@ -63,14 +63,16 @@ class Engine:
         deployment: Deployment,
         source: Source | None = None,
         on_outcome: Callable[[Outcome], None] = lambda outcome: None,
+        before_memory: Callable[[], None] = lambda: None,
     ) -> None:
+        """`before_memory` is called once the weights are there, and before the memory that is left is counted."""
         source = source or Source()
         self.spec = spec
         self.info = describe(spec, source.checkpoint, source.config)
         self.lexicon = Lexicon.read(deployment.lexicon)
         self.aligner = Aligner(lambda: load_acoustic(deployment.alignment, deployment.device))
         self._on_outcome = on_outcome
-        self.pipeline = Pipeline(spec, source, deployment)
+        self.pipeline = Pipeline(spec, source, deployment, before_memory)
         self.deployment = self.pipeline.deployment
         self._lock = threading.RLock()
         self._free_slots = list(range(self.deployment.limits.slots))[::-1]
