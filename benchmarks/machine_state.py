@@ -40,6 +40,9 @@ def machine_lines(state: Mapping[str, Any]) -> Iterator[str]:
     gpu = ", ".join(f"{name} {value}" for name, value in state["gpu"].items()) or "none"
     load = " ".join(f"{one:.1f}" for one in state["load"])
     yield f"GPU: {gpu}"
+    for name, after in state.items():
+        if name.startswith("gpu after") and after:
+            yield f"{name}: {', '.join(f'{key} {value}' for key, value in after.items())}"
     yield f"CPU: {state['cpu']}, {state['cores']} cores, {state['memory_bytes'] / 2**30:.0f} GiB; load average {load}"
     yield f"versions: {', '.join(f'{name} {version}' for name, version in state['versions'].items())}"
     yield f"revision: {state['revision'] or 'unknown'}; {state['platform']}"

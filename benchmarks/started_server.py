@@ -36,7 +36,8 @@ class Served:
 
     def start_lines(self) -> list[str]:
         """Returns what the server says of its start: where the time went."""
-        return [line for line in self.log.read_text("utf-8").splitlines() if " start-up" in line]
+        about = (" start-up ", " model ready ", " kernels ", " worker-", " imports: ", "compiling processes")
+        return [line for line in self.log.read_text("utf-8").splitlines() if any(word in line for word in about)]
 
     def last_lines(self) -> str:
         """Returns the end of the log, without the lines of single requests."""

@@ -159,7 +159,7 @@ def open_engine(
         nonlocal compiling
         if compiling is not None:
             loading.report("kernels")
-            compiling.wait(log.info)
+            compiling.wait(log.info, detail=True)
             compiling = None
 
     try:

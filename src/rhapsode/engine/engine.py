@@ -134,7 +134,7 @@ class Engine:
                 raise InvalidRequest(f"a request with the id '{request_id}' is still running.")
             is_full = not self._free_slots or self._queue or not self._admission.fits(request)
             if is_full and len(self._queue) >= self.deployment.limits.max_queue:
-                wait_s = self._admission.wait_s(self._queue)
+                wait_s = self._admission.promised_s(self._queue)
                 raise Busy(f"{len(self._queue)} requests are waiting already.", retry_after_s=wait_s)
             self._jobs[request_id] = job
             self._text_chars[request_id] = len(request.text)

@@ -14,6 +14,8 @@ from rhapsode.bench.serve.pcm_reader import BadResponse, Pcm, PcmReader, reader_
 from rhapsode.bench.serve.playback import Arrival, PlaybackResult, first_audible, play
 from rhapsode.bench.serve.server import ROUTE, SpeechServer
 
+KEPT_S = 4.0
+"""How long an unused connection is kept: uvicorn closes one after 5 s, and a request sent just then is lost."""
 SILENT_PEAK = 4
 """Of 32768: a stream whose peak is no higher is silent."""
 
@@ -192,6 +194,6 @@ def _seconds(retry_after: str | None) -> float | None:
 
 def make_session() -> aiohttp.ClientSession:
     """Returns a session without a limit on connections, which looks up a host name once."""
-    connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=600, keepalive_timeout=60)
+    connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=600, keepalive_timeout=KEPT_S)
     options: dict[str, Any] = {"timeout": aiohttp.ClientTimeout(total=None), "read_bufsize": 2**20}
     return aiohttp.ClientSession(connector=connector, auto_decompress=False, **options)
