@@ -9,8 +9,7 @@ from rhapsode.audio.formats import FORMATS, PCM
 from rhapsode.audio.samples import from_pcm16, pcm16
 from rhapsode.engine.speech import Speech
 from rhapsode.errors import GenerationFailed
-from rhapsode.serve.response.coder import FullCoder, PlainCoder
-from rhapsode.serve.response.delivery import Delivery
+from rhapsode.serve.response.coder import FullCoder, Output, PlainCoder
 from rhapsode.serve.response.silence import silent_speech
 from rhapsode.serve.response.times import HeardTimes
 from rhapsode.types import AudioChunk, Segment, SpeechRequest
@@ -40,9 +39,9 @@ def chunks_of(channels: int) -> list[AudioChunk]:
 
 @pytest.mark.parametrize("channels", [1, 2])
 def test_plain_bytes_are_those_of_the_whole_way(channels: int) -> None:
-    speech, delivery = speech_of(channels), Delivery(PCM, channels=channels)
-    assert PlainCoder.fits(speech, REQUEST, delivery, None)
-    plain, full = PlainCoder(), FullCoder(speech, REQUEST, delivery, HeardTimes())
+    speech, output = speech_of(channels), Output(PCM, RATE, channels)
+    assert PlainCoder.fits(speech, REQUEST, output, None)
+    plain, full = PlainCoder(), FullCoder(speech, REQUEST, output, HeardTimes())
     first, *others = chunks_of(channels)
     written = [coder.write([first]) + coder.write(others) + coder.close() for coder in (plain, full)]
     assert len(written[0]) == (1 + 480 + 777) * channels * 2
@@ -72,18 +71,18 @@ def test_what_is_no_number_is_not_sent() -> None:
     ],
 )
 def test_what_a_request_changes_is_not_plain(request_: SpeechRequest) -> None:
-    assert not PlainCoder.fits(speech_of(), request_, Delivery(PCM), None)
+    assert not PlainCoder.fits(speech_of(), request_, Output(PCM, RATE, 1), None)
 
 
 @pytest.mark.parametrize(
-    "delivery",
+    "output",
     [
-        Delivery(FORMATS["wav"]),
-        Delivery(FORMATS["l16"]),
-        Delivery(PCM, "whole"),
-        Delivery(PCM, sample_rate=16_000),
-        Delivery(PCM, channels=2),
+        Output(FORMATS["wav"], RATE, 1),
+        Output(FORMATS["l16"], RATE, 1),
+        Output(PCM, RATE, 1, is_whole=True),
+        Output(PCM, 16_000, 1),
+        Output(PCM, RATE, 2),
     ],
 )
-def test_what_a_client_wants_otherwise_is_not_plain(delivery: Delivery) -> None:
-    assert not PlainCoder.fits(speech_of(), REQUEST, delivery, None)
+def test_what_a_client_wants_otherwise_is_not_plain(output: Output) -> None:
+    assert not PlainCoder.fits(speech_of(), REQUEST, output, None)

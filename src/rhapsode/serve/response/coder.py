@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from rhapsode.audio.chain import Transform
 from rhapsode.audio.encode import Encoder
 from rhapsode.audio.finish import Finish
-from rhapsode.audio.formats import PCM
+from rhapsode.audio.formats import PCM, Format
 from rhapsode.audio.resample import Resampler
 from rhapsode.audio.samples import pcm16
 from rhapsode.marking.marker import Marker
@@ -18,7 +19,17 @@ from rhapsode.types import AudioChunk, SpeechRequest
 
 if TYPE_CHECKING:
     from rhapsode.engine import Speech
-    from rhapsode.serve.response.delivery import Delivery
+
+
+@dataclass(frozen=True)
+class Output:
+    """What is made of the samples of a model."""
+
+    format: Format
+    sample_rate: int
+    channels: int
+    is_whole: bool = False
+    """All bytes come at the end."""
 
 
 class Coder(Protocol):
@@ -43,22 +54,22 @@ class FullCoder:
         self,
         speech: Speech,
         request: SpeechRequest,
-        delivery: Delivery,
+        output: Output,
         times: HeardTimes,
         marks: Marker | None = None,
         made_at: datetime | None = None,
     ) -> None:
-        rate, channels = delivery.rate_from(speech.sample_rate), delivery.channels_from(speech.channels)
+        rate, channels = output.sample_rate, output.channels
         watermarks = marks.watermarks(speech.sample_rate, channels, made_at) if marks else ()
         is_same_rate = rate == speech.sample_rate
         resampler = () if is_same_rate else (Resampler(speech.sample_rate, rate, channels),)
         then: tuple[Transform, ...] = (*watermarks, *resampler)
         self._times = times
         self._finish = Finish(request, speech.sample_rate, speech.channels, channels, then)
-        self._encoder = Encoder(delivery.format, rate, channels, whole=delivery.mode == "whole", marks=marks)
+        self._encoder = Encoder(output.format, rate, channels, whole=output.is_whole, marks=marks)
         is_unchanged = is_same_rate and channels == speech.channels
         is_plain = request.speed == 1.0 and request.loudness is None and marks is None
-        self.is_cheap = delivery.format.coding is not None and is_unchanged and is_plain
+        self.is_cheap = output.format.coding is not None and is_unchanged and is_plain
 
     def write(self, chunks: Sequence[AudioChunk]) -> bytes:
         data = self._encoder.write(self._finish.write(chunks))
@@ -79,14 +90,14 @@ class PlainCoder:
     is_cheap = True
 
     @staticmethod
-    def fits(speech: Speech, request: SpeechRequest, delivery: Delivery, marks: Marker | None) -> bool:
+    def fits(speech: Speech, request: SpeechRequest, output: Output, marks: Marker | None) -> bool:
         """Whether nothing has to be done to the samples of a request: no text of it changes speed or loudness."""
-        if delivery.format is not PCM or delivery.mode == "whole" or marks is not None:
+        if output.format is not PCM or output.is_whole or marks is not None:
             return False
         is_as_made = request.speed == 1.0 and request.loudness is None and not request.segments
         is_untimed = request.input_type == "text" and not request.word_timestamps
-        formats = (delivery.rate_from(speech.sample_rate), delivery.channels_from(speech.channels))
-        return is_as_made and is_untimed and formats == (speech.sample_rate, speech.channels)
+        is_unchanged = (output.sample_rate, output.channels) == (speech.sample_rate, speech.channels)
+        return is_as_made and is_untimed and is_unchanged
 
     def write(self, chunks: Sequence[AudioChunk]) -> bytes:
         return b"".join([_bytes_of(chunk) for chunk in chunks])

@@ -18,7 +18,7 @@ from rhapsode.errors import InvalidRequest, RhapsodeError, TimedOut
 from rhapsode.marking.marker import Marker
 from rhapsode.serve.budget import Budget
 from rhapsode.serve.phrases.cache import PhraseEntry
-from rhapsode.serve.response.coder import Coder, FullCoder, PlainCoder
+from rhapsode.serve.response.coder import Coder, FullCoder, Output, PlainCoder
 from rhapsode.serve.response.times import HeardTimes
 from rhapsode.types import AudioChunk, Outcome, SpeechRequest
 
@@ -123,11 +123,12 @@ class Playback:
         self._limits = limits or DeliveryLimits()
         self._is_whole = delivery.mode == "whole"
         self._coder: Coder
-        if PlainCoder.fits(speech, request, delivery, marks):
+        output = Output(delivery.format, self.sample_rate, self.channels, self._is_whole)
+        if PlainCoder.fits(speech, request, output, marks):
             self._coder = PlainCoder()
         else:
             made_at = entry.found.made_at if entry and entry.found else None
-            self._coder = FullCoder(speech, request, delivery, self.times, marks, made_at)
+            self._coder = FullCoder(speech, request, output, self.times, marks, made_at)
         self._pool = None if self._coder.is_cheap else pool
         self._encoding = threading.Lock()
         self._on_gap = on_gap
