@@ -97,10 +97,15 @@ class Served:
         return float(found[1]) if found else 0.0
 
     def request(self, characters: int) -> bytes:
-        fields = {"input": "x" * characters, "seed": 1, "response_format": "pcm", "sample_rate": 16000}
-        body = json.dumps(fields).encode()
-        head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nContent-Type: application/json\r\n"
-        return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        return request_of(self.port, characters)
+
+
+def request_of(port: int, characters: int) -> bytes:
+    """Returns a request as its bytes."""
+    fields = {"input": "x" * characters, "seed": 1, "response_format": "pcm", "sample_rate": 16000}
+    body = json.dumps(fields).encode()
+    head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 @contextmanager

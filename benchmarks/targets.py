@@ -1,10 +1,18 @@
 """Measures the targets of docs/results.md over HTTP, on servers that this script starts, and prints the level reached.
 
-    python benchmarks/targets.py [--shape qwen3-tts-1.7b] [--slots 512] [--out FOLDER] [--quick]
+    python benchmarks/targets.py [--out FOLDER] [--limit 230] [--servers cold,warm,crowd,cores] [--quick]
 
-The first server starts with an empty kernel cache, the second with a full one; the second takes all load. Bursts come
-first and the first of each size counts as well: a listener who comes early is a listener. Weights are random, speech
-has 52 frames (4.2 s). `--quick` is a rehearsal with little load, for a computer without a GPU.
+| server | slots | what it shows |
+|---|---|---|
+| cold | 256 | start with an empty kernel cache; the first bursts of 32, 128, 256; three times five bursts of 256 |
+| warm | 256 | start with a full cache; one listener; 20 and 40 requests a second; bursts; 256 listeners |
+| crowd | 1024 | bursts of 512; 512, 768, 1,024 listeners; 1,500 askers, some of whom are refused and come back |
+| cores | | the default voice on two CPU cores |
+
+Weights are random, speech has 52 frames (4.2 s), settings are the defaults: a server lets in as many as it serves in
+real time. Every result is printed at once, and `targets.json` in the folder holds all so far, so that a run that is
+cut off loses little; a part that fails says why, and the others go on. A part that does not fit the limit is skipped.
+`--quick` is a rehearsal with little load, for a computer without a GPU.
 """
 
 from __future__ import annotations
@@ -12,182 +20,241 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
+import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rhapsode.bench.engine.subject import write_shape
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.machine_state import gpu_state, machine_lines, machine_state
+from benchmarks.started_server import Served, started
+from benchmarks.target_table import FRAMES, Findings, refusal_lines, round_lines, run_line, table
 
-FRAMES = 52
-LEVELS = ("must", "strong", "moonshot")
-START_S = 300.0
-SLOW_MS = 50.0
-"""Faster turns are not counted by a server: none slower than this is all that is known then."""
+from rhapsode.bench.engine.subject import write_shape
+from rhapsode.bench.quality.prompts import OURS, read_prompts
+from rhapsode.bench.serve.client_processes import ClientProcesses
+from rhapsode.bench.serve.load_level import LoadLevel
+from rhapsode.bench.serve.measure import ServePlan, measure
+from rhapsode.bench.serve.server import speech_server
+
+TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True)
-class Target:
-    """A figure and what is asked of it at each level."""
+class Part:
+    """One load, how many requests it has in all, and how long it is expected to take."""
 
     name: str
-    asked: tuple[tuple[float, ...], ...]
-    unit: str
-    more_is_better: bool = False
-
-    def level(self, found: Sequence[float | None]) -> str:
-        """Returns the highest level that all numbers of the figure reach."""
-        reached = "missed"
-        for name, asked in zip(LEVELS, self.asked, strict=True):
-            if any(value is None for value in found):
-                return "not measured"
-            signed = [(-a, -b) if self.more_is_better else (a, b) for a, b in zip(found, asked, strict=True)]
-            if any(value > most for value, most in signed):
-                break
-            reached = name
-        return reached
+    load: LoadLevel
+    requests: int
+    expected_s: float
 
 
-TARGETS = {
-    "alone": Target("first audio of one listener, p50 / p99", ((9, 12), (8, 10), (6, 8)), "ms"),
-    "open": Target("first audio at 20 / 40 requests a second, p95", ((20, 25), (15, 18), (10, 12)), "ms"),
-    "burst": Target(
-        "first audio of 32 / 256 / 512 at once, p99", ((60, 300, 600), (45, 220, 450), (35, 150, 300)), "ms"
-    ),
-    "rtf": Target("real-time factor of one listener", ((0.029,), (0.026,), (0.022,)), ""),
-    "throughput": Target("speech per second, best load", ((1600,), (2000,), (2500,)), "s", more_is_better=True),
-    "listeners": Target("listeners without an underrun", ((512,), (768,), (1024,)), "", more_is_better=True),
-    "turn": Target("longest turn of the loop after the start", ((50,), (30,), (20,)), "ms"),
-    "start": Target("start with an empty / a full kernel cache", ((40, 8), (30, 6), (15, 4)), "s"),
-}
+@dataclass(frozen=True)
+class Plan:
+    """A server with its parts, in the order they are measured."""
+
+    name: str
+    parts: Sequence[Part]
+    slots: int = 256
+    max_queue: int = 1024
+    start_s: float = 15.0
+    """How long its start is expected to take."""
+    compile_processes: int = 8
 
 
-@dataclass
-class Findings:
-    runs: list[dict[str, Any]] = field(default_factory=list)
-    starts_s: list[float] = field(default_factory=list)
-    turns_ms: list[float] = field(default_factory=list)
-    slow_turns: float = 0.0
-
-    def all_of(self, load: str, level: float, value: Callable[[dict[str, Any]], float]) -> float | None:
-        """Returns the worst value of the runs of one load, the first burst of a size included."""
-        found = [value(run) for run in self.runs if run["load"].endswith(load) and run["level"] == level]
-        return max(found, default=None)
-
-    def figures(self) -> dict[str, list[float | None]]:
-        def first(percentile: str) -> Callable[[dict[str, Any]], float]:
-            return lambda run: run["summary"]["first_playable_ms"][percentile]
-
-        calm = [run["level"] for run in self.runs if not run["underruns"] and not run["errors"]]
-        loud = [run["level"] for run in self.runs if run["underruns"] or run["errors"]]
-        alone = [run for run in self.runs if run["load"] == "closed" and run["level"] == 1]
-        return {
-            "alone": [self.all_of("closed", 1, first("p50")), self.all_of("closed", 1, first("p99"))],
-            "open": [self.all_of("open", rate, first("p95")) for rate in (20, 40)],
-            "burst": [self.all_of("burst", size, first("p99")) for size in (32, 256, 512)],
-            "rtf": [max((run["summary"]["rtf"]["p50"] for run in alone), default=None)],
-            "throughput": [max((run["audio_s_per_s"] for run in self.runs), default=None)],
-            "listeners": [max((n for n in calm if n < min(loud, default=1e9)), default=None)],
-            "turn": [max(self.turns_ms, default=None if self.slow_turns else SLOW_MS)],
-            "start": self.starts_s if len(self.starts_s) == 2 else [None, None],
-        }
+def burst(name: str, size: int, rounds: int, expected_s: float, retries: int = 0) -> Part:
+    return Part(name, LoadLevel("burst", size, retries=retries), size * rounds, expected_s)
 
 
-@dataclass
-class Served:
-    url: str
-    ready_s: float
-    log: Path
-
-    def slow_turns(self) -> float:
-        with urllib.request.urlopen(f"{self.url}/metrics") as response:
-            found = re.findall(r"^rhapsode_slow_turns_total\S* (\S+)", response.read().decode(), re.MULTILINE)
-        return sum(map(float, found))
-
-    def turns_ms(self) -> list[float]:
-        return [float(ms) for ms in re.findall(r"a turn of stage '\w+' took (\d+) ms", self.log.read_text())]
+def closed(clients: int, each: int, expected_s: float) -> Part:
+    return Part(f"{clients} listeners", LoadLevel("closed", clients, retries=3), clients * each, expected_s)
 
 
-@contextmanager
-def served(deployment: dict[str, Any], folder: Path) -> Iterator[Served]:
-    """Starts a server and waits until it is ready; ends it."""
-    file, log = folder / "deployment.yaml", folder / "log"
-    file.write_text(json.dumps(deployment))  # YAML, too
-    command = [sys.executable, "-m", "rhapsode", "serve", "--config", str(file)]
-    env = {**os.environ, "TRITON_CACHE_DIR": str(folder / "kernels")}
-    begun_s = time.monotonic()
-    with log.open("wb") as out, subprocess.Popen(command, env=env, stdout=out, stderr=out) as process:
+def plans() -> list[Plan]:
+    first = [burst(f"burst of {size} after a cold start", size, 2, 3) for size in (32, 128, 256)]
+    steady = [burst(f"five bursts of 256, {n}", 256, 5, 8) for n in ("first", "second", "third")]
+    alone = Part("one listener", LoadLevel("closed", 1), 50, 9)
+    rates = [Part(f"{rate} a second", LoadLevel("open", rate), count, 9) for rate, count in ((20, 160), (40, 240))]
+    bursts = [burst("bursts of 32", 32, 3, 2), burst("bursts of 256", 256, 3, 4)]
+    crowd = [burst("bursts of 512", 512, 3, 8), closed(512, 3, 7), closed(768, 3, 9), closed(1024, 3, 11)]
+    askers = burst("1500 askers", 1500, 1, 15, retries=3)
+    return [
+        Plan("cold", [*first, *steady], start_s=60),
+        Plan("warm", [alone, *rates, *bursts, closed(256, 3, 5)]),
+        # The kernels for more rows are few, and compiling processes would take longer to start than to compile them.
+        Plan("crowd", [*crowd, askers], slots=1024, max_queue=440, start_s=25, compile_processes=0),
+        Plan("cores", [Part("two cores", LoadLevel("closed", 1), 12, 15)], slots=4, start_s=10),
+    ]
+
+
+def quick_plans() -> list[Plan]:
+    """The same servers and parts with little load."""
+
+    def smaller(part: Part) -> Part:
+        rounds, kind = max(1, round(part.requests / part.load.level)), part.load.kind
+        level = max(1, part.load.level // (64 if kind != "open" else 4))
+        requests = 8 if kind == "open" else int(level * min(rounds, 5))
+        return replace(part, load=replace(part.load, level=level), requests=requests)
+
+    return [
+        replace(plan, parts=[smaller(part) for part in plan.parts], slots=16 if plan.slots == 1024 else 4, max_queue=4)
+        for plan in plans()
+    ]
+
+
+def deployment(plan: Plan, model: str, folder: Path) -> dict[str, Any]:
+    limits = {"max_concurrency": plan.slots, "max_queue": plan.max_queue}
+    settings: dict[str, Any] = {"limits": limits, "server": {"port": 0, "voices": str(folder)}}
+    if plan.name == "cores":
+        return settings | {"device": "cpu"}
+    settings |= {"compile_processes": plan.compile_processes, "random_weights": (Path(model) / "config.json").exists()}
+    return settings | {"model": model}
+
+
+class Measurement:
+    """Measures part after part; keeps what was found in files at all times."""
+
+    def __init__(self, out: Path, limit_s: float, crowd: ClientProcesses, processes: int) -> None:
+        self.found = Findings(machine=machine_state())
+        self._out, self._crowd, self._processes = out, crowd, processes
+        self._begun_s, self._limit_s = time.monotonic(), limit_s
+        self._texts = tuple(prompt.text for prompt in read_prompts(OURS))
+        say("\n".join(machine_lines(self.found.machine)))
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self._begun_s
+
+    def attempt(self, part: str, expected_s: float, work: Callable[[], None]) -> bool:
+        """Does a part; if it fails, or does not fit the limit, says why and goes on."""
+        if self.elapsed_s + expected_s > self._limit_s:
+            left_s = self._limit_s - self.elapsed_s
+            self._fail(part, f"skipped: it takes about {expected_s:g} s, and {left_s:.0f} s are left")
+            return False
+        begun_s = time.monotonic()
         try:
-            while "model ready" not in log.read_text():
-                if process.poll() is not None or time.monotonic() - begun_s > START_S:
-                    raise SystemExit(f"the server did not start:\n{log.read_text()[-3000:]}")
-                time.sleep(0.05)
-            found = re.search(r"http://\S+?:\d+", log.read_text())
-            assert found, log.read_text()
-            yield Served(found[0], time.monotonic() - begun_s, log)
+            work()
+        except (Exception, SystemExit) as error:
+            if not isinstance(error, ChildProcessError):
+                traceback.print_exc(limit=-3)
+            self._fail(part, f"{type(error).__name__}: {error}")
+            return False
         finally:
-            process.terminate()
+            self.found.seconds[part] = round(time.monotonic() - begun_s, 2)
+            self.write()
+        return True
+
+    def _fail(self, part: str, why: str) -> None:
+        self.found.failures[part] = why
+        say(f"[{self.elapsed_s:5.1f} s] {part}: FAILED: {why}")
+
+    def serve(self, plan: Plan, model: str, folder: Path) -> None:
+        """Starts a server and measures its parts."""
+        cores = 2 if plan.name == "cores" else None
+        log = self._out / f"{plan.name}.log"
+        with started(deployment(plan, model, folder), folder, log, cores) as server:
+            self.found.starts_s[plan.name] = server.ready_s
+            say(
+                f"[{self.elapsed_s:5.1f} s] {plan.name}: ready after {server.ready_s:.1f} s, {plan.slots} slots, "
+                f"pid {server.process.pid}"
+            )
+            for line in server.start_lines():
+                say(f"  {line}")
+            for part in plan.parts:
+                if server.process.poll() is not None:
+                    raise ChildProcessError(f"the server has ended:\n{server.last_lines()}")
+                self.attempt(part.name, part.expected_s, lambda part=part: self._apply(plan, part, server))  # type: ignore[misc]
+            self.found.slow_turns[plan.name] = server.metric("slow_turns_total")
+            self.found.turns_ms[plan.name] = server.metric("longest_turn_seconds", max) * 1e3
+            say(f"  longest turn after the start {self.found.turns_ms[plan.name]:.1f} ms")
+
+    def _apply(self, plan: Plan, part: Part, server: Served) -> None:
+        is_alone = part.load.level == 1
+        fields = {} if plan.name == "cores" else {"max_new_tokens": FRAMES}
+        given = ServePlan(
+            speech_server(server.url, "rhapsode", extra=fields),
+            (part.load,),
+            self._texts,
+            requests=part.requests,
+            warm_up=1 if is_alone else 0,
+            timeout_s=TIMEOUT_S,
+            processes=1 if is_alone else self._processes,
+        )
+        report = measure(given, None if is_alone else self._crowd)
+        try:
+            places = server.metric("real_time_listeners")
+        except OSError:  # what was heard counts, even if the server has ended since
+            places = 0.0
+        beside = {"part": part.name, "server": "two cores" if plan.name == "cores" else plan.name}
+        beside |= {"places": places, "frame_hz": report["config"]["frame_hz"]}
+        if part is plan.parts[-1]:  # while its clocks are still those of the load; asking takes some time
+            self.found.machine[f"gpu after {plan.name}"] = gpu_state()
+        runs = [{**run, **beside, "load_average": os.getloadavg()} for run in report["runs"]]
+        self.found.runs += runs
+        say(f"[{self.elapsed_s:5.1f} s] {plan.name}: {part.name} ({places:.0f} places, load {os.getloadavg()[0]:.1f})")
+        for run in runs:
+            say(run_line(run))
+        refusals = refusal_lines(runs[0]) if part.load.retries and runs[0]["refused"] else ()
+        for line in [*round_lines(runs), *refusals]:
+            say(line)
+
+    def write(self) -> None:
+        """Writes all that was found so far."""
+        for name, text in (("targets.json", json.dumps(self.found.as_dict())), ("targets.md", self.summary())):
+            unfinished = self._out / f"{name}.part"
+            unfinished.write_text(f"{text}\n", "utf-8")
+            unfinished.replace(self._out / name)
+
+    def summary(self) -> str:
+        return "\n".join([*machine_lines(self.found.machine), "", table(self.found), *self._further()])
+
+    def _further(self) -> Iterator[str]:
+        steady = [run for run in self.found.runs if str(run["part"]).startswith("five bursts")]
+        if steady:
+            yield "\nAll bursts of 256, three runs of five:"
+            yield from round_lines(steady)
+        for run in self.found.of_part("1500 askers"):
+            yield f"\n{run_line(run).strip()}"
+            yield from refusal_lines(run)
+        for part, why in self.found.failures.items():
+            yield f"\nNot measured: {part}: {why.splitlines()[0]}"
+        yield f"\n{self.elapsed_s:.0f} s in all, load average {' '.join(f'{load:.1f}' for load in os.getloadavg())}."
 
 
-def load(server: Served, out: Path, name: str, *flags: str) -> list[dict[str, Any]]:
-    """Applies one load; returns its runs."""
-    report = out / f"{name}.json"
-    command = [sys.executable, "-m", "rhapsode", "bench", "serve", server.url, "--output", str(report), *flags]
-    subprocess.run([*command, "--body", f"max_new_tokens={FRAMES}"], check=True)
-    return json.loads(report.read_text())["runs"]
-
-
-def measure(options: argparse.Namespace, folder: Path) -> Findings:
-    found, checkpoint = Findings(), folder / "checkpoint"
-    checkpoint.mkdir()
-    write_shape(options.shape, checkpoint)
-    deployment = {
-        "model": str(checkpoint),
-        "random_weights": True,
-        "limits": {"max_concurrency": options.slots, "max_queue": 2048, "real_time": False},
-        "server": {"port": 0, "voices": str(folder)},
-    }
-    with served(deployment, folder) as server:
-        found.starts_s.append(server.ready_s)
-    bursts, rates, crowd = ("4,8", "2,4", 8) if options.quick else ("32,128,256,512", "20,40", options.slots)
-    count = 4 if options.quick else 40
-    with served(deployment, folder) as server:
-        found.starts_s.append(server.ready_s)
-        found.runs += load(server, options.out, "bursts", "--burst", bursts, "--warm-up", "0")
-        found.runs += load(server, options.out, "alone", "--closed", "1", "--requests", str(count))
-        found.runs += load(server, options.out, "open", "--open", rates, "--requests", str(5 * count))
-        found.runs += load(server, options.out, "closed", "--closed", str(crowd), "--requests", str(3 * crowd))
-        found.slow_turns, found.turns_ms = server.slow_turns(), server.turns_ms()
-    return found
-
-
-def table(found: Findings) -> str:
-    lines = ["| figure | found | must | strong | moonshot | level |", "|---|---|---|---|---|---|"]
-    figures = found.figures()
-    for key, target in TARGETS.items():
-        values = " / ".join("-" if value is None else f"{value:.3g}" for value in figures[key])
-        asked = " | ".join(" / ".join(f"{value:g}" for value in values) for values in target.asked)
-        lines.append(f"| {target.name} | {values} {target.unit} | {asked} | {target.level(figures[key])} |")
-    return "\n".join([*lines, f"\n{found.slow_turns:.0f} turns of the loop took more than 50 ms."])
+def say(text: str) -> None:
+    print(text, flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--shape", default="qwen3-tts-1.7b")
-    parser.add_argument("--slots", type=int, default=512)
-    parser.add_argument("--out", type=Path, default=Path("."), help="where the reports go")
-    parser.add_argument("--quick", action="store_true")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", default="qwen3-tts-1.7b", help="a shape of `rhapsode bench shape`, or a family")
+    parser.add_argument("--out", type=Path, default=Path("."), help="where results and logs go")
+    parser.add_argument("--limit", type=float, default=230.0, help="seconds after which no part begins")
+    parser.add_argument("--servers", default="cold,warm,crowd", help="which of cold, warm, crowd, cores")
+    parser.add_argument("--processes", type=int, default=8, help="client processes")
+    parser.add_argument("--quick", action="store_true", help="little load, for a rehearsal")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        print(table(measure(options, Path(folder))))
+    wanted = options.servers.split(",")
+    chosen = [plan for plan in (quick_plans() if options.quick else plans()) if plan.name in wanted]
+    with tempfile.TemporaryDirectory() as name, ClientProcesses(options.processes) as crowd:
+        folder = Path(name)
+        measurement = Measurement(options.out, options.limit, crowd, options.processes)
+        model = options.shape
+        if model != "dummy":
+            model = str(folder / "checkpoint")
+            Path(model).mkdir()
+            write_shape(options.shape, Path(model))
+        for plan in chosen:
+            serve = lambda plan=plan: measurement.serve(plan, model, folder)  # noqa: E731
+            measurement.attempt(f"server {plan.name}", plan.start_s, serve)
+        measurement.write()
+        say("\n" + measurement.summary())
 
 
 if __name__ == "__main__":

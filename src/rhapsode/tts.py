@@ -13,8 +13,8 @@ import numpy as np
 from rhapsode.audio.clip import Audio
 from rhapsode.audio.finish import Finish
 from rhapsode.config import Deployment, resolve
-from rhapsode.engine import Engine, Source, Speech
-from rhapsode.engine.compile import compile_kernels
+from rhapsode.engine import Engine, Source, Speech, loading
+from rhapsode.engine.compile import Compilation, begin_compiling
 from rhapsode.engine.validate import checked
 from rhapsode.marking.marker import Marker
 from rhapsode.models.registry import Model, find
@@ -143,13 +143,31 @@ class TTS:
 
 
 def open_engine(
-    model: Model, deployment: Deployment, on_outcome: Callable[[Outcome], None] = lambda outcome: None
+    model: Model,
+    deployment: Deployment,
+    on_outcome: Callable[[Outcome], None] = lambda outcome: None,
+    compiling: Compilation | None = None,
 ) -> Engine:
-    """A model, loaded and running."""
+    """A model, loaded and running. Kernels are compiled while its weights are read; `compiling` has begun already."""
     model.check_checkpoint()
     source = Source(model.checkpoint, model.config)
-    compile_kernels(model.spec, source, deployment, log.info)
-    return Engine(model.spec, deployment, source, on_outcome).start()
+    loading.report("kernel cache")
+    compiling = compiling or begin_compiling(model.spec, source, deployment, log.info)
+
+    def wait() -> None:
+        """Compiling takes memory, so what is left is known only afterwards."""
+        nonlocal compiling
+        if compiling is not None:
+            loading.report("kernels")
+            compiling.wait(log.info, detail=True)
+            compiling = None
+
+    try:
+        return Engine(model.spec, deployment, source, on_outcome, wait).start()
+    finally:
+        loading.done()
+        if compiling is not None:  # the model cannot be loaded
+            compiling.stop()
 
 
 def check(model: Model, deployment: Deployment, request: SpeechRequest) -> None:

@@ -52,6 +52,9 @@ class AudioChunk(Clip):
     """Words that are known now, where a request asks for them. They have been heard: a chunk may have words alone."""
     bookmarks: tuple[BookmarkTime, ...] = ()
     """Marks of SSML that the speech has reached, where a request asks for words."""
+    pcm16: NDArray[np.int16] | None = None
+    """The same samples as 16-bit numbers, `[channels, samples]`, where a GPU has made such. Who changes `samples` sets
+    it to None."""
 
 
 @dataclass(frozen=True)

@@ -138,6 +138,8 @@ def serve(
         int | None, typer.Option(help="Of raw pcm, if the server does not state it (24000).")
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds a request may take.")] = 120.0,
+    retries: Annotated[int, typer.Option(min=0, help="Ask again so often, as late as Retry-After says.")] = 0,
+    processes: Annotated[int, typer.Option(min=1, help="Client processes that share every load.")] = 1,
     seed: Seed = 0,
     output: Output = None,
     plot: Plot = False,
@@ -157,7 +159,7 @@ def serve(
     if closed is None and open_loop is None and burst is None:
         closed = "1,8"
     loads = [
-        LoadLevel(kind, level, pause / 1e3 if kind == "closed" else 0.0)
+        LoadLevel(kind, level, pause / 1e3 if kind == "closed" else 0.0, retries)
         for kind, given in (("closed", closed), ("open", open_loop), ("burst", burst))
         for level in levels(given or "", f"--{kind}", whole=kind != "open")
     ]
@@ -172,6 +174,7 @@ def serve(
         seed=seed,
         sample_rate=sample_rate,
         timeout_s=timeout,
+        processes=processes,
     )
     finish(measure(plan), path, plot, present)
 

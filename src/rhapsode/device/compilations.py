@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+CAPTURE = "capture of"
 _events: list[str] = []
+_spent_s: dict[str, float] = {}
 _watching = False
 
 
@@ -28,7 +30,17 @@ def watch() -> None:
 
 def captured(what: str) -> None:
     """A launch was captured."""
-    _events.append(f"capture of {what}")
+    _events.append(f"{CAPTURE} {what}")
+
+
+def spent(what: str, seconds: float) -> None:
+    """A part of capturing took so long."""
+    _spent_s[what] = _spent_s.get(what, 0.0) + seconds
+
+
+def spent_s() -> dict[str, float]:
+    """Returns how long the parts of capturing took so far."""
+    return dict(_spent_s)
 
 
 def count() -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import torch
@@ -90,7 +92,9 @@ class Replay:
 
     def capture(self, *inputs: Tensor) -> Recording:
         """Captures a launch of these shapes; `inputs` become its static buffers. The largest first saves memory."""
+        started_s = time.perf_counter()
         self._function(*inputs)  # warm-up: everything lazy happens now
+        compilations.spent("eager", time.perf_counter() - started_s)
         recording: Recording
         if compile_only.active():
             return NotCaptured(inputs)
@@ -101,9 +105,14 @@ class Replay:
     def _record(self, inputs: Sequence[Tensor]) -> CudaGraph:
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         compilations.captured("x".join(str(size) for size in inputs[0].shape))
-        graph = torch.cuda.CUDAGraph()
+        graph, marks_s = torch.cuda.CUDAGraph(), [time.perf_counter()]
         with _uncollected(), torch.cuda.graph(graph, pool=self._pool, stream=_own_stream()):
+            marks_s.append(time.perf_counter())
             output = self._function(*inputs)
+            marks_s.append(time.perf_counter())
+        marks_s.append(time.perf_counter())
+        for part, (begun_s, ended_s) in zip(("wait", "record", "instantiate"), pairwise(marks_s), strict=True):
+            compilations.spent(part, ended_s - begun_s)
         return CudaGraph(graph, inputs, output, sections.captured())
 
     def __call__(self, *inputs: Tensor) -> Tensor | None:

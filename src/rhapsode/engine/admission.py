@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable
-from math import isfinite
+from math import inf, isfinite
 
 from rhapsode.config import Limits
+from rhapsode.engine.clock import clock_s
 from rhapsode.engine.job import Job
 from rhapsode.engine.pace import SlowestPace
 from rhapsode.types import FinishReason, SpeechRequest
@@ -20,6 +21,9 @@ NEARLY = 0.1
 """The part of its expected length that is left of speech which lasts longer than expected."""
 LEARNT = 0.1
 """How much a request that has ended changes what is expected of the next one."""
+
+PROMISE_S = 0.1
+"""How long a promise is repeated before it is worked out again."""
 
 
 class Admission:
@@ -36,6 +40,7 @@ class Admission:
         self._in: dict[str, Job] = {}
         self._speeds: Counter[float] = Counter()  # of those in who listen
         self._speech_s, self._character_s = SPEECH_S, CHARACTER_S
+        self._promised_at_s, self._promised_s = -inf, 0.0
 
     @property
     def places(self) -> int:
@@ -71,6 +76,14 @@ class Admission:
         self._speech_s += LEARNT * (outcome.audio_s - self._speech_s)
         if not job.request.text_open:
             self._character_s += LEARNT * (outcome.audio_s / characters - self._character_s)
+
+    def promised_s(self, queue: Iterable[Job]) -> float:
+        """Returns `wait_s`, which is worked out ten times a second at most: a crowd that is refused must not keep
+        those waiting who are in."""
+        now_s = clock_s()
+        if now_s - self._promised_at_s > PROMISE_S:
+            self._promised_at_s, self._promised_s = now_s, self.wait_s(queue)
+        return max(0.0, self._promised_s - (now_s - self._promised_at_s))
 
     def wait_s(self, queue: Iterable[Job]) -> float:
         """Returns how long a request behind this queue would wait until it is let in, by what is known now."""

@@ -8,7 +8,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,64 +19,96 @@ from rhapsode.models.base import ModelSpec
 
 PAGES = 64
 """KV pages of a compiling process: how many there are changes no kernel."""
+STAMP = "rhapsode-"
 Say = Callable[[str], None]
 
 
-def compile_kernels(
-    spec: ModelSpec,
-    source: Source,
-    deployment: Deployment,
-    say: Say = lambda line: None,
-    *,
-    again: bool = False,
-    detail: bool = False,
-) -> int:
-    """Compiles in parallel unless the cache has been filled for this deployment; returns how many processes ran.
+class Compilation:
+    """Processes that compile side by side with whatever else is to be done for a start."""
 
-    With `detail` it also says where the time of each process went.
-    """
-    processes = deployment.compile_processes
-    if not processes or not deployment.graphs or not _on_gpu(spec, deployment):
-        return 0
-    stamp = _stamp(spec, source, deployment)
-    if stamp.exists() and not again:
-        return 0
-    say(f"compiling kernels in {processes} processes (once) ...")
-    with tempfile.TemporaryDirectory(prefix="rhapsode-compile-") as folder:
-        (Path(folder) / "deployment.json").write_text(json.dumps(_lean(deployment, source), default=str), "utf-8")
-        failed = _run_processes(folder, processes)
+    def __init__(self, spec: ModelSpec, source: Source, deployment: Deployment) -> None:
+        self._made_of = (spec, source, deployment)
+        self._begun_s = time.perf_counter()
+        self._processes = deployment.compile_processes
+        self._folder = tempfile.TemporaryDirectory(prefix="rhapsode-compile-", ignore_cleanup_errors=True)
+        given = json.dumps(_lean(deployment, source), default=str)
+        (Path(self._folder.name) / "deployment.json").write_text(given, "utf-8")
+        command = [sys.executable, "-m", "rhapsode.engine.compile_workers", self._folder.name, str(self._processes)]
+        # Whether there is a GPU is asked without CUDA, which must not start before the fork.
+        self._running = subprocess.Popen(command, env={**os.environ, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"})
+
+    def wait(self, say: Say, *, detail: bool = False) -> int:
+        """Waits until all is compiled; returns how many processes ran. With `detail` it says where their time went."""
+        waited_s = time.perf_counter()
+        status = self._running.wait()
+        failed = status if 0 <= status <= self._processes else self._processes
         if detail:
-            for line in _report_lines(Path(folder)):
+            for line in self._report_lines():
                 say(line)
-    if failed:  # what is missing is compiled while the engine starts
-        say(f"{failed} of {processes} compiling processes failed; the rest is compiled now.")
-        return processes
-    stamp.parent.mkdir(parents=True, exist_ok=True)
-    stamp.touch()
-    return processes
+        if failed:  # what is missing is compiled while the engine starts
+            say(f"{failed} of {self._processes} compiling processes failed; the rest is compiled now.")
+        else:
+            stamp = _stamp(*self._made_of)
+            stamp.parent.mkdir(parents=True, exist_ok=True)
+            stamp.touch()
+            took_s, waited_s = time.perf_counter() - self._begun_s, time.perf_counter() - waited_s
+            say(f"kernels were compiled in {took_s:.1f} s, {waited_s:.1f} s of them with nothing else to do.")
+        self._folder.cleanup()
+        return self._processes
+
+    def stop(self) -> None:
+        """Ends it: nothing will wait for it."""
+        self._running.terminate()
+        self._running.wait()
+        self._folder.cleanup()
+
+    def _report_lines(self) -> Iterator[str]:
+        """Says where the time of each process went."""
+        from rhapsode.engine.compile_workers import WorkerReport
+
+        folder = Path(self._folder.name)
+        if (imports := folder / "imports.json").exists():
+            yield f"imports: {float(imports.read_text()):.1f} s, once"
+        for file in sorted(folder.glob("worker-*.json")):
+            yield f"{file.stem}: {WorkerReport(**json.loads(file.read_text('utf-8')))}"
 
 
-def _run_processes(folder: str, processes: int) -> int:
-    """Returns how many of the processes failed."""
-    command = [sys.executable, "-m", "rhapsode.engine.compile_workers", folder, str(processes)]
-    # Whether there is a GPU is asked without CUDA, which must not start before the fork.
-    status = subprocess.run(command, env={**os.environ, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}, check=False).returncode
-    return status if 0 <= status <= processes else processes
+def compile_kernels(
+    spec: ModelSpec, source: Source, deployment: Deployment, say: Say, *, again: bool = False, detail: bool = False
+) -> int:
+    """Compiles in parallel unless the cache has been filled for this deployment; returns how many processes ran."""
+    compiling = begin_compiling(spec, source, deployment, say, again=again)
+    return compiling.wait(say, detail=detail) if compiling is not None else 0
 
 
-def _report_lines(folder: Path) -> Iterator[str]:
-    """Says where the time of each process went."""
-    from rhapsode.engine.compile_workers import WorkerReport
+def begin_compiling(
+    spec: ModelSpec, source: Source, deployment: Deployment, say: Say, *, again: bool = False
+) -> Compilation | None:
+    """Starts to compile, unless there is nothing to compile or the cache has been filled for this deployment."""
+    if not _may_compile(spec, deployment) or not _on_gpu():
+        return None
+    if _stamp(spec, source, deployment).exists() and not again:
+        return None
+    say(f"compiling kernels in {deployment.compile_processes} processes (once) ...")
+    return Compilation(spec, source, deployment)
 
-    if (imports := folder / "imports.json").exists():
-        yield f"imports: {float(imports.read_text()):.1f} s, once"
-    for file in sorted(folder.glob("worker-*.json")):
-        yield f"{file.stem}: {WorkerReport(**json.loads(file.read_text('utf-8')))}"
+
+def begin_early(spec: ModelSpec, source: Source, deployment: Deployment) -> Compilation | None:
+    """Starts to compile before torch is imported, where it is certain that the cache was never filled.
+
+    Importing torch takes seconds, in this process and in those that compile: so they do it at the same time.
+    """
+    is_cold = not any(_cache().glob(f"{STAMP}*"))
+    has_gpu = any(Path("/dev").glob("nvidia[0-9]*")) and os.environ.get("CUDA_VISIBLE_DEVICES") != ""
+    return Compilation(spec, source, deployment) if is_cold and has_gpu and _may_compile(spec, deployment) else None
 
 
-def _on_gpu(spec: ModelSpec, deployment: Deployment) -> bool:
-    if deployment.device == "cpu" or not any(stage.kind == "frame" for stage in spec.pipeline):
-        return False
+def _may_compile(spec: ModelSpec, deployment: Deployment) -> bool:
+    is_wanted = deployment.compile_processes > 0 and deployment.graphs and deployment.device != "cpu"
+    return is_wanted and any(stage.kind == "frame" for stage in spec.pipeline)
+
+
+def _on_gpu() -> bool:
     from rhapsode.device.compile_only import available
 
     return available()
@@ -89,16 +122,26 @@ def _lean(deployment: Deployment, source: Source) -> dict[str, Any]:
     return {"deployment": settings, "checkpoint": str(source.checkpoint or ""), "config": dict(source.config)}
 
 
+def _cache() -> Path:
+    return Path(os.environ.get("TRITON_CACHE_DIR") or Path.home() / ".triton" / "cache")
+
+
 def _stamp(spec: ModelSpec, source: Source, deployment: Deployment) -> Path:
     """A file in the kernel cache that stands for everything which decides what is compiled."""
     import torch
     import triton
 
     card = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
-    settings: Mapping[str, Any] = deployment.model_dump(mode="json", exclude={"server", "model", "companions"})
     sources = sorted(Path(__file__).parents[1].glob("nn/kernels/gpu/*.py"))
     kernels = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
-    known = [spec.name, dict(source.config), settings, card, triton.__version__, torch.__version__, kernels]
+    known = [spec.name, dict(source.config), deciding(deployment), card, triton.__version__, torch.__version__, kernels]
     digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()[:24]
-    cache = os.environ.get("TRITON_CACHE_DIR") or Path.home() / ".triton" / "cache"
-    return Path(cache) / f"rhapsode-{digest}"
+    return _cache() / f"{STAMP}{digest}"
+
+
+def deciding(deployment: Deployment) -> dict[str, Any]:
+    """Returns the settings that decide which kernels are launched. How requests are admitted is none of them."""
+    names = {"device", "dtype", "weights", "deterministic", "memory", "chunks", "stages", "options"}
+    limits = deployment.limits
+    sizes = {"max_concurrency": limits.max_concurrency, "max_positions": limits.max_positions}
+    return {**deployment.model_dump(mode="json", include=names), "limits": sizes}

@@ -6,6 +6,7 @@ CUDA does not work in a process that was forked after it was initialised.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -39,19 +40,22 @@ class WorkerReport:
     launch_s: float
     """To go through all launches, without compiling."""
     kernels: int
+    memory_gb: float
+    """The most GPU memory it used."""
     slowest: list[tuple[str, float]]
 
     def __str__(self) -> str:
         slowest = ", ".join(f"{name} {seconds:.1f}" for name, seconds in self.slowest)
         return (
             f"device {self.device_s:.1f} s, model {self.build_s:.1f} s, launches {self.launch_s:.1f} s, "
-            f"{self.kernels} kernels {self.compile_s:.1f} s (longest: {slowest or 'none'})"
+            f"{self.kernels} kernels {self.compile_s:.1f} s (longest: {slowest or 'none'}), {self.memory_gb:.1f} GB"
         )
 
 
 def compile_in_processes(folder: Path, processes: int) -> int:
     """Forks the processes and returns how many failed. `folder` has the deployment, and gets a report of each."""
     started_s = time.perf_counter()
+    gc.disable()  # these processes end soon
     given = json.loads((folder / "deployment.json").read_text("utf-8"))
     deployment = Deployment.model_validate(given["deployment"])
     checkpoint = Path(given["checkpoint"]) if given["checkpoint"] else None
@@ -75,7 +79,7 @@ def _run_child(folder: Path, number: int, spec: ModelSpec, deployment: Deploymen
     """Compiles, writes its report, and ends the process, whatever happens."""
     status = 1
     try:
-        report = _compile(folder / "claims", spec, deployment, source)
+        report = _compile(folder / "claims", number, spec, deployment, source)
         (folder / f"worker-{number}.json").write_text(json.dumps(asdict(report)), "utf-8")
         status = 0
     except BaseException:
@@ -85,7 +89,9 @@ def _run_child(folder: Path, number: int, spec: ModelSpec, deployment: Deploymen
         os._exit(status)
 
 
-def _compile(claims: Path, spec: ModelSpec, deployment: Deployment, source: Source) -> WorkerReport:
+def _compile(claims: Path, number: int, spec: ModelSpec, deployment: Deployment, source: Source) -> WorkerReport:
+    """Goes through all launches, every other process from the last stage to the first: so the longest kernels, wherever
+    they are, are not all begun at the end."""
     import torch
 
     from rhapsode.device.compile_only import compile_only
@@ -98,7 +104,9 @@ def _compile(claims: Path, spec: ModelSpec, deployment: Deployment, source: Sour
         built = Engine(spec, deployment, source)
         marks_s.append(time.perf_counter())
         built_kernels_s = sum(seconds for _, seconds in compiled)
-        built.start().stop()
+        stages = list(built.pipeline.stages.values())
+        for stage in reversed(stages) if number % 2 else stages:
+            stage.start()
         marks_s.append(time.perf_counter())
     compile_s = sum(seconds for _, seconds in compiled)
     return WorkerReport(
@@ -107,6 +115,7 @@ def _compile(claims: Path, spec: ModelSpec, deployment: Deployment, source: Sour
         compile_s=compile_s,
         launch_s=marks_s[3] - marks_s[2] - (compile_s - built_kernels_s),
         kernels=len(compiled),
+        memory_gb=torch.cuda.max_memory_allocated() / 1e9,
         slowest=sorted(compiled, key=lambda one: -one[1])[:SLOWEST],
     )
 
@@ -114,4 +123,8 @@ def _compile(claims: Path, spec: ModelSpec, deployment: Deployment, source: Sour
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         raise ConfigError("this module is started by `rhapsode compile`.")
-    sys.exit(compile_in_processes(Path(sys.argv[1]), int(sys.argv[2])))
+    try:
+        sys.exit(compile_in_processes(Path(sys.argv[1]), int(sys.argv[2])))
+    except Exception:
+        traceback.print_exc()
+        sys.exit(int(sys.argv[2]))  # none of them ran

@@ -50,6 +50,8 @@ class Load(Usage):
     """The cache of encoded references."""
     slow_turns: Mapping[str, int] = field(default_factory=dict)
     """Turns of the device loop longer than 50 ms, by stage."""
+    longest_turns_s: Mapping[str, float] = field(default_factory=dict)
+    """The longest turn of the device loop, by stage."""
 
 
 class Engine:
@@ -61,14 +63,16 @@ class Engine:
         deployment: Deployment,
         source: Source | None = None,
         on_outcome: Callable[[Outcome], None] = lambda outcome: None,
+        before_memory: Callable[[], None] = lambda: None,
     ) -> None:
+        """`before_memory` is called once the weights are there, and before the memory that is left is counted."""
         source = source or Source()
         self.spec = spec
         self.info = describe(spec, source.checkpoint, source.config)
         self.lexicon = Lexicon.read(deployment.lexicon)
         self.aligner = Aligner(lambda: load_acoustic(deployment.alignment, deployment.device))
         self._on_outcome = on_outcome
-        self.pipeline = Pipeline(spec, source, deployment)
+        self.pipeline = Pipeline(spec, source, deployment, before_memory)
         self.deployment = self.pipeline.deployment
         self._lock = threading.RLock()
         self._free_slots = list(range(self.deployment.limits.slots))[::-1]
@@ -130,7 +134,7 @@ class Engine:
                 raise InvalidRequest(f"a request with the id '{request_id}' is still running.")
             is_full = not self._free_slots or self._queue or not self._admission.fits(request)
             if is_full and len(self._queue) >= self.deployment.limits.max_queue:
-                wait_s = self._admission.wait_s(self._queue)
+                wait_s = self._admission.promised_s(self._queue)
                 raise Busy(f"{len(self._queue)} requests are waiting already.", retry_after_s=wait_s)
             self._jobs[request_id] = job
             self._text_chars[request_id] = len(request.text)
@@ -178,9 +182,13 @@ class Engine:
             slots = self.deployment.limits.slots
             in_use, queued, places = slots - len(self._free_slots), len(self._queue), self._admission.places
         usage, references = vars(self.pipeline.usage()), self.pipeline.references.stats()
-        slow = self.pipeline.slow_turns()
+        slow, longest_s = self.pipeline.slow_turns(), self.pipeline.longest_turns_s()
         now = {"slots": slots, "slots_in_use": in_use, "queued": queued, "places": places}
-        return Load(**now, references=references, slow_turns=slow, **usage)
+        return Load(**now, references=references, slow_turns=slow, longest_turns_s=longest_s, **usage)
+
+    def forget_turns(self) -> None:
+        """Counts slow turns anew: those of a warm-up kept nobody waiting."""
+        self.pipeline.forget_turns()
 
     # --- inside ---
 

@@ -55,7 +55,7 @@ class EndGate:
             self._release(fade=True)
             if pause_s and self._last is not None:
                 silence = np.zeros((self._last.channels, round(pause_s * self._rate)), np.float32)
-                self._pass(replace(self._last, samples=silence, is_pause=True))
+                self._pass(replace(self._last, samples=silence, pcm16=None, is_pause=True))
             self._held.clear()
             self._is_cut = True
             return self._passed / self._rate
@@ -65,10 +65,10 @@ class EndGate:
             chunk = self._held.popleft()
             room = self._until - self._passed
             if chunk.samples.shape[1] > room:
-                self._held.appendleft(replace(chunk, samples=chunk.samples[:, room:]))
-                chunk = replace(chunk, samples=chunk.samples[:, :room])
+                self._held.appendleft(replace(chunk, samples=chunk.samples[:, room:], pcm16=None))
+                chunk = replace(chunk, samples=chunk.samples[:, :room], pcm16=None)
                 if fade:
-                    chunk = replace(chunk, samples=_faded(chunk.samples, self._fade))
+                    chunk = replace(chunk, samples=_faded(chunk.samples, self._fade), pcm16=None)
             self._pass(chunk)
 
     def _pass(self, chunk: AudioChunk) -> None:

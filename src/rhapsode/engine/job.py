@@ -98,14 +98,17 @@ class Job:
         samples = np.zeros((channels, round(seconds * self._sample_rate)), np.float32)
         self.deliver(samples, is_pause)
 
-    def deliver(self, samples: Samples, is_pause: bool = False) -> None:
-        """Hands samples to the listener: deltas in order, never after the end."""
+    def deliver(
+        self, samples: Samples, is_pause: bool = False, pcm16: np.ndarray[Any, np.dtype[np.int16]] | None = None
+    ) -> None:
+        """Hands samples to the listener: deltas in order, never after the end. `pcm16` are the same as 16 bits."""
         with self._lock:
             if self.over or samples.shape[1] == 0:
                 return
             self._play(samples.shape[1] / self._sample_rate)
             self.life = Life.SPEAKING
-            chunk = AudioChunk(samples, self._sample_rate, self._chunks, self.pace, is_pause, self.speaker)
+            about = (self._sample_rate, self._chunks, self.pace, is_pause, self.speaker)
+            chunk = AudioChunk(samples, *about, pcm16=pcm16)
             self._chunks += 1
             self._samples += samples.shape[1]
         (self.speech.push if self.gate is None else self.gate.put)(chunk)

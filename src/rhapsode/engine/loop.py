@@ -30,11 +30,17 @@ class Loop:
         self._thread = threading.Thread(target=lambda: context.run(self._run), name=f"rhapsode-{name}", daemon=True)
         self.slow_turns: Counter[str] = Counter()
         """How many turns of each stage were slow."""
+        self.longest_turns_s: dict[str, float] = {}
+        """The longest turn of each stage."""
         for stage in stages:
             stage.inbox.on_put = self._wake.set
 
     def start(self) -> None:
         self._thread.start()
+
+    def forget_turns(self) -> None:
+        """Counts turns anew."""
+        self.slow_turns, self.longest_turns_s = Counter(), {}
 
     def stop(self) -> None:
         self._stopping = True
@@ -55,6 +61,7 @@ class Loop:
         started_s, compiled = clock_s(), compilations.count()
         busy = self._turn(stage)
         took_s = clock_s() - started_s
+        self.longest_turns_s[stage.name] = max(took_s, self.longest_turns_s.get(stage.name, 0.0))
         if took_s > SLOW_S:
             self.slow_turns[stage.name] += 1
             if not stage.works_inline:

@@ -23,9 +23,10 @@ def packed(audio: Tensor) -> Tensor:
     return torch.cat((scaled16(wide).to(torch.int16), finite.to(torch.int16)), dim=2)
 
 
-def unpacked(values: NDArray[Any], start: int, stop: int) -> Samples:
-    """Samples `[start, stop)` of one row, packed or not, in an array of their own."""
+def unpacked(values: NDArray[Any], start: int, stop: int) -> tuple[Samples, NDArray[np.int16] | None]:
+    """Samples `[start, stop)` of one row in an array of their own, and where they were packed the 16 bits they were."""
+    kept = values[:, start:stop].copy()
     if values.dtype != np.int16:
-        return values[:, start:stop].copy()
-    samples = from_pcm16(values[:, start:stop])
-    return samples if values[:, -1].all() else np.full_like(samples, np.nan)
+        return kept, None
+    samples = from_pcm16(kept)
+    return (samples, kept) if values[:, -1].all() else (np.full_like(samples, np.nan), None)

@@ -40,7 +40,14 @@ class Source:
 class Pipeline:
     """The stages of one family, ready to be sent requests."""
 
-    def __init__(self, spec: ModelSpec, source: Source, deployment: Deployment) -> None:
+    def __init__(
+        self,
+        spec: ModelSpec,
+        source: Source,
+        deployment: Deployment,
+        before_memory: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`before_memory` is called once the weights are there, and before the memory that is left is counted."""
         check_wiring(spec)
         for name in deployment.stages:
             if name not in {stage.name for stage in spec.pipeline}:
@@ -56,6 +63,7 @@ class Pipeline:
         self._loops: dict[str, list[TurnStage]] = {}
         with blaming(source.checkpoint):
             self.workers = {stage.name: self._make(stage) for stage in spec.pipeline}
+            before_memory()
             if any(stage.kind == "frame" for stage in spec.pipeline):
                 self._build_on_device()
             else:
@@ -69,9 +77,10 @@ class Pipeline:
         self._running = [Loop(place, stages) for place, stages in self._loops.items()]
 
     def start(self) -> None:
-        loading.report("start")
-        for stage in self.stages.values():
+        for name, stage in self.stages.items():
+            loading.report(f"start of {name}")
             stage.start()
+        loading.done()
         for loop in self._running:
             loop.start()
 
@@ -107,6 +116,15 @@ class Pipeline:
     def slow_turns(self) -> dict[str, int]:
         """Turns of each stage that kept all listeners of its device waiting."""
         return {name: count for loop in self._running for name, count in loop.slow_turns.items()}
+
+    def longest_turns_s(self) -> dict[str, float]:
+        """The longest turn of each stage."""
+        return {name: longest_s for loop in self._running for name, longest_s in loop.longest_turns_s.items()}
+
+    def forget_turns(self) -> None:
+        """Counts turns anew."""
+        for loop in self._running:
+            loop.forget_turns()
 
     def pace(self, on_change: Callable[[], None]) -> SlowestPace:
         """Returns the measured pace of all stages together; calls back when it changes."""

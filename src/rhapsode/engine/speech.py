@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -48,7 +48,10 @@ class Speech:
         self._unread_s = 0.0
         self._max_unread_s = max_unread_s
         self._error: RhapsodeError | None = None
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)  # for threads that wait
+        self._blocked = 0  # how many do
+        self._wake_ups: WakeUps | None = None  # of the event loop in which it was waited for last
         self._waiting: list[tuple[WakeUps, asyncio.Future[None]]] = []
 
     # --- the listener's side ---
@@ -80,19 +83,27 @@ class Speech:
 
     def get(self, timeout_s: float | None = None) -> AudioChunk | None:
         """Waits for the next chunk; None at the end."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: self.is_ready, timeout_s):
-                raise TimeoutError
+        with self._lock:
+            if not self.is_ready:
+                self._blocked += 1
+                try:
+                    if not self._changed.wait_for(lambda: self.is_ready, timeout_s):
+                        raise TimeoutError
+                finally:
+                    self._blocked -= 1
             return self._take()
 
     async def get_async(self) -> AudioChunk | None:
         """Waits for the next chunk without blocking the event loop; None at the end."""
         while True:
-            with self._changed:
-                if self.is_ready:
+            with self._lock:
+                if self._chunks or self.outcome is not None:
                     return self._take()
-                woken = asyncio.get_running_loop().create_future()
-                self._waiting.append((WakeUps.here(), woken))
+                loop = asyncio.get_running_loop()
+                if self._wake_ups is None or not self._wake_ups.are_of(loop):
+                    self._wake_ups = WakeUps.here()
+                woken = loop.create_future()
+                self._waiting.append((self._wake_ups, woken))
             await woken
 
     def __enter__(self) -> Self:
@@ -111,25 +122,26 @@ class Speech:
         return self._unread_s >= self._max_unread_s
 
     def push(self, chunk: AudioChunk) -> None:
-        def append() -> None:
+        with self._lock:
             self._chunks.append(chunk)
             self._unread_s += chunk.duration_s
-
-        self._change(append)
-
-    def end(self, outcome: Outcome, error: RhapsodeError | None) -> None:
-        def close() -> None:
-            self.outcome, self._error = outcome, error
-
-        self._change(close)
-
-    def _change(self, change: Callable[[], None]) -> None:
-        with self._changed:
-            change()
-            waiting, self._waiting = self._waiting, []
-            self._changed.notify_all()
+            waiting = self._told()
         for wake_ups, future in waiting:
             wake_ups.wake(future)
+
+    def end(self, outcome: Outcome, error: RhapsodeError | None) -> None:
+        with self._lock:
+            self.outcome, self._error = outcome, error
+            waiting = self._told()
+        for wake_ups, future in waiting:
+            wake_ups.wake(future)
+
+    def _told(self) -> list[tuple[WakeUps, asyncio.Future[None]]]:
+        """Wakes the threads that wait, and returns the futures that do."""
+        if self._blocked:
+            self._changed.notify_all()
+        waiting, self._waiting = self._waiting, []
+        return waiting
 
     def _take(self) -> AudioChunk | None:
         if self._chunks:

@@ -55,12 +55,12 @@ def checked(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Li
     _check_effect(request, spec, info)
     _check_embedding(request.voice.embedding, info)
     voice, preset = request.voice, _preset(request.voice.name, info)
-    return replace(
-        request,
-        voice=voice if preset == voice.name else replace(voice, name=preset),
-        language=_language(request.language, info),
-        options=parse_options(spec, request.options),
-    )
+    changed = {
+        "voice": voice if preset == voice.name else replace(voice, name=preset),
+        "language": _language(request.language, info),
+        "options": parse_options(spec, request.options),
+    }
+    return SpeechRequest(**{**vars(request), **changed})  # as `replace`, without a call for every field
 
 
 def _checked_dialogue(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Limits) -> SpeechRequest:

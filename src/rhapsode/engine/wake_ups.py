@@ -27,6 +27,9 @@ class WakeUps:
             found = cls._by_loop[loop] = cls(loop)
         return found
 
+    def are_of(self, loop: asyncio.AbstractEventLoop) -> bool:
+        return self._loop() is loop
+
     def wake(self, future: asyncio.Future[None]) -> None:
         """Resolves the future soon; one whose event loop is closed is left alone."""
         with self._lock:

@@ -89,6 +89,7 @@ class HttpConnection(HttpToolsProtocol):
         super().on_message_begin()
         self.scope["state"]["reset"] = partial(reset, self.transport)
         self.scope["state"]["when_lost"] = self._when_lost
+        self.scope["state"]["is_full"] = self._is_full
         if self._receiving is None:  # a further request of the same connection
             self._begin_receiving()
 
@@ -115,6 +116,10 @@ class HttpConnection(HttpToolsProtocol):
             self.flow.resume_reading()  # else a disconnect would not be noticed
             if self.transport.is_closing():
                 self.loop.call_soon(callback)
+
+    def _is_full(self) -> bool:
+        """Returns whether the next send waits until the client has read something."""
+        return self.flow.write_paused
 
     def _begin_receiving(self) -> None:
         self._begun_s, self._received = self.loop.time(), 0

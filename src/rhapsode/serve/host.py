@@ -12,7 +12,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 from rhapsode.config import DEFAULT_SLOTS, Deployment
-from rhapsode.engine import Engine, Load, loading
+from rhapsode.engine import Engine, Load, Source, loading
+from rhapsode.engine.compile import Compilation, begin_early
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.models.registry import Model
 from rhapsode.serve.observe.metrics import Readings, Totals
@@ -54,8 +55,16 @@ class Host:
         self._used_s = time.monotonic()
         self._past = Totals()
         self._idle_watch: asyncio.Task[None] | None = None
+        self._compiling: Compilation | None = None
 
     # --- start and stop ---
+
+    def compile_early(self) -> None:
+        """Has kernels compiled from now on, if none were ever: the model is loaded later."""
+        source = Source(self.model.checkpoint, self.model.config)
+        self._compiling = begin_early(self.model.spec, source, self.deployment)
+        if self._compiling is not None:
+            log.info("compiling kernels in %d processes (once) ...", self.deployment.compile_processes)
 
     async def start(self) -> None:
         """Loads and warms up the model; then starts the task that unloads it when it is idle."""
@@ -171,15 +180,19 @@ class Host:
         self._on_load()
         self._used_s = time.monotonic()
         fields = {"model": self.info.family, "s": _since(started_s), "real_time_listeners": engine.load().places}
+        fields["since_start_s"] = round(loading.process_age_s(), 2)
         log.info("model ready", extra={"fields": fields})
         return engine
 
     def _open(self) -> Engine:
-        engine = open_engine(self.model, self.deployment, self._report)
+        compiling, self._compiling = self._compiling, None
+        engine = open_engine(self.model, self.deployment, self._report, compiling)
         try:
             self._warming_up = True
             loading.report("warm-up")
             self._warm_up(engine)
+            engine.forget_turns()
+            loading.report("garbage collection")
             gc.collect()
             gc.freeze()  # else each full collection scans the whole model and blocks the event loop
         except BaseException:
@@ -187,6 +200,7 @@ class Host:
             raise
         finally:
             self._warming_up = False
+            loading.done()
         return engine
 
     def _warm_up(self, engine: Engine) -> None:

@@ -17,6 +17,7 @@ from fastapi import FastAPI
 
 from rhapsode.config import Deployment
 from rhapsode.config.server import ServerConfig
+from rhapsode.engine import loading
 from rhapsode.engine.placement import describe_places
 from rhapsode.errors import OutputError, RhapsodeError
 from rhapsode.serve.app import create_app
@@ -98,13 +99,19 @@ class Server(uvicorn.Server):
 
 def serve(deployment: Deployment) -> None:
     """Serves until a signal stops it."""
-    config = deployment.server
+    config, imported_s = deployment.server, loading.process_age_s()
     app = create_app(deployment)
+    service: Service = app.state.service
     configure(config.log_format)
+    loading.took("imports of the server", imported_s)
+    loading.took("application", loading.process_age_s() - imported_s)
     sockets = [listen(config.host, config.port)]
     port = sockets[0].getsockname()[1]
     wyoming = None if config.wyoming.port is None else listen(config.wyoming.host, config.wyoming.port)
-    _print_resolved(deployment, app.state.service, port, wyoming)
+    service.host.compile_early()
+    loading.report("import of torch")
+    _print_resolved(deployment, service, port, wyoming)
+    loading.done()
     server = Server(app, wyoming)
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets)

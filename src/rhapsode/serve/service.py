@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -109,8 +109,15 @@ class Service:
             with self._refusals:
                 entry = await self.phrases.entry(order.request) if self.phrases else None
                 speech = await self._start(order.request, request_id, entry)
-            with speech, self._playback(speech, order, entry) as playback:
-                yield playback
+            with speech:
+                own = (self._codecs, self.metrics.gaps.observe, self._limits, self._marks)
+                playback = Playback(speech, order.request, order.delivery, *own, entry)
+                time_limit = TimeLimit(playback, self.config.max_request_s, self._end_late)
+                try:
+                    yield playback
+                finally:
+                    time_limit.cancel()
+                    playback.close()
         finally:
             self.host.release()
             self._tidier.request_ended()
@@ -129,17 +136,6 @@ class Service:
     def _note(self, order: Order, request_id: str, said: Callable[[], str] | None) -> None:
         if self._audit is not None:
             self._audit.record(order, request_id, self.outcomes.get(request_id), said() if said else order.request.text)
-
-    @contextmanager
-    def _playback(self, speech: Speech, order: Order, entry: PhraseEntry | None) -> Iterator[Playback]:
-        own = (self._codecs, self.metrics.gaps.observe, self._limits, self._marks)
-        playback = Playback(speech, order.request, order.delivery, *own, entry)
-        time_limit = TimeLimit(playback, self.config.max_request_s, self._end_late)
-        try:
-            yield playback
-        finally:
-            time_limit.cancel()
-            playback.close()
 
     async def _engine(self) -> Engine:
         if self.host.loaded is not None:

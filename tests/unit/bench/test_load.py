@@ -148,3 +148,59 @@ def test_how_many_requests_a_load_sends(load, requests, counts):
 def test_a_server_that_is_not_there_is_an_error_at_once():
     with pytest.raises(Unavailable, match="no server answers"):
         measure(plan("http://127.0.0.1:9", ("closed", 1)))
+
+
+def test_processes_share_a_load_and_leave_nothing_out():
+    with serving_in_thread(Script([(0.2, tone(0.2))])) as (url, log):
+        loads = (("burst", 5), ("closed", 5), ("open", 50))
+        report = check(measure(plan(url, *loads, requests=10, warm_up=0, processes=2)))
+    first, burst, closed, arrivals = report["runs"]
+    assert [run["completed"] for run in report["runs"]] == [5, 5, 10, 10]
+    assert sorted(body["seed"] for body in log.bodies) == sorted([*range(10), *range(10), *range(10)])
+    assert log.most_at_once >= 5
+    for run in (first, burst, closed):
+        assert run["summary"]["first_playable_ms"]["min"] >= 200
+    assert closed["wall_s"] >= 0.4  # two requests of each client, one after the other
+    assert arrivals["wall_s"] >= poisson(50, 10, 0)[-1] + 0.2
+    assert first["client"]["lag_max_ms"] >= 0
+
+
+def test_each_burst_has_figures_of_its_own():
+    def answer(body):
+        return Script([(0.3 if 8 <= body["seed"] < 12 else 0.01, tone(0.2))])
+
+    with serving_in_thread(answer) as (url, _):
+        report = check(measure(plan(url, ("burst", 4), requests=16, warm_up=0)))
+    rounds = report["runs"][1]["rounds"]
+    assert [burst["completed"] for burst in rounds] == [4, 4, 4]
+    assert rounds[1]["first_p50_ms"] >= 300 > max(rounds[0]["first_p99_ms"], rounds[2]["first_p99_ms"])
+    assert rounds[1]["audio_s_per_s"] == pytest.approx(4 * 0.2 / rounds[1]["wall_s"], rel=0.01)
+
+
+def test_a_refused_request_comes_again_when_it_is_told_to():
+    seen: list[int] = []
+
+    def answer(body):
+        is_first = body["seed"] not in seen
+        seen.append(body["seed"])
+        if body["seed"] == 0 or not is_first:
+            return Script([(0.1, tone(0.2))])
+        return Script([(0.0, b"{}")], status=429, content_type="application/json", headers={"Retry-After": "1"})
+
+    with serving_in_thread(answer) as (url, _):
+        given = ServePlan(speech_server(url, "rhapsode"), (LoadLevel("burst", 3, retries=2),), ("Hello.",), 3, 0)
+        (run,) = check(measure(given))["runs"]
+    refused = run["refused"]
+    assert (run["completed"], run["errors"]) == (3, {})
+    assert (refused["requests"], refused["again"], refused["retry_after_s"]["max"]) == (2, 0, 1.0)
+    assert 100 <= refused["first_playable_after_ms"]["min"] < 1000  # counted from the second attempt
+    assert refused["queue_s"] == pytest.approx(0.1, abs=0.2)
+
+
+def test_without_retries_a_refusal_is_an_error_and_its_promise_is_kept():
+    script = Script([(0.0, b"{}")], status=429, content_type="application/json", headers={"Retry-After": "7"})
+    with serving_in_thread(script) as (url, _):
+        (run,) = check(measure(plan(url, ("burst", 2), requests=2, warm_up=0)))["runs"]
+    assert run["errors"] == {"http 429": 2}
+    assert run["refused"]["retry_after_s"]["max"] == 7.0
+    assert run["refused"]["queue_s"] is None

@@ -4,8 +4,10 @@ import time
 
 import pytest
 
-from rhapsode.config import resolve
+from rhapsode.config import Limits, resolve
 from rhapsode.engine import Engine
+from rhapsode.engine.admission import Admission
+from rhapsode.engine.pace import SlowestPace
 from rhapsode.errors import Busy
 from rhapsode.types import SpeechRequest
 from unit.engine.slow import FRAME_S, ROW_S, SLOW, STEP_S, UNTRACED
@@ -25,6 +27,20 @@ def listener(text=TEXT, **wishes):
 
 def finish(speeches):
     return [list(speech) and speech.outcome for speech in speeches]
+
+
+def test_a_crowd_that_is_refused_is_told_what_was_worked_out_for_the_first_of_it():
+    class CountedAdmission(Admission):
+        asked = 0
+
+        def wait_s(self, queue):
+            self.asked += 1
+            return 5.0
+
+    admission = CountedAdmission(SlowestPace([]), Limits())
+    promised_s = [admission.promised_s([]) for _ in range(1000)]
+    assert admission.asked < 500  # one for every tenth of a second
+    assert all(4.8 <= wait_s <= 5.0 for wait_s in promised_s)
 
 
 @pytest.fixture(scope="module")

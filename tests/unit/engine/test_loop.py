@@ -51,3 +51,10 @@ def test_a_slow_turn_is_counted_by_its_stage(monkeypatch):
     monkeypatch.setattr(loops, "SLOW_S", 0.01)
     assert run(lambda: time.sleep(0.03)).slow_turns == {"once": 1}
     assert run(lambda: None).slow_turns == {}
+
+
+def test_the_longest_turn_of_a_stage_is_known_until_it_is_forgotten():
+    loop = run(lambda: time.sleep(0.03))
+    assert loop.longest_turns_s["once"] >= 0.03
+    loop.forget_turns()
+    assert (loop.longest_turns_s, loop.slow_turns) == ({}, {})

@@ -25,7 +25,9 @@ def test_16_bits_are_those_of_the_floats(device, dtype):
     values = land(audio, device)
     assert values.dtype == np.int16
     for row, wanted in zip(values, audio.float().numpy(), strict=True):
-        heard = unpacked(row, 0, row.shape[1] - 1)
+        heard, sixteen = unpacked(row, 0, row.shape[1] - 1)
+        assert np.array_equal(sixteen, pcm16(wanted))
+        assert sixteen.base is None  # a slow listener keeps no batch in memory
         assert heard.dtype == np.float32
         assert heard.shape == wanted.shape
         assert np.array_equal(pcm16(heard), pcm16(wanted))
@@ -37,14 +39,17 @@ def test_16_bits_are_those_of_the_floats(device, dtype):
 def test_what_was_not_finite_does_not_become_sound(device, bad):
     audio = torch.zeros(3, 1, 8)
     audio[1, 0, 5] = bad
-    good, broken, other = (unpacked(row, 0, row.shape[1] - 1) for row in land(audio, device))
+    found = [unpacked(row, 0, row.shape[1] - 1) for row in land(audio, device)]
+    good, broken, other = (samples for samples, _ in found)
     assert np.isnan(broken).all()
+    assert [sixteen is None for _, sixteen in found] == [False, True, False]
     assert not good.any()
     assert not other.any()
 
 
 def test_what_is_not_packed_is_copied():
     values = np.ones((1, 4), np.float32)
-    samples = unpacked(values, 0, values.shape[1])
+    samples, sixteen = unpacked(values, 0, values.shape[1])
     values[:] = 0
+    assert sixteen is None
     assert (samples == 1).all()

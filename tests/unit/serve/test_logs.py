@@ -3,8 +3,10 @@
 import asyncio
 import io
 import logging
+import sys
+import time
 
-from rhapsode.serve.observe.logs import LineHandler
+from rhapsode.serve.observe.logs import LineHandler, TextLines
 
 
 class Counting(io.StringIO):
@@ -41,3 +43,30 @@ def test_a_line_of_another_thread_is_written_at_once() -> None:
     stream = Counting()
     LineHandler(stream).emit(record(logging.INFO))
     assert stream.flushed == 1
+
+
+def test_a_line_has_its_time_level_text_and_fields() -> None:
+    stream = Counting()
+    handler = LineHandler(stream)
+    handler.setFormatter(TextLines())
+    for created, args in ((3600.2, None), (3600.9, None), (3601.0, ("x",))):
+        line = logging.LogRecord("rhapsode", logging.INFO, "", 0, "a line %s" if args else "100% done", args, None)
+        line.created = created
+        line.fields = {"status": 200}
+        handler.emit(line)
+    begin = [time.strftime("%H:%M:%S", time.localtime(second)) for second in (3600, 3600, 3601)]
+    texts = ["100% done", "100% done", "a line x"]
+    wanted = [f"{at} INFO    {text} status=200" for at, text in zip(begin, texts, strict=True)]
+    assert stream.getvalue().splitlines() == wanted
+
+
+def test_a_line_with_an_exception_has_its_traceback() -> None:
+    stream = Counting()
+    handler = LineHandler(stream)
+    handler.setFormatter(TextLines())
+    try:
+        raise ValueError("what went wrong")
+    except ValueError:
+        handler.emit(logging.LogRecord("rhapsode", logging.ERROR, "", 0, "a failure", None, sys.exc_info()))
+    assert "ERROR   a failure" in stream.getvalue()
+    assert "ValueError: what went wrong" in stream.getvalue()

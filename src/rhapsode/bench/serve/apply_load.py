@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from rhapsode.bench.serve.client import SpeechClient, TimedResponse
 from rhapsode.bench.serve.lag import LagMeter
-from rhapsode.bench.serve.load_level import LoadLevel, poisson
+from rhapsode.bench.serve.load_level import LoadLevel, Share, poisson
 
 Send = Callable[[int, float | None], Coroutine[None, None, TimedResponse]]
 """Sends the request of this number, due at this moment or now."""
@@ -33,27 +33,43 @@ async def apply_load(
     texts: Sequence[str],
     seed: int,
     advance: Callable[[], None],
+    share: Share | None = None,
 ) -> LoadResult:
-    """Sends the requests of these numbers. A number decides the text and the seed of its request."""
+    """Sends the requests of these numbers, or a share of them. A number decides the text and the seed of a request."""
+    share = share or Share()
 
     async def send(i: int, due_s: float | None = None) -> TimedResponse:
         sent_s = time.perf_counter() - started_s
+        refusals: list[float] = []
         response = await client.request(texts[i % len(texts)], seed + i, due_s)
+        while response.retry_after_s is not None and len(refusals) < load.retries:
+            refusals.append(response.retry_after_s)
+            await asyncio.sleep(response.retry_after_s)
+            response = await client.request(texts[i % len(texts)], seed + i)
         advance()
-        return replace(response, sent_s=sent_s)
+        return replace(response, sent_s=sent_s, refusals=tuple(refusals))
 
     pattern = {"closed": _closed, "open": _open, "first burst": _burst, "burst": _burst}[load.kind]
+    if share.begins_s is not None:
+        await _wait_until(share.begins_s)
     async with LagMeter() as meter:
-        started_s = time.perf_counter()
-        responses = await pattern(load, numbers, send, seed)
+        started_s = time.perf_counter() if share.begins_s is None else share.begins_s
+        responses = await pattern(load, numbers, send, seed, share, started_s)
         wall_s = time.perf_counter() - started_s
     return LoadResult(load, tuple(responses), wall_s, meter.as_dict())
 
 
-async def _closed(load: LoadLevel, numbers: Sequence[int], send: Send, seed: int) -> list[TimedResponse]:
+async def _wait_until(moment_s: float) -> None:
+    await asyncio.sleep(max(0.0, moment_s - time.perf_counter()))
+
+
+async def _closed(
+    load: LoadLevel, numbers: Sequence[int], send: Send, seed: int, share: Share, started_s: float
+) -> list[TimedResponse]:
     """Each client sends its next request when its last one is complete and its pause is over."""
-    todo = iter(numbers)
-    rng = random.Random(f"pauses {load.level} {seed}")
+    clients = len(share.part(range(min(len(numbers), int(load.level)))))
+    todo = iter(share.part(numbers))
+    rng = random.Random(f"pauses {load.level} {seed} {share.index}")
 
     async def send_later(i: int) -> TimedResponse:
         if load.pause_s:
@@ -63,27 +79,31 @@ async def _closed(load: LoadLevel, numbers: Sequence[int], send: Send, seed: int
     async def one_client() -> list[TimedResponse]:
         return [await send_later(i) for i in todo]
 
-    by_client = await asyncio.gather(*(one_client() for _ in range(min(len(numbers), int(load.level)))))
+    by_client = await asyncio.gather(*(one_client() for _ in range(clients)))
     return [response for responses in by_client for response in responses]
 
 
-async def _open(load: LoadLevel, numbers: Sequence[int], send: Send, seed: int) -> list[TimedResponse]:
+async def _open(
+    load: LoadLevel, numbers: Sequence[int], send: Send, seed: int, share: Share, started_s: float
+) -> list[TimedResponse]:
     """Requests arrive at random moments, however busy the server is."""
-    started_s = time.perf_counter()
 
     async def arrive(i: int, after_s: float) -> TimedResponse:
-        await asyncio.sleep(max(0.0, started_s + after_s - time.perf_counter()))
+        await _wait_until(started_s + after_s)
         return await send(i, started_s + after_s)
 
-    arrivals = poisson(load.level, len(numbers), seed)
-    return list(await asyncio.gather(*(arrive(i, after_s) for i, after_s in zip(numbers, arrivals, strict=True))))
+    arrivals = share.part(poisson(load.level, len(numbers), seed))
+    due = zip(share.part(numbers), arrivals, strict=True)
+    return list(await asyncio.gather(*(arrive(i, after_s) for i, after_s in due)))
 
 
-async def _burst(load: LoadLevel, numbers: Sequence[int], send: Send, seed: int) -> list[TimedResponse]:
+async def _burst(
+    load: LoadLevel, numbers: Sequence[int], send: Send, seed: int, share: Share, started_s: float
+) -> list[TimedResponse]:
     """So many requests at the same moment; the next burst when all are complete."""
-    size = int(load.level)
+    size, due_s = int(load.level), started_s
     responses: list[TimedResponse] = []
     for first in range(0, len(numbers), size):
-        due_s = time.perf_counter()
-        responses += await asyncio.gather(*(send(i, due_s) for i in numbers[first : first + size]))
+        due_s = time.perf_counter() if first else started_s
+        responses += await asyncio.gather(*(send(i, due_s) for i in share.part(numbers[first : first + size])))
     return responses

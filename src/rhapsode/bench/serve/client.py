@@ -14,6 +14,8 @@ from rhapsode.bench.serve.pcm_reader import BadResponse, Pcm, PcmReader, reader_
 from rhapsode.bench.serve.playback import Arrival, PlaybackResult, first_audible, play
 from rhapsode.bench.serve.server import ROUTE, SpeechServer
 
+KEPT_S = 4.0
+"""How long an unused connection is kept: uvicorn closes one after 5 s, and a request sent just then is lost."""
 SILENT_PEAK = 4
 """Of 32768: a stream whose peak is no higher is silent."""
 
@@ -34,6 +36,10 @@ class TimedResponse:
     """How long after it was due the client sent the request."""
     sent_s: float = 0.0
     """When it was sent, after the start of its load."""
+    retry_after_s: float | None = None
+    """When to ask again, as the server says that refused it."""
+    refusals: tuple[float, ...] = ()
+    """`Retry-After` of the refusals before this response, which came after the last of them was waited for."""
     playback: PlaybackResult | None = None
     sample_rate: int = 0
     samples: Pcm = field(default_factory=lambda: np.zeros((1, 0), np.int16))
@@ -101,6 +107,7 @@ class SpeechClient:
         async with self._session.post(server.url, json=body, headers=server.headers()) as response:
             timing.status = response.status
             if response.status != 200:
+                timing.retry_after_s = _seconds(response.headers.get("Retry-After"))
                 detail = (await response.content.read(500)).decode("utf-8", "replace")
                 raise BadResponse(f"http {response.status}", detail)
             headers = {name.lower(): value for name, value in response.headers.items()}
@@ -117,6 +124,7 @@ class _Timing:
     def __init__(self, text: str, due_s: float, sent_s: float, keep: bool) -> None:
         self.text = text
         self.status: int | None = None
+        self.retry_after_s: float | None = None
         self._due_s, self._late_s = due_s, sent_s - due_s
         self._error: tuple[str, str] | None = None
         self._first_byte_s: float | None = None
@@ -172,14 +180,20 @@ class _Timing:
             audible_s=audible_s,
             total_s=self._total_s,
             late_s=self._late_s,
+            retry_after_s=self.retry_after_s,
             playback=playback,
             sample_rate=self._rate,
             samples=np.concatenate(self._kept or [np.zeros(0, np.int16)]).reshape(-1, self._channels).T,
         )
 
 
+def _seconds(retry_after: str | None) -> float | None:
+    """Returns the seconds of a `Retry-After` header; None for a date, which no speech server sends."""
+    return float(retry_after) if retry_after is not None and retry_after.strip().isdecimal() else None
+
+
 def make_session() -> aiohttp.ClientSession:
     """Returns a session without a limit on connections, which looks up a host name once."""
-    connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=600, keepalive_timeout=60)
+    connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=600, keepalive_timeout=KEPT_S)
     options: dict[str, Any] = {"timeout": aiohttp.ClientTimeout(total=None), "read_bufsize": 2**20}
     return aiohttp.ClientSession(connector=connector, auto_decompress=False, **options)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+Number = TypeVar("Number", int, float)
 
 LABELS = {
     "closed": "closed, c={:g}",
@@ -28,10 +32,25 @@ class LoadLevel:
     pause_s: float = 0.0
     """Of `closed`: a client waits at random, up to so long, before each request. Without it requests arrive in step
     with the server's frames, because each one follows the last frame of another."""
+    retries: int = 0
+    """How often a refused request is sent again, each time after as long as the server asked for (`Retry-After`)."""
 
     @property
     def label(self) -> str:
         return LABELS[self.kind].format(self.level)
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of a load that one of several client processes applies."""
+
+    index: int = 0
+    of: int = 1
+    begins_s: float | None = None
+    """When all of them begin, by `time.perf_counter`, which is one clock for all processes of a machine."""
+
+    def part(self, numbers: Sequence[Number]) -> Sequence[Number]:
+        return numbers[self.index :: self.of]
 
 
 def poisson(rate: float, count: int, seed: int) -> tuple[float, ...]:

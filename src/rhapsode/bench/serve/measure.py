@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,9 +13,10 @@ from rhapsode.bench.progress import progress
 from rhapsode.bench.report import Run, compose
 from rhapsode.bench.serve.apply_load import LoadResult, apply_load
 from rhapsode.bench.serve.client import SpeechClient, TimedResponse, make_session
+from rhapsode.bench.serve.client_processes import ClientProcesses, ClientTask
 from rhapsode.bench.serve.load_level import LoadLevel
 from rhapsode.bench.serve.server import SpeechServer
-from rhapsode.bench.stats import rounded, summarize
+from rhapsode.bench.stats import percentile, rounded, summarize
 from rhapsode.errors import Unavailable
 
 EXAMPLES = 3
@@ -36,6 +37,8 @@ class ServePlan:
     seed: int = 0
     sample_rate: int | None = None
     timeout_s: float = 120.0
+    processes: int = 1
+    """Client processes that share every load."""
 
     def steps(self) -> list[tuple[LoadLevel, range]]:
         """Returns what is reported as one row each: a load, and the numbers of its requests.
@@ -48,7 +51,7 @@ class ServePlan:
                 steps.append((load, range(self._count(load))))
                 continue
             size, count = int(load.level), self._count(load)
-            steps.append((LoadLevel("first burst", load.level), range(size)))
+            steps.append((replace(load, kind="first burst"), range(size)))
             if count > size:
                 steps.append((load, range(size, count)))
         return steps
@@ -62,8 +65,13 @@ class ServePlan:
         return -(-(self.requests or size + max(LEAST_REQUESTS, 2 * size)) // size) * size
 
 
-def measure(plan: ServePlan) -> dict[str, Any]:
-    results, frame_hz = asyncio.run(_measure(plan))
+def measure(plan: ServePlan, crowd: ClientProcesses | None = None) -> dict[str, Any]:
+    """Applies the loads; with several client processes, `crowd` may be ones that are there already."""
+    if crowd is not None or plan.processes == 1:
+        results, frame_hz = asyncio.run(_measure(plan, crowd))
+    else:
+        with ClientProcesses(plan.processes) as crowd:
+            results, frame_hz = asyncio.run(_measure(plan, crowd))
     notes = [
         f"the client itself was slow at '{one.load.label}' (lag p99 {one.client['lag_p99_ms']} ms, "
         f"busy {one.client['busy']}): its times are upper bounds"
@@ -73,7 +81,7 @@ def measure(plan: ServePlan) -> dict[str, Any]:
     return compose("serve", {**_config(plan), "frame_hz": frame_hz}, plan.seed, [_run(one) for one in results], notes)
 
 
-async def _measure(plan: ServePlan) -> tuple[list[LoadResult], float | None]:
+async def _measure(plan: ServePlan, crowd: ClientProcesses | None) -> tuple[list[LoadResult], float | None]:
     """Returns what each step gave, and the frame rate of the model, if the server tells it."""
     steps = plan.steps()
     async with make_session() as session:
@@ -86,7 +94,13 @@ async def _measure(plan: ServePlan) -> tuple[list[LoadResult], float | None]:
         with progress(plan.server.url, sum(len(numbers) for _, numbers in steps)) as advance:
             for load, numbers in steps:
                 shown = partial(advance, load.label)
-                results.append(await apply_load(load, numbers, client, plan.texts, plan.seed, shown))
+                if crowd is None:
+                    results.append(await apply_load(load, numbers, client, plan.texts, plan.seed, shown))
+                else:
+                    given = (plan.server, load, numbers, plan.texts, plan.seed, plan.sample_rate, plan.timeout_s)
+                    results.append(await asyncio.to_thread(crowd.apply, ClientTask(*given)))
+                    for _ in numbers:
+                        shown()
         return results, await client.frame_hz()
 
 
@@ -113,6 +127,8 @@ def _run(result: LoadResult) -> Run:
         "error_examples": _examples(bad),
         "gap_ms": summarize(gaps_ms).as_dict() if gaps_ms else None,
         "client": result.client,
+        "rounds": _rounds(result),
+        "refused": _refused(result.responses),
     }
     return Run(result.load.label, _samples(good), facts)
 
@@ -133,6 +149,48 @@ def _samples(good: Sequence[TimedResponse]) -> dict[str, list[float]]:
         "late_ms": [max(0.0, response.late_s) * 1e3 for response in good],
         "sent_ms": ms([response.sent_s for response in good]),
         "first_chunk_ms": [playback.first_chunk_s * 1e3 for _, playback in played],
+    }
+
+
+def _rounds(result: LoadResult) -> list[dict[str, float | None]]:
+    """Returns what each burst of a load gave."""
+    if not result.load.kind.endswith("burst"):
+        return []
+    size = int(result.load.level)
+    bursts = [result.responses[first : first + size] for first in range(0, len(result.responses), size)]
+    return [_round([response for response in burst if response.ok]) for burst in bursts]
+
+
+def _round(good: Sequence[TimedResponse]) -> dict[str, float | None]:
+    first_ms = [response.playable_s * 1e3 for response in good if response.playable_s is not None]
+    playbacks = [response.playback for response in good if response.playback is not None]
+    wall_s = max((response.total_s for response in good), default=0.0)
+    return {
+        "completed": len(good),
+        "first_p50_ms": rounded(percentile(first_ms, 50)) if first_ms else None,
+        "first_p99_ms": rounded(percentile(first_ms, 99)) if first_ms else None,
+        "wall_s": rounded(wall_s),
+        "audio_s_per_s": rounded(sum(p.audio_s for p in playbacks) / wall_s) if wall_s else None,
+        "underruns": sum(playback.underruns for playback in playbacks),
+    }
+
+
+def _refused(responses: Sequence[TimedResponse]) -> dict[str, Any] | None:
+    """Returns whether `Retry-After` was true: what it promised, and what came of it; None if nobody was refused.
+
+    `queue_s` is when the last of those that were not refused heard something: by then the queue was empty.
+    """
+    told = [(*one.refusals, *(() if one.retry_after_s is None else (one.retry_after_s,))) for one in responses]
+    if not any(told):
+        return None
+    returned_ms = [one.playable_s * 1e3 for one in responses if one.refusals and one.playable_s is not None]
+    taken_s = [one.playable_s for one, times in zip(responses, told, strict=True) if not times and one.playable_s]
+    return {
+        "requests": sum(bool(times) for times in told),
+        "again": sum(len(times) > 1 for times in told),
+        "retry_after_s": summarize([times[0] for times in told if times]).as_dict(),
+        "first_playable_after_ms": summarize(returned_ms).as_dict() if returned_ms else None,
+        "queue_s": rounded(max(taken_s)) if taken_s else None,
     }
 
 
@@ -157,4 +215,5 @@ def _config(plan: ServePlan) -> dict[str, Any]:
         "warm_up": plan.warm_up,
         "timeout_s": plan.timeout_s,
         "sample_rate": plan.sample_rate,
+        "processes": plan.processes,
     }

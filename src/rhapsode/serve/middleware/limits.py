@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from contextlib import suppress
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -37,7 +38,6 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         limit = self._limits.get(scope["path"], self._json_bytes if is_elevenlabs(scope) else SMALL_BYTES)
-        too_large = BodyTooLarge(f"the body is too large: at most {limit} bytes are read here.")
         read = held = 0
         refused: RhapsodeError | None = None
 
@@ -47,7 +47,7 @@ class BodyLimit:
             size = len(message.get("body", b""))
             read += size
             if read > limit:
-                refused = too_large
+                refused = _too_large(limit)
                 raise refused
             try:
                 self._budget.take(size)
@@ -57,23 +57,30 @@ class BodyLimit:
                 raise
             return message
 
-        async def linger(message: Message) -> None:
+        def linger(message: Message) -> Awaitable[None]:
             """Reads on for a moment after a refusal: to close at once could reset what the client has not read yet."""
-            if refused is not None and message["type"] == "http.response.body":
-                await send({**message, "more_body": True})
-                await _discard(receive, limit + LINGER_BYTES)
-                message = {"type": "http.response.body", "body": b""}
-            await send(message)
+            if refused is None or message["type"] != "http.response.body":
+                return send(message)
+            return send_and_linger(message)
+
+        async def send_and_linger(message: Message) -> None:
+            await send({**message, "more_body": True})
+            await _discard(receive, limit + LINGER_BYTES)
+            await send({"type": "http.response.body", "body": b""})
 
         try:
             length = header(scope, b"content-length")
             if (length.isdecimal() and len(length) < 20 and int(length) > limit) or len(length) >= 20:
-                refused = too_large
-                await error_response(too_large)(scope, receive, linger)
+                refused = _too_large(limit)
+                await error_response(refused)(scope, receive, linger)
                 return
             await self._app(scope, count, linger)
         finally:
             self._budget.give_back(held)
+
+
+def _too_large(limit: int) -> BodyTooLarge:
+    return BodyTooLarge(f"the body is too large: at most {limit} bytes are read here.")
 
 
 async def _discard(receive: Receive, limit: int) -> None:

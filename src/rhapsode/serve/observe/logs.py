@@ -9,6 +9,7 @@ import re
 import secrets
 import sys
 import time
+from collections.abc import Awaitable
 from contextvars import ContextVar
 from typing import Any, Protocol, TextIO
 
@@ -71,12 +72,12 @@ class RequestLog:
         started_s = time.perf_counter()
         status = 0
 
-        async def send_with_id(message: Message) -> None:
+        def send_with_id(message: Message) -> Awaitable[None]:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message.get("headers", ()), (b"x-request-id", current_id.encode())]
-            await send(message)
+            return send(message)
 
         try:
             await self._app(scope, receive, send_with_id)
@@ -102,11 +103,25 @@ class RequestLog:
             log.log(level, "request", extra={"fields": fields})
 
 
-class _Text(logging.Formatter):
+class TextLines(logging.Formatter):
+    """Lines for people: time, level, text, fields."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
+        self._second, self._time = 0, ""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
+        """Returns the time of a record, which most share with the one before."""
+        if (second := int(record.created)) != self._second:
+            self._second, self._time = second, super().formatTime(record, datefmt)
+        return self._time
+
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = vars(record).get("fields", {})
-        tail = " ".join(f"{name}={value}" for name, value in fields.items())
-        return f"{super().format(record)} {tail}".rstrip()
+        tail = " ".join([f"{name}={value}" for name, value in fields.items()])
+        if record.args or record.exc_info or record.stack_info:
+            return f"{super().format(record)} {tail}".rstrip()
+        return f"{self.formatTime(record, self.datefmt)} {record.levelname:7} {record.msg} {tail}".rstrip()
 
 
 class _Json(logging.Formatter):
@@ -125,7 +140,7 @@ class _Json(logging.Formatter):
 
 def _is_news(record: logging.LogRecord) -> bool:
     """Tells whether a line says something new: a stream or socket that is refused on purpose has its own line."""
-    message = record.getMessage()
+    message = record.getMessage() if record.args else str(record.msg)
     return "without completing response" not in message and "without completing handshake" not in message
 
 
@@ -162,11 +177,11 @@ def configure(log_format: str) -> None:
     """Sends our log lines, and uvicorn's, to standard error."""
     stderr = open(sys.stderr.fileno(), "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     handler = LineHandler(stderr)
-    text = _Text("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
-    handler.setFormatter(_Json() if log_format == "json" else text)
+    handler.setFormatter(_Json() if log_format == "json" else TextLines())
     handler.addFilter(_is_news)
     # No line says which code, thread or process it is from, so nothing has to find out.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    vars(logging).update(logAsyncioTasks=False, _srcfile=None)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)

@@ -51,11 +51,15 @@ class Readings:
     requests_in_flight: int
 
 
+METHODS = ("GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH")
+
+
 class Metrics:
     """Counters that the server increments, and readings taken from the engine at each scrape."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
+        self._answers: dict[tuple[str, str, int], Counter] = {}
         ProcessCollector(registry=registry)
         self.requests = Counter("rhapsode_requests", "Requests by how they ended", ["outcome"], registry=registry)
         self.responses = Counter(
@@ -121,8 +125,13 @@ class Metrics:
         self.requests.labels("refused").inc()
 
     def answered(self, route: str, method: str, status: int) -> None:
-        known = method if method in ("GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH") else "other"
-        self.responses.labels(known, route, str(status or "none")).inc()
+        series = self._answers.get((route, method, status))
+        if series is None:
+            known = method if method in METHODS else "other"
+            series = self.responses.labels(known, route, str(status or "none"))
+            if known == method:  # others are as many as clients invent
+                self._answers[route, method, status] = series
+        series.inc()
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
@@ -138,7 +147,7 @@ class Refusals:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, RhapsodeError):
+        if error is not None and isinstance(error, RhapsodeError):
             self._metrics.refused()
 
 
@@ -196,6 +205,12 @@ class _Live(Collector):
         for stage, count in load.slow_turns.items():
             slow.add_metric([stage], count)
         yield slow
+        longest = GaugeMetricFamily(
+            "rhapsode_longest_turn_seconds", "Longest turn of the device loop", labels=["stage"]
+        )
+        for stage, longest_s in load.longest_turns_s.items():
+            longest.add_metric([stage], longest_s)
+        yield longest
 
 
 def _device_bytes() -> int | None:

@@ -95,7 +95,8 @@ class Outcomes:
 
     def _change(self, request_id: str, **changes: Any) -> Record:
         with self._lock:
-            record = replace(self._records.get(request_id) or Record(request_id), **changes)
+            known = self._records.get(request_id)
+            record = Record(**{**(vars(known) if known else {"id": request_id}), **changes})
             if request_id in self._records:
                 self._records[request_id] = record
             return record

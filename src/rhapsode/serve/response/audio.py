@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import lru_cache
 from typing import Any
 
 from fastapi.responses import Response
@@ -56,8 +57,10 @@ class SpeechResponse(CancellableResponse):
         self._read = read or service.read
         self._id = request_id
         self._ignored: tuple[str, ...] = ()
+        self._is_full: Callable[[], bool] = lambda: True  # unless the connection tells: any send may wait
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._is_full = scope["state"].get("is_full", self._is_full)
         order = await self._read(self._data)
         check_carries_words(order)
         self._ignored = order.ignored
@@ -127,8 +130,12 @@ class SpeechResponse(CancellableResponse):
         try:
             while piece is not None:
                 is_last = is_complete()
-                async with playback.sending():
-                    await send({"type": "http.response.body", "body": piece, "more_body": not is_last})
+                message = {"type": "http.response.body", "body": piece, "more_body": not is_last}
+                if self._is_full():
+                    async with playback.sending():
+                        await send(message)
+                else:  # it does not wait, so it needs no time limit
+                    await send(message)
                 piece = None if is_last else await get()
         except RhapsodeError as error:
             self._report(error)
@@ -202,8 +209,12 @@ async def send_whole(body: bytes, sending: Callable[[], AbstractAsyncContextMana
 
 
 async def _start(send: Send, headers: dict[str, str]) -> None:
-    raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": 200, "headers": raw})
+    await send({"type": "http.response.start", "status": 200, "headers": _raw_headers(tuple(headers.items()))})
+
+
+@lru_cache(maxsize=64)  # nearly all responses have the same
+def _raw_headers(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[bytes, bytes], ...]:
+    return tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers)
 
 
 async def cancel_when_lost(

@@ -11,17 +11,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, ParamSpec, TypeVar
 
-from rhapsode.audio.chain import Transform
-from rhapsode.audio.encode import Encoder
-from rhapsode.audio.finish import Finish
 from rhapsode.audio.formats import Format
 from rhapsode.audio.packets import packets_of
-from rhapsode.audio.resample import Resampler
 from rhapsode.engine import Speech
 from rhapsode.errors import InvalidRequest, RhapsodeError, TimedOut
 from rhapsode.marking.marker import Marker
 from rhapsode.serve.budget import Budget
 from rhapsode.serve.phrases.cache import PhraseEntry
+from rhapsode.serve.response.coder import Coder, FullCoder, Output, PlainCoder
 from rhapsode.serve.response.times import HeardTimes
 from rhapsode.types import AudioChunk, Outcome, SpeechRequest
 
@@ -124,18 +121,15 @@ class Playback:
         self.times = HeardTimes()
         """Words and bookmarks that are known so far, with their times in what the client hears."""
         self._limits = limits or DeliveryLimits()
-        made_at = entry.found.made_at if entry and entry.found else None
-        watermarks = marks.watermarks(speech.sample_rate, self.channels, made_at) if marks else ()
-        is_same_rate = self.sample_rate == speech.sample_rate
-        resampler = () if is_same_rate else (Resampler(speech.sample_rate, self.sample_rate, self.channels),)
-        then: tuple[Transform, ...] = (*watermarks, *resampler)
-        self._finish = Finish(request, speech.sample_rate, speech.channels, self.channels, then)
         self._is_whole = delivery.mode == "whole"
-        self._encoder = Encoder(delivery.format, self.sample_rate, self.channels, whole=self._is_whole, marks=marks)
-        is_unchanged = is_same_rate and self.channels == speech.channels
-        is_plain = request.speed == 1.0 and request.loudness is None and marks is None
-        cheap = delivery.format.coding is not None and is_unchanged and is_plain
-        self._pool = None if cheap else pool
+        self._coder: Coder
+        output = Output(delivery.format, self.sample_rate, self.channels, self._is_whole)
+        if PlainCoder.fits(speech, request, output, marks):
+            self._coder = PlainCoder()
+        else:
+            made_at = entry.found.made_at if entry and entry.found else None
+            self._coder = FullCoder(speech, request, output, self.times, marks, made_at)
+        self._pool = None if self._coder.is_cheap else pool
         self._encoding = threading.Lock()
         self._on_gap = on_gap
         self._last_s: float | None = None
@@ -217,7 +211,7 @@ class Playback:
 
     def _free(self) -> None:
         with self._encoding:
-            self._encoder.abandon()
+            self._coder.abandon()
 
     async def _next(self) -> bytes:
         if self._failure is not None:
@@ -226,7 +220,7 @@ class Playback:
         if chunk is None:
             self._closed = True
             await self._keep()
-            return await self._work(self._last_bytes)
+            return await self._work(self._coder.close)
         if chunk.samples.shape[1]:
             self._record_gap()
         pieces = [chunk, *self._waiting(MOST_AT_ONCE_S - chunk.duration_s)]
@@ -277,13 +271,8 @@ class Playback:
         self._last_s = now_s
 
     def _write(self, chunks: list[AudioChunk]) -> bytes:
-        data = self._encoder.write(self._finish.write(chunks))
-        self.times.add(chunks, self._finish)
-        return data + self._last_bytes() if self._all_said else data
-
-    def _last_bytes(self) -> bytes:
-        tail = self._finish.close()
-        return (self._encoder.write(tail) if tail.shape[1] else b"") + self._encoder.close()
+        data = self._coder.write(chunks)
+        return data + self._coder.close() if self._all_said else data
 
     async def _work(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Runs one step off the event loop: codecs take milliseconds, in which no other client is served."""
