@@ -1,6 +1,8 @@
-"""Ten samples of a voice and a page to listen to them: fixed prompts and seeds, so that versions can be compared.
+"""Samples of a model and a page to listen to them: fixed prompts and seeds, so that versions can be compared.
 
-usage: python tools/listening_page.py [MODEL] [--voice NAME] [--out docs/listen]
+usage: python tools/listening_page.py [MODEL] [--out docs/listen]
+
+The default voice speaks ten prompts, every other preset the first and the last of them.
 """
 
 import argparse
@@ -33,7 +35,7 @@ Made by <code>python tools/listening_page.py {model}</code>.</p>
 {samples}
 </html>
 """
-SAMPLE = """<p>{text} <small>{kind}, {seconds:.1f} s</small><br>
+SAMPLE = """<p>{text} <small>{voice}, {kind}, {seconds:.1f} s</small><br>
 <audio controls preload="none" src="{file}"></audio></p>"""
 
 
@@ -56,17 +58,19 @@ def save(audio: Audio, path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("model", nargs="?", default=DEFAULT_MODEL)
-    parser.add_argument("--voice")
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs" / "listen")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     samples = []
     with TTS(args.model) as tts:
-        for seed, prompt in enumerate(chosen(), start=1):
-            audio = tts.speak(prompt.text, args.voice, seed=seed)
-            path = args.out / f"{seed:02}-{prompt.kind}.opus"
+        first, *others = tts.engine.info.voices or ("",)
+        ten = chosen()
+        takes = [(first, one) for one in ten] + [(voice, one) for voice in others for one in (ten[0], ten[-1])]
+        for seed, (voice, prompt) in enumerate(takes, start=1):
+            audio = tts.speak(prompt.text, voice or None, seed=seed)
+            path = args.out / f"{seed:02}-{voice}-{prompt.kind}.opus"
             save(audio, path)
-            shown = {"text": html.escape(prompt.text), "kind": prompt.kind, "seconds": audio.duration_s}
+            shown = {"text": html.escape(prompt.text), "kind": prompt.kind, "seconds": audio.duration_s, "voice": voice}
             samples.append(SAMPLE.format(file=path.name, **shown))
             print(f"{path}: {audio.duration_s:.1f} s, {path.stat().st_size} bytes")
     model = html.escape(Path(args.model).name)

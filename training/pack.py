@@ -1,11 +1,12 @@
 """Writes the folder that is served.
 
     python pack.py MODEL VOICE
+    python pack.py --back VOICE MODEL
 
 With a speaker encoder in MODEL, the voice clones: it has that encoder and the codec's, too, and `clones` in its
 `generation_config.json`. Without one it has neither, because presets need none. `normalise` there says that numbers
 must come as words, and `phonemes` that the talker learned phonemes; their lexicon is in the package, not beside the
-weights. `--letters` leaves phonemes out.
+weights. `--letters` leaves phonemes out. `--back` takes a voice apart again, so that training goes on from it.
 """
 
 from __future__ import annotations
@@ -43,13 +44,30 @@ def pack(model: Path, voice: Path, phonemes: bool = True) -> int:
     return sum(path.stat().st_size for path in voice.rglob("*") if path.is_file())
 
 
+def unpack(voice: Path, model: Path) -> None:
+    """Writes `model` from `voice`, without what only training needs (discriminators)."""
+    weights = load_file(voice / "model.safetensors")
+    parts = {"model.safetensors": "talker.", SPEAKER: "speaker_encoder."}
+    for name, prefix in parts.items():
+        (model / name).parent.mkdir(parents=True, exist_ok=True)
+        part = {key: value for key, value in weights.items() if key.startswith(prefix)}
+        save_file(part, model / name, metadata={"format": "pt"})
+    for name in (*TOKENIZER, CODEC, "speech_tokenizer/config.json"):
+        (model / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(voice / name, model / name)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model", type=Path)
-    parser.add_argument("voice", type=Path)
+    parser.add_argument("source", type=Path, metavar="MODEL")
+    parser.add_argument("result", type=Path, metavar="VOICE")
+    parser.add_argument("--back", action="store_true", help="from VOICE to MODEL")
     parser.add_argument("--letters", action="store_true", help="the talker learned letters only")
     options = parser.parse_args()
-    print(f"{pack(options.model, options.voice, not options.letters) / 1e6:.1f} MB in {options.voice}")
+    if options.back:
+        unpack(options.source, options.result)
+        return
+    print(f"{pack(options.source, options.result, not options.letters) / 1e6:.1f} MB in {options.result}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 # The steps of a training run, each one command on the machine with the GPU. WORK holds all that is made.
 #   bash training/run.sh STEP [MINUTES]
 # Steps, in order: check, share, tokenizer, speak, codec, speaker, encode, talker, polish, pack; save after each that
-# trains; restore at the start of a later run; sample-shards for the gate. All can be repeated: training resumes.
+# trains; restore or resume at the start of a later run; sample-shards for the gate. All can be repeated: training resumes.
 set -euo pipefail
 cd "$(dirname "$0")"
 export PYTHONPATH=../src PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1
@@ -61,6 +61,10 @@ save) # what the next run needs, in files of at most 15 MB: OUT is where they ar
     ;;
 restore) # from such files in carried/
     cat ../carried/model.tar.* | tar -C "$WORK" -xf -
+    ;;
+resume) # from the voice in the package and the discriminators in checkpoint/
+    $PYTHON pack.py --back "${VOICE:-../src/rhapsode/nano}" "$MODEL"
+    cp checkpoint/training.safetensors "$MODEL/speech_tokenizer"
     ;;
 sample-shards) # a few of the teacher's, for the gate
     cp $(ls "$SHARDS"/*.npz | head -n 2) "${OUT:?}"

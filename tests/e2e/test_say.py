@@ -23,7 +23,7 @@ WRONG = {
     "voice": 'voice=["nobody"]',
     "language": 'language="de"',
     "instructions": 'instructions="calm"',
-    "option": 'option=["x_vector_only_mode=true"]',
+    "option": 'model="hibari", option=["x_vector_only_mode=true"]',
     "temperature": 'option=["temprature=1"]',
     "model": 'model="voxcpm2"',
     "length": 'file=Path("long.txt"), text=None',
@@ -33,10 +33,10 @@ WRONG = {
     "no place for files": 'output="/proc/a.wav"',
     "missing recording": 'voice=["nowhere.wav"]',
     "recording that is no audio": 'voice=["noise.mp3"]',
-    "recording for a voice that clones none": 'voice=["tone.wav"]',
+    "recording for a voice that clones none": 'model="hibari", voice=["tone.wav"]',
 }
 COMPLAINTS = {
-    "voice": "rhapsode-nano has no voice 'nobody': known: heart",
+    "voice": "rhapsode-nano has no voice 'nobody': known: bella, fenrir, heart, kore, michael, puck",
     "instructions": "rhapsode-nano cannot take instructions",
     "model": "voxcpm2 needs a checkpoint: give its folder, or its Hugging Face id, such as openbmb/VoxCPM2",
     "device": "'device': unknown device 'tpu': use auto, cpu, cuda or cuda:N",
@@ -44,7 +44,7 @@ COMPLAINTS = {
     "no place for files": "cannot write /proc/a.wav: the directory /proc is not writable",
     "missing recording": "There is no audio file at 'nowhere.wav'.",
     "recording that is no audio": "noise.mp3: The audio cannot be read",
-    "recording for a voice that clones none": "rhapsode-nano cannot clone voices",
+    "recording for a voice that clones none": "hibari cannot clone voices",
 }
 TONE = Audio(0.3 * np.sin(np.arange(48_000) * 0.05)[None].astype(np.float32), 24_000)
 

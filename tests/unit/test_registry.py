@@ -73,7 +73,7 @@ def test_the_default_is_a_checkpoint_in_the_package() -> None:
 def test_the_packaged_voice_is_small_and_comes_with_its_card() -> None:
     folder = packaged.PACKAGED[DEFAULT_MODEL]
     assert (folder / "README.md").is_file()
-    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 50e6
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 60e6
 
 
 def test_one_known_architecture_among_others_is_enough(tmp_path: Path) -> None:

@@ -14,9 +14,11 @@ def lines(log: list[str], name: str) -> str:
 def test_the_banner_says_what_was_resolved_and_what_the_checkpoint_can_do(tmp_path: Path) -> None:
     with running("rhapsode-nano", tmp_path, device="auto", wait=True) as server:
         assert "cpu, float32" in lines(server.log, "device") or "cuda" in lines(server.log, "device")
-        assert lines(server.log, "model").split(None, 1)[1].strip() == "rhapsode-nano: English, voice heart; 24 kHz"
-        assert "presets, text_stream; languages: en" in lines(server.log, "can")
-        assert "uploads" not in lines(server.log, "voices")
+        assert lines(server.log, "model").split(None, 1)[1].strip() == (
+            "rhapsode-nano: English, 6 preset voices, cloning; 24 kHz"
+        )
+        assert "presets, clone, embedding, text_stream; languages: en" in lines(server.log, "can")
+        assert "uploads" in lines(server.log, "voices")
         server.http.get("/")
         server.http.get("/web/main.js")
         server.http.get("/v1/models")

@@ -34,7 +34,7 @@ def test_processes_that_claim_the_same_kernels_share_them(tmp_path: Path) -> Non
 
 
 def test_a_report_says_where_the_time_went() -> None:
-    report = WorkerReport(1.5, 3.0, 12.25, 4.0, 24, [("_ring_attention", 3.5)])
+    report = WorkerReport(1.5, 3.0, 12.25, 4.0, 24, 2.34, [("_ring_attention", 3.5)])
     assert str(report) == (
-        "device 1.5 s, model 3.0 s, launches 4.0 s, 24 kernels 12.2 s (longest: _ring_attention 3.5)"
+        "device 1.5 s, model 3.0 s, launches 4.0 s, 24 kernels 12.2 s (longest: _ring_attention 3.5), 2.3 GB"
     )

@@ -13,6 +13,7 @@ from rhapsode.types import SpeechRequest
 from unit.engine.slow import FRAME_S, ROW_S, SLOW, STEP_S, UNTRACED
 
 PLACES = 5
+QUEUE = 12
 TEXT = "x" * 8
 
 
@@ -46,7 +47,7 @@ def test_a_crowd_that_is_refused_is_told_what_was_worked_out_for_the_first_of_it
 @pytest.fixture(scope="module")
 def engine():
     """One that has spoken: it knows its pace."""
-    with engine_of(max_queue=8) as running:
+    with engine_of(max_queue=QUEUE) as running:
         for rows in (1, 8):
             finish([running.submit(SpeechRequest(TEXT)) for _ in range(rows)])
         yield running
@@ -126,7 +127,7 @@ def test_an_engine_that_knows_nothing_lets_one_in_and_learns():
 
 def test_the_time_to_retry_is_when_the_request_would_have_been_let_in(engine):
     speeches = []
-    while engine.load().queued < 8:
+    while engine.load().queued < QUEUE:
         speeches.append(engine.submit(listener("x" * (4 + len(speeches) % 8))))
     started_s = time.monotonic()
     with pytest.raises(Busy) as refused:

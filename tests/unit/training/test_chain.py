@@ -100,7 +100,20 @@ def test_the_whole_chain_ends_in_a_voice_that_speaks(tiny: Path, monkeypatch: py
         *crops,
     )
     run("speaker", shards, tiny / "kokoro", model, "--minutes", 0.01, "--batch", 3, *little)
-    run("encode", spoken, shards, model, tiny / "lines", "--held-out", 3, "--wait", 1, "--codes", tiny / "codes", *little)
+    run(
+        "encode",
+        spoken,
+        shards,
+        model,
+        tiny / "lines",
+        "--held-out",
+        3,
+        "--wait",
+        1,
+        "--codes",
+        tiny / "codes",
+        *little,
+    )
     small = ("--positions", 256, "--predicted", 32, "--room", 100_000, "--first", 10)
     run("train_talker", tiny / "lines", model, "--minutes", 0.03, *small)
     run("train_talker", tiny / "lines", model, "--minutes", 0.01, *small)
