@@ -4,9 +4,11 @@
     python pack.py --back VOICE MODEL
 
 With a speaker encoder in MODEL, the voice clones: it has that encoder and the codec's, too, and `clones` in its
-`generation_config.json`. Without one it has neither, because presets need none. `normalise` there says that numbers
-must come as words, and `phonemes` that the talker learned phonemes; their lexicon is in the package, not beside the
-weights. `--letters` leaves phonemes out. `--back` takes a voice apart again, so that training goes on from it.
+`generation_config.json`. Without one it has neither, because presets need none. `x_vector_only_mode` there says that
+clones are made from the speaker vector alone: no prompt that the talker learned from has a reference's codes.
+`normalise` says that numbers must come as words, and `phonemes` that the talker learned phonemes; their lexicon is in
+the package, not beside the weights. `--letters` leaves phonemes out. `--back` takes a voice apart again, so that
+training goes on from it.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ def pack(model: Path, voice: Path, phonemes: bool = True) -> int:
     shutil.copytree(SHAPE, voice, dirs_exist_ok=True)
     shape.write(voice, clones)
     generation = voice / "generation_config.json"
-    declared = json.loads(generation.read_text()) | {"normalise": True, "phonemes": phonemes}
+    wants = {"x_vector_only_mode": clones, "normalise": True, "phonemes": phonemes}
+    declared = json.loads(generation.read_text()) | wants
     generation.write_text(json.dumps(declared, indent=1) + "\n")
     for name in TOKENIZER:
         shutil.copy(model / name, voice)

@@ -1,7 +1,10 @@
 """Prompts are upstream's, position by position; what cannot be asked for is refused in words that help."""
 
+import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -110,6 +113,18 @@ def test_a_reference_with_its_text_goes_into_the_context_unless_told_otherwise(f
     outside = ask(family, BASE, voice=voice, options={"x_vector_only_mode": True})
     assert outside.reference_codes is None
     assert np.array_equal(outside.content, ask(family, BASE, voice=Voice.cloned(CLIP)).content)
+
+
+def test_a_checkpoint_may_clone_from_the_speaker_vector_alone_unless_told_otherwise(
+    family: Families, checkpoint: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(checkpoint(BASE), tmp_path / "vectors")
+    (folder / "generation_config.json").write_text(json.dumps({"x_vector_only_mode": True}))
+    declared = Family.open(folder)
+    asked = SpeechRequest("Hello there.", Voice.cloned(CLIP, "the ref"))
+    assert declared.prompt(asked).reference_codes is None
+    codes = declared.prompt(replace(asked, options={"x_vector_only_mode": False})).reference_codes
+    assert np.array_equal(codes, family(BASE).prompt(asked).reference_codes)
 
 
 def test_a_stereo_reference_at_another_rate_is_mixed_and_resampled(family: Families) -> None:

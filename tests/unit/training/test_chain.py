@@ -127,7 +127,10 @@ def test_the_whole_chain_ends_in_a_voice_that_speaks(tiny: Path, monkeypatch: py
         said = tts.speak("Hello there.", voice="puck", max_frames=20)
         assert said.samples.size
         tone = Audio(0.3 * np.sin(np.arange(48_000) * 0.05)[None].astype(np.float32), 24_000)
-        assert tts.speak("Hello there.", voice=Voice.cloned(tone), max_frames=20).samples.size
+        alone = tts.speak("Hello there.", voice=Voice.cloned(tone), max_frames=20, seed=1)
+        assert alone.samples.size
+        with_words = tts.speak("Hello there.", voice=Voice.cloned(tone, "A tone."), max_frames=20, seed=1)
+        assert np.array_equal(with_words.samples, alone.samples)
 
 
 def _runner(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:

@@ -101,6 +101,9 @@ class GenerationConfig:
     """The checkpoint wants English words as phonemes of the packaged lexicon. Upstream has no such key."""
     clones: bool = False
     """A CustomVoice checkpoint has the two encoders of a Base one, too, and clones. Upstream has no such key."""
+    x_vector_only_mode: bool = False
+    """What requests that do not say it get: clones from the speaker embedding alone, for checkpoints that never learned
+    to continue a reference's codes. Upstream has no such key."""
 
     @property
     def max_frames(self) -> int:

@@ -60,7 +60,7 @@ class QwenPrepare:
         self._check_kind(request, options)
         voice = request.voice
         reference = voice.references[0] if voice.references else None
-        transcript = reference.text if reference and not options.x_vector_only_mode else None
+        transcript = reference.text if reference and not self._vector_only(options) else None
         feed = None
         following: Callable[[], Any] | None
         if request.text_open:
@@ -168,6 +168,11 @@ class QwenPrepare:
         if self._config.kind != "custom_voice" or not known or voice.references or voice.embedding is not None:
             return None
         return voice.name or next(iter(known))
+
+    def _vector_only(self, options: Qwen3Options) -> bool:
+        """Returns whether clones leave the reference's codes out, even if it has a transcript."""
+        asked = options.x_vector_only_mode
+        return self._config.generation.x_vector_only_mode if asked is None else asked
 
     def _language(self, language: str | None, preset: str | None) -> int | None:
         """Returns the language's id. For a preset with a dialect, the dialect replaces automatic and Chinese."""

@@ -15,8 +15,9 @@ class Qwen3Options:
     """The kind of checkpoint that the request is for; another kind is an error."""
     non_streaming_mode: bool | None = None
     """Puts the whole text into the prompt, not one token per frame. By default true, false for cloned voices."""
-    x_vector_only_mode: bool = False
-    """Clones from the speaker embedding alone, even if the reference has a transcript."""
+    x_vector_only_mode: bool | None = None
+    """Clones from the speaker embedding alone, even if the reference has a transcript. By default what the checkpoint
+    declares, else false."""
     subtalker_temperature: float | None = None
     """Temperature of the codes after the first of each frame; 0 is greedy."""
     subtalker_top_k: int | None = None
