@@ -20,7 +20,7 @@ CLIPS = Path(__file__).parents[3] / "docs" / "listen"
 
 @pytest.fixture(scope="module")
 def speech() -> np.ndarray:
-    return Audio.open(CLIPS / "09-long.opus", sample_rate=RATE).samples
+    return Audio.open(CLIPS / "09-heart-long.opus", sample_rate=RATE).samples
 
 
 def reference_loudness(samples: np.ndarray) -> float:
