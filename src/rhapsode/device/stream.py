@@ -179,15 +179,15 @@ class FrameStream:
         return Window(self._ring[slots[:, None], index % self.capacity], due, reach, present)
 
     def advance(self, slots: Tensor, counts: Tensor | int) -> None:
-        """On the device: these frames have been read."""
+        """Moves the read position on the device past these frames."""
         self._tail[slots] += counts
 
     def consume(self, slots: Ints, counts: Ints) -> None:
-        """A launch that reads these frames is in flight."""
+        """Notes that a launch which reads these frames has started."""
         self._consumed[slots] += counts
 
     def release(self, slots: Ints, counts: Ints) -> None:
-        """The launch that read these frames is done: the producer may overwrite them."""
+        """Notes that this launch has ended, so that the producer may overwrite the frames."""
         self._released[slots] += counts
         self.on_released()
 

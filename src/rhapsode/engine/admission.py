@@ -103,7 +103,7 @@ class Admission:
         return self._pace.at(rows) * speed <= HEADROOM
 
     def _reading(self) -> int:
-        """How many of those in read what they are sent: the others are paused, and cost nothing."""
+        """Returns how many of the admitted listeners read their audio. The others are paused and cost nothing."""
         return sum(not job.speech.full for job in self._in.values())
 
     def _expected_s(self, request: SpeechRequest) -> float:

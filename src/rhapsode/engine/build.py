@@ -114,7 +114,7 @@ class DeviceStages:
         """Returns how many frames a talker may be ahead of the first chunk; 0: any number."""
         worker = self._workers[stage.name]
         takes_all = isinstance(worker, TakesAllCores) and worker.takes_all_cores
-        granularity: int = self._workers[stage.name].reach.granularity
+        granularity: int = worker.reach.granularity
         return self._schedules[stage.name].first * granularity if takes_all else 0
 
     # --- stages ---

@@ -89,18 +89,22 @@ def begin_compiling(
         return None
     if _stamp(spec, source, deployment).exists() and not again:
         return None
-    say(f"compiling kernels in {deployment.compile_processes} processes (once) ...")
-    return Compilation(spec, source, deployment)
+    return _begin(spec, source, deployment, say)
 
 
-def begin_early(spec: ModelSpec, source: Source, deployment: Deployment) -> Compilation | None:
+def begin_early(spec: ModelSpec, source: Source, deployment: Deployment, say: Say) -> Compilation | None:
     """Starts to compile before torch is imported, where it is certain that the cache was never filled.
 
     Importing torch takes seconds, in this process and in those that compile: so they do it at the same time.
     """
     is_cold = not any(_cache().glob(f"{STAMP}*"))
     has_gpu = any(Path("/dev").glob("nvidia[0-9]*")) and os.environ.get("CUDA_VISIBLE_DEVICES") != ""
-    return Compilation(spec, source, deployment) if is_cold and has_gpu and _may_compile(spec, deployment) else None
+    return _begin(spec, source, deployment, say) if is_cold and has_gpu and _may_compile(spec, deployment) else None
+
+
+def _begin(spec: ModelSpec, source: Source, deployment: Deployment, say: Say) -> Compilation:
+    say(f"compiling kernels in {deployment.compile_processes} processes (once) ...")
+    return Compilation(spec, source, deployment)
 
 
 def _may_compile(spec: ModelSpec, deployment: Deployment) -> bool:

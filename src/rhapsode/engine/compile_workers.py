@@ -76,7 +76,7 @@ def compile_in_processes(folder: Path, processes: int) -> int:
 
 
 def _run_child(folder: Path, number: int, spec: ModelSpec, deployment: Deployment, source: Source) -> None:
-    """Compiles, writes its report, and ends the process, whatever happens."""
+    """Runs in a forked process: compiles, writes a report, and exits, also after an error."""
     status = 1
     try:
         report = _compile(folder / "claims", number, spec, deployment, source)

@@ -38,7 +38,7 @@ class Source:
 
 
 class Pipeline:
-    """The stages of one family, ready to be sent requests."""
+    """All stages of one model, connected in order. Requests are sent to the first one."""
 
     def __init__(
         self,

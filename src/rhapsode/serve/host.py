@@ -29,7 +29,7 @@ PACE_GROWTH = 4
 
 
 class Host:
-    """Holds the engine and lends it to requests: `async with host.lease() as engine`."""
+    """Loads the engine, lends it to requests (`async with host.lease() as engine`), and unloads it when it is idle."""
 
     def __init__(
         self,
@@ -60,11 +60,9 @@ class Host:
     # --- start and stop ---
 
     def compile_early(self) -> None:
-        """Has kernels compiled from now on, if none were ever: the model is loaded later."""
+        """Starts to compile kernels before the model is loaded, if the kernel cache is empty."""
         source = Source(self.model.checkpoint, self.model.config)
-        self._compiling = begin_early(self.model.spec, source, self.deployment)
-        if self._compiling is not None:
-            log.info("compiling kernels in %d processes (once) ...", self.deployment.compile_processes)
+        self._compiling = begin_early(self.model.spec, source, self.deployment, log.info)
 
     async def start(self) -> None:
         """Loads and warms up the model; then starts the task that unloads it when it is idle."""
@@ -83,6 +81,9 @@ class Host:
         if self._loading:
             with suppress(RhapsodeError):
                 await self._loading
+        if self._compiling is not None:  # the model was never loaded
+            self._compiling.stop()
+            self._compiling = None
         await self._unload()
 
     @property

@@ -35,7 +35,7 @@ def test_without_a_gpu_nothing_is_compiled(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     said: list[str] = []
     assert compile_kernels(find("dummy").spec, Source(), deployment(), said.append) == 0
-    assert begin_early(find("dummy").spec, Source(), deployment()) is None
+    assert begin_early(find("dummy").spec, Source(), deployment(), print) is None
     assert not said
 
 

@@ -22,7 +22,10 @@ PIECE = 4
 
 @dataclass(frozen=True)
 class ConvolutionStep:
-    """A causal convolution of a vocoder: `weight [outputs, inputs, taps]`, and what comes before and after it."""
+    """One causal convolution of a vocoder, with the activation before it and its part in a residual connection.
+
+    `weight` is [outputs, inputs, taps].
+    """
 
     weight: Tensor
     bias: Tensor | None
