@@ -27,7 +27,7 @@ import phonemes
 from graph import Graph, convert
 from pulses import HOP, RATE, aligned
 from teacher import LEAST_FRAMES, MOST_FRAMES, SHARD_FRAMES, STEP, Utterance, _framed, write_shard
-from voices import Voices, chosen
+from voices import TURNS, Voices, chosen
 
 DURATIONS = "/encoder/Gather_output_0"
 PHASE = "/decoder/decoder/generator/m_source/l_sin_gen/CumSum_output_0"
@@ -145,11 +145,11 @@ def _work(options: argparse.Namespace, worker: int, until: float) -> None:
     made: list[tuple[int, Utterance, int]] = []
     shards, seconds, begun = 0, 0.0, time.time()
     for number, passage in enumerate(passages(options.spoken, options.passage)):
-        if number % options.processes != worker:
+        if number % options.processes != worker or number < options.first:
             continue
         if (options.most is not None and number >= options.most) or time.time() > until:
             break
-        voice = chosen(number, options.clones)
+        voice = chosen(number, options.clones, options.turns)
         style = kokoro.voices.style(voice, sum(len(sounds) for _, sounds in passage))
         made += ((index, said, voice) for index, said in kokoro.say(passage, style))
         if sum(len(said.phonemes) for _, said, _ in made) >= SHARD_FRAMES:
@@ -169,6 +169,10 @@ def pack(network: Path, voices: Path, folder: Path) -> None:
         shutil.copy(path, folder / "voices")
 
 
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -184,7 +188,9 @@ def main() -> None:
     speaking.add_argument("--seconds", type=float, default=float("inf"))
     speaking.add_argument("--passage", type=int, default=PASSAGE, help="phonemes spoken at once")
     speaking.add_argument("--clones", type=float, default=0.25, help="share of passages by mixed voices")
-    speaking.add_argument("--most", type=int, help="passages")
+    speaking.add_argument("--first", type=int, default=0, help="passage to begin with")
+    speaking.add_argument("--most", type=int, help="passage to end before")
+    speaking.add_argument("--turns", type=_numbers, default=TURNS, help="numbers of presets, in the order they speak")
     options = parser.parse_args()
     if options.command == "pack":
         pack(options.network, options.voices, options.kokoro)

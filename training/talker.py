@@ -15,7 +15,6 @@ from rhapsode.nn.decoder import DecoderLayer, DecoderStack
 from rhapsode.nn.kernels.rotary import RotaryAngles
 from rhapsode.nn.norm import RMSNorm
 
-DROPOUT = 0.1
 MOST_CONFUSED = 0.2
 """Of the frames a prompt holds, in every other prompt: it must go on from frames that are not quite right."""
 
@@ -28,47 +27,58 @@ class Losses(NamedTuple):
 
 
 class TrainableTalker(nn.Module):
-    def __init__(self, config: QwenConfig, compiled: bool = False) -> None:
+    def __init__(self, config: QwenConfig, compiled: bool = False, dropout: float = 0.1) -> None:
         """`compiled`: layers are compiled by PyTorch, one program for all of them."""
         super().__init__()
+        self._dropout = dropout
         self.net = TalkerNet(config)
         self._layer = torch.compile(_layer, dynamic=True) if compiled else _layer
         self._codes = config.predictor.vocab_size
         _initialise(self.net)
 
-    def forward(self, batch: Batch, predicted: int) -> Losses:
-        """`predicted` is the number of random frames for which the predictor's codes are trained too."""
+    def forward(self, batch: Batch, predicted: int, predictor_only: bool = False) -> Losses:
+        """`predicted` is the number of random frames for which the predictor's codes are trained too.
+
+        `predictor_only`: the talker is as it is served.
+        """
         rows = self._confused(batch.rows) if self.training else batch.rows
-        hidden = self.hidden(rows, batch.speakers).flatten(0, 1)
         first = batch.first.flatten()
-        logits = self.net.codec_head(hidden).float()
-        loss = F.cross_entropy(logits, first, ignore_index=IGNORED)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not predictor_only):
+            hidden = self.hidden(rows, batch.speakers, 0.0 if predictor_only else self._dropout).flatten(0, 1)
+            logits = self.net.codec_head(hidden).float()
+            loss = F.cross_entropy(logits, first, ignore_index=IGNORED)
         asked = first != IGNORED
         hits = ((logits.argmax(-1) == first) & asked).sum() / asked.sum()
         chosen = _some((first >= 0) & (first < self._codes), predicted)
         frames = batch.frames.flatten(0, 1)
         return Losses(loss, self._rest(hidden.index_select(0, chosen), frames.index_select(0, chosen)), hits)
 
-    def hidden(self, rows: Tensor, speakers: Tensor) -> Tensor:
+    def predictor_weights(self) -> list[nn.Parameter]:
+        """Returns what the predictor alone uses: its embeddings of codes are the talker's, too."""
+        predictor = self.net.code_predictor
+        parts = (predictor.model.layers, predictor.model.norm, predictor.small_to_mtp_projection, predictor.lm_head)
+        return [weight for part in parts for weight in part.parameters()]
+
+    def hidden(self, rows: Tensor, speakers: Tensor, dropout: float = 0.0) -> Tensor:
         """Returns the talker's hidden states for `rows [B, T, 1 + G]` and `speakers [B, hidden]`."""
         net = self.net
         text = net.text_projection(net.model.text_embedding(rows[..., 0]))
         cloned = (rows[..., 1] == CLONED)[..., None] * speakers[:, None].to(text.dtype)
-        return self._through(net.model, text + net.codec(rows[..., 1:]) + cloned)
+        return self._through(net.model, text + net.codec(rows[..., 1:]) + cloned, dropout)
 
     def _rest(self, hidden: Tensor, frames: Tensor) -> Tensor:
         """Returns the predictor's loss for `frames [N, G]` that follow `hidden [N, width]`."""
         predictor = self.net.code_predictor
         codes = [F.embedding(frames[:, :1], self.net.model.codec_embedding.weight), predictor.embed(frames[:, 1:])]
         seen = torch.cat([hidden[:, None], *codes], 1)[:, :-1]  # the last code is only asked for
-        state = self._through(predictor.model, predictor.small_to_mtp_projection(seen))[:, 1:]
+        state = self._through(predictor.model, predictor.small_to_mtp_projection(seen), self._dropout)[:, 1:]
         logits = torch.einsum("nbh,bkh->nbk", state, predictor.lm_head.weight.to(state.dtype))
         return F.cross_entropy(logits.float().flatten(0, 1), frames[:, 1:].flatten())
 
-    def _through(self, stack: DecoderStack, x: Tensor) -> Tensor:
+    def _through(self, stack: DecoderStack, x: Tensor, dropout: float) -> Tensor:
         rotary = stack.rotary(torch.arange(x.shape[1], device=x.device)[None], x.dtype)
         for layer in stack.layers:
-            x = self._layer(layer, x, rotary, DROPOUT if self.training else 0.0)
+            x = self._layer(layer, x, rotary, dropout if self.training else 0.0)
         return stack.norm(x)
 
     def _confused(self, rows: Tensor) -> Tensor:

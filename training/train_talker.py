@@ -3,7 +3,8 @@
     python train_talker.py LINES MODEL --minutes 9
 
 LINES is the output of `encode.py`, read as it appears. MODEL holds the tokenizer and the trained codec; the weights of
-talker and predictor are added.
+talker and predictor are added. After a share of the run (`--both-until`) only the predictor goes on: the talker learns
+its prompts by heart long before the predictor stops to gain.
 """
 
 from __future__ import annotations
@@ -50,14 +51,15 @@ class Shelf:
 class TalkerTraining:
     """One training step per prompt length, captured where possible."""
 
-    def __init__(self, talker: TrainableTalker, shelf: Shelf, options: argparse.Namespace) -> None:
+    def __init__(
+        self, talker: TrainableTalker, shelf: Shelf, options: argparse.Namespace, predictor_only: bool = False
+    ) -> None:
         self._talker, self._lines, self._held_out = talker, shelf.learned, shelf.held_out
         self._device = next(talker.parameters()).device
         self._positions, self._predicted = options.positions, options.predicted
-        weights = dict(talker.named_parameters())
-        decayed = [weight for name, weight in weights.items() if weight.dim() > 1 and "embedding" not in name]
-        others = [weight for name, weight in weights.items() if weight.dim() < 2 or "embedding" in name]
-        self.optimiser = Optimiser([*decayed, *others], (0.9, 0.95), 0.05, clip=1.0)
+        self._predictor_only = predictor_only
+        learning = talker.predictor_weights() if predictor_only else list(talker.parameters())
+        self.optimiser = Optimiser(learning, (0.9, 0.95), 0.05, clip=1.0)
         self.averages = Averages(("first", "rest", "hits", "gradient"), self._device)
         self._steps: dict[int, tuple[Tensor, Tensor, Captured]] = {}
         self._pool = torch.cuda.graph_pool_handle() if self._device.type == "cuda" else None
@@ -75,8 +77,9 @@ class TalkerTraining:
 
         def run() -> None:
             with self._mixed():
-                losses = self._talker(self._lines.read(starts, lengths, choice.longest), self._predicted)
-            size = self.optimiser.descend(losses.first + losses.rest)
+                batch = self._lines.read(starts, lengths, choice.longest)
+                losses = self._talker(batch, self._predicted, self._predictor_only)
+            size = self.optimiser.descend(losses.rest if self._predictor_only else losses.first + losses.rest)
             self.averages.add(*losses, size)
 
         return starts, lengths, Captured(run, self._device, self._pool)
@@ -104,14 +107,15 @@ def rate_at(share: float, step: int) -> float:
     return min(1.0, (step + 1) / 500) * (0.02 + 0.98 * (1 + math.cos(math.pi * share)) / 2)
 
 
-def train(training: TalkerTraining, shelf: Shelf, clock: Clock, options: argparse.Namespace) -> None:
+def train(training: TalkerTraining, shelf: Shelf, clock: Clock, until: float, options: argparse.Namespace) -> None:
+    """Trains until a share of the run is over."""
     lines, rng = shelf.learned, np.random.default_rng(int(time.time()))
-    step, noted = 0, time.monotonic()
-    while clock.share < 1:
+    step, noted, begun = 0, time.monotonic(), clock.share
+    while clock.share < until:
         for choice in lines.batches(options.positions, rng):
-            if clock.share >= 1:
+            if clock.share >= until:
                 break
-            training.optimiser.set_rate(options.rate * rate_at(clock.share, step))
+            training.optimiser.set_rate(options.rate * rate_at((clock.share - begun) / (until - begun), step))
             training.step(choice)
             step += 1
             if step % options.report == 0:
@@ -136,6 +140,8 @@ def main() -> None:
     parser.add_argument("--predicted", type=int, default=6_144, help="frames of a batch the predictor learns from")
     parser.add_argument("--room", type=int, default=60_000_000, help="positions to make room for")
     parser.add_argument("--first", type=int, default=2_000, help="prompts to wait for")
+    parser.add_argument("--both-until", type=float, default=0.5, help="share of the run in which the talker learns")
+    parser.add_argument("--dropout", type=float, default=0.15)
     parser.add_argument("--grow-until", type=float, default=0.85, help="share of the run in which prompts are added")
     parser.add_argument("--compile", action="store_true", help="compile the layers")
     parser.add_argument("--report", type=int, default=500)
@@ -147,7 +153,7 @@ def main() -> None:
     folder: Path = options.model
     shape.write(folder)
     config = read(read_config(folder), folder)
-    talker = TrainableTalker(config, options.compile)
+    talker = TrainableTalker(config, options.compile, options.dropout)
     if (folder / "model.safetensors").is_file():
         load(talker.net, folder, prefix="talker.", device=device)
         talker.requires_grad_(True)
@@ -158,7 +164,9 @@ def main() -> None:
             shelf.grow(1000)
             time.sleep(0.2)
         print(f"{_million(talker):.1f}M parameters, begun after {clock.elapsed:.0f} s", flush=True)
-        train(TalkerTraining(talker, shelf, options), shelf, clock, options)
+        train(TalkerTraining(talker, shelf, options), shelf, clock, options.both_until, options)
+        print(f"{clock.elapsed:5.0f} s  from now on the predictor alone", flush=True)
+        train(TalkerTraining(talker, shelf, options, predictor_only=True), shelf, clock, 1.0, options)
     write_tensors(folder / "model.safetensors", {"talker.": talker.net})
 
 

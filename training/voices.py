@@ -7,6 +7,7 @@ speaker, so there are as many as one likes to learn cloning from.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,10 @@ Style = NDArray[np.float32]
 PRESETS = {
     "heart": "af_heart",
     "michael": "am_michael",
-    "bella": "af_bella",
+    "emma": "bf_emma",
     "kore": "af_kore",
     "fenrir": "am_fenrir",
-    "puck": "am_puck",
+    "george": "bm_george",
 }
 """Names, and the voices they are learned from: three women, three men, in an order that suits OpenAI's names, which are
 mapped to presets in turn."""
@@ -65,11 +66,11 @@ class Voices:
         return np.fromfile(self._folder / f"{name}.bin", np.float32).reshape(-1, 256)
 
 
-def chosen(passage: int, clones: float) -> int:
+def chosen(passage: int, clones: float, turns: Sequence[int] = TURNS) -> int:
     """Returns the voice of a passage: presets in turn, and a new mixture for a share of `clones` of all passages."""
     if np.random.default_rng(passage).random() < clones:
         return -1 - passage
-    return TURNS[passage % len(TURNS)]
+    return turns[passage % len(turns)]
 
 
 def with_presets(config: dict[str, Any]) -> dict[str, Any]:

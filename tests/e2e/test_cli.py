@@ -335,7 +335,7 @@ def test_models_lists_what_is_offered_for_people_and_programs(tmp_path: Path) ->
     shown = rhapsode("models", cwd=tmp_path)
     succeeded(shown)
     assert "hibari" in shown.stdout.decode()
-    voices = "heart, michael, bella, kore, fenrir, puck"
+    voices = "heart, michael, emma, kore, fenrir, george"
     packaged = f"rhapsode-nano is a checkpoint that comes with this package (voices: {voices}; languages: en)"
     assert packaged in shown.stdout.decode()
     assert "dummy" not in shown.stdout.decode()

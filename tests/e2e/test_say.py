@@ -36,7 +36,7 @@ WRONG = {
     "recording for a voice that clones none": 'model="hibari", voice=["tone.wav"]',
 }
 COMPLAINTS = {
-    "voice": "rhapsode-nano has no voice 'nobody': known: bella, fenrir, heart, kore, michael, puck",
+    "voice": "rhapsode-nano has no voice 'nobody': known: emma, fenrir, george, heart, kore, michael",
     "instructions": "rhapsode-nano cannot take instructions",
     "model": "voxcpm2 needs a checkpoint: give its folder, or its Hugging Face id, such as openbmb/VoxCPM2",
     "device": "'device': unknown device 'tpu': use auto, cpu, cuda or cuda:N",

@@ -11,7 +11,7 @@ import pytest
 from rhapsode import TTS, Audio
 from unit.command import rhapsode
 
-TEXT = "It was the best of times, it was the worst of times. The fare is $12.50, they say."
+TEXT = "It was the best of times, it was the worst of times. They say the fare is $12.50 a day."
 
 
 @pytest.fixture(scope="module")

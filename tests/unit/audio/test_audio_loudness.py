@@ -30,7 +30,7 @@ def reference_loudness(samples: np.ndarray) -> float:
     weighted = filtered(filtered(samples[0].astype(float).tolist(), *shelf), *high_pass)
     step = RATE // 10
     blocks = np.array(
-        [np.mean(np.square(weighted[i : i + 4 * step])) for i in range(0, len(weighted) - 4 * step, step)]
+        [np.mean(np.square(weighted[i : i + 4 * step])) for i in range(0, len(weighted) - 4 * step + 1, step)]
     )
     levels = -0.691 + 10 * np.log10(np.maximum(blocks, 1e-12))
     loud = blocks[levels > -70]

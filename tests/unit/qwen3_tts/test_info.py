@@ -73,7 +73,7 @@ def test_languages_are_the_checkpoints_without_its_dialects(checkpoint: Checkpoi
 
 def test_the_packaged_voice_speaks_english_only() -> None:
     info = find("rhapsode-nano").info()
-    assert (info.languages, info.voices) == (("en",), ("heart", "michael", "bella", "kore", "fenrir", "puck"))
+    assert (info.languages, info.voices) == (("en",), ("heart", "michael", "emma", "kore", "fenrir", "george"))
     assert info.can == Capabilities(presets=True, clone=True, embedding=True, text_stream=True)
     assert info.summary == "English, 6 preset voices, cloning; 24 kHz"
     assert (info.normalise, info.phonemes) == (True, True)

@@ -179,7 +179,7 @@ def test_the_phonemes_are_those_that_the_teacher_spoke() -> None:
     assert total > 2500
     assert same / total >= 0.99
     assert in_letters / total < 0.005
-    assert len(others) <= 3, others
+    assert sorted(others) == ["Anna", "Elena", "Joseph", "Joshua"]  # as people say them: the teacher's lexicon does not
 
 
 # --- the steps before ---

@@ -124,7 +124,7 @@ def test_the_whole_chain_ends_in_a_voice_that_speaks(tiny: Path, monkeypatch: py
     assert info.normalise
     assert info.phonemes
     with TTS(str(tiny / "voice"), device="cpu") as tts:
-        said = tts.speak("Hello there.", voice="puck", max_frames=20)
+        said = tts.speak("Hello there.", voice="george", max_frames=20)
         assert said.samples.size
         tone = Audio(0.3 * np.sin(np.arange(48_000) * 0.05)[None].astype(np.float32), 24_000)
         alone = tts.speak("Hello there.", voice=Voice.cloned(tone), max_frames=20, seed=1)

@@ -29,3 +29,11 @@ def test_the_dictionary_adds_only_what_the_lexicon_and_its_rules_lack(tmp_path: 
     gold = lexicon.words({"want": "wˈɑnt", "live": {"DEFAULT": "lˈIv", "VERB": "lˈɪv"}, "luter": "lˈuɾəɹ"})
     assert gold["live"] == "lˈIv VERB=lˈɪv"
     assert set(lexicon.names(tmp_path / "dict", gold, {})) == {"wante"}
+
+
+def test_the_dictionary_decides_for_frequent_names_that_sound_different(tmp_path: Path) -> None:
+    (tmp_path / "dict").write_text("anna AE1 N AH0\nanna(2) AA1 N AH0\nmary M EH1 R IY0\nrosa R OW1 S AH0\n")
+    (tmp_path / "dist.female.first").write_text("MARY 2.6 2.6 1\nANNA 0.4 3.0 2\n")
+    (tmp_path / "dist.male.first").write_text("")
+    gold = lexicon.words({"anna": "ˈɑnə", "Mary": "mˈɛɹi", "Rosa": "ɹˈOzə"})
+    assert lexicon.given_names(tmp_path, tmp_path / "dict", gold, {}) == {"Anna": "ˈænə"}
