@@ -116,7 +116,7 @@ def show(part: Part, most_kernels: int) -> None:
     spent = kernel_times(call)
     groups: dict[str, float] = dict.fromkeys((*GROUPS, "others"), 0.0)
     for kernel, times in spent.items():
-        groups[group_of(kernel)] += sum(times)
+        groups[group_of(kernel)] += sum(added for added, _ in times)
     shares = ", ".join(f"{group} {us / 1e3:.2f}" for group, us in groups.items() if us)
     print(
         f"{name}: {took_us / 1e3:.2f} ms, {took_us / 1e3 / audio_s:.3f} ms per second of audio"

@@ -125,17 +125,16 @@ def rate(same: Tensor) -> str:
 def times() -> None:
     from kernels import BANDWIDTH, COLD, LINEARS, Linear, graph_us
 
-    from rhapsode.nn.kernels.gpu import linear as gpu_linear
     from rhapsode.nn.quantised import Quantised
 
     counts = (1, 2, 4, 8, 16, 32)
-    print("us by rows: 16 bits as chosen / 8 bits by the small-batch kernel; the floor is that of 8 bits")
+    print("us by rows: 16 bits / 8 bits; the floor is that of 8 bits")
     print(f"  {'':18s} {'floor':>5s} " + " ".join(f"{m:>11d}" for m in counts))
     for name, (n, k, _) in LINEARS.items():
         linear = Linear(name, copies=max(4, min(96, 2 * COLD // (n * k))))
         wide = [graph_us(linear.call(m), linear.copies) for m in counts]
         linear.weights = [Quantised(weight).packed for weight in linear.weights]
-        narrow = [graph_us(linear.call(m, gpu_linear.small_batch_linear), linear.copies) for m in counts]
+        narrow = [graph_us(linear.call(m), linear.copies) for m in counts]
         cells = " ".join(f"{f'{a:.1f}/{b:.1f}':>11s}" for a, b in zip(wide, narrow, strict=True))
         print(f"  {name:18s} {n * k / BANDWIDTH * 1e6:5.2f} {cells}", flush=True)
 

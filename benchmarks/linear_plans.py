@@ -3,9 +3,9 @@
     python benchmarks/linear_plans.py --rows 4 8 16 [--only fish]
 
 Kernels are compiled by many processes first, and then timed by one. Times are microseconds of one call inside a CUDA
-graph of many, each with weights of its own. "now" is the plan in use. The best plans follow, as (outputs, inputs,
-warps, stages) of a program: `v` is from registers, `+` is with programmatic dependent launch. "split" is the product in
-shares and the sum of them with the residual, the next norm included, which the others do not have.
+graph of many, each with weights of its own; terabytes a second are in brackets. "now" is the plan in use. The best ones
+follow, as (outputs, inputs, warps, stages) of a program: `v` is from registers, `a` is `ahead`, `+` overlaps. "split"
+is the product in shares and the sum of them with the residual, the next norm included, which the others do not have.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ import torch
 from kernels import BANDWIDTH, LINEARS, Linear, graph_us
 from torch import Tensor
 
+from rhapsode.nn.kernels.gpu import launch
 from rhapsode.nn.kernels.gpu.launch import overlap, power_of_two
 from rhapsode.nn.kernels.gpu.linear import small_batch_linear
-from rhapsode.nn.kernels.gpu.linear_plan import Plan, plan_for, vector_plan
+from rhapsode.nn.kernels.gpu.linear_plan import Plan, ahead_plan, plan_for, vector_plan
 from rhapsode.nn.kernels.split import MAX_ROWS, SHARE, add_and_norm, split_product
 from rhapsode.nn.kernels.weight import Norm
 
@@ -38,6 +39,8 @@ LINEARS |= {  # the same sizes: Fish S2-Pro and Higgs TTS v3
     "vox o": (1024, 2048, {"residual"}),
     "vox gate_up": (8192, 1024, {"norm", "gated"}),
     "vox down": (1024, 4096, {"residual"}),
+    "dit qkv": (2560, 1024, set()),  # its norm is a launch of its own
+    "dit gate_up": (8192, 1024, {"gated"}),
 }
 SHARED_BUDGETS = (66 << 10, 100 << 10, 200 << 10)
 """Bytes of shared memory of one program: three, two or one of them fit a multiprocessor."""
@@ -65,6 +68,10 @@ def cases(name: str, rows: int) -> Iterator[Case]:
         if stages >= 2 and block_k <= k:
             for early in (False, True) if budget < SHARED_BUDGETS[-1] else (False,):
                 yield name, rows, Plan("rows", block_n, block_k, warps, stages), early
+    first = 1 << (k.bit_length() - 1)
+    for lines, warps in itertools.product((16, 32), (4, 8)):
+        if rows > 1 and lines * k <= 8192 * warps and (lines + power_of_two(rows, 8)) * k * 2 <= SHARED_BUDGETS[-1]:
+            yield name, rows, Plan("ahead", lines // tiles, first, warps), True
 
 
 def compile_case(case: Case) -> None:
@@ -86,22 +93,26 @@ def split(x: Tensor, weight: Tensor, residual: Tensor, **_: object) -> Tensor:
 def time_plans(name: str, rows: int) -> None:
     linear = Linear(name)
     gated = "gated" in linear.fused
+
+    def took(plan: Plan) -> str:
+        us = graph_us(linear.call(rows, small_batch_linear, plan=plan), linear.copies, replays=4)
+        text = f"{us:5.2f} ({linear.bytes / us / 1e6:.2f}) {plan[1:]}{plan.kernel[0].strip('r')}"
+        return text + "+" * (launch.options(rows)["OVERLAP"] > 0)
+
     results = []
     for _, _, plan, early in dict.fromkeys(cases(name, rows)):
         with overlap(early):
-            took = graph_us(linear.call(rows, small_batch_linear, plan=plan), linear.copies, replays=4)
-        results.append((took, f"{took:.1f} {plan[1:]}{'v' * (plan.kernel == 'vector')}{'+' * early}"))
-    now = plan_for(rows, linear.width, linear.k, gated, torch.bfloat16)
-    took = graph_us(linear.call(rows, small_batch_linear, plan=now), linear.copies, replays=4)
-    plain = graph_us(linear.call(64), linear.copies, replays=4)
-    best = ", ".join(text for _, text in sorted(results)[:4])
+            try:
+                results.append(took(plan))
+            except Exception as error:
+                print(f"  {name} {plan}: {type(error).__name__}: {str(error)[:80]}")
+    wide = ahead_plan(rows, linear.width, linear.k, gated) if rows > 16 else None
+    text = f"  {name:18s} {rows:2d} rows, floor {linear.bytes / BANDWIDTH * 1e6:5.2f}: now"
+    text += f" {took(wide or plan_for(rows, linear.width, linear.k, gated, torch.bfloat16))}"
+    text = "; ".join((text, *sorted(results)[:3]))
     if "residual" in linear.fused and linear.k % SHARE == 0 and rows <= MAX_ROWS:
-        best += f"; split {graph_us(linear.call(rows, split), linear.copies, replays=4):.1f}"
-    floor = linear.bytes / BANDWIDTH * 1e6
-    print(
-        f"  {name:18s} {rows:2d} rows, floor {floor:4.1f}: now {took:.1f} {now[1:]}; {best}; 64 rows {plain:.1f}",
-        flush=True,
-    )
+        text += f"; split {graph_us(linear.call(rows, split), linear.copies, replays=4):.2f}"
+    print(text, flush=True)
 
 
 @torch.inference_mode()

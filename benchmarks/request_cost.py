@@ -115,7 +115,8 @@ def served(source: Path) -> Iterator[Served]:
         file, log = Path(folder) / "deployment.yaml", Path(folder) / "log"
         file.write_text(DEPLOYMENT % (", real_time: false" if is_new else "", folder))
         command = [sys.executable, "-m", "rhapsode", "serve", "--config", str(file)]
-        env = {**os.environ, "PYTHONPATH": str(source.resolve()), "OMP_NUM_THREADS": "1"}
+        packages = os.pathsep.join(filter(None, (str(source.resolve()), os.environ.get("PYTHONPATH"))))
+        env = {**os.environ, "PYTHONPATH": packages, "OMP_NUM_THREADS": "1"}
         with log.open("wb") as stderr, subprocess.Popen(command, env=env, stderr=stderr) as process:
             try:
                 while "model ready" not in log.read_text() and process.poll() is None:

@@ -36,7 +36,7 @@ class Served:
 
     def start_lines(self) -> list[str]:
         """Returns what the server says of its start: where the time went."""
-        about = (" start-up ", " model ready ", " kernels ", " worker-", " imports: ", "compiling processes")
+        about = (" start-up ", " model ready ", " kernels ", " worker-", " plan: ", " imports: ", "compiling processes")
         return [line for line in self.log.read_text("utf-8").splitlines() if any(word in line for word in about)]
 
     def last_lines(self) -> str:
@@ -46,15 +46,23 @@ class Served:
 
 
 @contextmanager
-def started(deployment: dict[str, Any], folder: Path, log: Path, cores: int | None = None) -> Iterator[Served]:
-    """Starts a server and waits until it is ready; ends it. Its kernels are kept in the folder, for the next one.
+def started(
+    deployment: dict[str, Any],
+    folder: Path,
+    log: Path,
+    cores: int | None = None,
+    module: str = "rhapsode",
+    kernels: Path | None = None,
+) -> Iterator[Served]:
+    """Starts a server and waits until it is ready; ends it.
 
-    With `cores` it gets so many CPU cores, and no GPU.
+    Its kernels are kept in the folder, for the next one, unless `kernels` says where they are. With `cores` it gets so
+    many CPU cores, and no GPU. `module` is run instead of our own command.
     """
     file = folder / "deployment.yaml"
     file.write_text(json.dumps(deployment), "utf-8")  # YAML, too
-    command = [sys.executable, "-m", "rhapsode", "serve", "--config", str(file)]
-    env = {**os.environ, "TRITON_CACHE_DIR": str(folder / "kernels")}
+    command = [sys.executable, "-m", module, "serve", "--config", str(file)]
+    env = {**os.environ, "TRITON_CACHE_DIR": str(kernels or folder / "kernels")}
     if cores is not None:
         chosen = ",".join(map(str, sorted(os.sched_getaffinity(0))[:cores]))
         command, env["CUDA_VISIBLE_DEVICES"] = ["taskset", "-c", chosen, *command], ""

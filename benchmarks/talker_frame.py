@@ -9,8 +9,11 @@ of a frame.
 from __future__ import annotations
 
 import argparse
+import json
+import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,13 +32,12 @@ from rhapsode.types import Sampling
 PAGE = 16
 
 
-def make_worker(found: Subject, name: str | None = None) -> Any:
+def make_worker(found: Subject, name: str | None = None, weights: str = "auto") -> Any:
     """Makes the worker of a stage; without a name, of the talker."""
     stages = found.spec.pipeline
     stage = next(stage for stage in stages if (stage.kind == "frame" if name is None else stage.name == name))
-    context = StageContext(
-        found.spec, found.model.checkpoint, found.model.config, "cuda:0", "bfloat16", random_weights=True
-    )
+    given = (found.spec, found.model.checkpoint, found.model.config, "cuda:0", "bfloat16")
+    context = StageContext(*given, weights=weights, random_weights=True)
     return import_name(stage.factory)(context)
 
 
@@ -73,27 +75,51 @@ def frames(talker: Any, batches: Sequence[int], most_kernels: int, duration_us: 
             show_kernels(kernel_times(step), most_kernels)
 
 
-def kernel_times(step: Any) -> dict[str, list[float]]:
-    """Returns the microseconds of every kernel of one call in a graph, by the kernel's name."""
+Spent = dict[str, list[tuple[float, float]]]
+"""By a kernel's name and grid, for each launch: microseconds from the end of the one before to its end, and its own."""
+
+
+def kernel_times(step: Any) -> Spent:
+    """Profiles one call in a graph. A kernel that starts early and waits takes long, but adds little to the frame."""
+    step(0)
+    torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step(0)
     graph.replay()
+    torch.cuda.synchronize()
     with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         graph.replay()
         torch.cuda.synchronize()
-    spent: dict[str, list[float]] = defaultdict(list)
-    for event in profiler.events():
-        spent[event.name].append(event.device_time)
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        profiler.export_chrome_trace(file.name)
+        events = json.loads(Path(file.name).read_text("utf-8"))["traceEvents"]
+    return added_times([event for event in events if str(event.get("cat", "")).startswith(("kernel", "gpu_mem"))])
+
+
+def added_times(events: list[dict[str, Any]]) -> Spent:
+    """Groups the kernels of a trace."""
+    spent: Spent = defaultdict(list)
+    before: float | None = None
+    for event in sorted(events, key=lambda one: one["ts"] + one["dur"]):
+        end = event["ts"] + event["dur"]
+        grid = "x".join(str(size) for size in event.get("args", {}).get("grid", []))
+        added = event["dur"] if before is None else end - before
+        spent[f"{grid} {event['name']}"].append((added, event["dur"]))
+        before = end
     return spent
 
 
-def show_kernels(spent: dict[str, list[float]], most: int, width: int = 60) -> None:
-    """Prints the kernels that take most of the time: launches, and the sum of their times."""
-    total = sum(len(times) for times in spent.values())
-    print(f"      {total} launches, {sum(map(sum, spent.values())):.0f} us in all")
-    for name, times in sorted(spent.items(), key=lambda one: -sum(one[1]))[:most]:
-        print(f"      {sum(times):8.1f} us {len(times):5d} x {sum(times) / len(times):6.2f}  {name[:width]}")
+def show_kernels(spent: Spent, most: int, width: int = 60) -> None:
+    """Prints the kernels that add most to a frame: launches, what each adds and takes, and the sum of what they add."""
+    count = sum(map(len, spent.values()))
+    total = sum(added for times in spent.values() for added, _ in times)
+    print(f"      {count} launches, {total:.0f} us; sum, count, mean added, mean duration, programs and kernel")
+    ranked = sorted(spent.items(), key=lambda one: -sum(added for added, _ in one[1]))
+    for name, times in ranked[:most]:
+        sums = [sum(column) for column in zip(*times, strict=True)]
+        means = " ".join(f"{one / len(times):7.2f}" for one in sums)
+        print(f"      {sums[0]:8.1f} us {len(times):5d} x {means}  {name[:width]}", flush=True)
 
 
 @torch.inference_mode()

@@ -64,7 +64,7 @@ class Plan:
     max_queue: int = 1024
     start_s: float = 15.0
     """How long its start is expected to take."""
-    compile_processes: int = 8
+    compile_processes: int | None = None
 
 
 def burst(name: str, size: int, rounds: int, expected_s: float, retries: int = 0) -> Part:

@@ -101,9 +101,7 @@ def launch_all(dtype: torch.dtype) -> None:
             (4, Quantised(some(n, k)).packed),
         ):
             norm_of = Norm(some(k), 1e-6) if normed else None
-            linear.small_batch_linear(
-                some(rows, k), weight, norm=norm_of, gated=gated, residual=some(rows, n) if added else None
-            )
+            _product(some(rows, k), weight, norm=norm_of, gated=gated, residual=some(rows, n) if added else None)
     norm.rms_norm(some(32, 2048), some(2048), 1e-6)
     activation.silu_mul(some(32, 12288))
     own = HeadNorm(some(128), some(128), 1e-6)
@@ -151,9 +149,7 @@ def launch_diffusion(some, ints) -> None:
         (1024, 4096, False, False, True),
     ):
         norm_of = Norm(some(k), 1e-5) if normed else None
-        linear.small_batch_linear(
-            some(5, k), some(n, k), norm=norm_of, gated=gated, residual=some(5, n) if added else None
-        )
+        _product(some(5, k), some(n, k), norm=norm_of, gated=gated, residual=some(5, n) if added else None)
     for k in (2048, 4096):
         split.add_and_norm(some(22, 1024), split.split_product(some(22, k), some(1024, k), 512), Norm(some(1024), 1e-5))
     rotary = RotaryAngles(some(1, 11, 1, 128), some(1, 11, 1, 128))
@@ -172,6 +168,13 @@ def launch_diffusion(some, ints) -> None:
     snake.snake_beta(torch.zeros(1, 32, 7680), torch.zeros(32, 1), torch.zeros(32, 1))
 
 
+def _product(x, weight, norm, gated, residual) -> None:
+    """A product as the models launch it; those that have no plan are left to PyTorch."""
+    plan = linear.plan_of(x, weight, None, norm, gated, None)
+    if plan is not None:
+        linear.small_batch_linear(x, weight, plan=plan, norm=norm, gated=gated, residual=residual)
+
+
 def launch_voxtral(some, ints) -> None:
     """Voxtral-TTS's flow head: three tokens of each half, a plain step, and the embedding of a frame."""
     for n, k, normed, gated, added in (
@@ -181,9 +184,7 @@ def launch_voxtral(some, ints) -> None:
         (3072, 9216, False, False, True),
     ):
         norm_of = Norm(some(k), 1e-5) if normed else None
-        linear.small_batch_linear(
-            some(6, k), some(n, k), norm=norm_of, gated=gated, residual=some(6, n) if added else None
-        )
+        _product(some(6, k), some(n, k), norm=norm_of, gated=gated, residual=some(6, n) if added else None)
     local.local(ProjectedHeads(some(2, 3, 6144), 32, 8, 128))
     flow.euler(torch.zeros(1, 1, 36), some(2, 1, 36), torch.zeros(1), torch.zeros(1), fit=False)
     embedding.frame_sum(ints(4, 37), some(8194, 3072), some(36, 23, 3072))

@@ -13,8 +13,9 @@ import numpy as np
 from rhapsode.audio.clip import Audio
 from rhapsode.audio.finish import Finish
 from rhapsode.config import Deployment, resolve
+from rhapsode.device.early_start import start_triton
 from rhapsode.engine import Engine, Source, Speech, loading
-from rhapsode.engine.compile import Compilation, begin_compiling
+from rhapsode.engine.compile import Compilation, begin_compiling, launches_kernels
 from rhapsode.engine.validate import checked
 from rhapsode.marking.marker import Marker
 from rhapsode.models.registry import Model, find
@@ -153,10 +154,13 @@ def open_engine(
     source = Source(model.checkpoint, model.config)
     loading.report("kernel cache")
     compiling = compiling or begin_compiling(model.spec, source, deployment, log.info)
+    hashing = start_triton() if launches_kernels(model.spec, deployment) else None
 
     def wait() -> None:
         """Compiling takes memory, so what is left is known only afterwards."""
         nonlocal compiling
+        if hashing is not None:
+            hashing.join()
         if compiling is not None:
             loading.report("kernels")
             compiling.wait(log.info, detail=True)

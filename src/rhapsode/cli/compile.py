@@ -12,7 +12,9 @@ Model = Annotated[
     str | None, typer.Argument(help="A checkpoint's folder or Hugging Face id, or a family's name.", show_default=False)
 ]
 Config = Annotated[Path | None, typer.Option("-c", "--config", help="A deployment file.")]
-Processes = Annotated[int | None, typer.Option(min=1, help="Processes that compile at once. \\[default: 8]")]
+Processes = Annotated[
+    int | None, typer.Option(min=1, help="Processes that compile at once. \\[default: cores less two]")
+]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Say where the time of each process went.")]
 
 

@@ -118,8 +118,9 @@ class Deployment(Section):
     """CPU threads of one operation. By default talker and codec share the cores. Small models are fastest with 1."""
     graphs: bool = True
     """Captures launches and replays them: as CUDA graphs on a GPU, as traces on a CPU."""
-    compile_processes: Annotated[int, Field(ge=0)] = 8
-    """Processes that compile kernels before the first start on a GPU; 0: they are compiled while the model loads."""
+    compile_processes: Annotated[int, Field(ge=0)] | None = None
+    """Processes that compile kernels before the first start on a GPU; 0: they are compiled while the model loads. By
+    default there are two fewer than cores, at most 16."""
     deterministic: bool = False
     """The same seed gives the same bits in every batch: all launches have the shape of a full batch."""
     limits: Limits = Limits()

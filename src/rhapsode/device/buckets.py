@@ -6,6 +6,8 @@ MOST_PROMPTS = 64
 """Prompts in one prefill launch."""
 LEAST_POSITIONS = 16
 """Positions in the smallest prefill launch."""
+LEAST_CROWD = 8
+"""Prompts in those of the largest launches that exist with three quarters of their length, too."""
 
 
 def batch_sizes(most: int) -> list[int]:
@@ -22,15 +24,32 @@ def prompt_shapes(most_positions: int) -> list[tuple[int, int]]:
     most = _power_of_two(max(most_positions, LEAST_POSITIONS))
     rows = [1 << i for i in range(MOST_PROMPTS.bit_length())]
     lengths = [LEAST_POSITIONS << i for i in range((most // LEAST_POSITIONS).bit_length())]
-    shapes = [(b, t) for b in rows for t in lengths if b * t <= 2 * most]
+    shapes = {(b, t) for b in rows for t in lengths if b * t <= 2 * most}
+    shapes |= {(b, length_step(t * 3 // 4)) for b, t in shapes if b * t == 2 * most and b >= LEAST_CROWD}
     return sorted(shapes, key=lambda shape: shape[0] * shape[1])
 
 
 def prompts_fit(rows: int, positions: int, most_positions: int) -> bool:
     """Whether prompts that are run together, the longest with so many positions, fit one of these shapes."""
     most = _power_of_two(max(most_positions, LEAST_POSITIONS))
-    padded = _power_of_two(rows) * _power_of_two(max(positions, LEAST_POSITIONS))
-    return rows <= MOST_PROMPTS and positions <= most and padded <= 2 * most
+    return rows <= MOST_PROMPTS and positions <= most and _power_of_two(rows) * _length(positions) <= 2 * most
+
+
+def padded_positions(rows: int, positions: int, most_positions: int) -> int:
+    """Returns how many positions the shape has that such prompts run in."""
+    most, batch, length = _power_of_two(max(most_positions, LEAST_POSITIONS)), _power_of_two(rows), _length(positions)
+    is_crowd = batch * length == 2 * most and batch >= LEAST_CROWD
+    return batch * (length_step(positions) if is_crowd else length)
+
+
+def length_step(positions: int) -> int:
+    """Returns the length that a prompt is padded to in the largest shapes."""
+    length = _length(positions)
+    return length * 3 // 4 if length > 2 * LEAST_POSITIONS and positions <= length * 3 // 4 else length
+
+
+def _length(positions: int) -> int:
+    return _power_of_two(max(positions, LEAST_POSITIONS))
 
 
 def _power_of_two(number: int) -> int:

@@ -1,21 +1,24 @@
-"""Compiles kernels without running them: one of several processes that fill Triton's cache together."""
+"""Goes through launches without running them: their kernels are compiled, here or by other processes."""
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
+_EMPTY = [(torch, "empty"), (torch, "empty_like"), (torch, "empty_strided"), (Tensor, "new_empty")]
+"""What makes the tensors that kernels fill."""
 _active = False
 _ELSEWHERE = object()
 """Stands in Triton's table for a kernel that another process compiles: launches of it return at once."""
+GivesAway = Callable[[Any, Any, Mapping[str, Any]], bool]
+"""Whether another process compiles a kernel: asked once for each, with Triton's function, key and arguments."""
 
 
 def active() -> bool:
@@ -24,10 +27,9 @@ def active() -> bool:
 
 
 @contextmanager
-def compile_only(claims: Path) -> Iterator[list[tuple[str, float]]]:
+def compile_only(gives_away: GivesAway) -> Iterator[list[tuple[str, float]]]:
     """Makes every kernel launch compile, not run. Yields the kernels that were compiled here, with the seconds of each.
 
-    Processes that share the folder `claims` share the work: a kernel is compiled by the first one that launches it.
     Tensors that kernels would fill are zero, so that whatever is looked up with them exists.
     """
     global _active
@@ -35,23 +37,23 @@ def compile_only(claims: Path) -> Iterator[list[tuple[str, float]]]:
     from triton.runtime.jit import KernelInterface
 
     compiled: list[tuple[str, float]] = []
-    claimed = ""
+    kept = ""
 
     def is_done_elsewhere(*_: Any, key: Any, fn: Any, compile: Any, **__: Any) -> bool:
-        nonlocal claimed
-        if claim(claims, f"{fn.name}{key}"):
-            claimed = fn.name
+        nonlocal kept
+        if not gives_away(fn, key, compile):
+            kept = fn.name
             return False
         fn.jit_function.device_caches[compile["device"]][0][key] = _ELSEWHERE
         return True
 
     def compiling(kernel: Any, grid: Any) -> Callable[..., None]:
         def launch(*args: Any, **kwargs: Any) -> None:
-            nonlocal claimed
-            claimed, started_s = "", time.perf_counter()
+            nonlocal kept
+            kept, started_s = "", time.perf_counter()
             kernel.run(*args, grid=grid, warmup=True, **kwargs)
-            if claimed:
-                compiled.append((claimed, time.perf_counter() - started_s))
+            if kept:
+                compiled.append((kept, time.perf_counter() - started_s))
 
         return launch
 
@@ -60,15 +62,20 @@ def compile_only(claims: Path) -> Iterator[list[tuple[str, float]]]:
     interface.__getitem__, knobs.runtime.jit_cache_hook = compiling, is_done_elsewhere
     _active = True
     try:
-        with _Zeros():  # type: ignore[no-untyped-call]
+        with _zeros():
             yield compiled
     finally:
         interface.__getitem__, knobs.runtime.jit_cache_hook = launch, hook
         _active = False
 
 
+def claimed_by_others(claims: Path) -> GivesAway:
+    """For processes that share a folder and make the same launches: the first one that claims a kernel compiles it."""
+    return lambda function, key, _: not claim(claims, f"{function.name}{key}")
+
+
 def claim(folder: Path, name: str) -> bool:
-    """Returns whether this process is the first to claim a name in this folder."""
+    """Claims a name for this process; returns whether it was free. Processes that share the folder share the names."""
     try:
         (folder / hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()).touch(exist_ok=False)
     except FileExistsError:
@@ -76,14 +83,21 @@ def claim(folder: Path, name: str) -> bool:
     return True
 
 
-class _Zeros(TorchDispatchMode):
-    """Fills new tensors with zeros."""
+@contextmanager
+def _zeros() -> Iterator[None]:
+    """Fills new tensors with zeros. A `TorchDispatchMode` would do so too, but imports all of torch's compiler."""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = func(*args, **(kwargs or {}))
-        if "empty" in func._schema.name and isinstance(made, Tensor) and made.is_cuda:
-            made.zero_()
-        return made
+    def filled(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        return lambda *args, **kwargs: make(*args, **kwargs).zero_()
+
+    before = [getattr(owner, name) for owner, name in _EMPTY]
+    for (owner, name), make in zip(_EMPTY, before, strict=True):
+        setattr(owner, name, filled(make))
+    try:
+        yield
+    finally:
+        for (owner, name), make in zip(_EMPTY, before, strict=True):
+            setattr(owner, name, make)
 
 
 def available() -> bool:

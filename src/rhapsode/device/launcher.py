@@ -11,7 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rhapsode.device import compile_only
 from rhapsode.device.buckets import batch_sizes
+from rhapsode.device.landing import Landing
 from rhapsode.device.replay import Recording, Replay
 from rhapsode.device.trace import Untraceable
 from rhapsode.device.upload import upload
@@ -80,6 +82,13 @@ class Launcher:
                 log.info("launches run eagerly: %s", error)
                 return
             self._graphs.setdefault(statics, []).insert(0, (bucket, recording))
+
+    def reserve_landings(self, count: int) -> None:
+        """Lets as many results of each launch arrive at once as later may: pinned memory is slow to allocate."""
+        for _, captured in (entry for graphs in self._graphs.values() for entry in graphs):
+            if not compile_only.active() and (output := captured.replay()) is not None:
+                landings = [Landing(output) for _ in range(count)]
+                del landings
 
     def _blank(self, rows: int) -> Tensor:
         return upload(np.repeat(self._padding, rows, axis=0), self._device)

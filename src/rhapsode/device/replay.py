@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from rhapsode.device import compilations, compile_only, sections
 from rhapsode.device.trace import Trace
 
 Shapes = tuple[torch.Size, ...]
+log = logging.getLogger("rhapsode.engine")
 
 
 class Recording(Protocol):
@@ -92,21 +94,45 @@ class Replay:
 
     def capture(self, *inputs: Tensor) -> Recording:
         """Captures a launch of these shapes; `inputs` become its static buffers. The largest first saves memory."""
-        started_s = time.perf_counter()
-        self._function(*inputs)  # warm-up: everything lazy happens now
-        compilations.spent("eager", time.perf_counter() - started_s)
-        recording: Recording
         if compile_only.active():
+            self._function(*inputs)
             return NotCaptured(inputs)
-        recording = self._record(inputs) if inputs[0].is_cuda else Trace(self._function, inputs, self._buffers)
+        recording: Recording
+        if inputs[0].is_cuda:
+            recording = self._record_later(inputs) if self._captured else self._record_first(inputs)
+        else:
+            self._run_eagerly(inputs)
+            recording = Trace(self._function, inputs, self._buffers)
         self._captured[tuple(x.shape for x in inputs)] = recording
         return recording
 
-    def _record(self, inputs: Sequence[Tensor]) -> CudaGraph:
+    def _record_first(self, inputs: Sequence[Tensor]) -> CudaGraph:
+        """Records after an eager launch: everything that is made on first use, such as a library's memory, is made."""
+        self._run_eagerly(inputs)
+        return self._record(inputs)
+
+    def _record_later(self, inputs: Sequence[Tensor]) -> CudaGraph:
+        """Records another shape at once. All that it can lack is a kernel, and `relaxed` allows one to be loaded."""
+        stream = torch.cuda.current_stream() if inputs[0].is_cuda else None
+        try:
+            return self._record(inputs, "relaxed")
+        except RuntimeError as error:
+            log.warning("a launch is captured again, after an eager one: %s", error)
+        if stream is not None:
+            torch.cuda.set_stream(stream)  # a capture that fails to end leaves its own
+        return self._record_first(inputs)
+
+    def _run_eagerly(self, inputs: Sequence[Tensor]) -> None:
+        started_s = time.perf_counter()
+        self._function(*inputs)
+        compilations.spent("eager", time.perf_counter() - started_s)
+
+    def _record(self, inputs: Sequence[Tensor], mode: str = "global") -> CudaGraph:
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         compilations.captured("x".join(str(size) for size in inputs[0].shape))
         graph, marks_s = torch.cuda.CUDAGraph(), [time.perf_counter()]
-        with _uncollected(), torch.cuda.graph(graph, pool=self._pool, stream=_own_stream()):
+        capturing = torch.cuda.graph(graph, pool=self._pool, stream=_own_stream(), capture_error_mode=mode)
+        with _uncollected(), capturing:
             marks_s.append(time.perf_counter())
             output = self._function(*inputs)
             marks_s.append(time.perf_counter())

@@ -69,7 +69,7 @@ class Admission:
             self._speeds -= Counter([job.request.speed])
 
     def learn(self, job: Job) -> None:
-        """Learns from a request that has ended how long speech lasts."""
+        """Improves the estimates of how long speech lasts, in all and per character, with a request that has ended."""
         outcome, characters = job.outcome, len(job.request.text)
         if outcome is None or outcome.finish_reason is not FinishReason.STOP:
             return
@@ -103,7 +103,10 @@ class Admission:
         return self._pace.at(rows) * speed <= HEADROOM
 
     def _reading(self) -> int:
-        """Returns how many of the admitted listeners read their audio. The others are paused and cost nothing."""
+        """Returns how many admitted listeners are taking their audio.
+
+        The others have stopped reading: nothing is made for them until they go on.
+        """
         return sum(not job.speech.full for job in self._in.values())
 
     def _expected_s(self, request: SpeechRequest) -> float:

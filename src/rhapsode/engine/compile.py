@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from rhapsode.config import Deployment
+from rhapsode.device.early_start import has_gpu
 from rhapsode.engine.pipeline import Source
 from rhapsode.models.base import ModelSpec
 
 PAGES = 64
 """KV pages of a compiling process: how many there are changes no kernel."""
+MOST_PROCESSES = 16
+"""So many compile 190 kernels within about ten seconds; beyond that the longest ones decide."""
 STAMP = "rhapsode-"
 Say = Callable[[str], None]
 
@@ -29,7 +32,7 @@ class Compilation:
     def __init__(self, spec: ModelSpec, source: Source, deployment: Deployment) -> None:
         self._made_of = (spec, source, deployment)
         self._begun_s = time.perf_counter()
-        self._processes = deployment.compile_processes
+        self._processes = processes_of(deployment)
         self._folder = tempfile.TemporaryDirectory(prefix="rhapsode-compile-", ignore_cleanup_errors=True)
         given = json.dumps(_lean(deployment, source), default=str)
         (Path(self._folder.name) / "deployment.json").write_text(given, "utf-8")
@@ -64,13 +67,14 @@ class Compilation:
 
     def _report_lines(self) -> Iterator[str]:
         """Says where the time of each process went."""
-        from rhapsode.engine.compile_workers import WorkerReport
+        from rhapsode.engine.compile_workers import PlanReport, WorkerReport
 
         folder = Path(self._folder.name)
         if (imports := folder / "imports.json").exists():
             yield f"imports: {float(imports.read_text()):.1f} s, once"
-        for file in sorted(folder.glob("worker-*.json")):
-            yield f"{file.stem}: {WorkerReport(**json.loads(file.read_text('utf-8')))}"
+        for pattern, kind in (("plan.json", PlanReport), ("worker-*.json", WorkerReport)):
+            for file in sorted(folder.glob(pattern)):
+                yield f"{file.stem}: {kind(**json.loads(file.read_text('utf-8')))}"
 
 
 def compile_kernels(
@@ -85,7 +89,7 @@ def begin_compiling(
     spec: ModelSpec, source: Source, deployment: Deployment, say: Say, *, again: bool = False
 ) -> Compilation | None:
     """Starts to compile, unless there is nothing to compile or the cache has been filled for this deployment."""
-    if not _may_compile(spec, deployment) or not _on_gpu():
+    if not _may_compile(spec, deployment) or not launches_kernels(spec, deployment):
         return None
     if _stamp(spec, source, deployment).exists() and not again:
         return None
@@ -98,24 +102,37 @@ def begin_early(spec: ModelSpec, source: Source, deployment: Deployment, say: Sa
     Importing torch takes seconds, in this process and in those that compile: so they do it at the same time.
     """
     is_cold = not any(_cache().glob(f"{STAMP}*"))
-    has_gpu = any(Path("/dev").glob("nvidia[0-9]*")) and os.environ.get("CUDA_VISIBLE_DEVICES") != ""
-    return _begin(spec, source, deployment, say) if is_cold and has_gpu and _may_compile(spec, deployment) else None
+    return _begin(spec, source, deployment, say) if is_cold and has_gpu() and _may_compile(spec, deployment) else None
 
 
 def _begin(spec: ModelSpec, source: Source, deployment: Deployment, say: Say) -> Compilation:
-    say(f"compiling kernels in {deployment.compile_processes} processes (once) ...")
+    say(f"compiling kernels in {processes_of(deployment)} processes (once) ...")
     return Compilation(spec, source, deployment)
 
 
-def _may_compile(spec: ModelSpec, deployment: Deployment) -> bool:
-    is_wanted = deployment.compile_processes > 0 and deployment.graphs and deployment.device != "cpu"
-    return is_wanted and any(stage.kind == "frame" for stage in spec.pipeline)
+def processes_of(deployment: Deployment) -> int:
+    """Returns how many processes compile: as the deployment says, or one per core, less those of server and planner."""
+    if deployment.compile_processes is not None:
+        return deployment.compile_processes
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(MOST_PROCESSES, cores - 2))
 
 
-def _on_gpu() -> bool:
+def launches_kernels(spec: ModelSpec, deployment: Deployment) -> bool:
+    """Returns whether this deployment launches kernels that Triton compiles, on this machine."""
+    if not _may_launch(spec, deployment):
+        return False
     from rhapsode.device.compile_only import available
 
     return available()
+
+
+def _may_launch(spec: ModelSpec, deployment: Deployment) -> bool:
+    return deployment.device != "cpu" and any(stage.kind == "frame" for stage in spec.pipeline)
+
+
+def _may_compile(spec: ModelSpec, deployment: Deployment) -> bool:
+    return processes_of(deployment) > 0 and deployment.graphs and _may_launch(spec, deployment)
 
 
 def _lean(deployment: Deployment, source: Source) -> dict[str, Any]:

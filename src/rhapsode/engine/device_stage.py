@@ -19,6 +19,7 @@ from rhapsode.device.landing import LANDING_S, Landing
 from rhapsode.device.launcher import Launcher
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.pages import Key, page_keys
+from rhapsode.engine import wake_ups
 from rhapsode.engine.clock import clock_s
 from rhapsode.engine.growth import PageGrowth
 from rhapsode.engine.isolation import failure, isolate
@@ -28,6 +29,8 @@ from rhapsode.engine.stage import Message, TurnStage, Work
 from rhapsode.models.base import CapturesPrefill, PagesPerBlock, PrefillsPrompt, Prompt
 from rhapsode.types import Sampling
 
+MESSAGES_PER_TURN = 128
+"""Messages that are taken in one turn: the other stages of the device wait."""
 PREFILL_BLOCKS = 4
 """Blocks of prompts in one prefill launch, where pages are taken block by block."""
 
@@ -143,7 +146,7 @@ class DeviceStage(TurnStage, Generic[Row]):
         raise NotImplementedError
 
     def _joined(self, rows: Sequence[Row]) -> None:
-        """These rows' prompts are prefilled."""
+        """Called when the prompts of these rows have been run: from now on they can be given frames."""
         raise NotImplementedError
 
     def _next(self) -> Launch | None:
@@ -180,7 +183,8 @@ class DeviceStage(TurnStage, Generic[Row]):
 
     @property
     def poll_s(self) -> float | None:
-        return LANDING_S if self._in_flight else None
+        launches = self._in_flight or (self._prefill is not None and self._prefill.in_flight)
+        return LANDING_S if launches else None
 
     def _on_stream(self) -> AbstractContextManager[Any]:
         return torch.cuda.stream(self._cuda_stream) if self._cuda_stream else nullcontext()
@@ -188,11 +192,13 @@ class DeviceStage(TurnStage, Generic[Row]):
     @torch.inference_mode()
     def turn(self) -> bool:
         with self._on_stream():
-            for message in self.inbox.drain():
+            for message in self.inbox.drain(MESSAGES_PER_TURN):
                 self._take(message)
             prefilled = self._run_prefill()
             launched = self._launch_next()
-            return self._collect() or launched or prefilled
+            with wake_ups.held():
+                collected = self._collect()
+            return collected or launched or prefilled or len(self.inbox) > 0
 
     def _run_prefill(self) -> bool:
         if self._prefill is None:
@@ -226,13 +232,10 @@ class DeviceStage(TurnStage, Generic[Row]):
         self._launched(launch)
         self._in_flight.append(InFlight(launch, self._tenure[launch.slots], Landing(values)))
 
-    def _collect(self, most_in_flight: int | None = None) -> bool:
-        """Takes in the launches that have landed, and waits for the oldest where too many are in flight."""
+    def _collect(self) -> bool:
+        """Handles the results that have arrived from the device, and waits for no other; returns whether any had."""
         collected = False
-        while self._in_flight:
-            crowded = most_in_flight is not None and len(self._in_flight) > most_in_flight
-            if not crowded and not self._in_flight[0].values.ready():
-                break
+        while self._in_flight and self._in_flight[0].values.ready():
             arrived = self._in_flight.popleft()
             current = self._live[arrived.launch.slots] & (self._tenure[arrived.launch.slots] == arrived.tenures)
             self._landed(arrived.launch, current, arrived.values.numpy())

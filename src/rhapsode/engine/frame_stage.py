@@ -22,7 +22,8 @@ from rhapsode.engine.job import Job
 from rhapsode.engine.row import FrameRow
 from rhapsode.engine.stage import Drop, Message, Resume, Text, Usage, Work
 from rhapsode.engine.texts import AppendedTexts
-from rhapsode.errors import InvalidRequest, Runaway
+from rhapsode.engine.turn_order import TurnOrder
+from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import Following, TakesText, Talker
 from rhapsode.types import FinishReason
 
@@ -51,6 +52,9 @@ class FrameStage(DeviceStage[FrameRow]):
         self._streams = streams
         self._endless, self._frame_s = endless, frame_s
         self._lag = lag_of(memory.device)
+        self._order = TurnOrder(frame_s)
+        if self._prefill is not None:
+            self._prefill.on_launched = self._order.prompts_launched
         self._rows: dict[str, FrameRow] = {}
         self._texts = AppendedTexts()
         self._steps_total = self._frames_total = 0
@@ -61,12 +65,11 @@ class FrameStage(DeviceStage[FrameRow]):
         self._allowed = np.zeros(slots + 1, np.int64)  # by the text so far
 
     def start(self) -> None:
-        if not self._deployment.graphs:
-            return
-        with torch.inference_mode():
-            self._capture_prefill()
+        if self._deployment.graphs:
             buffers = [*self._memory.tensors(), *(tensor for stream in self._streams for tensor in stream.tensors())]
-            self._launcher.capture(self._deployment.limits.slots, buffers=buffers)
+            with torch.inference_mode():
+                self._capture_prefill()
+                self._launcher.capture(self._deployment.limits.slots, buffers=buffers)
 
     def jobs(self) -> list[Job]:
         return [row.job for row in self._rows.values()]
@@ -103,39 +106,21 @@ class FrameStage(DeviceStage[FrameRow]):
         """Starts to prefill a row, in the place of the prompt that came before it."""
         if before is not None:
             if row.prompt.continues:
-                self._continue(row, before)
+                row.go_on_after(before, int(self._steps_done[row.slot]), self._memory.page_size)
             if row.prompt.continues:
                 row.pages, before.pages = before.pages, []
             self._leave(before)
-        job, prompt = row.job, row.prompt
         most = len(row.pages) * self._memory.page_size or self._memory.most_positions
-        self._rows[job.id] = row
-        silent = prompt.silent_steps if prompt.max_frames else 0
-        needed = row.base + prompt.length + silent
+        self._rows[row.job.id] = row
+        needed = row.plan(most)
         if needed >= most:
             self._fail(row, InvalidRequest(f"the prompt needs {needed} positions, and only {most} fit."))
             return
-        wishes = (job.request.max_frames, prompt.wanted_frames)
-        asked = [frames - job.frames for frames in wishes if frames is not None]
-        frames = min(prompt.max_frames, most - needed, *asked)
-        row.as_asked = frames in asked
-        row.limit = frames + silent if frames > 0 else 0
-        row.reserve = min(most, max(prompt.positions, needed + max(frames, 0)))
         assert self._prefill is not None
         self._prefill.add(row)
 
-    def _continue(self, row: FrameRow, before: FrameRow) -> None:
-        """Sets where a row goes on. One that has no room to speak starts afresh, if its prompt says how."""
-        done, prompt = int(self._steps_done[row.slot]), row.prompt
-        base = before.base + before.prompt.length + done
-        room = len(before.pages) * self._memory.page_size - base
-        if prompt.afresh is not None and prompt.length + prompt.silent_steps + prompt.max_frames > room:
-            row.prompt, row.keys = prompt.afresh, []
-        else:
-            row.base, row.first_step = base, before.first_step + done
-
     def _joined(self, rows: Sequence[FrameRow]) -> None:
-        """Starts to decode these rows, together: it costs a few launches, however many rows there are."""
+        """Starts to decode these rows together: it takes a few launches, however many rows there are."""
         slots = np.array([row.slot for row in rows])
         positions = np.array([row.base + row.prompt.length for row in rows])
         self._memory.table.place(slots, positions, np.array([row.first_step for row in rows]))
@@ -174,15 +159,12 @@ class FrameStage(DeviceStage[FrameRow]):
 
     def _give_text(self, rows: Sequence[FrameRow]) -> None:
         (row,) = rows
-        feed, slots = row.prompt.feed, self._memory.slots([row.slot])
-        assert feed is not None  # only requests with open text are sent any
-        for text in self._texts.take(row.job.id):
-            whole = feed.steps() is None  # then this text is for the next prompt
-            tokens = [*feed.push(text.text), *(feed.close() if text.final else ())]
-            if not whole:
-                if not isinstance(self._talker, TakesText):
-                    raise TypeError("a prompt takes text while it is spoken, but the talker has no method 'extend'")
-                self._talker.extend(tokens, text.final, self._memory.rows(slots), self._memory.state)
+        assert row.prompt.feed is not None  # only requests with open text are sent any
+        for tokens, final in self._texts.tokens(row.job.id, row.prompt.feed):
+            if not isinstance(self._talker, TakesText):
+                raise TypeError("a prompt takes text while it is spoken, but the talker has no method 'extend'")
+            slots = self._memory.slots([row.slot])
+            self._talker.extend(tokens, final, self._memory.rows(slots), self._memory.state)
 
     def _resume(self, job: Job) -> None:
         row = self._rows.get(job.id)
@@ -214,23 +196,34 @@ class FrameStage(DeviceStage[FrameRow]):
 
     # --- stepping ---
 
+    def _run_prefill(self) -> bool:
+        frame_first = not self.works_inline and self._order.is_frame_due and self._able().any()
+        return not frame_first and super()._run_prefill()
+
     def _launch_next(self) -> bool:
         self._extend()
-        if len(self._in_flight) > self._lag:
+        has_prompts = self._prefill is not None and self._prefill.is_pending
+        prompts_first = not self.works_inline and has_prompts and not self._order.is_frame_due
+        if len(self._in_flight) > self._lag or prompts_first or (self._lag and self._order.is_early):
             return False
         launched = super()._launch_next()
         if not launched and not self._in_flight:
             self.pace.pause()
         return launched
 
-    def _next(self) -> Launch | None:
+    def _able(self) -> NDArray[np.bool_]:
+        """Whether each slot can be given a frame."""
         able = self._live & (self._steps_launched < np.minimum(self._allowed, self._limit))
         for stream in self._streams:
             able &= stream.room() > 0
-        slots = np.flatnonzero(able)
+        return able
+
+    def _next(self) -> Launch | None:
+        slots = np.flatnonzero(self._able())
         return Launch(slots[:, None]) if len(slots) else None
 
     def _launched(self, launch: Launch) -> None:
+        self._order.frame_launched(is_first=bool((self._steps_launched[launch.slots] == 0).any()))
         self._steps_launched[launch.slots] += 1
         for stream in self._streams:
             stream.promise(launch.slots)
@@ -248,6 +241,7 @@ class FrameStage(DeviceStage[FrameRow]):
         return emitted.to(torch.uint8) * EMITTED + stopped.to(torch.uint8) * STOPPED
 
     def _landed(self, launch: Launch, current: NDArray[np.bool_], values: NDArray[Any]) -> None:
+        self._order.frame_landed()
         self.pace.tick(len(launch.slots), launch.frames * self._frame_s)
         slots, flags = launch.slots[current], values[current]
         emitted = (flags & EMITTED).astype(np.int64)
@@ -278,8 +272,7 @@ class FrameStage(DeviceStage[FrameRow]):
         if row.as_asked:
             job.reason = FinishReason.LENGTH
         else:
-            heard = row.limit - row.prompt.silent_steps
-            job.run_away(Runaway(f"no end within the {heard} frames this request may have; the speech was cut."))
+            job.run_away(row.runaway())
         self._end(row)
 
     # --- leaving ---

@@ -8,13 +8,14 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from rhapsode.device.buckets import prompts_fit
+from rhapsode.device.buckets import padded_positions
+from rhapsode.device.launch_times import LaunchTimes
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.sections import section
 from rhapsode.device.slots import SlotRow
-from rhapsode.engine.clock import clock_s
 from rhapsode.engine.growth import PageGrowth
 from rhapsode.engine.isolation import isolate
+from rhapsode.engine.prompt_batch import prompt_batch
 from rhapsode.engine.row import PromptRow
 from rhapsode.models.base import PrefillsPrompt, Span
 from rhapsode.types import Sampling
@@ -22,9 +23,13 @@ from rhapsode.types import Sampling
 Row = TypeVar("Row", bound=PromptRow)
 
 STALL_S, LEAST_POSITIONS = 0.03, 16
-"""While somebody speaks, prompts may take so long per turn where a launch is the work; but no fewer positions."""
+"""While somebody speaks, one launch of prompts may take so long; but it has no fewer positions."""
 CROWD_TURNS = 8
 """For so many prefill launches at most, the first rows of a crowd wait for the others."""
+MOST_IN_FLIGHT = 2
+"""Launches of prompts that a GPU is given at once: what is launched after them, such as a frame, waits for them."""
+JOINS_PER_TURN = 64
+"""Rows that get their pages in one turn: all listeners wait for the host, too."""
 
 
 class Prefill(Generic[Row]):
@@ -57,14 +62,17 @@ class Prefill(Generic[Row]):
         self._defaults = defaults
         self._positions_per_turn = self._positions = positions_per_turn
         self._alone = alone
-        self._can_measure = inline and not alone and growth is None
-        self._position_s = 0.0
+        self._is_inline = inline
+        self._adapts = not alone and growth is None
+        self._times = LaunchTimes(memory.device)
         self._together = together
         self._waiting: deque[Row] = deque()  # for pages
         self._filling: list[Row] = []
         self._ready: list[Row] = []  # for the others of their crowd
-        self._last_of_crowd: Row | None = None
+        self._crowd: set[Row] | None = None  # those of it that are not ready
         self._crowd_turns = 0
+        self.on_launched: Callable[[float], None] = lambda seconds: None
+        """Called with the seconds that a launch of prompts probably takes; 0: that is not known."""
 
     def add(self, row: Row) -> None:
         """Takes a row in; one whose listener already hears something goes first."""
@@ -72,7 +80,7 @@ class Prefill(Generic[Row]):
             row.keys = []
         if row.base:  # it has its pages, and its counters are where the prompt before it stopped
             self._memory.table.place(np.array([row.slot]), np.array([row.base]), np.array([row.first_step]))
-            self._filling.append(row)
+            self._filling.insert(0, row)
         elif row.part:
             self._waiting.appendleft(row)
         else:
@@ -94,47 +102,64 @@ class Prefill(Generic[Row]):
             self._filling.remove(row)
         if row in self._ready:
             self._ready.remove(row)
+        if self._crowd is not None:
+            self._crowd.discard(row)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether there are prompts to be launched."""
+        return bool(self._filling)
+
+    @property
+    def in_flight(self) -> int:
+        """Launches of prompts that the device has not ended."""
+        return self._times.in_flight
 
     def turn(self, fail: Callable[[Row, BaseException], None], speaking: bool = False) -> tuple[list[Row], bool]:
         """Moves on; returns the rows that are ready to step, and whether there was anything to do.
 
         `speaking`: listeners wait for the turn.
         """
-        self._reserve()
+        has_joined = self._reserve()
         self._positions = self._budget(speaking)
-        batch = self._batch()
+        batch = self._batch() if self._times.in_flight < MOST_IN_FLIGHT else []
+        filled: set[Row] = set()
         for rows, stops in isolate(batch, self._launch, fail):
             for row, stop in zip(rows, stops, strict=True):
                 self._publish(row, stop)
                 if stop == row.prompt.length:
-                    self._filling.remove(row)
+                    filled.add(row)
                     self._ready.append(row)
-        return self._starting(), bool(batch)
+        self._filling = [row for row in self._filling if row not in filled]
+        if self._crowd is not None:
+            self._crowd -= filled
+        return (self._starting() if batch or not self._filling else []), bool(batch) or has_joined
 
     def _budget(self, speaking: bool) -> int:
         """Returns how many positions this turn may run."""
-        if not speaking or not self._position_s:
-            return self._positions_per_turn
-        return min(self._positions_per_turn, max(LEAST_POSITIONS, int(STALL_S / self._position_s)))
+        # On a GPU the captured shapes are the limit, with room for some padding.
+        most = self._positions_per_turn if self._is_inline or not self._adapts else 2 * self._positions_per_turn
+        in_time = self._times.most(STALL_S) if speaking and self._adapts else None
+        return most if in_time is None else min(most, max(LEAST_POSITIONS, in_time))
 
     def _starting(self) -> list[Row]:
         """Takes the rows that start now: all that are ready, once the crowd they came with is."""
         if self._ready and self._together and self._filling:
-            if self._last_of_crowd is None:
-                self._last_of_crowd, self._crowd_turns = self._filling[-1], 0
+            if self._crowd is None:
+                self._crowd, self._crowd_turns = set(self._filling), 0
             self._crowd_turns += 1
-            if self._last_of_crowd in self._filling and self._crowd_turns < CROWD_TURNS:
+            if self._crowd and self._crowd_turns < CROWD_TURNS:
                 heard = [row for row in self._ready if row.part]  # their listeners wait for nobody
                 self._ready = [row for row in self._ready if not row.part]
                 return heard
-        starting, self._ready, self._last_of_crowd = self._ready, [], None
+        starting, self._ready, self._crowd = self._ready, [], None
         return starting
 
-    def _reserve(self) -> None:
+    def _reserve(self) -> bool:
         """Takes pages for a request's whole life at once, unless they grow: no request runs out of them midway."""
         memory = self._memory
         joining: list[Row] = []
-        while self._waiting:
+        while self._waiting and len(joining) < JOINS_PER_TURN:
             row = self._waiting[0]
             if self._growth is not None:
                 reserved = self._growth.reserve(row)
@@ -149,6 +174,7 @@ class Prefill(Generic[Row]):
         if joining:
             memory.join([self._slot_row(row) for row in joining])
             self._filling += joining
+        return bool(joining)
 
     def _slot_row(self, row: Row) -> SlotRow:
         sampling = row.job.request.sampling.over(self._defaults)
@@ -156,31 +182,29 @@ class Prefill(Generic[Row]):
 
     def _batch(self) -> list[Row]:
         """The rows of the next launch: as many as its budget of positions and its captured shapes allow."""
-        batch: list[Row] = []
-        budget, longest = self._positions, 0
-        for row in self._filling[:1] if self._alone else self._filling:
-            longest = max(longest, min(budget, row.prompt.length - row.filled))
-            if budget <= 0 or not prompts_fit(len(batch) + 1, longest, self._positions_per_turn):
-                break
-            budget -= max(1, row.prompt.length - row.filled)
-            batch.append(row)
-        return batch
+        rows = self._filling[:1] if self._alone else self._filling
+        lengths = (row.prompt.length - row.filled for row in rows)
+        return [rows[i] for i in prompt_batch(lengths, self._positions_per_turn, self._positions)]
 
     def _launch(self, rows: Sequence[Row]) -> list[int]:
-        budget, started_s = self._positions, clock_s()
+        budget = self._positions
         spans: list[Span] = []
         for row in rows:
-            stop = min(row.prompt.length, row.filled + budget)
+            stop = min(row.prompt.length, row.filled + min(budget, self._positions_per_turn))
             budget -= stop - row.filled
             spans.append(Span(row.filled, stop, row.base))
         memory = self._memory
         slots = memory.slots([row.slot for row in rows])
-        with section("prefill"):
+        with section("prefill"), self._times.measured(self._size(spans)):
             self._worker.prefill([row.prompt for row in rows], spans, memory.rows(slots), memory.state)
-        positions = sum(span.stop - span.start for span in spans)
-        if self._can_measure and positions:
-            self._position_s = (clock_s() - started_s) / positions
+        self.on_launched(self._times.expected_s(self._size(spans)))
         return [span.stop for span in spans]
+
+    def _size(self, spans: Sequence[Span]) -> int:
+        """Returns how many positions a launch computes: on a GPU those of the shape it is padded to."""
+        lengths = [span.stop - span.start for span in spans]
+        most = self._positions_per_turn
+        return sum(lengths) if self._is_inline else padded_positions(len(lengths), max(lengths), most)
 
     def _publish(self, row: Row, stop: int) -> None:
         """Lets others share the whole pages whose content is there now."""

@@ -10,6 +10,7 @@ from rhapsode.device.marks import Mark, PaceChange, SegmentEnd, Silence, Speaker
 from rhapsode.device.pages import Key
 from rhapsode.engine.job import Job
 from rhapsode.engine.script import SpokenSection
+from rhapsode.errors import Runaway
 from rhapsode.models.base import Prompt
 
 UNLIMITED = (1 << 63) - 1
@@ -86,6 +87,39 @@ class FrameRow(PromptRow):
         if payload is None:
             payload, self.next_opens = self.job.script.next(), True
         return payload
+
+    def go_on_after(self, before: FrameRow, steps: int, page_size: int) -> None:
+        """Sets where it goes on, after so many steps of another row in the same slot.
+
+        If there is no room to speak, it starts afresh, where its prompt says how.
+        """
+        prompt, base = self.prompt, before.base + before.prompt.length + steps
+        room = len(before.pages) * page_size - base
+        if prompt.afresh is not None and prompt.length + prompt.silent_steps + prompt.max_frames > room:
+            self.prompt, self.keys = prompt.afresh, []
+        else:
+            self.base, self.first_step = base, before.first_step + steps
+
+    def plan(self, most: int) -> int:
+        """Sets how many steps it may have and how many positions it reserves, of at most `most`.
+
+        Returns the positions that it needs before its first frame.
+        """
+        prompt, request = self.prompt, self.job.request
+        silent = prompt.silent_steps if prompt.max_frames else 0
+        needed = self.base + prompt.length + silent
+        wishes = (request.max_frames, prompt.wanted_frames)
+        asked = [frames - self.job.frames for frames in wishes if frames is not None]
+        frames = min(prompt.max_frames, most - needed, *asked)
+        self.as_asked = frames in asked
+        self.limit = frames + silent if frames > 0 else 0
+        self.reserve = min(most, max(prompt.positions, needed + max(frames, 0)))
+        return needed
+
+    def runaway(self) -> Runaway:
+        """The error of a row that did not end in time."""
+        heard = self.limit - self.prompt.silent_steps
+        return Runaway(f"no end within the {heard} frames this request may have; the speech was cut.")
 
     @property
     def steps_allowed(self) -> int:

@@ -68,12 +68,11 @@ class Inbox:
             self._changed.notify()
         self.on_put()
 
-    def drain(self) -> list[Message]:
-        """Returns all messages there are."""
+    def drain(self, most: int | None = None) -> list[Message]:
+        """Returns all messages there are, or the first `most`."""
         with self._changed:
-            messages = list(self._messages)
-            self._messages.clear()
-            return messages
+            count = len(self._messages)
+            return [self._messages.popleft() for _ in range(count if most is None else min(most, count))]
 
     def wait(self, most: int) -> list[Message]:
         """Returns up to `most` messages as soon as there is one; none if it was woken without any."""

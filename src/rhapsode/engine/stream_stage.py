@@ -30,7 +30,7 @@ from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import LimitsRows, OpensStream, StreamWorker
 
 MOST_IN_FLIGHT = 4
-"""Launches in flight before the host waits for the oldest."""
+"""Launches in flight; the next one waits until one of them has landed."""
 HELD_BACK_S = 0.002
 """How often to look whether a listener can wait no longer."""
 
@@ -91,6 +91,7 @@ class StreamStage(DeviceStage[StreamRow]):
                 for blocks in self._ladder:
                     for seen in {0, self._kept_ahead}:
                         self._launcher.capture(self._most, blocks * self._reach.granularity, seen)
+                self._launcher.reserve_landings(MOST_IN_FLIGHT)
 
     @property
     def _kept_ahead(self) -> int:
@@ -187,7 +188,7 @@ class StreamStage(DeviceStage[StreamRow]):
     def _launch_next(self) -> bool:
         self._begin_ready()
         passed = self._pass_marks()
-        return super()._launch_next() or passed
+        return passed if len(self._in_flight) >= MOST_IN_FLIGHT else super()._launch_next() or passed
 
     def _next(self) -> Launch | None:
         live = np.flatnonzero(self._live)
@@ -252,8 +253,8 @@ class StreamStage(DeviceStage[StreamRow]):
         self._sink.landed(jobs, skip, counts, values)
         self._source.release(launch.slots[current], counts[current])
 
-    def _collect(self, most_in_flight: int | None = MOST_IN_FLIGHT) -> bool:
-        collected = super()._collect(most_in_flight)
+    def _collect(self) -> bool:
+        collected = super()._collect()
         live = np.flatnonzero(self._live)
         ended = live[self._source.exhausted(live)].tolist()
         for slot in ended:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rhapsode.engine.stage import Text
+from rhapsode.models.base import TextFeed
 
 
 class AppendedTexts:
@@ -18,8 +21,16 @@ class AppendedTexts:
         """The requests that have text."""
         return list(self._texts)
 
-    def take(self, job_id: str) -> list[Text]:
-        return self._texts.pop(job_id, [])
+    def tokens(self, job_id: str, feed: TextFeed) -> Iterator[tuple[list[int], bool]]:
+        """Takes the texts of a request; yields the tokens that the current prompt gets, and whether they are the last.
+
+        Once the feed takes no more, text is for the next prompt.
+        """
+        for text in self._texts.pop(job_id, []):
+            is_for_next = feed.steps() is None
+            tokens = [*feed.push(text.text), *(feed.close() if text.final else ())]
+            if not is_for_next:
+                yield tokens, text.final
 
     def forget(self, job_id: str) -> None:
         self._texts.pop(job_id, None)

@@ -5,7 +5,33 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
+
+
+class _Held(threading.local):
+    """Wake-ups of this thread that wait for the end of a block; `None` outside of one."""
+
+    due: dict[WakeUps, list[asyncio.Future[None]]] | None = None
+
+
+_held = _Held()
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Has all wake-ups of this thread wait until the block ends.
+
+    A call into an event loop is a system call, which gives the interpreter's lock to whoever wants it.
+    """
+    _held.due = {}
+    try:
+        yield
+    finally:
+        due, _held.due = _held.due, None
+        for wake_ups, futures in due.items():
+            wake_ups.wake(*futures)
 
 
 class WakeUps:
@@ -30,11 +56,15 @@ class WakeUps:
     def are_of(self, loop: asyncio.AbstractEventLoop) -> bool:
         return self._loop() is loop
 
-    def wake(self, future: asyncio.Future[None]) -> None:
-        """Resolves the future soon; one whose event loop is closed is left alone."""
+    def wake(self, *futures: asyncio.Future[None]) -> None:
+        """Resolves futures soon; those whose event loop is closed are left alone."""
+        if _held.due is not None:
+            _held.due.setdefault(self, []).extend(futures)
+            return
         with self._lock:
-            self._due.append(future)
-            if len(self._due) > 1:
+            is_called = bool(self._due)
+            self._due += futures
+            if is_called:
                 return  # a call is on its way
         try:
             if (loop := self._loop()) is not None:

@@ -17,10 +17,11 @@ LARGEST = torch.finfo(FLOAT8).max
 class Quantised(nn.Module):
     """Replaces a weight `[N, K]` by 8-bit values and one scale per output.
 
-    The kernel for up to four rows reads the 8-bit values. With more rows arithmetic dominates, so the same numbers are
-    also kept as `dense` in the original dtype. Converting them for each launch would move five bytes per weight where
-    two are read, and 8-bit products would round the activations, too. So no batch is slower than without quantisation,
-    and all batches see the same weights. The price is memory: one and a half times the original.
+    Kernels for up to 16 rows read the 8-bit values, except of large matrices from five rows on. Otherwise arithmetic
+    dominates, so the same numbers are also kept as `dense` in the original dtype. Converting them for each launch would
+    move five bytes per weight where two are read, and 8-bit products would round the activations, too. So no batch is
+    slower than without quantisation, and all batches see the same weights. The price is memory: one and a half times
+    the original.
     """
 
     values: Tensor  # [N, K]

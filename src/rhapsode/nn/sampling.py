@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from rhapsode.device.sections import section
@@ -74,6 +75,20 @@ def draw(
     again = repetition.settings.repeated(books) if books > 1 else repetition.settings
     second = _draw(scores, again, repetition.noise, again.partial_k())
     return torch.where(repetition.repeats(drawn), second, drawn)
+
+
+@section("sampling")
+def draw_embedded(
+    scores: Tensor, settings: Settings, noise: Noise, table: Tensor, partial_k: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Samples one id per row, and looks its embedding up in `table [V, width]`: [B] and [B, width]."""
+    if isinstance(noise, NoiseCounters) and kernels.on(scores) and table.is_contiguous():
+        from rhapsode.nn.kernels.gpu import sampling
+
+        embedded = table.new_empty(len(scores), table.shape[1])
+        return sampling.draw(scores, settings, noise, None, None, (table, embedded)), embedded
+    ids = draw(scores, settings, noise, partial_k)
+    return ids, F.embedding(ids, table)
 
 
 def _draw(scores: Tensor, settings: Settings, noise: Tensor, partial_k: Tensor | None) -> Tensor:

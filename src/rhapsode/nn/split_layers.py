@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from rhapsode.nn import kernels
@@ -38,12 +39,26 @@ def run_split(stack: DecoderStack, x: Tensor, rotary: RotaryAngles | None, backe
     for i, layer in enumerate(layers):
         attention, mlp = layer.self_attn, layer.mlp
         assert isinstance(mlp, GatedMLP)
-        attended = attention.attend_projected(linear(normed, attention.qkv), i, rotary, backend)
+        qkv = _linear(normed, attention.qkv, not stack.config.attention_bias)
+        attended = attention.attend_projected(qkv, i, rotary, backend)
         normed = add_and_norm(x, _split(attended, attention.o_proj), _norm(layer.post_attention_layernorm))
-        inner = linear(normed, mlp.gate_up, gated=True)
+        inner = _linear(normed, mlp.gate_up, True, gated=True)
         after = _norm(layers[i + 1].input_layernorm) if i + 1 < len(layers) else None
         normed = add_and_norm(x, _split(inner, mlp.down_proj), after)
     return x
+
+
+def _linear(x: Tensor, layer: nn.Linear, ahead: bool, gated: bool = False) -> Tensor:
+    weight = weight_of(layer)
+    if ahead and isinstance(weight, Tensor) and x.dtype != torch.float32:
+        from rhapsode.nn.kernels.gpu.ahead import ahead_linear
+        from rhapsode.nn.kernels.gpu.linear_plan import ahead_plan
+
+        width = len(weight) // 2 if gated else len(weight)
+        plan = ahead_plan(x.numel() // x.shape[-1], width, x.shape[-1], gated)
+        if plan is not None:
+            return ahead_linear(x, weight, plan, gated=gated)
+    return linear(x, layer, gated=gated)
 
 
 def _split(x: Tensor, layer: nn.Linear) -> Tensor:

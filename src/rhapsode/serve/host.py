@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 from rhapsode.config import DEFAULT_SLOTS, Deployment
+from rhapsode.device.early_start import start_cuda
 from rhapsode.engine import Engine, Load, Source, loading
 from rhapsode.engine.compile import Compilation, begin_early
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable
@@ -59,10 +60,12 @@ class Host:
 
     # --- start and stop ---
 
-    def compile_early(self) -> None:
-        """Starts to compile kernels before the model is loaded, if the kernel cache is empty."""
+    def start_early(self) -> None:
+        """Starts what need not wait for torch: compiling kernels, if the kernel cache is empty, and CUDA."""
         source = Source(self.model.checkpoint, self.model.config)
         self._compiling = begin_early(self.model.spec, source, self.deployment, log.info)
+        if any(stage.kind == "frame" for stage in self.model.spec.pipeline):
+            start_cuda(self.deployment.device)
 
     async def start(self) -> None:
         """Loads and warms up the model; then starts the task that unloads it when it is idle."""
@@ -164,6 +167,7 @@ class Host:
     async def _load_once(self) -> Engine:
         started_s = time.perf_counter()
         gc.disable()  # loading makes a million objects, and each full collection would block the event loop
+        gc.freeze()  # nor need the collection at the end look through all that was imported
         try:
             async with self._changing:
                 engine = await asyncio.to_thread(self._open)
@@ -252,7 +256,9 @@ class Host:
 
 
 def _hear(engine: Engine, request: SpeechRequest, times: int) -> None:
-    for speech in [engine.submit(request) for _ in range(times)]:
+    """Speaks so many requests at once. Their texts differ, so that prompts share no pages and all of them are run."""
+    requests = [replace(request, text=f"{times} {i}: {request.text}") for i in range(times)]
+    for speech in [engine.submit(request) for request in requests]:
         for _ in speech:
             pass
     while engine.load().slots_in_use:  # a slot is free soon after its request has ended

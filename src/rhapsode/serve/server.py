@@ -108,7 +108,7 @@ def serve(deployment: Deployment) -> None:
     sockets = [listen(config.host, config.port)]
     port = sockets[0].getsockname()[1]
     wyoming = None if config.wyoming.port is None else listen(config.wyoming.host, config.wyoming.port)
-    service.host.compile_early()
+    service.host.start_early()
     loading.report("import of torch")
     _print_resolved(deployment, service, port, wyoming)
     loading.done()

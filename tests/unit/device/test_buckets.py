@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rhapsode.device.buckets import MOST_PROMPTS, batch_sizes, prompt_shapes, prompts_fit
+from rhapsode.device.buckets import MOST_PROMPTS, batch_sizes, padded_positions, prompt_shapes, prompts_fit
 
 
 @pytest.mark.parametrize("most", [1, 2, 7, 32, 64, 500])
@@ -21,6 +21,12 @@ def test_no_batch_wastes_more_than_a_quarter_past_eight_rows(most):
 def test_prompts_fit_exactly_where_there_is_a_shape_that_holds_them(rows, positions, most_positions):
     holding = [(b, t) for b, t in prompt_shapes(most_positions) if b >= rows and t >= positions]
     assert prompts_fit(rows, positions, most_positions) == bool(holding)
+
+
+@given(st.integers(1, 64), st.integers(1, 2048), st.sampled_from([16, 100, 512, 1024, 2048]))
+def test_prompts_are_padded_to_the_smallest_shape_that_holds_them(rows, positions, most_positions):
+    holding = [b * t for b, t in prompt_shapes(most_positions) if b >= rows and t >= positions]
+    assert not holding or padded_positions(rows, positions, most_positions) == holding[0]
 
 
 @pytest.mark.parametrize("most_positions", [1, 16, 100, 512, 1024, 2048])

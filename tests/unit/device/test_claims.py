@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from rhapsode.device.compile_only import claim
-from rhapsode.engine.compile_workers import WorkerReport
 
 NAMES = [f"_kernel{number}" for number in range(40)]
 
@@ -31,10 +30,3 @@ def test_processes_that_claim_the_same_kernels_share_them(tmp_path: Path) -> Non
     assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
     claimed = [name for number in range(3) for name in (tmp_path / str(number)).read_text().split()]
     assert sorted(claimed) == sorted(NAMES)
-
-
-def test_a_report_says_where_the_time_went() -> None:
-    report = WorkerReport(1.5, 3.0, 12.25, 4.0, 24, 2.34, [("_ring_attention", 3.5)])
-    assert str(report) == (
-        "device 1.5 s, model 3.0 s, launches 4.0 s, 24 kernels 12.2 s (longest: _ring_attention 3.5), 2.3 GB"
-    )

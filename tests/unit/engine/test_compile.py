@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from rhapsode.config import Deployment
-from rhapsode.engine.compile import Compilation, begin_early, compile_kernels, deciding
-from rhapsode.engine.compile_workers import WorkerReport
+from rhapsode.engine.compile import Compilation, begin_early, compile_kernels, deciding, processes_of
+from rhapsode.engine.compile_workers import PlanReport, WorkerReport
 from rhapsode.engine.engine import Engine
 from rhapsode.engine.pipeline import Source
 from rhapsode.models.registry import find
@@ -66,6 +66,16 @@ def test_a_failure_while_waiting_is_a_failure_to_load() -> None:
         Engine(find("dummy").spec, deployment(device="cpu"), before_memory=fail)
 
 
-def test_a_report_says_where_the_time_of_a_process_went() -> None:
-    report = WorkerReport(1.0, 2.0, 12.5, 3.0, 24, 6.5, [("_rows", 4.2)])
-    assert str(report) == ("device 1.0 s, model 2.0 s, launches 3.0 s, 24 kernels 12.5 s (longest: _rows 4.2), 6.5 GB")
+def test_reports_say_where_the_time_of_each_process_went() -> None:
+    plan, worker = PlanReport(1.0, 2.0, 3.0, 187, 6.5), WorkerReport(12.5, 4.25, 24, [("_rows", 4.2), ("_draw", 1.3)])
+    assert str(plan) == "device 1.0 s, model 2.0 s, launches 3.0 s, 187 kernels to compile, 6.5 GB"
+    assert str(worker) == "24 kernels 12.5 s (longest: _rows 4.2, _draw 1.3), idle 4.2 s"
+
+
+@pytest.mark.parametrize(("cores", "processes"), [(1, 1), (2, 1), (8, 6), (16, 14), (96, 16)])
+def test_by_default_two_cores_are_left_to_the_server_and_the_planner(
+    cores: int, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(cores)), raising=False)
+    assert processes_of(Deployment()) == processes
+    assert processes_of(Deployment(compile_processes=3)) == 3

@@ -39,7 +39,7 @@ def memory():
 
 @pytest.fixture
 def prefill():
-    return Prefill(Worker(), memory(), GREEDY, POSITIONS_PER_TURN, alone=False, together=True)
+    return Prefill(Worker(), memory(), GREEDY, POSITIONS_PER_TURN, alone=False, together=True, inline=True)
 
 
 def starts(prefill, turns):
@@ -92,7 +92,7 @@ def test_rows_that_leave_hold_up_nobody(prefill):
 
 def test_prompts_do_not_keep_those_waiting_who_listen_already(monkeypatch):
     now = [1.0]
-    monkeypatch.setattr("rhapsode.engine.prefill.clock_s", lambda: now[0])
+    monkeypatch.setattr("rhapsode.device.launch_times.clock_s", lambda: now[0])
     ran: list[int] = []
 
     class Slow(Worker):

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from rhapsode.engine.wake_ups import WakeUps
+from rhapsode.engine.wake_ups import WakeUps, held
 
 
 def test_many_wake_ups_are_one_call_into_the_event_loop(monkeypatch):
@@ -55,3 +55,22 @@ def test_every_event_loop_has_its_own():
         return WakeUps.here()
 
     assert asyncio.run(here()) is not asyncio.run(here())
+
+
+def test_wake_ups_that_are_held_go_together_at_the_end(monkeypatch):
+    async def run():
+        loop = asyncio.get_running_loop()
+        calls, call = [], loop.call_soon_threadsafe
+        monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *given: calls.append(given) or call(*given))
+        wake_ups, futures = WakeUps.here(), [loop.create_future() for _ in range(10)]
+        with held():
+            for future in futures:
+                wake_ups.wake(future)
+                await asyncio.sleep(0)
+            assert not calls
+        assert len(calls) == 1
+        await asyncio.wait_for(asyncio.gather(*futures), 5)
+        wake_ups.wake(loop.create_future())
+        assert len(calls) == 2
+
+    asyncio.run(run())

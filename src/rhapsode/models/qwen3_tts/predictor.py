@@ -20,6 +20,8 @@ from rhapsode.nn.norm import RMSNorm
 from rhapsode.nn.packed import packed_stack
 from rhapsode.nn.rope import RopeConfig
 
+Choose = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
+
 
 def layers(config: LayersConfig) -> DecoderConfig:
     """Returns the shape of a stack of Qwen3 layers."""
@@ -83,18 +85,19 @@ class Predictor(Derived):
         return self.program.predict(self.project(torch.stack((hidden, first), dim=1)), settings, noise)
 
     @section("depth")
-    def forward(self, hidden: Tensor, first: Tensor, choose: Callable[[int, Tensor], Tensor]) -> Tensor:
+    def forward(self, hidden: Tensor, first: Tensor, choose: Choose) -> Tensor:
         """Generates codes [B, books] from the talker's `hidden` and the embedding of the `first` code, both [B, width].
 
-        `choose(book, logits)` samples one code per row.
+        `choose(book, logits, table)` samples one code per row, and looks it up in the table of the next inputs.
         """
         frame = self.model.begin(hidden.shape[0], hidden.dtype, hidden.device)
         x = self.project(torch.stack((hidden, first), dim=1))
         codes: list[Tensor] = []
         for book in range(self.books):
             state = self.model.advance_unnormed(x, frame)[:, -1]
-            codes.append(choose(book, self.logits(state, book)))
-            x = F.embedding(codes[-1], self.inputs[book])[:, None]
+            drawn, embedded = choose(book, self.logits(state, book), self.inputs[book])
+            codes.append(drawn)
+            x = embedded[:, None]
         return torch.stack(codes, dim=1)
 
     def project(self, x: Tensor) -> Tensor:
@@ -102,7 +105,7 @@ class Predictor(Derived):
         return linear(x, projection) if isinstance(projection, nn.Linear) else x
 
     def logits(self, state: Tensor, book: int) -> Tensor:
-        """Applies the final norm and a codebook's head to `state [B, predictor width]`: [B, codes]."""
+        """Returns the logits `[B, codes]` of one codebook, from the hidden states `[B, width]` after the last layer."""
         return normed_linear(state, self.model.norm, self.lm_head.weight[book])
 
     def embed(self, codes: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from rhapsode.models.qwen3_tts.prompt import SPEAKER, TEXT, QwenPrompt
 from rhapsode.nn.attention import PagedAttention
 from rhapsode.nn.kernels.linear import fused_linear
 from rhapsode.nn.kernels.sampling import NoiseCounters, Rules, Settings
-from rhapsode.nn.sampling import Gumbel, Noise, draw
+from rhapsode.nn.sampling import Gumbel, Noise, draw, draw_embedded
 from rhapsode.types import Sampling
 
 LEAST_TOKENS = 2
@@ -118,7 +118,7 @@ class QwenTalker:
     def extend(self, tokens: Sequence[int], final: bool, rows: Rows, state: QwenState) -> None:
         slots = rows.slots
         if final and not tokens:  # a feed that has had any text ends with a token that says so
-            state.silent[slots] = True
+            state.silent.index_fill_(0, slots, True)  # an assignment would wait for the GPU
             return
         count = state.text_count[slots]  # [1]
         most = state.text.shape[1]
@@ -188,7 +188,9 @@ class QwenTalker:
             return self.net.code_predictor.draw(hidden, first, settings, noise[0])
         partial_k = settings.partial_k()
         return self.net.code_predictor(
-            hidden, first, lambda book, logits: draw(logits, settings, noise[book], partial_k)
+            hidden,
+            first,
+            lambda book, logits, table: draw_embedded(logits, settings, noise[book], table, partial_k),
         )
 
     def _upload(self, values: NDArray[Any]) -> Tensor:

@@ -40,12 +40,14 @@ def fused_linear(
     from rhapsode.nn.kernels.gpu import linear
 
     x = x.contiguous()
-    if isinstance(weight, Float8Weight) and not linear.supports(x, weight, residual):
+    small = x.numel() // x.shape[-1] <= SMALL_BATCH and (residual is None or residual.is_contiguous())
+    plan = linear.plan_of(x, weight, bias, norm, gated, activation) if small else None
+    if plan is None and isinstance(weight, Float8Weight):
         weight = weight.dequantised(x.dtype) if weight.dense is None else weight.dense
-    rows = x.numel() // x.shape[-1]
-    if rows <= SMALL_BATCH and linear.supports(x, weight, residual):
+        plan = linear.plan_of(x, weight, bias, norm, gated, activation) if small else None
+    if plan is not None:
         return linear.small_batch_linear(
-            x, weight, bias, norm=norm, gated=gated, activation=activation, residual=residual
+            x, weight, bias, plan=plan, norm=norm, gated=gated, activation=activation, residual=residual
         )
     assert isinstance(weight, Tensor)
     if norm is not None:

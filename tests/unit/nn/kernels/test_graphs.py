@@ -15,10 +15,11 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 
 
 @pytest.mark.parametrize("batch", [1, 7, 40])
-@pytest.mark.parametrize("early", [False, True], ids=["in turn", "overlapping"])
-def test_a_graph_replays_what_was_computed_eagerly(device, batch: int, early: bool) -> None:
-    from rhapsode.nn.kernels.gpu.launch import overlap
+@pytest.mark.parametrize("kernels_at_once", [1, 2, 3], ids=["in turn", "overlapping", "starting early"])
+def test_a_graph_replays_what_was_computed_eagerly(device, batch: int, kernels_at_once: int, monkeypatch) -> None:
+    from rhapsode.nn.kernels.gpu import launch
 
+    monkeypatch.setattr(launch, "EARLY_ROWS", range(100 if kernels_at_once > 2 else 0))
     stack = DepthStack(CONFIG, max_tokens=8).to(device, torch.bfloat16)
     stack._cos, stack._sin = stack._cos.float(), stack._sin.float()
     x = torch.randn(batch, 8, 256, device=device, dtype=torch.bfloat16)
@@ -28,7 +29,7 @@ def test_a_graph_replays_what_was_computed_eagerly(device, batch: int, early: bo
         return torch.cat([stack.advance(x[:, i : i + 1].clone(), frame) for i in range(8)], dim=1)
 
     expected = run()
-    with overlap(early):
+    with launch.overlap(kernels_at_once > 1):
         run()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
@@ -57,3 +58,18 @@ def test_graphs_of_two_streams_do_not_work_in_the_same_memory(device) -> None:
         torch.cuda.synchronize()
         for i, product in enumerate(found):
             torch.testing.assert_close(product, expected[i // 4], rtol=1e-9, atol=1e-9)
+
+
+def test_a_kernel_that_only_a_later_shape_needs_is_loaded_while_it_is_captured(device, caplog) -> None:
+    from rhapsode.nn.kernels.gpu.norm import _rms_norm, rms_norm
+
+    weights = {width: torch.randn(width, device=device, dtype=torch.bfloat16) for width in (1856, 192)}
+    given = [torch.randn(3, width, device=device, dtype=torch.bfloat16) for width in weights]
+    replay = Replay(lambda x: rms_norm(x, weights[x.shape[1]], 1e-6))
+    _rms_norm.device_caches.clear()
+    for x in given:
+        replay.capture(torch.zeros_like(x))
+    assert not caplog.records
+    for x in given:
+        found = replay(x).clone()
+        assert torch.equal(found, rms_norm(x, weights[x.shape[1]], 1e-6))

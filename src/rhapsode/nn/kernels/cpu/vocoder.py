@@ -103,7 +103,7 @@ class ConvolutionChain:
         return made
 
     def _part(self, samples: int) -> int:
-        """Floats of the largest input or output of a step."""
+        """Returns how many floats the largest input or output of all steps has: the size of each working buffer."""
         part = 0
         for step in self._steps:
             outputs, inputs, taps = step.weight.shape

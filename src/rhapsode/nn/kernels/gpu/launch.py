@@ -2,8 +2,8 @@
 
 With few rows a kernel may start while the previous one still runs (Hopper's programmatic dependent launch): its blocks
 use the multiprocessors that become free, load what they can, and then wait. So every kernel follows one rule: before
-`wait_for_previous` it writes nothing, and reads only what never changes, such as weights. With many rows this does not
-pay, because the early blocks take resources from those that still work.
+`wait_for_previous` it writes nothing, and reads only what does not change within a step, such as weights. With many
+rows this does not pay, because the early blocks take resources from those that still work.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import torch
 import triton
 import triton.language as tl
 
-OVERLAP_ROWS = 4
-"""Up to this many rows kernels overlap."""
+OVERLAP_ROWS = 16
+"""Up to this many rows kernels overlap: Qwen3-TTS at 8 rows 3.60 to 3.22 ms."""
 
 LIGHT_OVERLAP_ROWS = 32
 """Up to this many rows kernels overlap that read no weights: one that starts early takes nothing from the others."""
@@ -27,12 +27,28 @@ MULTIPROCESSORS = 132
 
 _overlap: bool | None = None
 
+EARLY_ROWS = range(2, 5)
+"""Numbers of rows with which a kernel lets the next one start as soon as all its own blocks run.
+
+Otherwise it does so when its input is there. So several kernels have their weights in flight. It is safe because every
+kernel that overlaps waits: when one goes on, all before it have ended. Qwen3-TTS at 2 rows 3.33 to 3.08 ms, but at one
+row 2.57 to 2.68."""
+
+
+@triton.jit
+def let_next_start(OVERLAP: tl.constexpr):
+    """With `EARLY_ROWS`, lets the next kernel start. Kernels that use what they load before they wait call it first."""
+    if OVERLAP == 2:
+        tl.extra.cuda.gdc_launch_dependents()
+
 
 @triton.jit
 def wait_for_previous(OVERLAP: tl.constexpr):
     """Waits for the previous kernel, and lets the next one start."""
-    if OVERLAP:
+    let_next_start(OVERLAP)
+    if OVERLAP > 0:
         tl.extra.cuda.gdc_wait()
+    if OVERLAP == 1:
         tl.extra.cuda.gdc_launch_dependents()
 
 
@@ -47,12 +63,15 @@ def overlap(wanted: bool) -> Iterator[None]:
         _overlap = before
 
 
-def options(rows: int | None = None, most: int = OVERLAP_ROWS) -> dict[str, bool]:
-    """Returns the keyword arguments of every launch; without `rows`, or with more than `most`, it does not overlap."""
-    wanted = _overlap if _overlap is not None else rows is not None and rows <= most
+def options(rows: int | None = None, most: int | None = None) -> dict[str, int | bool]:
+    """Returns the keyword arguments of every launch.
+
+    Without `rows`, or with more than `most` (`OVERLAP_ROWS` if that is not given), it does not overlap.
+    """
+    wanted = _overlap if _overlap is not None else rows is not None and rows <= (most or OVERLAP_ROWS)
     if wanted and _hopper():
-        return {"OVERLAP": True, "launch_pdl": True}
-    return {"OVERLAP": False}
+        return {"OVERLAP": 2 if rows in EARLY_ROWS else 1, "launch_pdl": True}
+    return {"OVERLAP": 0}
 
 
 @cache

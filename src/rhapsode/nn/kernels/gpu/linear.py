@@ -12,10 +12,10 @@ The number of rows selects one of two kernels:
   then read twice as fast as those with one.
 
 `_vector` also reads 8-bit weights: it converts them in registers, and multiplies the sums by the scales of their
-outputs. For `_rows` that work would cost more than the bytes it saves.
+outputs. So does `gpu.ahead`. For `_rows` that work would cost more than the bytes it saves.
 
-In both kernels a row's result does not depend on the other rows nor on their number. Between the two kernels the order
-of the sums differs.
+In both kernels a row's result does not depend on the other rows nor on their number. Between kernels the order of the
+sums differs. `gpu.ahead` is a third one, for matrices that fit; `linear_plan.AHEAD` says for how many rows.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from torch import Tensor
 
 from rhapsode.nn.kernels.activation import Gelu
 from rhapsode.nn.kernels.gpu.activation import gelu, silu_times
+from rhapsode.nn.kernels.gpu.ahead import ahead_linear
 from rhapsode.nn.kernels.gpu.launch import options, power_of_two, reads_float8, wait_for_previous
-from rhapsode.nn.kernels.gpu.linear_plan import MOST_VECTOR_ROWS, OVERLAP_NUMBERS, Plan, plan_for, vector_plan
+from rhapsode.nn.kernels.gpu.linear_plan import Plan, float8_plan, overlapping_rows, plan_for
 from rhapsode.nn.kernels.gpu.norm import rounded_times
 from rhapsode.nn.kernels.weight import Float8Weight, GpuWeight, Norm
 
@@ -35,7 +36,7 @@ from rhapsode.nn.kernels.weight import Float8Weight, GpuWeight, Norm
 
 
 @triton.jit
-def _columns(x, FIRST: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr):
+def load_columns(x, FIRST: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr):
     """Loads `BLOCK` numbers of a row `x [K]` from `FIRST` on, zero past the last."""
     column = FIRST + tl.arange(0, BLOCK)
     if FIRST + BLOCK <= K:
@@ -44,7 +45,7 @@ def _columns(x, FIRST: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr):
 
 
 @triton.jit
-def _tile(weight, outputs, FIRST: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr):
+def load_tile(weight, outputs, FIRST: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr):
     """The same of the rows `outputs` of the weights."""
     # Eight per thread and no more, so that 8-bit weights are in the same threads as the inputs they multiply.
     column = tl.max_contiguous(FIRST + tl.arange(0, BLOCK), 8)[None, :]
@@ -56,7 +57,7 @@ def _tile(weight, outputs, FIRST: tl.constexpr, BLOCK: tl.constexpr, K: tl.const
 
 
 @triton.jit
-def _product(tile, tile_rest, columns, columns_rest, REST: tl.constexpr):
+def row_product(tile, tile_rest, columns, columns_rest, REST: tl.constexpr):
     sums = tl.sum(tile.to(tl.float32) * columns[None, :], axis=1)
     if REST > 0:
         sums += tl.sum(tile_rest.to(tl.float32) * columns_rest[None, :], axis=1)
@@ -81,13 +82,13 @@ def _normed(wide, scale, weights, biases, CENTRED: tl.constexpr):
 
 
 @triton.jit
-def _inputs(
+def load_row(
     x, weights, weights_rest, biases, biases_rest, eps,
     K: tl.constexpr, BLOCK_K: tl.constexpr, REST: tl.constexpr, NORM: tl.constexpr, CENTRED: tl.constexpr,
 ):  # fmt: skip
     """Loads a row's columns in two blocks and normalises them; without a rest, the second is the first."""
-    columns = _columns(x, 0, BLOCK_K, K).to(tl.float32)
-    rest = _columns(x, BLOCK_K, REST, K).to(tl.float32) if REST > 0 else columns
+    columns = load_columns(x, 0, BLOCK_K, K).to(tl.float32)
+    rest = load_columns(x, BLOCK_K, REST, K).to(tl.float32) if REST > 0 else columns
     if CENTRED:
         total = tl.sum(columns, axis=0)
         if REST > 0:
@@ -115,15 +116,15 @@ def _vector(
     wanted = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     outputs = tl.minimum(wanted, width - 1)
     # The weights are in flight before anything waits for the previous kernel.
-    tile = _tile(weight, outputs, 0, BLOCK_K, K)
-    tile_rest = _tile(weight, outputs, BLOCK_K, REST, K) if REST > 0 else tile
+    tile = load_tile(weight, outputs, 0, BLOCK_K, K)
+    tile_rest = load_tile(weight, outputs, BLOCK_K, REST, K) if REST > 0 else tile
     if GATED:
-        tile_up = _tile(weight, outputs + width, 0, BLOCK_K, K)
-        tile_up_rest = _tile(weight, outputs + width, BLOCK_K, REST, K) if REST > 0 else tile_up
-    gain = _columns(norm_weight, 0, BLOCK_K, K) if NORM else 0.0
-    gain_rest = _columns(norm_weight, BLOCK_K, REST, K) if NORM and REST > 0 else gain
-    shift = _columns(norm_bias, 0, BLOCK_K, K) if CENTRED else 0.0
-    shift_rest = _columns(norm_bias, BLOCK_K, REST, K) if CENTRED and REST > 0 else shift
+        tile_up = load_tile(weight, outputs + width, 0, BLOCK_K, K)
+        tile_up_rest = load_tile(weight, outputs + width, BLOCK_K, REST, K) if REST > 0 else tile_up
+    gain = load_columns(norm_weight, 0, BLOCK_K, K) if NORM else 0.0
+    gain_rest = load_columns(norm_weight, BLOCK_K, REST, K) if NORM and REST > 0 else gain
+    shift = load_columns(norm_bias, 0, BLOCK_K, K) if CENTRED else 0.0
+    shift_rest = load_columns(norm_bias, BLOCK_K, REST, K) if CENTRED and REST > 0 else shift
     scales = tl.load(scale + outputs) if SCALED else 1.0
     scales_up = tl.load(scale + width + outputs) if SCALED and GATED else 1.0
     biases = tl.load(bias + outputs).to(tl.float32) if BIAS else 0.0
@@ -132,13 +133,13 @@ def _vector(
     for row in tl.static_range(ROWS):
         if RESIDUAL:  # needed last, loaded first
             before = tl.load(residual + row * width + outputs)
-        columns, rest = _inputs(
+        columns, rest = load_row(
             x + row * K, gain, gain_rest, shift, shift_rest, eps, K, BLOCK_K, REST, NORM, CENTRED
         )  # fmt: skip
-        result = _scaled(_product(tile, tile_rest, columns, rest, REST), scales, biases, SCALED, BIAS)
+        result = _scaled(row_product(tile, tile_rest, columns, rest, REST), scales, biases, SCALED, BIAS)
         result = result.to(out.dtype.element_ty)
         if GATED:
-            up = _scaled(_product(tile_up, tile_up_rest, columns, rest, REST), scales_up, biases_up, SCALED, BIAS)
+            up = _scaled(row_product(tile_up, tile_up_rest, columns, rest, REST), scales_up, biases_up, SCALED, BIAS)
             result = silu_times(result, up.to(out.dtype.element_ty))
         if GELU > 0:
             result = gelu(result, GELU == 2)
@@ -231,13 +232,18 @@ def _rows(
 # --- launching ---
 
 
-def supports(x: Tensor, weight: GpuWeight, residual: Tensor | None) -> bool:
-    """Whether `small_batch_linear` takes these arguments."""
-    if residual is not None and not residual.is_contiguous():
-        return False
+def plan_of(
+    x: Tensor, weight: GpuWeight, bias: Tensor | None, norm: Norm | None, gated: bool, activation: Gelu | None
+) -> Plan | None:
+    """Returns how `small_batch_linear` multiplies these; `None` if it cannot, or others are faster."""
+    rows, k = x.numel() // x.shape[-1], x.shape[-1]
+    plain = bias is None and activation is None and (norm is None or norm.bias is None)
     if isinstance(weight, Float8Weight):
-        return reads_float8() and x.numel() // x.shape[-1] <= MOST_VECTOR_ROWS
-    return weight.is_contiguous() and x.dtype == weight.dtype
+        width = len(weight.values) // 2 if gated else len(weight.values)
+        return float8_plan(rows, width, k, gated, x.dtype, plain) if reads_float8() else None
+    if not weight.is_contiguous() or x.dtype != weight.dtype:
+        return None
+    return plan_for(rows, len(weight) // 2 if gated else len(weight), k, gated, x.dtype, plain)
 
 
 def small_batch_linear(
@@ -245,24 +251,25 @@ def small_batch_linear(
     weight: GpuWeight,
     bias: Tensor | None = None,
     *,
+    plan: Plan,
     norm: Norm | None = None,
     gated: bool = False,
     activation: Gelu | None = None,
     residual: Tensor | None = None,
-    plan: Plan | None = None,
 ) -> Tensor:
-    """`fused_linear` of a small batch; benchmarks pass a `plan` to compare it with the default."""
+    """`fused_linear` of a small batch, with a contiguous residual if any."""
+    if plan.kernel == "ahead":
+        return ahead_linear(x, weight, plan, norm, gated, residual)
     eight_bits = isinstance(weight, Float8Weight)
     values, scales = (weight.values, weight.scales) if isinstance(weight, Float8Weight) else (weight, x)
     outputs, k = values.shape
     width = outputs // 2 if gated else outputs
     rows = x.numel() // k
-    if plan is None:
-        plan = vector_plan(width, k, gated) if eight_bits else plan_for(rows, width, k, gated, x.dtype)
     out = x.new_empty(*x.shape[:-1], width)
     norm_weight, eps, norm_bias = norm or (x, 0.0, None)
     given = (x if one is None else one for one in (bias, norm_weight, norm_bias, residual))
     others = (*given, out)
+    programs = -(-width // plan.block_n)  # `triton.cdiv` is slow, and a frame has 428 of these
     constants = {
         "K": k,
         "BLOCK_N": plan.block_n,
@@ -275,9 +282,8 @@ def small_batch_linear(
         "RESIDUAL": residual is not None,
         "num_warps": plan.warps,
         "num_stages": plan.stages,
-        **options(1 if values.numel() <= OVERLAP_NUMBERS else rows),
+        **options(rows, overlapping_rows(values.numel(), programs)),
     }
-    programs = triton.cdiv(width, plan.block_n)
     if plan.kernel == "vector":
         rest = power_of_two(k - plan.block_k) if k > plan.block_k else 0
         _vector[(programs,)](

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Literal, NamedTuple
 
 import torch
 
-from rhapsode.nn.kernels.gpu.launch import power_of_two
+from rhapsode.nn.kernels.gpu.launch import MULTIPROCESSORS, OVERLAP_ROWS, power_of_two
 
 MOST_NUMBERS = {1: 1 << 40, 2: 1 << 24, 3: 1 << 22, 4: 1 << 22}
 """By rows: how large a matrix may be whose rows are served from registers."""
@@ -19,46 +20,103 @@ MOST_VECTOR_ROWS = max(MOST_NUMBERS)
 SHARED = 112 << 10
 """Bytes of a multiprocessor's shared memory that one program may use."""
 
-MIN_PROGRAMS = 1024
-"""Programs a launch should have: eight for each of an H200's 132 multiprocessors."""
+MIN_PROGRAMS = 768
+"""Programs of `_vector` a launch should have: six for each of an H200's 132 multiprocessors."""
 
+PER_THREAD = 64
+"""Weights of a thread of `_vector` where there are many outputs. 128 are faster alone, 64 in whole frames."""
 
 OVERLAP_NUMBERS = 9 << 20
-"""Launches with matrices of at most so many numbers overlap with any small batch: Qwen3-TTS at 8 rows 4.35 to 4.10 ms.
+"""Launches with matrices of at most so many numbers overlap with any small batch."""
 
-Larger ones do not gain: Fish S2-Pro, all of whose matrices are larger, took 7.00 ms instead of 6.44."""
+OVERLAP_PROGRAMS = MULTIPROCESSORS
+"""So do those of at most so many programs: there is room for a second one on each multiprocessor.
+
+With more it does not pay: Fish S2-Pro at 8 rows, most of whose matrices have 152 or 160, took 7.00 ms instead of 6.44.
+Qwen3-TTS, with 96 and 128, gained: 16 rows 3.82 to 3.72 ms."""
+
+AHEAD = range(2, 17)
+"""Numbers of rows which `ahead` multiplies by the matrices that fit: Qwen3-TTS at 8 rows 4.26 to 3.50 ms."""
+
+AHEAD_FLOAT8 = AHEAD
+"""The same for weights of 8 bits."""
+
+WAVES = 3
+"""How often all multiprocessors may be full of programs of `ahead`, one set after the other, if two fit each.
+
+Then one loads while the other multiplies: Qwen3-TTS at 4 rows 3.23 to 3.11 ms. Where only one fits it does not pay:
+16 rows 3.82 to 4.05 ms, Fish S2-Pro at 8 rows 6.51 to 7.83."""
+
+SHARED_IN_ALL = 227 << 10
+"""Bytes of shared memory of a multiprocessor."""
 
 
 class Plan(NamedTuple):
     """Which kernel, and how it tiles the matrix."""
 
-    kernel: Literal["vector", "rows"]
+    kernel: Literal["vector", "rows", "ahead"]
     block_n: int
     block_k: int
     warps: int = 4
     stages: int = 1
 
 
-def plan_for(rows: int, width: int, k: int, gated: bool, dtype: torch.dtype) -> Plan:
+def float8_plan(rows: int, width: int, k: int, gated: bool, dtype: torch.dtype, plain: bool) -> Plan | None:
+    """Returns the plan for weights of 8 bits; `None` where the same numbers as bfloat16 are faster."""
+    if rows == 1 or dtype == torch.float32:
+        return vector_plan(width, k, gated) if rows <= MOST_VECTOR_ROWS else None
+    plan = plan_for(rows, width, k, gated, dtype, plain) if rows in AHEAD_FLOAT8 else None
+    return None if plan is None or plan.kernel == "rows" else plan
+
+
+def plan_for(rows: int, width: int, k: int, gated: bool, dtype: torch.dtype, plain: bool = True) -> Plan:
+    """`plain`: the layer has neither bias nor GELU nor layer norm."""
+    if rows in AHEAD and plain and dtype != torch.float32:
+        plan = ahead_plan(rows, width, k, gated)
+        if plan is not None:
+            return plan
     few = width * k * (2 if gated else 1) < MOST_NUMBERS.get(rows, 0)
     # Tensor cores have no float32: `_vector` serves it, however many rows.
     return vector_plan(width, k, gated) if few or dtype == torch.float32 else rows_plan(rows, width, k, gated)
 
 
+def overlapping_rows(numbers: int, programs: int) -> int:
+    """Returns up to how many rows launches of `_vector` and `_rows` overlap."""
+    return OVERLAP_ROWS if numbers <= OVERLAP_NUMBERS or programs <= OVERLAP_PROGRAMS else 4
+
+
 def vector_plan(width: int, k: int, gated: bool) -> Plan:
-    """64 weights per thread at once, and enough programs for every multiprocessor to have several."""
+    """8,192 weights of a program at most, and enough programs for every multiprocessor to have several."""
     whole = power_of_two(k)
     first = whole if whole == k else whole // 2
     rest = power_of_two(k - first) if k > first else 0
-    columns = first + rest
-    warps = 8 if gated and width * k >= 1 << 23 else 4
-    block_n = 1
-    while 2 * block_n * columns * (2 if gated else 1) <= 64 * 32 * warps and width // block_n >= 2 * MIN_PROGRAMS:
+    columns = (first + rest) * (2 if gated else 1)
+    block_n, most = 1, max(2, width // MIN_PROGRAMS)
+    while 2 * block_n <= most and 2 * block_n * columns <= 8192:
         block_n *= 2
-    # No thread should load what another one loads.
-    return Plan("vector", block_n, first, max(1, min(warps, block_n * rest // 256)) if rest else warps)
+    if rest:  # no thread should load what another one loads
+        return Plan("vector", block_n, first, max(1, min(4, block_n * rest // 256)))
+    # With few outputs there are few programs, and the sums of many threads take less time.
+    return Plan("vector", block_n, first, max(1, block_n * columns // (32 * PER_THREAD)) if width >= 3072 else 4)
 
 
+def ahead_plan(rows: int, width: int, k: int, gated: bool) -> Plan | None:
+    """`None` where programs do not fit, or are too many. Each warp has 16 columns, or a multiple."""
+    first = 1 << (k.bit_length() - 1)
+    rest = k - first
+    if rest & (rest - 1) or first < 128 or 0 < rest < 128:
+        return None
+    # Every program reads all rows: with many, a large matrix is for few programs.
+    lines = 32 if rows > 8 and (gated or width * k >= 1 << 22) else 16
+    block_n = lines // 2 if gated else lines
+    used = (lines + min(power_of_two(rows, 8), 16)) * k * 2  # more rows than 16 are there in parts
+    fit = min(4 if rows <= 8 else 2, SHARED_IN_ALL // (used + 1024))
+    if width > block_n * fit * MULTIPROCESSORS * (WAVES if fit > 1 else 1):
+        return None
+    return Plan("ahead", block_n, first, 4 if rows <= 8 and k <= 1024 else 8)
+
+
+@cache
 def rows_plan(rows: int, width: int, k: int, gated: bool) -> Plan:
     if gated:
         plan = Plan("rows", 64, 64, 8, 5) if width >= 4096 and k > 1024 else Plan("rows", 32, 128, 8, 5)

@@ -149,10 +149,10 @@ def _draw(
     logits, out, temperatures, top_ks, top_ps, seeds, steps, book,
     slots, history, penalties, banned, late, least_steps,
     recent, recent_slots, limits, second_temperatures, second_top_ks, second_top_ps, second_book,
-    recent_row, recent_column, width,
+    recent_row, recent_column, width, table, embedded,
     BOOKS: tl.constexpr, BLOCK: tl.constexpr, BITS: tl.constexpr, TOP_P: tl.constexpr, RULES: tl.constexpr,
     WINDOW: tl.constexpr, WINDOW_BLOCK: tl.constexpr, SECOND_TOP_P: tl.constexpr, RAW: tl.constexpr,
-    OTHER: tl.constexpr, OVERLAP: tl.constexpr,
+    OTHER: tl.constexpr, EMBED: tl.constexpr, EMBED_BLOCK: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     request = row // BOOKS
@@ -193,23 +193,36 @@ def _draw(
                 tl.load(second_top_ps + request), width, BITS, SECOND_TOP_P, not RAW,
             )  # fmt: skip
     tl.store(out + row, drawn.to(tl.int64))
+    if EMBED > 0:
+        at = tl.arange(0, EMBED_BLOCK)
+        found = tl.load(table + drawn.to(tl.int64) * EMBED + at, mask=at < EMBED)
+        tl.store(embedded + row * EMBED + at, found, mask=at < EMBED)
 
 
 def draw(
-    logits: Tensor, settings: Settings, counters: NoiseCounters, rules: Rules | None, repetition: Repetition | None
+    logits: Tensor,
+    settings: Settings,
+    counters: NoiseCounters,
+    rules: Rules | None,
+    repetition: Repetition | None,
+    embedding: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """Samples one id for each row of `logits [B * books, V]`; rules are for one codebook."""
+    """Samples one id for each row of `logits [B * books, V]`; rules are for one codebook.
+
+    `embedding`: a table `[V, width]`, and where to put its rows of the ids, `[B * books, width]`.
+    """
     logits = logits.contiguous()
     batch, width = logits.shape
     out = torch.empty(batch, dtype=torch.int64, device=logits.device)
     block = power_of_two(width, 16)
+    table, embedded = embedding or (out, out)
     second, window = repetition.settings if repetition else settings, repetition.recent.shape[1] if repetition else 0
     _draw[(batch,)](
         logits, out, settings.temperature, settings.top_k, settings.top_p,
         counters.seeds, counters.steps, counters.book,
         *_rule_arguments(rules, out),
         *_repetition_arguments(repetition, out),
-        width,
+        width, table, embedded,
         BOOKS=counters.books,
         BLOCK=block,
         BITS=16 if logits.dtype == torch.bfloat16 and rules is None else 32,  # a penalty makes them float32
@@ -220,6 +233,8 @@ def draw(
         SECOND_TOP_P=int(second.rule),
         RAW=repetition is not None and repetition.raw,
         OTHER=repetition is not None and repetition.other,
+        EMBED=table.shape[1] if embedding else 0,
+        EMBED_BLOCK=power_of_two(table.shape[1]) if embedding else 1,
         num_warps=min(16, max(1, block // 512)),
         **options(batch // counters.books),
     )  # fmt: skip

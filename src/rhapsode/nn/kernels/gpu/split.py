@@ -11,30 +11,33 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.launch import options, power_of_two, wait_for_previous
+from rhapsode.nn.kernels.gpu.ahead import load_inputs, load_weights, shared_product
+from rhapsode.nn.kernels.gpu.launch import let_next_start, options, power_of_two, wait_for_previous
 from rhapsode.nn.kernels.gpu.norm import rms_scale, rounded_times
 from rhapsode.nn.kernels.weight import Norm
 
-OUTPUTS = 16
+OUTPUTS = 32
 """Of one program."""
+
+WARPS = 4
+"""Each multiplies a part of the columns."""
 
 
 @triton.jit(do_not_specialize=["rows"])
 def _split_product(
     x, weight, parts, rows, width,
-    K: tl.constexpr, SHARE: tl.constexpr, ROWS: tl.constexpr, BLOCK_N: tl.constexpr, PRECISION: tl.constexpr,
-    OVERLAP: tl.constexpr,
+    K: tl.constexpr, SHARE: tl.constexpr, ROWS: tl.constexpr, BLOCK_N: tl.constexpr, WARPS: tl.constexpr,
+    PRECISION: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
+    let_next_start(OVERLAP)
     outputs = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     known = outputs < width
     share = tl.program_id(1)
-    column = share * SHARE + tl.arange(0, SHARE)
     row = tl.arange(0, ROWS)
-    at = weight + tl.minimum(outputs, width - 1).to(tl.int64)[:, None] * K + column[None, :]
-    tile = tl.load(at, eviction_policy="evict_first")
+    tile = load_weights(weight + share * SHARE, tl.minimum(outputs, width - 1), 0, SHARE, K, WARPS)
     wait_for_previous(OVERLAP)
-    columns = tl.load(x + row[:, None] * K + column[None, :], mask=(row < rows)[:, None], other=0.0)
-    sums = tl.dot(columns, tile.T, input_precision=PRECISION)
+    columns = load_inputs(x + share * SHARE, rows, 0, SHARE, K, WARPS, ROWS)
+    sums = tl.trans(shared_product(tile, columns, PRECISION))
     where = (share * rows + row)[:, None] * width + outputs[None, :]
     tl.store(parts + where, sums, mask=(row < rows)[:, None] & known[None, :])
 
@@ -45,8 +48,8 @@ def split_product(x: Tensor, weight: Tensor, share: int) -> Tensor:
     parts = torch.empty(k // share, rows, width, dtype=torch.float32, device=x.device)
     _split_product[(triton.cdiv(width, OUTPUTS), k // share)](
         x, weight, parts, rows, width,
-        K=k, SHARE=share, ROWS=power_of_two(rows, 16), BLOCK_N=OUTPUTS,
-        PRECISION="ieee" if x.dtype == torch.float32 else "tf32", num_warps=4, **options(1),
+        K=k, SHARE=share, ROWS=power_of_two(rows, 16), BLOCK_N=OUTPUTS, WARPS=WARPS,
+        PRECISION="ieee" if x.dtype == torch.float32 else "tf32", num_warps=WARPS, **options(rows, rows),
     )  # fmt: skip
     return parts
 
@@ -79,6 +82,7 @@ def add_and_norm(x: Tensor, parts: Tensor, norm: Norm | None) -> Tensor:
     block, rows = power_of_two(dim), x.numel() // dim
     _add_and_norm[(rows,)](
         x, parts, x if norm is None else norm.weight, out, rows, dim, 0.0 if norm is None else norm.eps,
-        PARTS=len(parts), NORM=norm is not None, BLOCK=block, num_warps=min(8, max(1, block // 256)), **options(1),
+        PARTS=len(parts), NORM=norm is not None, BLOCK=block, num_warps=min(8, max(1, block // 256)),
+        **options(rows, rows),
     )  # fmt: skip
     return out

@@ -1,0 +1,257 @@
+"""The stages of an engine on a GPU that is only counted: a virtual clock, launches of known length, nothing computed.
+
+Scheduling is the engine's own. A launch of the codec goes ahead of the talker's, as its CUDA stream does.
+"""
+
+from collections import deque
+from contextlib import contextmanager
+from dataclasses import replace
+
+import torch
+
+from rhapsode.config import resolve
+from rhapsode.device import launch_times
+from rhapsode.device.kv import KVLayout
+from rhapsode.device.reach import Reach
+from rhapsode.device.state import State
+from rhapsode.engine import Engine, admission, clock, device_stage, job, pace, sink, turn_order
+from rhapsode.engine.frame_stage import EMITTED
+from rhapsode.engine.policy import GpuPolicy
+from rhapsode.engine.schedule import ChunkSchedule
+from rhapsode.engine.stage import Work
+from rhapsode.engine.stream_stage import HELD_BACK_S
+from rhapsode.models.base import Prompt
+from rhapsode.models.dummy.spec import SPEC
+from rhapsode.types import Outcome, Sampling, SpeechRequest
+
+SAMPLE_RATE, FRAME_S = 1_000, 0.08
+TURN_S, ROW_S = 0.0003, 0.00002
+"""What a turn costs the host, and each row of a result."""
+
+
+class Prepare:
+    """Makes prompts of as many positions as the text says."""
+
+    def __init__(self, context):
+        pass
+
+    def __call__(self, request):
+        return Prompt(max_frames=1000, length=int(request.text.split()[0]))
+
+
+class Talker:
+    frame_shape, frame_dtype = (1,), torch.int64
+    defaults = Sampling(temperature=1.0, top_k=0, top_p=1.0, repetition_penalty=1.0)
+
+    def __init__(self, context):
+        """Computes nothing."""
+
+    def kv(self):
+        return (KVLayout(layers=1, heads=1, head_dim=1),)
+
+    def state(self, slots):
+        return State()
+
+    def prefill(self, prompts, spans, rows, state):
+        """Computes nothing."""
+
+    def step(self, rows, state):
+        raise NotImplementedError
+
+
+class Codec:
+    channels, hop, reach = 1, int(SAMPLE_RATE * FRAME_S), Reach()
+
+    def __init__(self, context):
+        """Computes nothing."""
+
+    def state(self, slots):
+        return State()
+
+    def decode(self, window, rows, state):
+        raise NotImplementedError
+
+
+def virtual_spec():
+    prepare, _, talk, vocode = SPEC.pipeline
+    stages = (
+        replace(prepare, factory=f"{__name__}:Prepare", next=("talk",)),
+        replace(talk, factory=f"{__name__}:Talker"),
+        replace(vocode, factory=f"{__name__}:Codec"),
+    )
+    return replace(SPEC, name="virtual", sample_rate=SAMPLE_RATE, pipeline=stages)
+
+
+class Item:
+    """A launch on its way."""
+
+    def __init__(self, gpu, end_s):
+        self.gpu, self.end_s = gpu, end_s
+
+    @property
+    def has_ended(self):
+        return self.end_s <= self.gpu.now_s
+
+
+class VirtualGpu:
+    """Runs the talker's launches one after the other; those of the codec push them back.
+
+    Frames of 256 and 512 rows take 11 and 18 ms, prompts of 64 positions 0.4 ms each in a full launch.
+    """
+
+    def __init__(self, slower=1):
+        """`slower`: how many times as long a row takes."""
+        self.now_s = 100.0
+        self.read_s = 0.0006 * slower
+        """What one request costs the thread that reads requests."""
+        self.cost_s = {
+            "talk": lambda rows: 0.0026 + 0.000031 * slower * rows,
+            "prompt": lambda positions: max(0.003, 0.0000059 * slower * positions),
+            "vocode": lambda frames: 0.0005 + 0.000015 * slower * frames,
+        }
+        self._items = deque()
+        self._codec = deque()
+        self.longest_turn_s = 0.0
+
+    def launch(self, kind, size):
+        took_s = self.cost_s[kind](size)
+        queue = self._codec if kind == "vocode" else self._items
+        for old in (self._items, self._codec):
+            while old and old[0].has_ended:
+                old.popleft()
+        begin_s = max([self.now_s, *(item.end_s for item in queue)])
+        if kind == "vocode":
+            for item in self._items:
+                item.end_s += took_s
+        item = Item(self, begin_s + took_s)
+        queue.append(item)
+        return item
+
+    def next_end_s(self):
+        return min((item.end_s for item in (*self._items, *self._codec) if not item.has_ended), default=float("inf"))
+
+
+class VirtualTimes:
+    """Stands for `LaunchTimes`."""
+
+    def __init__(self, gpu):
+        self._gpu, self._items = gpu, deque()
+
+    @contextmanager
+    def measured(self, size):
+        yield
+        self._items.append(self._gpu.launch("prompt", size))
+
+    @property
+    def in_flight(self):
+        while self._items and self._items[0].has_ended:
+            self._items.popleft()
+        return len(self._items)
+
+    def expected_s(self, size):
+        return self._gpu.cost_s["prompt"](size)
+
+    def most(self, seconds):
+        return int(seconds / self._gpu.cost_s["prompt"](2048) * 2048)
+
+
+class VirtualEngine:
+    """An engine whose stages get their turns from a loop in virtual time."""
+
+    def __init__(self, monkeypatch, gpu, slots):
+        self.gpu = gpu
+        for module in (clock, pace, turn_order, job, admission, sink, device_stage, launch_times):
+            monkeypatch.setattr(module, "clock_s", lambda: gpu.now_s)
+        flags = {"device": "cpu", "graphs": False, "threads": 1}
+        limits = {"max_concurrency": slots, "max_queue": 4096, "max_positions": 256}
+        self._outcomes: list[Outcome] = []
+        given = resolve(env={}, flags={**flags, "limits": limits})
+        self.engine = Engine(virtual_spec(), given, on_outcome=self._outcomes.append)
+        self.engine._running = True
+        self._talk, self._vocode = (self.engine.pipeline.stages[name] for name in ("talk", "vocode"))
+        self._landing = deque()
+        for stage in (self._talk, self._vocode):
+            stage.works_inline, stage._timed_frame_s = False, 0.0
+            stage._launcher = self._launcher(stage.name)
+        self._talk._lag = 1
+        prefill = self._talk._prefill
+        prefill._is_inline, prefill._together, prefill._times = False, True, VirtualTimes(gpu)
+        chunks, listeners = self.engine.deployment.chunks, self._vocode._policy._clock
+        schedule = ChunkSchedule(chunks, captured=True)
+        self._vocode._policy = GpuPolicy(slots, schedule, chunks, FRAME_S, listeners, self._talk.pace)
+        monkeypatch.setattr(device_stage, "Landing", self._land)
+        self._arrivals = deque()
+        self._read_s = 0.0
+
+    def _launcher(self, name):
+        def launch(inputs, *statics):
+            rows = len(inputs)
+            if name == "talk":
+                self._landing.append(self.gpu.launch(name, rows))
+                return torch.full((rows,), EMITTED, dtype=torch.uint8)
+            self._landing.append(self.gpu.launch(name, rows * statics[0]))
+            return torch.zeros(rows, 1, statics[0] * Codec.hop)
+
+        return launch
+
+    def _land(self, values):
+        item, gpu = self._landing.popleft(), self.gpu
+
+        class Landed:
+            def ready(self):
+                return item.has_ended
+
+            def numpy(self):
+                gpu.now_s = max(gpu.now_s, item.end_s)
+                gpu.now_s += ROW_S * len(values)
+                return values.numpy()
+
+        return Landed()
+
+    def listen(self, listeners, each, lengths):
+        """Has so many listeners ask at once, and again when they have heard everything; returns all outcomes.
+
+        `lengths` yields the positions of a prompt and the frames of its speech.
+        """
+        first, asked = len(self._outcomes), listeners
+        for _ in range(listeners):
+            self.ask(self.gpu.now_s, next(lengths))
+        while (over := len(self._outcomes) - first) < listeners * each:
+            while asked < min(over + listeners, listeners * each):
+                self.ask(self.gpu.now_s, next(lengths))
+                asked += 1
+            self._read()
+            self._turns()
+        while self.engine.load().slots_in_use:
+            self._turns()
+        return self._outcomes[first:]
+
+    def ask(self, at_s, length):
+        positions, frames = length
+        self._arrivals.append((at_s, SpeechRequest(f"{positions} positions", max_frames=frames, real_time=True)))
+
+    def _read(self):
+        """Reads the requests that have come, one after the other."""
+        while self._arrivals and self._read_at_s() <= self.gpu.now_s:
+            self._read_s = self._read_at_s()
+            self.engine.submit(self._arrivals.popleft()[1])
+        prepare = self.engine.pipeline.stages["prepare"]
+        for work in prepare.inbox.drain():
+            prepare.outbox.payload(Work(work.job, prepare._call([work])[0]))
+
+    def _read_at_s(self):
+        """When the next request will have been read."""
+        return max(self._arrivals[0][0], self._read_s) + self.gpu.read_s if self._arrivals else float("inf")
+
+    def _turns(self):
+        gpu, busy = self.gpu, False
+        for stage in (self._talk, self._vocode):
+            began_s = gpu.now_s
+            if stage.turn():
+                busy = True
+                gpu.now_s += TURN_S
+            gpu.longest_turn_s = max(gpu.longest_turn_s, gpu.now_s - began_s)
+        if not busy:
+            polls = [stage.poll_s for stage in (self._talk, self._vocode) if stage.poll_s]
+            wake_s = min(gpu.next_end_s(), self._read_at_s())
+            gpu.now_s = min(max(wake_s, gpu.now_s + min(polls, default=0.0)), gpu.now_s + HELD_BACK_S)
