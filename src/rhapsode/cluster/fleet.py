@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,8 +35,16 @@ class FleetReplica:
 
     report: ReplicaReport
     load: float
-    is_suspect: bool = False
-    """The last connection failed. It is not used until it reports again."""
+    suspected_s: float | None = None
+    """When the last connection failed. It is not used until it reports again, asked after that."""
+
+    @property
+    def is_suspect(self) -> bool:
+        return self.suspected_s is not None
+
+    def suspect(self) -> None:
+        """A connection has failed."""
+        self.suspected_s = time.monotonic()
 
     @property
     def id(self) -> str:
@@ -86,15 +95,19 @@ class ModelFleet:
 
     async def poll(self) -> None:
         """Asks all replicas for their state."""
+        asked_s = time.monotonic()
         reports = await self._source.reports()
         if reports is not None:
-            await self.update(reports)
+            await self.update(reports, asked_s)
 
-    async def update(self, reports: Sequence[ReplicaReport]) -> None:
+    async def update(self, reports: Sequence[ReplicaReport], asked_s: float) -> None:
+        """Takes over what replicas answered to a question of `asked_s`."""
         before, self._replicas = self._replicas, {}
         for report in reports:
             replica = before.get(report.id) or FleetReplica(report, 0.0)
-            replica.report, replica.load, replica.is_suspect = report, float(report.load), False
+            replica.report, replica.load = report, float(report.load)
+            if replica.suspected_s is not None and replica.suspected_s < asked_s:  # it may have answered, then died
+                replica.suspected_s = None
             self._replicas[report.id] = replica
             self._last_report = report
         async with self._changed:

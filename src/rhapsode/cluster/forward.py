@@ -71,10 +71,10 @@ class ForwardedResponse(CancellableResponse):
                 with replica.busier():
                     refused = await self._try(replica, send)
             except NotConnected:
-                replica.is_suspect = True
+                replica.suspect()
                 continue
             except ReplicaLost:
-                replica.is_suspect = True
+                replica.suspect()
                 lost += 1
                 if lost > MOST_LOST or not self._what.is_repeatable:
                     raise
@@ -97,7 +97,7 @@ class ForwardedResponse(CancellableResponse):
                 async for piece in pieces(answer):
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
             except ReplicaLost as error:
-                replica.is_suspect = True
+                replica.suspect()
                 await self._break_off(answer, error, send)
                 return None
             await send({"type": "http.response.body", "body": b""})

@@ -88,7 +88,7 @@ class Gatherer:
             ):
                 return answer.status, b"".join([piece async for piece in pieces(answer)])
         except ReplicaLost:
-            replica.is_suspect = True
+            replica.suspect()
         except (TimeoutError, RhapsodeError):
             log.warning("a replica did not answer", extra={"fields": {"replica": replica.id, "path": target}})
         return None

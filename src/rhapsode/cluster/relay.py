@@ -67,7 +67,7 @@ class SocketRelay:
                     break
                 continue
             except (OSError, TimeoutError, WebSocketException):
-                replica.is_suspect = True
+                replica.suspect()
                 continue
             async with upstream:
                 await self._relay(upstream)
