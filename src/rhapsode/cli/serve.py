@@ -52,13 +52,16 @@ def serve(
 def run_server(config: Path | None, flags: dict[str, Any]) -> None:
     """Serves with a deployment file and flags; those that are None are not set."""
     gc.disable()  # a tenth of the time of all imports; it is on again once the model is loaded
+    from rhapsode.config import resolve
+    from rhapsode.serve.process.engine_process import begin
+
+    deployment = resolve(config, flags=_given(flags))
+    process = begin(deployment)
     try:
         from rhapsode.serve.server import serve as run
     except ModuleNotFoundError as error:
         raise MissingDependency(f'the server needs {error.name}: pip install "rhapsode[serve]"') from None
-    from rhapsode.config import resolve
-
-    run(resolve(config, flags=_given(flags)))
+    run(deployment, process)
 
 
 def _given(flags: dict[str, Any]) -> dict[str, Any]:

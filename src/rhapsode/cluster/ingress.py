@@ -15,7 +15,7 @@ from rhapsode.cluster.server_thread import ServerThread
 from rhapsode.config import validated
 from rhapsode.config.cluster import ClusterConfig
 from rhapsode.errors import Unavailable
-from rhapsode.serve.observe.logs import configure
+from rhapsode.serve.observe.log_lines import configure
 from rhapsode.serve.server import LAST_BYTES_S, listen
 
 

@@ -14,7 +14,7 @@ from rhapsode.cluster.server_thread import TICK_S, ServerThread
 from rhapsode.config import Deployment, validated
 from rhapsode.errors import Unavailable
 from rhapsode.serve.app import create_app
-from rhapsode.serve.observe.logs import configure
+from rhapsode.serve.observe.log_lines import configure
 from rhapsode.serve.server import LAST_BYTES_S, Server, listen
 from rhapsode.serve.service import Service
 

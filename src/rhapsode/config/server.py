@@ -114,6 +114,9 @@ class ServerConfig(Section):
     """How long running streams may continue after the server got a signal to stop."""
     idle_unload_s: Seconds | None = None
     """The model is unloaded after this long without a request, and loaded again for the next one."""
+    engine_process: bool | None = None
+    """The engine runs in a process of its own, so that many clients at once do not slow it down. By default it does
+    where there is a GPU."""
     reference_cache_bytes: Annotated[int, Field(ge=0)] = 256 * 2**20
     cache: PhraseCacheConfig = PhraseCacheConfig()
     audit: AuditConfig = AuditConfig()

@@ -116,15 +116,20 @@ class Engine:
         words = self._words_of(request, settings)
         return SpeechScript(request, settings, self.deployment.limits.max_text_chars, words)
 
-    def submit(self, request: SpeechRequest | SpeechScript, request_id: str | None = None) -> Speech:
+    def submit(
+        self,
+        request: SpeechRequest | SpeechScript,
+        request_id: str | None = None,
+        speech_type: Callable[..., Speech] = Speech,
+    ) -> Speech:
         """Checks and reads a request, unless that is done, and starts or queues it. Raises what is wrong with it at
-        once."""
+        once. `speech_type` makes its listener's end."""
         script = request if isinstance(request, SpeechScript) else self.read(request)
         request = script.request
         request_id = request_id or f"speech-{next(self._serial)}-{secrets.token_hex(4)}"
         job = Job(request_id, request, self.spec.sample_rate, self._on_over, self._on_free, script)
         limit_s = self.deployment.limits.max_unread_s
-        job.speech = Speech(request_id, self.spec.sample_rate, self.spec.channels, self, limit_s)
+        job.speech = speech_type(request_id, self.spec.sample_rate, self.spec.channels, self, limit_s)
         if script.words is not None:
             self._align(job, script.words)
         with self._lock:

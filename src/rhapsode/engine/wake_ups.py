@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol
+
+
+class Woken(Protocol):
+    """Takes what another thread has to learn of."""
+
+    def wake(self, *items: Any) -> None: ...
 
 
 class _Held(threading.local):
-    """Wake-ups of this thread that wait for the end of a block; `None` outside of one."""
+    """What waits for the end of a block of this thread, by who is to be woken; `None` outside of one."""
 
-    due: dict[WakeUps, list[asyncio.Future[None]]] | None = None
+    due: dict[Woken, list[Any]] | None = None
 
 
 _held = _Held()
@@ -30,8 +36,16 @@ def held() -> Iterator[None]:
         yield
     finally:
         due, _held.due = _held.due, None
-        for wake_ups, futures in due.items():
-            wake_ups.wake(*futures)
+        for woken, items in due.items():
+            woken.wake(*items)
+
+
+def hold(woken: Woken, items: Sequence[Any]) -> bool:
+    """Has a wake-up wait for the end of the block that this thread is in; false outside of one."""
+    if _held.due is None:
+        return False
+    _held.due.setdefault(woken, []).extend(items)
+    return True
 
 
 class WakeUps:
@@ -58,8 +72,7 @@ class WakeUps:
 
     def wake(self, *futures: asyncio.Future[None]) -> None:
         """Resolves futures soon; those whose event loop is closed are left alone."""
-        if _held.due is not None:
-            _held.due.setdefault(self, []).extend(futures)
+        if hold(self, futures):
             return
         with self._lock:
             is_called = bool(self._due)

@@ -9,24 +9,19 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 
 from rhapsode.config import DEFAULT_SLOTS, Deployment
-from rhapsode.device.early_start import start_cuda
-from rhapsode.engine import Engine, Load, Source, loading
-from rhapsode.engine.compile import Compilation, begin_early
+from rhapsode.engine import Load, loading
+from rhapsode.engine.compile import Compilation
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.models.registry import Model
+from rhapsode.serve.local_engine import LocalEngine, ServedEngine
 from rhapsode.serve.observe.metrics import Readings, Totals
-from rhapsode.tts import open_engine
-from rhapsode.types import Outcome, SpeechRequest, Voice
+from rhapsode.serve.process.engine_process import EngineProcess, is_apart
+from rhapsode.serve.warm_up import open_warm, start_early
+from rhapsode.types import Outcome, Voice
 
 log = logging.getLogger("rhapsode.serve")
-
-WARM_UP_TEXT = "The quick brown fox jumps over the lazy dog."
-FIRST_FRAMES, PACE_FRAMES = 4, 10
-PACE_GROWTH = 4
-"""How much larger each batch of the warm-up is than the one before."""
 
 
 class Host:
@@ -48,24 +43,25 @@ class Host:
         self.warm = False
         """True once the model has been loaded. It may be unloaded since; the next request loads it again."""
         self._on_outcome, self._on_load = on_outcome, on_load
-        self._engine: Engine | None = None
-        self._loading: asyncio.Task[Engine] | None = None
+        self._is_apart = is_apart(deployment)
+        self._engine: ServedEngine | None = None
+        self._loading: asyncio.Task[ServedEngine] | None = None
         self._changing = asyncio.Lock()
         self._leases = 0
-        self._warming_up = False
         self._used_s = time.monotonic()
         self._past = Totals()
         self._idle_watch: asyncio.Task[None] | None = None
+        self._loss_watch: asyncio.Task[None] | None = None
         self._compiling: Compilation | None = None
+        self._starting: EngineProcess | None = None
 
     # --- start and stop ---
 
-    def start_early(self) -> None:
-        """Starts what need not wait for torch: compiling kernels, if the kernel cache is empty, and CUDA."""
-        source = Source(self.model.checkpoint, self.model.config)
-        self._compiling = begin_early(self.model.spec, source, self.deployment, log.info)
-        if any(stage.kind == "frame" for stage in self.model.spec.pipeline):
-            start_cuda(self.deployment.device)
+    def start_early(self, process: EngineProcess | None = None) -> None:
+        """Starts what need not wait for torch, unless the engine's process has been started already."""
+        self._starting = process
+        if not self._is_apart:
+            self._compiling = start_early(self.model, self.deployment)
 
     async def start(self) -> None:
         """Loads and warms up the model; then starts the task that unloads it when it is idle."""
@@ -77,16 +73,20 @@ class Host:
     async def stop(self) -> None:
         """Refuses new requests, aborts running ones and unloads the model."""
         self.draining = True
-        if self._idle_watch:
-            self._idle_watch.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._idle_watch
+        for watch in (self._idle_watch, self._loss_watch):
+            if watch is not None:
+                watch.cancel()
+                with suppress(asyncio.CancelledError):
+                    await watch
         if self._loading:
             with suppress(RhapsodeError):
                 await self._loading
         if self._compiling is not None:  # the model was never loaded
             self._compiling.stop()
             self._compiling = None
+        if self._starting is not None:
+            await self._starting.stop()
+            self._starting = None
         await self._unload()
 
     @property
@@ -100,14 +100,14 @@ class Host:
         return self._leases
 
     @property
-    def loaded(self) -> Engine | None:
+    def loaded(self) -> ServedEngine | None:
         """The engine, if it is loaded."""
-        return self._engine
+        return None if self._engine is None or self._engine.is_lost else self._engine
 
     # --- requests ---
 
     @asynccontextmanager
-    async def lease(self) -> AsyncIterator[Engine]:
+    async def lease(self) -> AsyncIterator[ServedEngine]:
         """Yields the engine, after loading it if necessary; it is not unloaded before the block ends."""
         self.hold()
         try:
@@ -120,7 +120,7 @@ class Host:
         if self.draining:
             raise Unavailable("the server is shutting down.")
         limits = self.deployment.limits
-        if self._engine is None and self._leases >= self._slots + limits.max_queue:
+        if self.loaded is None and self._leases >= self._slots + limits.max_queue:
             raise Busy("too many requests are waiting for the model to load.", retry_after_s=5.0)
         self._leases += 1
 
@@ -128,8 +128,8 @@ class Host:
         self._leases -= 1
         self._used_s = time.monotonic()
 
-    async def engine(self) -> Engine:
-        return self._engine or await self._load()
+    async def engine(self) -> ServedEngine:
+        return self.loaded or await self._load()
 
     async def embed(self, voice: Voice) -> tuple[float, ...]:
         """Returns the speaker embedding of a voice: its own, or that of its reference."""
@@ -138,11 +138,11 @@ class Host:
         if not voice.references:
             raise InvalidRequest("this voice has neither an embedding nor a reference.", param="voice")
         async with self.lease() as engine:
-            return await asyncio.to_thread(engine.embed, voice.references[0].audio)
+            return await engine.embed(voice.references[0].audio)
 
     def readings(self) -> Readings:
         """Returns the state of the engine for metrics and health checks."""
-        engine = self._engine
+        engine = self.loaded
         load = engine.load() if engine else Load(slots=self._slots)
         return Readings(
             loaded=engine is not None,
@@ -158,19 +158,19 @@ class Host:
 
     # --- load and unload ---
 
-    async def _load(self) -> Engine:
+    async def _load(self) -> ServedEngine:
         """Loads the model once for all requests that wait; cancelling one of them does not cancel the load."""
         if self._loading is None:
             self._loading = asyncio.create_task(self._load_once(), name="load-model")
         return await asyncio.shield(self._loading)
 
-    async def _load_once(self) -> Engine:
+    async def _load_once(self) -> ServedEngine:
         started_s = time.perf_counter()
         gc.disable()  # loading makes a million objects, and each full collection would block the event loop
         gc.freeze()  # nor need the collection at the end look through all that was imported
         try:
             async with self._changing:
-                engine = await asyncio.to_thread(self._open)
+                engine = await self._open()
         except RhapsodeError as error:
             self.error = error
             raise
@@ -181,59 +181,35 @@ class Host:
         finally:
             self._loading = None
             gc.enable()
+        await self._unload()  # what is left of one that was lost
         self._engine, self.error, self.warm = engine, None, True
         self._on_load()
         self._used_s = time.monotonic()
         fields = {"model": self.info.family, "s": _since(started_s), "real_time_listeners": engine.load().places}
         fields["since_start_s"] = round(loading.process_age_s(), 2)
+        if isinstance(engine, EngineProcess):
+            fields["device"] = f"'{engine.device}'"
+            self._loss_watch = asyncio.create_task(self._load_when_lost(engine), name="loss-watch")
         log.info("model ready", extra={"fields": fields})
         return engine
 
-    def _open(self) -> Engine:
+    async def _open(self) -> ServedEngine:
+        if self._is_apart:
+            process, self._starting = self._starting or EngineProcess(self.deployment), None
+            process.on_outcome = self._on_outcome
+            await process.ready()
+            return process
         compiling, self._compiling = self._compiling, None
-        engine = open_engine(self.model, self.deployment, self._report, compiling)
-        try:
-            self._warming_up = True
-            loading.report("warm-up")
-            self._warm_up(engine)
-            engine.forget_turns()
-            loading.report("garbage collection")
-            gc.collect()
-            gc.freeze()  # else each full collection scans the whole model and blocks the event loop
-        except BaseException:
-            engine.stop()
-            raise
-        finally:
-            self._warming_up = False
-            loading.done()
-        return engine
+        own = (self.model, self.deployment, self._on_outcome, compiling)
+        return LocalEngine(await asyncio.to_thread(open_warm, *own))
 
-    def _warm_up(self, engine: Engine) -> None:
-        """Speaks a few frames, so that the first request does not pay for what is made on first use."""
-        size = self.info.embedding_size
-        voice = Voice(embedding=(0.1,) * size) if size else Voice()
-        for attempt in (Voice(), voice):
-            with suppress(InvalidRequest):  # some models say nothing without a reference, others nothing with one
-                request = SpeechRequest(WARM_UP_TEXT, attempt, seed=0, max_frames=FIRST_FRAMES)
-                _hear(engine, request, 1)
-                self._measure_pace(engine, replace(request, max_frames=PACE_FRAMES))
-                return
-
-    def _measure_pace(self, engine: Engine, request: SpeechRequest) -> None:
-        """Speaks with growing batches, until one is too slow: admission then knows the pace from the start.
-
-        A model that yields audio itself serves its listeners one after the other: there is no batch to measure.
-        """
-        has_batches = any(stage.kind == "frame" for stage in self.model.spec.pipeline)
-        rows, load = 1, engine.load()
-        while self.deployment.limits.real_time and has_batches and rows < load.slots and load.places >= rows:
-            rows = min(PACE_GROWTH * rows, load.slots)
-            _hear(engine, request, rows)
-            load = engine.load()
-
-    def _report(self, outcome: Outcome) -> None:
-        if not self._warming_up:
-            self._on_outcome(outcome)
+    async def _load_when_lost(self, process: EngineProcess) -> None:
+        """Loads the model again as soon as its process is gone, unless it was stopped."""
+        await process.gone()
+        if self._engine is process and not self.draining:
+            log.error("the engine's process has ended: it is started again")
+            with suppress(RhapsodeError):
+                await self._load()
 
     async def _unload_when_idle(self, ttl_s: float) -> None:
         while True:
@@ -250,19 +226,9 @@ class Host:
             return
         self._past += Totals.of(engine.load())  # counters must not decrease
         async with self._changing:
-            await asyncio.to_thread(engine.stop)
+            await engine.stop()
             del engine
             await asyncio.to_thread(_free_memory)
-
-
-def _hear(engine: Engine, request: SpeechRequest, times: int) -> None:
-    """Speaks so many requests at once. Their texts differ, so that prompts share no pages and all of them are run."""
-    requests = [replace(request, text=f"{times} {i}: {request.text}") for i in range(times)]
-    for speech in [engine.submit(request) for request in requests]:
-        for _ in speech:
-            pass
-    while engine.load().slots_in_use:  # a slot is free soon after its request has ended
-        time.sleep(0.001)
 
 
 def _free_memory() -> None:

@@ -22,7 +22,8 @@ from rhapsode.engine.placement import describe_places
 from rhapsode.errors import OutputError, RhapsodeError
 from rhapsode.serve.app import create_app
 from rhapsode.serve.connection import ConnectionConfig
-from rhapsode.serve.observe.logs import configure
+from rhapsode.serve.observe.log_lines import configure
+from rhapsode.serve.process.engine_process import EngineProcess, is_apart
 from rhapsode.serve.service import Service
 from rhapsode.serve.wyoming.listener import WyomingListener
 from rhapsode.types import ModelInfo
@@ -30,6 +31,7 @@ from rhapsode.types import ModelInfo
 log = logging.getLogger("rhapsode.serve")
 
 LAST_BYTES_S = 5.0
+OWN_PROCESS = "of the engine's process; it is named when the model is ready"
 SEND_BUFFER_BYTES = 2**17  # the kernel would keep megabytes for a client that does not read
 
 
@@ -97,8 +99,8 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def serve(deployment: Deployment) -> None:
-    """Serves until a signal stops it."""
+def serve(deployment: Deployment, process: EngineProcess | None = None) -> None:
+    """Serves until a signal stops it. `process` is that of its engine, where it has been started already."""
     config, imported_s = deployment.server, loading.process_age_s()
     app = create_app(deployment)
     service: Service = app.state.service
@@ -108,7 +110,7 @@ def serve(deployment: Deployment) -> None:
     sockets = [listen(config.host, config.port)]
     port = sockets[0].getsockname()[1]
     wyoming = None if config.wyoming.port is None else listen(config.wyoming.host, config.wyoming.port)
-    service.host.start_early()
+    service.host.start_early(process)
     loading.report("import of torch")
     _print_resolved(deployment, service, port, wyoming)
     loading.done()
@@ -156,7 +158,7 @@ def _resolved(
     yield "model", f"{deployment.model}: {info.summary}"
     yield "can", f"{', '.join(info.can.names())}; languages: {', '.join(info.languages) or 'any'}"
     yield "voices", "; ".join(_voices(info, config))
-    yield "device", describe_places(service.spec, deployment)
+    yield "device", OWN_PROCESS if is_apart(deployment) else describe_places(service.spec, deployment)
     yield "limits", f"{at_once} at once, {limits.max_queue} waiting, {limits.max_text_chars} characters; {pace}"
     yield "chunks", f"{chunks.first} frame first, then x{chunks.growth} up to {chunks.largest}"
     yield "names", ", ".join(["localhost", "IP addresses", *config.allowed_hosts]) if not config.api_keys else "any"

@@ -13,13 +13,14 @@ from pydantic import BaseModel
 
 from rhapsode.alignment.loading import aligned_languages
 from rhapsode.config import Deployment
-from rhapsode.engine import Engine, Speech, SpeechScript
+from rhapsode.engine import Speech
 from rhapsode.errors import TimedOut
 from rhapsode.marking.marker import Marker
 from rhapsode.models.registry import Model, find
 from rhapsode.serve.budget import Budget
 from rhapsode.serve.detection import DetectionDesk
 from rhapsode.serve.host import Host
+from rhapsode.serve.local_engine import ServedEngine
 from rhapsode.serve.memory import Tidier
 from rhapsode.serve.observe.audit import AuditLog
 from rhapsode.serve.observe.metrics import Metrics, Refusals
@@ -41,8 +42,6 @@ from rhapsode.types import Outcome, SpeechRequest
 from rhapsode.voices.store import VoiceStore
 
 CODEC_THREADS = 4
-SMALL_CHARS = 512
-"""A longer text is read in a thread, since it takes longer than other clients should wait."""
 WHOLE_FILES = 4  # of the largest size, in memory at once
 
 
@@ -128,16 +127,20 @@ class Service:
         if entry is not None and entry.found is not None:
             return self._finished(entry.speech(request_id))
         engine = await self._engine()
-        script = await self._read_text(engine, request)
-        if script is None:
+        if not is_speakable(request.text) and not request.text_open:
             return self._finished(silent_speech(request_id, self.spec))
-        return self._submit(engine, script, request_id)
+        self.outcomes.began(request_id)
+        try:
+            return await engine.submit(request, request_id)
+        except BaseException:
+            self.outcomes.refused(request_id)
+            raise
 
     def _note(self, order: Order, request_id: str, said: Callable[[], str] | None) -> None:
         if self._audit is not None:
             self._audit.record(order, request_id, self.outcomes.get(request_id), said() if said else order.request.text)
 
-    async def _engine(self) -> Engine:
+    async def _engine(self) -> ServedEngine:
         if self.host.loaded is not None:
             return self.host.loaded
         limit_s = self.config.max_request_s
@@ -147,29 +150,12 @@ class Service:
         except TimeoutError:
             raise TimedOut(f"the model was not there within {limit_s:g} s.") from None
 
-    async def _read_text(self, engine: Engine, request: SpeechRequest) -> SpeechScript | None:
-        """Reads the text of a request, a long one off the event loop; `None` if it says nothing."""
-        if not is_speakable(request.text) and not request.text_open:
-            return None
-        is_aligned = request.word_timestamps or request.end_detection or engine.deployment.alignment.end_detection
-        if len(request.text) <= SMALL_CHARS and (engine.aligner.is_loaded or not is_aligned):
-            return engine.read(request)
-        return await asyncio.to_thread(engine.read, request)
-
     def _finished(self, speech: Speech) -> Speech:
         """Records speech that no engine has to make."""
         assert speech.outcome is not None
         self.outcomes.began(speech.id)
         self.outcomes.ended(speech.outcome)
         return speech
-
-    def _submit(self, engine: Engine, script: SpeechScript, request_id: str) -> Speech:
-        self.outcomes.began(request_id)
-        try:
-            return engine.submit(script, request_id)
-        except BaseException:
-            self.outcomes.refused(request_id)
-            raise
 
     def _end_late(self, playback: Playback) -> None:
         late = TimedOut(f"the request took longer than {self.config.max_request_s:g} s.")

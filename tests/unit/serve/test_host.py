@@ -48,7 +48,7 @@ def test_warming_up_is_nobody_s_request() -> None:
         await served.start()
         async with served.lease() as engine:
             assert not told
-            async for _ in engine.submit(SpeechRequest("Hi."), "mine"):
+            async for _ in await engine.submit(SpeechRequest("Hi."), "mine"):
                 pass
         await served.stop()
 
@@ -63,7 +63,7 @@ def test_an_idle_model_goes_and_returns_but_never_under_a_user() -> None:
         async with served.lease() as engine:
             await asyncio.sleep(0.4)
             assert served.readings().loaded
-            async for _ in engine.submit(SpeechRequest("Hello.")):
+            async for _ in await engine.submit(SpeechRequest("Hello."), "mine"):
                 pass
         for _ in range(100):
             await asyncio.sleep(0.05)

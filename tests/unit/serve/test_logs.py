@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 
-from rhapsode.serve.observe.logs import LineHandler, TextLines
+from rhapsode.serve.observe.log_lines import LineHandler, TextLines
 
 
 class Counting(io.StringIO):

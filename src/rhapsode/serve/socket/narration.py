@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from rhapsode.engine import check_length
+from rhapsode.serve.local_engine import SMALL_CHARS
 from rhapsode.serve.request.intake import Order
 from rhapsode.serve.response.delivery import Playback, Stalled
-from rhapsode.serve.service import SMALL_CHARS, Service
+from rhapsode.serve.service import Service
 from rhapsode.serve.socket.utterance import Piece, Utterance
 
 

@@ -13,11 +13,12 @@ from fastapi import WebSocket, WebSocketDisconnect
 
 from rhapsode.engine import check_length
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, TimedOut, Unavailable
+from rhapsode.serve.local_engine import SMALL_CHARS
 from rhapsode.serve.request.intake import Order
 from rhapsode.serve.request.schemas import SessionBody, read
 from rhapsode.serve.response.delivery import Playback, Stalled
 from rhapsode.serve.response.errors import InternalError
-from rhapsode.serve.service import SMALL_CHARS, Service
+from rhapsode.serve.service import Service
 from rhapsode.serve.socket.messages import ClientMessage, read_message
 from rhapsode.serve.socket.narration import speaking_piece
 from rhapsode.serve.socket.sender import SocketSender

@@ -1,0 +1,214 @@
+"""The process of an engine: `python -m rhapsode.serve.process.child FD`, started by a server, and gone with it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any
+
+from rhapsode.config import Deployment
+from rhapsode.engine import Engine, Speech
+from rhapsode.engine.placement import describe_places
+from rhapsode.engine.wake_ups import held
+from rhapsode.errors import GenerationFailed, RhapsodeError, Unavailable
+from rhapsode.models.registry import find
+from rhapsode.serve.local_engine import is_quick
+from rhapsode.serve.observe.log_lines import configure
+from rhapsode.serve.process.link import Link
+from rhapsode.serve.process.messages import (
+    Abort,
+    Accepted,
+    Append,
+    Embed,
+    Embedded,
+    Ended,
+    Failed,
+    Loaded,
+    Ready,
+    Refused,
+    Spoken,
+    Start,
+    Stop,
+    Submit,
+    Taken,
+)
+from rhapsode.serve.warm_up import open_warm, start_early
+from rhapsode.types import AudioChunk, Clip, Outcome, SpeechRequest
+
+log = logging.getLogger("rhapsode.serve")
+
+REPORT_S = 0.1
+"""How often the server is told how full the engine is, if that has changed."""
+THREADS = 4
+
+
+class SentSpeech(Speech):
+    """Audio whose listener is in another process."""
+
+    def __init__(self, send: Callable[[Any], None], on_end: Callable[[str], None], *about: Any) -> None:
+        super().__init__(*about)
+        self._send, self._on_end = send, on_end
+
+    def push(self, chunk: AudioChunk) -> None:
+        with self._lock:
+            self._unread_s += chunk.duration_s
+        self._send(Spoken.of(self.id, chunk))
+
+    def taken(self, seconds: float) -> None:
+        with self._lock:
+            self._unread_s -= seconds
+
+    def end(self, outcome: Outcome, error: RhapsodeError | None) -> None:
+        self.outcome = outcome
+        self._on_end(self.id)
+        self._send(Ended(outcome, error))
+
+
+class EngineChild:
+    """Speaks what the server asks for, until the server says so or is gone."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._start: SimpleQueue[Deployment] = SimpleQueue()
+        self._engine: Engine
+        self._stopping = threading.Event()
+        self._slow = ThreadPoolExecutor(THREADS, "rhapsode-slow")
+        self._speeches: dict[str, SentSpeech] = {}
+        self._reading: set[str] = set()
+        """Requests whose text is being read, and those of them that were aborted."""
+        self._aborted: set[str] = set()
+        self._lock = threading.Lock()
+        self._link = Link(end, self._received, lambda: os._exit(0))
+
+    def run(self) -> None:
+        self._link.start()
+        deployment = self._start.get()
+        configure(deployment.server.log_format)
+        try:
+            self._open(deployment)
+        except RhapsodeError as error:
+            self._link.send(Failed(error))
+        except Exception as error:
+            log.exception("the model cannot be loaded")
+            self._link.send(Failed(Unavailable(f"the model cannot be loaded ({type(error).__name__}).")))
+        else:
+            self._report()
+            self._engine.stop()
+        self._link.close()
+
+    def _open(self, deployment: Deployment) -> None:
+        model = find(deployment.model)
+        compiling = start_early(model, deployment)
+        device = describe_places(model.spec, deployment)
+        self._engine = open_warm(model, deployment, compiling=compiling)
+        self._link.send(Ready(self._engine.info, self._engine.load(), device))
+
+    def _report(self) -> None:
+        """Tells how full the engine is, until it is to be stopped."""
+        told = None
+        while not self._stopping.wait(REPORT_S):
+            load = self._engine.load()
+            if load != told:
+                self._link.send(Loaded(load))
+                told = load
+
+    # --- in the link's thread ---
+
+    def _received(self, messages: list[Any]) -> None:
+        with held():
+            for message in messages:
+                try:
+                    self._take(message)
+                except Exception:
+                    log.exception("a message of the server failed")
+
+    def _take(self, message: Any) -> None:
+        match message:
+            case Submit(request_id, request):
+                if is_quick(self._engine, request):
+                    self._submit(request_id, request)
+                else:
+                    with self._lock:
+                        self._reading.add(request_id)
+                    self._slow.submit(self._read_slowly, request_id, request)
+            case Append(request_id, text, final):
+                self._append(request_id, text, final)
+            case Abort(request_id):
+                self._abort(request_id)
+            case Taken(request_id, seconds):
+                if (speech := self._speeches.get(request_id)) is not None:
+                    speech.taken(seconds)
+            case Embed(call_id, clip):
+                self._slow.submit(self._embed, call_id, clip)
+            case Start(deployment):
+                self._start.put(deployment)
+            case Stop():
+                self._stopping.set()
+
+    def _submit(self, request_id: str, request: SpeechRequest) -> None:
+        try:
+            self._engine.submit(request, request_id, self._speech)
+        except RhapsodeError as error:
+            self._refuse(request_id, error)
+        except Exception:
+            log.exception("a request could not be read")
+            self._refuse(request_id, GenerationFailed("something went wrong inside the engine."))
+        else:
+            self._link.send(Accepted(request_id))
+
+    def _read_slowly(self, request_id: str, request: SpeechRequest) -> None:
+        """Submits a request whose text takes time to read. It may be aborted meanwhile."""
+        self._submit(request_id, request)
+        with self._lock:
+            self._reading.discard(request_id)
+            is_aborted = request_id in self._aborted
+            self._aborted.discard(request_id)
+        if is_aborted:
+            self._engine.abort(request_id)
+
+    def _speech(self, request_id: str, *about: Any) -> Speech:
+        speech = self._speeches[request_id] = SentSpeech(self._link.send, self._over, request_id, *about)
+        return speech
+
+    def _over(self, request_id: str) -> None:
+        self._speeches.pop(request_id, None)
+
+    def _refuse(self, request_id: str, error: RhapsodeError) -> None:
+        self._over(request_id)
+        self._link.send(Refused(request_id, error))
+
+    def _append(self, request_id: str, text: str, final: bool) -> None:
+        with suppress(RhapsodeError):  # its listener is told at the end of its speech
+            self._engine.append(request_id, text, final)
+
+    def _abort(self, request_id: str) -> None:
+        with self._lock:
+            if request_id in self._reading:
+                self._aborted.add(request_id)
+        self._engine.abort(request_id)
+
+    def _embed(self, call_id: str, clip: Clip) -> None:
+        try:
+            self._link.send(Embedded(call_id, self._engine.embed(clip)))
+        except RhapsodeError as error:
+            self._link.send(Embedded(call_id, error))
+        except Exception:
+            log.exception("a recording could not be embedded")
+            self._link.send(Embedded(call_id, GenerationFailed("something went wrong inside the engine.")))
+
+
+def main() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):  # a signal to all processes of a service is the server's to handle
+        signal.signal(number, signal.SIG_IGN)
+    EngineChild(socket.socket(fileno=int(sys.argv[1]))).run()
+
+
+if __name__ == "__main__":
+    main()

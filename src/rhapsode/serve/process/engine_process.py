@@ -1,0 +1,292 @@
+"""An engine in a process of its own, as the server sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from rhapsode.config import Deployment
+from rhapsode.device.early_start import has_gpu
+from rhapsode.engine import Load, Speech, check_length
+from rhapsode.engine.wake_ups import WakeUps, held
+from rhapsode.errors import Aborted, InvalidRequest, RhapsodeError, Unavailable
+from rhapsode.serve.process.link import Link
+from rhapsode.serve.process.messages import (
+    Abort,
+    Accepted,
+    Append,
+    Embed,
+    Embedded,
+    Ended,
+    Failed,
+    Loaded,
+    Ready,
+    Refused,
+    Spoken,
+    Start,
+    Stop,
+    Submit,
+    Taken,
+)
+from rhapsode.types import AudioChunk, Clip, FinishReason, ModelInfo, Outcome, SpeechRequest
+
+log = logging.getLogger("rhapsode.serve")
+
+CHILD = "rhapsode.serve.process.child"
+STOP_S = 20.0
+"""How long the process may take to end by itself."""
+
+
+def is_apart(deployment: Deployment) -> bool:
+    """Returns whether the engine of a server runs in a process of its own."""
+    wanted = deployment.server.engine_process
+    return deployment.device != "cpu" and has_gpu() if wanted is None else wanted
+
+
+def begin(deployment: Deployment) -> EngineProcess | None:
+    """Starts the process, if there is to be one: it may load the model while the server is still being imported."""
+    return EngineProcess(deployment) if is_apart(deployment) else None
+
+
+class _Call:
+    """An answer that a coroutine waits for, and another thread has."""
+
+    def __init__(self) -> None:
+        self._wake_ups = WakeUps.here()
+        self._woken = asyncio.get_running_loop().create_future()
+        self._answer: Any = None
+
+    def answer(self, answer: Any) -> None:
+        self._answer = answer
+        self._wake_ups.wake(self._woken)
+
+    async def get(self) -> Any:
+        await self._woken
+        if isinstance(self._answer, RhapsodeError):
+            raise self._answer
+        return self._answer
+
+
+class ReceivedSpeech(Speech):
+    """Audio that another process makes. It is told how much was taken, since it pauses where too much is not."""
+
+    def __init__(self, request_id: str, process: EngineProcess, max_unread_s: float) -> None:
+        info = process.info
+        super().__init__(request_id, info.sample_rate, info.channels, process, max_unread_s)
+        self._process = process
+        self._taken_s = 0.0
+        self._audio_s = 0.0
+        self._created_s = time.monotonic()
+        self._first_audio_s: float | None = None
+
+    def push(self, chunk: AudioChunk) -> None:
+        self._audio_s += chunk.duration_s
+        if self._first_audio_s is None:
+            self._first_audio_s = time.monotonic() - self._created_s
+        super().push(chunk)
+
+    def broken_off(self, reason: FinishReason, error: RhapsodeError) -> Outcome:
+        """Returns the outcome of a request that is ended here, whatever the engine does."""
+        frames = round(self._audio_s * (self._process.info.frame_hz or 0))
+        total_s = time.monotonic() - self._created_s
+        return Outcome(self.id, reason, self._audio_s, frames, 0.0, self._first_audio_s, total_s, error=error)
+
+    def _take(self) -> AudioChunk | None:
+        chunk = super()._take()
+        if chunk is not None:
+            self._taken_s += chunk.duration_s
+            if self._taken_s >= self._max_unread_s / 4:
+                self._process.taken(self.id, self._taken_s)
+                self._taken_s = 0.0
+        return chunk
+
+
+class EngineProcess:
+    """Starts the process, talks to it, and ends it. If it dies, all that it was saying fails, and `is_lost` is true."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.on_outcome: Callable[[Outcome], None] = lambda outcome: None
+        self.info: ModelInfo
+        """Known once the model is loaded, as is its device."""
+        self.device = ""
+        self.is_lost = False
+        self._limits = deployment.limits
+        self._load = Load(slots=0)
+        self._lock = threading.Lock()
+        self._calls: dict[str, _Call] = {}
+        self._speeches: dict[str, ReceivedSpeech] = {}
+        self._text_chars: dict[str, int] = {}
+        self._serial = itertools.count()
+        self._ready: Future[None] = Future()
+        self._gone: Future[None] = Future()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            command = [sys.executable, "-m", CHILD, str(theirs.fileno())]
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))
+        self._link = Link(ours, self._received, self._closed)
+        self._link.start()
+        self._link.send(Start(deployment))
+
+    async def ready(self) -> None:
+        """Waits until the model is loaded and warm; raises why it cannot be."""
+        await asyncio.shield(asyncio.wrap_future(self._ready))
+
+    async def gone(self) -> None:
+        """Waits until the process has ended."""
+        await asyncio.shield(asyncio.wrap_future(self._gone))
+
+    # --- what a server asks of an engine ---
+
+    async def submit(self, request: SpeechRequest, request_id: str) -> Speech:
+        speech, call = ReceivedSpeech(request_id, self, self._limits.max_unread_s), _Call()
+        with self._lock:
+            self._check_is_there()
+            if request_id in self._speeches:
+                raise InvalidRequest(f"a request with the id '{request_id}' is still running.")
+            self._speeches[request_id], self._calls[request_id] = speech, call
+            if request.text_open:
+                self._text_chars[request_id] = len(request.text)
+        self._link.send(Submit(request_id, request))
+        try:
+            await call.get()
+        except asyncio.CancelledError:
+            self.abort(request_id)
+            raise
+        return speech
+
+    def append(self, request_id: str, text: str, final: bool = False) -> None:
+        with self._lock:
+            if request_id not in self._speeches:
+                return  # it ended while the text was on its way
+            if request_id not in self._text_chars:
+                raise InvalidRequest("the text of this request is closed.", param="input")
+            chars = self._text_chars[request_id] + len(text)
+            check_length(chars, self._limits)
+            if final:
+                del self._text_chars[request_id]
+            else:
+                self._text_chars[request_id] = chars
+        self._link.send(Append(request_id, text, final))
+
+    def abort(self, request_id: str) -> None:
+        """Ends a request here at once; the engine learns of it."""
+        self._link.send(Abort(request_id))
+        self._break_off(request_id, FinishReason.ABORTED, Aborted("the request was aborted."))
+
+    def taken(self, request_id: str, seconds: float) -> None:
+        self._link.send(Taken(request_id, seconds))
+
+    async def embed(self, clip: Clip) -> tuple[float, ...]:
+        call, call_id = _Call(), f"embed {next(self._serial)}"
+        with self._lock:
+            self._check_is_there()
+            self._calls[call_id] = call
+        self._link.send(Embed(call_id, clip))
+        embedding: tuple[float, ...] = await call.get()
+        return embedding
+
+    def load(self) -> Load:
+        """Returns how full the engine said it is, a moment ago."""
+        return self._load
+
+    async def stop(self) -> None:
+        await asyncio.to_thread(self.end)
+
+    def end(self) -> None:
+        """Ends the process. Blocks until it is gone."""
+        if not self._ready.done():
+            self._process.kill()  # loading cannot be interrupted
+        self._link.send(Stop())
+        try:
+            self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            log.warning("the engine's process did not end in %.0f s, and is killed", STOP_S)
+            self._process.kill()
+            self._process.wait()
+        self._link.close()
+
+    # --- what the process says, in the link's thread ---
+
+    def _received(self, messages: list[Any]) -> None:
+        with held():
+            for message in messages:
+                self._take(message)
+
+    def _take(self, message: Any) -> None:
+        match message:
+            case Spoken(request_id):
+                if (speech := self._speeches.get(request_id)) is not None:
+                    speech.push(message.chunk())
+            case Accepted(request_id):
+                self._answer(request_id, None)
+            case Refused(request_id, error):
+                self._forget(request_id)
+                self._answer(request_id, error)
+            case Ended(outcome, error):
+                self._end(outcome, error)
+            case Loaded(load):
+                self._load = load
+            case Embedded(call_id, embedding):
+                self._answer(call_id, embedding)
+            case Ready(info, load, device):
+                self.info, self._load, self.device = info, load, device
+                self._ready.set_result(None)
+            case Failed(error):
+                self._ready.set_exception(error)
+
+    def _closed(self) -> None:
+        lost = Unavailable("the engine's process has ended.")
+        with self._lock:
+            self.is_lost = True
+            calls, running = [*self._calls], [*self._speeches]
+        if not self._ready.done():
+            self._ready.set_exception(lost)
+        with held():
+            for request_id in running:
+                self._break_off(request_id, FinishReason.FAILED, lost)
+            for call_id in calls:
+                self._answer(call_id, lost)
+        self._gone.set_result(None)
+
+    def _end(self, outcome: Outcome, error: RhapsodeError | None) -> None:
+        speech = self._forget(outcome.request_id)
+        if speech is not None:
+            self._report(outcome)  # first, so that a listener who has heard the end finds the outcome recorded
+            speech.end(outcome, error)
+
+    def _break_off(self, request_id: str, reason: FinishReason, error: RhapsodeError) -> None:
+        speech = self._forget(request_id)
+        if speech is not None:
+            outcome = speech.broken_off(reason, error)
+            self._report(outcome)
+            speech.end(outcome, error)
+
+    def _report(self, outcome: Outcome) -> None:
+        try:
+            self.on_outcome(outcome)
+        except Exception:
+            log.exception("an outcome could not be reported")
+
+    def _forget(self, request_id: str) -> ReceivedSpeech | None:
+        with self._lock:
+            self._text_chars.pop(request_id, None)
+            return self._speeches.pop(request_id, None)
+
+    def _answer(self, call_id: str, answer: Any) -> None:
+        with self._lock:
+            call = self._calls.pop(call_id, None)
+        if call is not None:
+            call.answer(answer)
+
+    def _check_is_there(self) -> None:
+        if self.is_lost:
+            raise Unavailable("the engine's process has ended.")

@@ -1,0 +1,150 @@
+"""Messages between a server and its engine's process: all of them, in order, whoever sends them."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+
+from rhapsode.alignment.words import BookmarkTime, WordTime
+from rhapsode.engine.wake_ups import held
+from rhapsode.errors import Busy, CheckpointError
+from rhapsode.serve.process import link as links
+from rhapsode.serve.process.link import Link
+from rhapsode.serve.process.messages import Ended, Refused, Spoken, Submit
+from rhapsode.types import AudioChunk, FinishReason, Outcome, Sampling, SpeechRequest, Voice
+
+WAIT_S = 20
+
+
+class End:
+    """One end of a link, with all that it was sent."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.batches: SimpleQueue[list] = SimpleQueue()
+        self.closed = threading.Event()
+        self.link = Link(end, self.batches.put, self.closed.set)
+        self.link.start()
+
+    def get(self, count: int) -> list:
+        got: list = []
+        while len(got) < count:
+            got += self.batches.get(timeout=WAIT_S)
+        return got
+
+
+@contextmanager
+def linked() -> Iterator[tuple[End, End]]:
+    here, there = (End(end) for end in socket.socketpair())
+    try:
+        yield here, there
+    finally:
+        here.link.close()
+        there.link.close()
+
+
+def test_a_message_arrives_as_it_was_sent() -> None:
+    request = SpeechRequest(
+        "Hello.",
+        Voice(embedding=(0.5, 0.25)),
+        sampling=Sampling(temperature=0.5),
+        options=MappingProxyType({"x": 1}),
+        lexicon=MappingProxyType({"a": "b"}),
+    )
+    busy = Busy("full.", retry_after_s=2.5)
+    broken = CheckpointError("wrong.", details=["one", "two"])
+    outcome = Outcome("a", FinishReason.FAILED, 1.0, 2, 0.0, None, 3.0, error=broken)
+    with linked() as (here, there):
+        here.link.send(Submit("a", request), Refused("b", busy), Ended(outcome, broken))
+        submit, refused, ended = there.get(3)
+    assert submit == Submit("a", request)
+    assert (refused.error.message, refused.error.retry_after_s) == ("full.", 2.5)
+    assert ended.outcome.error is ended.error
+    assert ended.error.details == ("one", "two")
+
+
+@pytest.mark.parametrize("as_pcm16", [False, True])
+def test_chunks_keep_their_samples_bit_for_bit(as_pcm16: bool) -> None:
+    numbers = np.random.default_rng(0).integers(-32768, 32767, (2, 999), np.int16)
+    samples = (numbers / 32768).astype(np.float32) if as_pcm16 else np.random.rand(2, 999).astype(np.float32)
+    words = (WordTime("Hi", 0.1, 0.2, 0, 2),)
+    sent = AudioChunk(
+        samples, 24_000, 7, 1.5, False, 2, words, (BookmarkTime("m", 0.3, 1),), numbers if as_pcm16 else None
+    )
+    with linked() as (here, there):
+        here.link.send(Spoken.of("a", sent))
+        got = there.get(1)[0].chunk()
+    np.testing.assert_array_equal(got.samples, sent.samples)
+    assert (got.pcm16 is not None) == as_pcm16
+    got.samples[0, 0] = 0.0  # a listener may write into its samples
+    about = [(c.sample_rate, c.index, c.pace, c.is_pause, c.speaker, c.words, c.bookmarks) for c in (sent, got)]
+    assert about[0] == about[1]
+
+
+def test_what_many_threads_send_arrives_once_and_in_the_order_of_each() -> None:
+    """Large and small messages, more than the connection takes at once, from threads that hold some of them back."""
+    count, senders = 300, 4
+
+    def send(link: Link, sender: int) -> None:
+        random = np.random.default_rng(sender)
+        number = 0
+        while number < count:
+            batch = min(count - number, int(random.integers(1, 9)))
+            with held():
+                for _ in range(batch):
+                    link.send((sender, number, bytes(int(random.integers(0, 40_000)))))
+                    number += 1
+
+    with linked() as (here, there):
+        threads = [threading.Thread(target=send, args=(here.link, sender)) for sender in range(senders)]
+        for thread in threads:
+            thread.start()
+        got = there.get(senders * count)
+        for thread in threads:
+            thread.join(WAIT_S)
+    for sender in range(senders):
+        assert [message[1] for message in got if message[0] == sender] == list(range(count))
+
+
+def test_a_full_connection_keeps_no_sender_waiting() -> None:
+    ours, theirs = socket.socketpair()
+    here = End(ours)
+    for number in range(200):
+        here.link.send((number, bytes(100_000)))  # nobody reads
+    there = End(theirs)
+    assert [number for number, _ in there.get(200)] == list(range(200))
+    here.link.close()
+    there.link.close()
+
+
+def test_all_that_was_sent_before_the_end_arrives() -> None:
+    with linked() as (here, there):
+        for number in range(50):
+            here.link.send((number, bytes(50_000)))
+        here.link.close()
+        assert [number for number, _ in there.get(50)] == list(range(50))
+        assert there.closed.wait(WAIT_S)
+
+
+def test_what_cannot_be_sent_is_the_sender_s_error_and_nobody_else_s() -> None:
+    with linked() as (here, there):
+        with pytest.raises((TypeError, AttributeError)):
+            here.link.send(threading.Lock())
+        here.link.send("next")
+        assert there.get(1) == ["next"]
+
+
+def test_few_messages_are_sent_without_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_by: list[str] = []
+    frame = links._frame
+    monkeypatch.setattr(links, "_frame", lambda sent: made_by.append(threading.current_thread().name) or frame(sent))
+    with linked() as (here, there):
+        here.link.send("one")
+        there.get(1)
+        here.link.send(*range(100))
+        there.get(100)
+    assert made_by == [threading.current_thread().name, "rhapsode-link-out"]
