@@ -1,11 +1,13 @@
 """Measures the CPU time of one request in a server's threads: bursts of requests over real HTTP to the dummy family.
 
     python benchmarks/request_cost.py [--bursts 32,128,256] [--rounds 5] [--characters 1,52] [--sources src,OTHER/src]
+        [--processes 1,2]
 
-Every server is a process of its own; with several sources (other checkouts) their rounds alternate. CPU time
-is read from the kernel by thread, and the best round counts, so other work on this machine matters little. The first
-thread is the event loop: HTTP, validation, submission and delivery. The others are the engine's, which for the dummy
-also do the model's work. `writes` are pieces of audio per request: their number depends on the engine's speed.
+Every server is a process of its own; with several sources (other checkouts), and with the engine in the server's
+process or in a second one, their rounds alternate. CPU time is read from the kernel by thread, and the best round
+counts, so other work on this machine matters little. The first thread is the event loop: HTTP, validation, submission
+and delivery. The others are the engine's, which for the dummy also do the model's work. `writes` are pieces of audio
+per request: their number depends on the engine's speed.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ DEPLOYMENT = """
 model: dummy
 device: cpu
 limits: {max_concurrency: 256, max_queue: 1024, max_positions: 256%s}
-server: {port: 0, voices: %s}
+server: {port: 0, voices: %s%s}
 """
 
 
@@ -85,8 +87,10 @@ class Served:
     port: int
 
     def cpu_s(self) -> tuple[float, float]:
-        """CPU seconds of the first thread, and of all others."""
-        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
+        """CPU seconds of the first thread, and of all others, those of the engine's process among them."""
+        main = Path(f"/proc/{self.process.pid}/task")
+        engines = (main / str(self.process.pid) / "children").read_text().split()
+        tasks = [task for pid in (self.process.pid, *engines) for task in Path(f"/proc/{pid}/task").iterdir()]
         spent = {task.name: int((task / "schedstat").read_text().split()[0]) / 1e9 for task in tasks}
         first = spent.pop(str(self.process.pid))
         return first, sum(spent.values())
@@ -109,11 +113,12 @@ def request_of(port: int, characters: int) -> bytes:
 
 
 @contextmanager
-def served(source: Path) -> Iterator[Served]:
+def served(source: Path, processes: int) -> Iterator[Served]:
     is_new = "real_time" in (source / "rhapsode/config/__init__.py").read_text("utf-8")
     with tempfile.TemporaryDirectory() as folder:
         file, log = Path(folder) / "deployment.yaml", Path(folder) / "log"
-        file.write_text(DEPLOYMENT % (", real_time: false" if is_new else "", folder))
+        apart = ", engine_process: true" if processes > 1 else ""
+        file.write_text(DEPLOYMENT % (", real_time: false" if is_new else "", folder, apart))
         command = [sys.executable, "-m", "rhapsode", "serve", "--config", str(file)]
         packages = os.pathsep.join(filter(None, (str(source.resolve()), os.environ.get("PYTHONPATH"))))
         env = {**os.environ, "PYTHONPATH": packages, "OMP_NUM_THREADS": "1"}
@@ -123,7 +128,7 @@ def served(source: Path) -> Iterator[Served]:
                     time.sleep(0.1)
                 found = re.search(r"http://\S+:(\d+)", log.read_text())
                 assert found, log.read_text()
-                yield Served(str(source), process, int(found[1]))
+                yield Served(f"{source}, {processes} processes", process, int(found[1]))
             finally:
                 process.kill()
 
@@ -162,10 +167,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--characters", default="1,52")
     parser.add_argument("--sources", default=str(Path(__file__).parents[1] / "src"))
+    parser.add_argument("--processes", default="1,2")
     given = parser.parse_args()
     print("CPU ms per request\nburst  chars   event loop       others       writes  first p50 ms  source")
     with ExitStack() as stack:
-        servers = [stack.enter_context(served(Path(source))) for source in given.sources.split(",")]
+        servers = [
+            stack.enter_context(served(Path(source), int(processes)))
+            for source in given.sources.split(",")
+            for processes in given.processes.split(",")
+        ]
         for size in map(int, given.bursts.split(",")):
             for characters in map(int, given.characters.split(",")):
                 for server, found in zip(

@@ -15,6 +15,7 @@ from rhapsode.alignment.aligner import Aligner
 from rhapsode.alignment.loading import load_acoustic
 from rhapsode.alignment.text import WordText
 from rhapsode.config import Deployment
+from rhapsode.device.gpu_memory import device_bytes
 from rhapsode.engine.admission import Admission
 from rhapsode.engine.gate import EndGate
 from rhapsode.engine.job import Job, Life
@@ -52,6 +53,8 @@ class Load(Usage):
     """Turns of the device loop longer than 50 ms, by stage."""
     longest_turns_s: Mapping[str, float] = field(default_factory=dict)
     """The longest turn of the device loop, by stage."""
+    device_bytes: int | None = None
+    """Tensors in the memory of the GPUs, if any is used."""
 
 
 class Engine:
@@ -186,10 +189,17 @@ class Engine:
         with self._lock:
             slots = self.deployment.limits.slots
             in_use, queued, places = slots - len(self._free_slots), len(self._queue), self._admission.places
-        usage, references = vars(self.pipeline.usage()), self.pipeline.references.stats()
-        slow, longest_s = self.pipeline.slow_turns(), self.pipeline.longest_turns_s()
-        now = {"slots": slots, "slots_in_use": in_use, "queued": queued, "places": places}
-        return Load(**now, references=references, slow_turns=slow, longest_turns_s=longest_s, **usage)
+        return Load(
+            slots=slots,
+            slots_in_use=in_use,
+            queued=queued,
+            places=places,
+            references=self.pipeline.references.stats(),
+            slow_turns=self.pipeline.slow_turns(),
+            longest_turns_s=self.pipeline.longest_turns_s(),
+            device_bytes=device_bytes(),
+            **vars(self.pipeline.usage()),
+        )
 
     def forget_turns(self) -> None:
         """Counts slow turns anew: those of a warm-up kept nobody waiting."""

@@ -15,7 +15,7 @@ from rhapsode.engine.wake_ups import held
 from rhapsode.errors import Busy, CheckpointError
 from rhapsode.serve.process import link as links
 from rhapsode.serve.process.link import Link
-from rhapsode.serve.process.messages import Ended, Refused, Spoken, Submit
+from rhapsode.serve.process.messages import Ended, Refused, SpokenChunk, Submit
 from rhapsode.types import AudioChunk, FinishReason, Outcome, Sampling, SpeechRequest, Voice
 
 WAIT_S = 20
@@ -76,7 +76,7 @@ def test_chunks_keep_their_samples_bit_for_bit(as_pcm16: bool) -> None:
         samples, 24_000, 7, 1.5, False, 2, words, (BookmarkTime("m", 0.3, 1),), numbers if as_pcm16 else None
     )
     with linked() as (here, there):
-        here.link.send(Spoken.of("a", sent))
+        here.link.send(SpokenChunk.of("a", sent))
         got = there.get(1)[0].chunk()
     np.testing.assert_array_equal(got.samples, sent.samples)
     assert (got.pcm16 is not None) == as_pcm16

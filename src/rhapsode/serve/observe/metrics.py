@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass
 
@@ -184,8 +183,8 @@ class _Live(Collector):
             "phrase_cache_bytes": ("Finished speech kept", phrases.bytes),
             "tasks": ("Tasks of the event loop", _tasks()),
         }
-        if (taken := _device_bytes()) is not None:
-            gauges["device_memory_bytes"] = ("Tensors in the memory of the GPUs", taken)
+        if load.device_bytes is not None:
+            gauges["device_memory_bytes"] = ("Tensors in the memory of the GPUs", load.device_bytes)
         for name, (what, value) in gauges.items():
             yield GaugeMetricFamily(f"rhapsode_{name}", what, value=value)
         counters = {
@@ -211,13 +210,6 @@ class _Live(Collector):
         for stage, longest_s in load.longest_turns_s.items():
             longest.add_metric([stage], longest_s)
         yield longest
-
-
-def _device_bytes() -> int | None:
-    torch = sys.modules.get("torch")  # a process that uses a GPU has imported it
-    if torch is None or not torch.cuda.is_initialized():
-        return None
-    return sum(int(torch.cuda.memory_allocated(device)) for device in range(torch.cuda.device_count()))
 
 
 def _tasks() -> int:

@@ -30,11 +30,11 @@ from rhapsode.serve.process.messages import (
     Embed,
     Embedded,
     Ended,
+    EngineReady,
     Failed,
-    Loaded,
-    Ready,
+    LoadReport,
     Refused,
-    Spoken,
+    SpokenChunk,
     Start,
     Stop,
     Submit,
@@ -60,7 +60,7 @@ class SentSpeech(Speech):
     def push(self, chunk: AudioChunk) -> None:
         with self._lock:
             self._unread_s += chunk.duration_s
-        self._send(Spoken.of(self.id, chunk))
+        self._send(SpokenChunk.of(self.id, chunk))
 
     def taken(self, seconds: float) -> None:
         with self._lock:
@@ -108,7 +108,7 @@ class EngineChild:
         compiling = start_early(model, deployment)
         device = describe_places(model.spec, deployment)
         self._engine = open_warm(model, deployment, compiling=compiling)
-        self._link.send(Ready(self._engine.info, self._engine.load(), device))
+        self._link.send(EngineReady(self._engine.info, self._engine.load(), device))
 
     def _report(self) -> None:
         """Tells how full the engine is, until it is to be stopped."""
@@ -116,7 +116,7 @@ class EngineChild:
         while not self._stopping.wait(REPORT_S):
             load = self._engine.load()
             if load != told:
-                self._link.send(Loaded(load))
+                self._link.send(LoadReport(load))
                 told = load
 
     # --- in the link's thread ---

@@ -27,11 +27,11 @@ from rhapsode.serve.process.messages import (
     Embed,
     Embedded,
     Ended,
+    EngineReady,
     Failed,
-    Loaded,
-    Ready,
+    LoadReport,
     Refused,
-    Spoken,
+    SpokenChunk,
     Start,
     Stop,
     Submit,
@@ -223,7 +223,7 @@ class EngineProcess:
 
     def _take(self, message: Any) -> None:
         match message:
-            case Spoken(request_id):
+            case SpokenChunk(request_id):
                 if (speech := self._speeches.get(request_id)) is not None:
                     speech.push(message.chunk())
             case Accepted(request_id):
@@ -233,11 +233,11 @@ class EngineProcess:
                 self._answer(request_id, error)
             case Ended(outcome, error):
                 self._end(outcome, error)
-            case Loaded(load):
+            case LoadReport(load):
                 self._load = load
             case Embedded(call_id, embedding):
                 self._answer(call_id, embedding)
-            case Ready(info, load, device):
+            case EngineReady(info, load, device):
                 self.info, self._load, self.device = info, load, device
                 self._ready.set_result(None)
             case Failed(error):

@@ -67,7 +67,7 @@ class Stop(NamedTuple):
 # --- from the engine ---
 
 
-class Ready(NamedTuple):
+class EngineReady(NamedTuple):
     """The model is loaded and warm."""
 
     info: ModelInfo
@@ -90,7 +90,7 @@ class Refused(NamedTuple):
     error: RhapsodeError
 
 
-class Spoken(NamedTuple):
+class SpokenChunk(NamedTuple):
     """A chunk. Samples that were 16-bit numbers travel as such."""
 
     request_id: str
@@ -101,7 +101,7 @@ class Spoken(NamedTuple):
     bookmarks: tuple[BookmarkTime, ...]
 
     @classmethod
-    def of(cls, request_id: str, chunk: AudioChunk) -> Spoken:
+    def of(cls, request_id: str, chunk: AudioChunk) -> SpokenChunk:
         samples = chunk.samples if chunk.pcm16 is None else None
         about = (chunk.sample_rate, chunk.index, chunk.pace, chunk.is_pause, chunk.speaker)
         return cls(request_id, samples, chunk.pcm16, about, chunk.words, chunk.bookmarks)
@@ -124,7 +124,7 @@ class Embedded(NamedTuple):
     embedding: tuple[float, ...] | RhapsodeError
 
 
-class Loaded(NamedTuple):
+class LoadReport(NamedTuple):
     """How full the engine is now."""
 
     load: Load
