@@ -47,11 +47,13 @@ class Quantised(nn.Module):
 class Int8Quantised(nn.Module):
     """Replaces a weight `[N, K]` on a CPU by 8-bit integers with one scale per output.
 
-    Up to four rows, those of decode steps, are multiplied by the integers. For prompts and larger batches the same
-    numbers are kept as `dense`, so all launches see the same weights.
+    The C kernels multiply by the integers. Where they do not run, PyTorch does so for up to four rows, those of decode
+    steps; for prompts and larger batches the same numbers are kept as `dense`, so all launches see the same weights.
     """
 
     dense: Tensor  # [N, K]
+    values: Tensor  # [N, K]
+    scales: Tensor  # [N], float32
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()
@@ -59,13 +61,15 @@ class Int8Quantised(nn.Module):
         scales = wide.abs().amax(dim=1).clamp(min=torch.finfo(torch.float32).tiny * int8.LARGEST) / int8.LARGEST
         values = (wide / scales[:, None]).round().to(torch.int8)
         self.register_buffer("dense", (values.float() * scales[:, None]).to(weight.dtype), persistent=False)
+        self.register_buffer("values", values, persistent=False)
+        self.register_buffer("scales", scales, persistent=False)
         self._handle = int8.pack(values, scales)
         int8.forget_with(self, self._handle)
 
     @property
     def packed(self) -> Int8Weight:
         """The record that kernels take."""
-        return Int8Weight(self._handle, self.dense)
+        return Int8Weight(self._handle, self.dense, self.values, self.scales)
 
 
 @torch.no_grad()

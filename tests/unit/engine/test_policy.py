@@ -167,6 +167,32 @@ class TestCpuPolicy:
         clock[0] += 0.1
         assert len(stage.choose([0, 4, 4]).slots) == 1
 
+    def test_a_long_chunk_is_cut_to_what_a_listener_with_little_left_can_wait_for(self, clock):
+        stage = slow(clock, 0.01)
+        stage.send(0, 16, 3.0)
+        stage.send(1, 1, 0.2)
+        stage.policy._recent = np.array([0.01, 1.0])
+        choice = stage.choose([40, 0, 0], slots=LIVE[:2], crowded=[True, False])
+        assert (choice.slots.tolist(), choice.blocks) == ([0], 8)  # 80 ms of the 200, not 160
+
+    def test_who_has_plenty_waits_for_who_is_about_to_run_dry(self, clock):
+        stage = slow(clock, 0.01)
+        stage.send(0, 16, 3.0)
+        stage.send(1, 1, 0.07)
+        stage.policy._recent = np.array([0.01, 1.0])
+        two = {"slots": LIVE[:2], "crowded": [True, False]}
+        assert stage.choose([40, 0, 0], **two) is None  # its frame is being made
+        assert stage.choose([40, 2, 0], **two).slots.tolist() == [1]
+        clock[0] += 0.08
+        assert stage.choose([40, 0, 0], **two).slots.tolist() == [0]  # it is dry, and may wait for its text
+
+    def test_a_launch_is_short_while_somebody_has_heard_nothing(self, clock):
+        stage = slow(clock, 0.01)
+        stage.send(0, 16, 0.9)
+        stage.policy._recent = np.array([0.01, 1.0])
+        assert stage.choose([40, 0, 0], slots=LIVE[:1]).blocks == 16
+        assert stage.choose([40, 0, 0], slots=LIVE[:1], joining=1).blocks == 4
+
     def test_what_a_codec_costs_is_measured_while_a_talker_works_beside_it(self, clock):
         stage = slow(clock, 0.012)
         choice = stage.choose([8, 8, 8], closing=[True, True, True])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from rhapsode.device.kv import PagedKV
@@ -14,9 +15,19 @@ from rhapsode.nn.derived import derive
 from rhapsode.nn.kernels.cpu import layers
 from rhapsode.nn.kernels.cpu import library as built
 from rhapsode.nn.kernels.cpu.predictor import draw_code
-from rhapsode.nn.kernels.cpu.weights import panels
+from rhapsode.nn.kernels.cpu.weights import (
+    PANEL,
+    SPAN,
+    WeightFormat,
+    byte_panels,
+    integer,
+    padded_bias,
+    panels,
+    pointer,
+)
 from rhapsode.nn.kernels.sampling import NoiseCounters, Settings
 from rhapsode.nn.packed import packed_stack
+from rhapsode.nn.quantised import Int8Quantised, quantise
 from rhapsode.nn.rope import RopeConfig
 from rhapsode.nn.sampling import Gumbel, draw
 
@@ -64,15 +75,56 @@ def test_packed_layers_compute_what_the_modules_do(
 ) -> None:
     stack, tokens = make_stack(config), torch.randn(ROWS, 9, config.hidden)
     expected = speak(stack, tokens)
-    monkeypatch.setattr("rhapsode.nn.packed.fits_half", lambda *weights: half)
+    monkeypatch.setattr("rhapsode.nn.kernels.cpu.weights.fits_half", lambda *weights: half)
     stack.program = packed_stack(stack)
     assert stack.program is not None
     assert torch.allclose(speak(stack, tokens), expected, atol=2e-5, rtol=1e-5)
 
 
-def test_a_row_has_the_same_bits_in_any_batch() -> None:
-    stack, tokens = make_stack(PLAIN), torch.randn(ROWS, 9, PLAIN.hidden)
+@pytest.mark.parametrize("config", [PLAIN, BIASED])
+def test_packed_layers_of_eight_bits_are_near_the_modules(config: DecoderConfig) -> None:
+    """The modules have the same weights, but do not round their inputs."""
+    stack, tokens = make_stack(config), torch.randn(ROWS, 9, config.hidden)
+    unrounded = speak(stack, tokens)
+    for layer in stack.layers:
+        quantise(layer, Int8Quantised)
     stack.program = packed_stack(stack)
+    assert stack.program is not None
+    made = speak(stack, tokens)
+    error = (made - unrounded).square().mean().sqrt() / unrounded.std()
+    assert 1e-4 < error < 0.03
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(24, 40), (64, 32), (200, 96), (131, 33)])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 13, 26])
+def test_a_product_of_eight_bits_is_that_of_rounded_numbers(rows: int, inputs: int, outputs: int) -> None:
+    torch.manual_seed(rows)
+    weight, bias, x = (
+        Int8Quantised(torch.randn(outputs, inputs)).packed,
+        torch.randn(outputs),
+        torch.randn(rows, inputs),
+    )
+    x[0, 5] = 100.0  # precision is lost beside it, and nowhere else
+    spans = F.pad(x.double(), (0, -inputs % SPAN)).unflatten(1, (-1, SPAN))
+    steps = spans.abs().amax(2, keepdim=True).clamp(min=1e-30) / 127
+    rounded = ((spans / steps).round() * steps).flatten(1)[:, :inputs]
+    expected = rounded @ (weight.values.double() * weight.scales[:, None].double()).T + bias
+    wide = outputs + -outputs % PANEL
+    made, weights, biases = torch.empty(rows, wide), byte_panels(weight), padded_bias(bias)
+    kernels = built.library()
+    assert kernels is not None
+    given = (pointer(x), integer(rows), integer(inputs), integer(wide), pointer(made))
+    kernels.multiply(pointer(weights), integer(WeightFormat.BYTES), pointer(biases), *given)
+    torch.testing.assert_close(made[:, :outputs].double(), expected, atol=2e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("eight_bits", [False, True])
+def test_a_row_has_the_same_bits_in_any_batch(eight_bits: bool) -> None:
+    stack, tokens = make_stack(PLAIN), torch.randn(ROWS, 9, PLAIN.hidden)
+    if eight_bits:
+        quantise(stack, Int8Quantised)
+    stack.program = packed_stack(stack)
+    assert stack.program is not None
     together = speak(stack, tokens)
     for row in range(ROWS):
         assert torch.equal(speak(stack, tokens, only=row)[0], together[row])

@@ -23,7 +23,7 @@ from rhapsode.nn import kernels
 
 def talker(config: QwenConfig, context: StageContext) -> TalkerNet:
     net = _fill(lambda: TalkerNet(config), context, "talker.", dtype=getattr(torch, context.dtype))
-    if context.device == "cpu" and context.dtype == "float32" and context.weights == "auto":
+    if context.device == "cpu" and context.dtype == "float32" and context.weights != "fp8":
         net.pack()
     return net
 

@@ -71,7 +71,7 @@ class Predictor(Derived):
 
     def pack(self) -> None:
         """Packs the weights for the C kernels, where they support them."""
-        stack, norm = packed_stack(self.model, self.lm_head.weight), self.model.norm
+        stack, norm = packed_stack(self.model), self.model.norm
         if stack is not None and isinstance(norm, RMSNorm):
             angles = self.model.all_angles(torch.float32)
             cos, sin = (None, None) if angles is None else (angle[0, :, 0] for angle in angles)

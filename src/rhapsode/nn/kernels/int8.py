@@ -26,10 +26,13 @@ _library.define("int8_linear(Tensor x, int handle) -> Tensor")
 
 
 class Int8Weight(NamedTuple):
-    """A weight `[N, K]` as 8-bit integers with a scale per output, packed for the CPU; and the same numbers, dense."""
+    """A weight `[N, K]` as 8-bit integers with a scale per output, also packed for PyTorch; and the same numbers,
+    dense."""
 
     handle: int
     dense: Tensor  # [N, K]
+    values: Tensor  # [N, K]
+    scales: Tensor  # [N], float32
 
 
 def _multiply(x: Tensor, handle: int) -> Tensor:

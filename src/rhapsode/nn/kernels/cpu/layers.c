@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include "bytes.h"
 #include "layers.h"
 
 enum { VECTORS = PANEL / LANES, BLOCK = 3 }; /* rows whose sums fit into the registers */
@@ -35,8 +36,13 @@ static inline __attribute__((always_inline)) void rows_of_panel(
 }
 
 /* out [rows, outputs] = x [rows, inputs] times packed weights; outputs are whole panels. */
-void multiply(const void *weights, int64_t is_half, const float *bias, const float *x, int64_t rows, int64_t inputs,
+void multiply(const void *weights, int64_t format, const float *bias, const float *x, int64_t rows, int64_t inputs,
               int64_t outputs, float *out) {
+    if (format == BYTES) {
+        multiply_bytes(weights, bias, x, rows, inputs, outputs, out);
+        return;
+    }
+    int64_t is_half = format == HALVES;
     for (int64_t first = 0; first < outputs; first += PANEL) {
         const void *from = (const char *)weights + first * inputs * (is_half ? 2 : 4);
         const float *added = bias ? bias + first : 0;
@@ -151,7 +157,7 @@ int64_t run_layers(const Stack *stack, const Cache *cache, float *x, int64_t row
                    const float *cosines, const float *sines, int64_t angle_stride, float *space, int64_t *progress,
                    int64_t follows) {
     int64_t hidden = stack->hidden, dim = stack->head_dim, queries = stack->heads * dim, ffn = stack->ffn;
-    int64_t heads = padded(queries + 2 * stack->kv_heads * dim), wide = padded(2 * ffn), half = stack->is_half;
+    int64_t heads = padded(queries + 2 * stack->kv_heads * dim), wide = padded(2 * ffn), format = stack->format;
     float *normed = space, *qkv = normed + rows * hidden, *attended = qkv + rows * heads;
     float *inner = attended + rows * queries, *gated = inner + rows * wide, *made = gated + rows * ffn;
     float *scores = made + rows * padded(hidden);
@@ -164,7 +170,7 @@ int64_t run_layers(const Stack *stack, const Cache *cache, float *x, int64_t row
         const Layer *layer = stack->layer + i;
         for (int64_t row = 0; row < rows; row++)
             normalise(x + row * hidden, layer->input_norm, stack->eps, hidden, normed + row * hidden);
-        multiply(layer->qkv, half, layer->qkv_bias, normed, rows, hidden, heads, qkv);
+        multiply(layer->qkv, format, layer->qkv_bias, normed, rows, hidden, heads, qkv);
         for (int64_t row = 0; row < rows; row++) {
             const float *c = cosines ? cosines + row * angle_stride : 0, *s = sines ? sines + row * angle_stride : 0;
             prepare_heads(stack, layer, c, s, qkv + row * heads);
@@ -179,19 +185,19 @@ int64_t run_layers(const Stack *stack, const Cache *cache, float *x, int64_t row
             attend(stack, cache, table, i, positions[row], qkv + row * heads, scores);
             memcpy(attended + row * queries, qkv + row * heads, queries * sizeof(float));
         }
-        multiply(layer->output, half, layer->output_bias, attended, rows, queries, padded(hidden), made);
+        multiply(layer->output, format, layer->output_bias, attended, rows, queries, padded(hidden), made);
         for (int64_t row = 0; row < rows; row++) {
             float *to = x + row * hidden;
             for (int64_t j = 0; j < hidden; j++) to[j] += made[row * padded(hidden) + j];
             normalise(to, layer->inner_norm, stack->eps, hidden, normed + row * hidden);
         }
-        multiply(layer->gate_up, half, 0, normed, rows, hidden, wide, inner);
+        multiply(layer->gate_up, format, 0, normed, rows, hidden, wide, inner);
         for (int64_t row = 0; row < rows; row++)
             for (int64_t j = 0; j < ffn; j++) {
                 float gate = inner[row * wide + j];
                 gated[row * ffn + j] = gate / (1.0f + expf(-gate)) * inner[row * wide + ffn + j];
             }
-        multiply(layer->down, half, 0, gated, rows, ffn, padded(hidden), made);
+        multiply(layer->down, format, 0, gated, rows, ffn, padded(hidden), made);
         for (int64_t row = 0; row < rows; row++)
             for (int64_t j = 0; j < hidden; j++) x[row * hidden + j] += made[row * padded(hidden) + j];
     }

@@ -5,6 +5,7 @@
 #include "vectors.h"
 
 enum { PANEL = 32 }; /* outputs that are computed together */
+enum { FLOATS, HALVES, BYTES }; /* formats of packed weights */
 
 typedef struct {
     const void *qkv, *output, *gate_up, *down; /* packed: panels of outputs, inputs first */
@@ -13,7 +14,7 @@ typedef struct {
 } Layer;
 
 typedef struct {
-    int64_t hidden, ffn, layers, heads, kv_heads, head_dim, is_half;
+    int64_t hidden, ffn, layers, heads, kv_heads, head_dim, format;
     double eps, head_eps;
     const Layer *layer;
 } Stack;
@@ -29,7 +30,7 @@ static inline int64_t padded(int64_t outputs) { return (outputs + PANEL - 1) / P
 
 void normalise(const float *x, const float *weight, double eps, int64_t size, float *out);
 
-void multiply(const void *weights, int64_t is_half, const float *bias, const float *x, int64_t rows, int64_t inputs,
+void multiply(const void *weights, int64_t format, const float *bias, const float *x, int64_t rows, int64_t inputs,
               int64_t outputs, float *out);
 
 int64_t layers_space(const Stack *stack, int64_t rows, int64_t positions);

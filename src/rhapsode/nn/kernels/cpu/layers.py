@@ -13,7 +13,8 @@ from torch import Tensor
 
 from rhapsode.nn.kernels.cpu.library import library
 from rhapsode.nn.kernels.cpu.second_thread import SecondThread
-from rhapsode.nn.kernels.cpu.weights import Addresses, integer, padded_bias, panels, pointer
+from rhapsode.nn.kernels.cpu.weights import Addresses, format_of, integer, packed, padded_bias, pointer
+from rhapsode.nn.kernels.int8 import Int8Weight
 
 _ops: Any = torch.ops
 _programs: weakref.WeakValueDictionary[int, StackProgram] = weakref.WeakValueDictionary()  # by handle
@@ -32,10 +33,10 @@ MANY_ROWS = 12
 class LayerWeights(NamedTuple):
     """The weights of a decoder layer with RMS norms and SwiGLU."""
 
-    qkv: Tensor
-    output: Tensor
-    gate_up: Tensor
-    down: Tensor
+    qkv: Tensor | Int8Weight
+    output: Tensor | Int8Weight
+    gate_up: Tensor | Int8Weight
+    down: Tensor | Int8Weight
     input_norm: Tensor
     inner_norm: Tensor
     query_norm: Tensor | None
@@ -66,7 +67,7 @@ class _Layer(ctypes.Structure):
 
 class Stack(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "is_half")),
+        *((name, ctypes.c_int64) for name in ("hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "format")),
         *((name, ctypes.c_double) for name in ("eps", "head_eps")),
         ("layer", ctypes.POINTER(_Layer)),
     )
@@ -83,20 +84,19 @@ class _Cache(ctypes.Structure):
 class StackProgram:
     """A stack of layers whose weights are packed."""
 
-    def __init__(self, layers: Sequence[LayerWeights], sizes: StackSizes, half: bool) -> None:
-        """`half`: 16 bits hold all weights exactly (`fits_half`)."""
-        self.half = half
+    def __init__(self, layers: Sequence[LayerWeights], sizes: StackSizes) -> None:
+        self._format = format_of(*(weight for layer in layers for weight in layer[:4]))
         self._addresses = Addresses()
         self._layers = (_Layer * len(layers))(*(self._packed(layer) for layer in layers))
         self.stack = Stack(
-            *(sizes.hidden, sizes.ffn, len(layers), sizes.heads, sizes.kv_heads, sizes.head_dim, self.half),
+            *(sizes.hidden, sizes.ffn, len(layers), sizes.heads, sizes.kv_heads, sizes.head_dim, self._format),
             *(sizes.eps, sizes.head_eps, self._layers),
         )
         self.handle = next(_handles)
         _programs[self.handle] = self
 
     def _packed(self, layer: LayerWeights) -> _Layer:
-        address, products = self._addresses.of, [panels(weight, self.half) for weight in layer[:4]]
+        address, products = self._addresses.of, [packed(weight, self._format) for weight in layer[:4]]
         norms = [None if norm is None else norm.float() for norm in layer[4:8]]
         biases = [padded_bias(bias) for bias in layer[8:]]
         return _Layer(*(address(tensor) for tensor in (*products, *norms, *biases)))

@@ -14,7 +14,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-SOURCES = ("convnext.c", "layers.c", "predictor.c", "sampling.c", "vocoder.c")
+SOURCES = ("bytes.c", "convnext.c", "layers.c", "predictor.c", "sampling.c", "vocoder.c")
 _FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-shared", "-fPIC")
 _FOLDER = Path(__file__).parent
 _INTEGERS = ("convnext_space", "draw", "layers_space", "panel_width", "predictor_space", "reads_half", "run_layers")

@@ -8,7 +8,7 @@ typedef struct {
     const void *const *heads; /* packed, one per codebook */
     const float *inputs;      /* [books, codes, hidden] */
     const float *cosines, *sines; /* [books + 1, head_dim]; may be missing */
-    int64_t books, codes;
+    int64_t books, codes, format; /* of the heads */
 } Predictor;
 
 /* Floats that `run_predictor` needs to work in, keys and values included. */
@@ -46,7 +46,7 @@ void run_predictor(const Predictor *predictor, const float *x, int64_t rows, con
         if (!at) continue;
         for (int64_t row = 0; row < rows; row++)
             normalise(token + row * hidden, predictor->norm, stack->eps, hidden, normed + row * hidden);
-        multiply(predictor->heads[at - 1], stack->is_half, 0, normed, rows, hidden, width, scores);
+        multiply(predictor->heads[at - 1], predictor->format, 0, normed, rows, hidden, width, scores);
         for (int64_t row = 0; row < rows; row++)
             codes[row * predictor->books + at - 1] =
                 draw(scores + row * width, predictor->codes, settings, row, at, sorting);

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rhapsode.nn.kernels.cpu.layers import Stack, StackProgram
 from rhapsode.nn.kernels.cpu.library import library
-from rhapsode.nn.kernels.cpu.weights import Addresses, integer, panels, pointer
+from rhapsode.nn.kernels.cpu.weights import Addresses, format_of, integer, packed, pointer
 from rhapsode.nn.kernels.sampling import NoiseCounters, Settings
 
 _ops: Any = torch.ops
@@ -40,7 +40,7 @@ class _Predictor(ctypes.Structure):
         ("norm", ctypes.c_void_p),
         ("heads", ctypes.POINTER(ctypes.c_void_p)),
         *((name, ctypes.c_void_p) for name in ("inputs", "cosines", "sines")),
-        *((name, ctypes.c_int64) for name in ("books", "codes")),
+        *((name, ctypes.c_int64) for name in ("books", "codes", "format")),
     )
 
 
@@ -49,17 +49,19 @@ class _Settings(ctypes.Structure):
 
 
 class PredictorProgram:
-    """A code predictor whose weights are packed. Its heads have the format of its layers."""
+    """A code predictor whose weights are packed."""
 
     def __init__(self, stack: StackProgram, weights: PredictorWeights) -> None:
         self._stack, self._addresses = stack, Addresses()
         self.books, self.codes = weights.heads.shape[:2]
         address = self._addresses.of
-        heads = (address(panels(head, stack.half)) for head in weights.heads)
+        heads_format = format_of(weights.heads)
+        heads = (address(packed(head, heads_format)) for head in weights.heads)
         self._heads = (ctypes.c_void_p * self.books)(*heads)
         given = (address(weights.inputs), address(weights.cos), address(weights.sin))
         self.predictor = _Predictor(
-            *(ctypes.pointer(stack.stack), address(weights.norm), self._heads, *given, self.books, self.codes)
+            *(ctypes.pointer(stack.stack), address(weights.norm), self._heads, *given),
+            *(self.books, self.codes, heads_format),
         )
         self.handle = next(_handles)
         _programs[self.handle] = self
