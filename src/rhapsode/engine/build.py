@@ -13,10 +13,11 @@ from rhapsode.device.memory import SlotMemory
 from rhapsode.device.stream import FrameStream
 from rhapsode.engine.budget import block_pages, fit
 from rhapsode.engine.clock import ListenerClock
+from rhapsode.engine.cpu_policy import CpuPolicy
 from rhapsode.engine.device_stage import DeviceStage
 from rhapsode.engine.frame_stage import FrameStage
 from rhapsode.engine.pace import Pace
-from rhapsode.engine.policy import ChunkPolicy, CpuPolicy, FixedPolicy, GpuPolicy, RelayPolicy
+from rhapsode.engine.policy import ChunkPolicy, FixedPolicy, GpuPolicy, RelayPolicy
 from rhapsode.engine.schedule import ChunkSchedule
 from rhapsode.engine.sink import ListenerSink, Sink, StreamSink
 from rhapsode.engine.stream_stage import StreamStage

@@ -6,7 +6,8 @@ import pytest
 from rhapsode.config import ChunkConfig
 from rhapsode.engine import clock as clocks
 from rhapsode.engine.clock import ListenerClock
-from rhapsode.engine.policy import Choice, CpuPolicy, FixedPolicy, GpuPolicy, Ready, RelayPolicy
+from rhapsode.engine.cpu_policy import CpuPolicy
+from rhapsode.engine.policy import Choice, FixedPolicy, GpuPolicy, Ready, RelayPolicy
 from rhapsode.engine.schedule import ChunkSchedule
 
 LIVE = np.array([0, 1, 2])

@@ -8,7 +8,6 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from queue import SimpleQueue
@@ -29,47 +28,24 @@ from rhapsode.serve.process.messages import (
     Append,
     Embed,
     Embedded,
-    Ended,
     EngineReady,
     Failed,
     LoadReport,
     Refused,
-    SpokenChunk,
     Start,
     Stop,
     Submit,
     Taken,
 )
+from rhapsode.serve.process.speeches import SentSpeech
 from rhapsode.serve.warm_up import open_warm, start_early
-from rhapsode.types import AudioChunk, Clip, Outcome, SpeechRequest
+from rhapsode.types import Clip, SpeechRequest
 
 log = logging.getLogger("rhapsode.serve")
 
 REPORT_S = 0.1
 """How often the server is told how full the engine is, if that has changed."""
 THREADS = 4
-
-
-class SentSpeech(Speech):
-    """Audio whose listener is in another process."""
-
-    def __init__(self, send: Callable[[Any], None], on_end: Callable[[str], None], *about: Any) -> None:
-        super().__init__(*about)
-        self._send, self._on_end = send, on_end
-
-    def push(self, chunk: AudioChunk) -> None:
-        with self._lock:
-            self._unread_s += chunk.duration_s
-        self._send(SpokenChunk.of(self.id, chunk))
-
-    def taken(self, seconds: float) -> None:
-        with self._lock:
-            self._unread_s -= seconds
-
-    def end(self, outcome: Outcome, error: RhapsodeError | None) -> None:
-        self.outcome = outcome
-        self._on_end(self.id)
-        self._send(Ended(outcome, error))
 
 
 class EngineChild:

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -37,7 +36,8 @@ from rhapsode.serve.process.messages import (
     Submit,
     Taken,
 )
-from rhapsode.types import AudioChunk, Clip, FinishReason, ModelInfo, Outcome, SpeechRequest
+from rhapsode.serve.process.speeches import ReceivedSpeech
+from rhapsode.types import Clip, FinishReason, ModelInfo, Outcome, SpeechRequest
 
 log = logging.getLogger("rhapsode.serve")
 
@@ -74,40 +74,6 @@ class _Call:
         if isinstance(self._answer, RhapsodeError):
             raise self._answer
         return self._answer
-
-
-class ReceivedSpeech(Speech):
-    """Audio that another process makes. It is told how much was taken, since it pauses where too much is not."""
-
-    def __init__(self, request_id: str, process: EngineProcess, max_unread_s: float) -> None:
-        info = process.info
-        super().__init__(request_id, info.sample_rate, info.channels, process, max_unread_s)
-        self._process = process
-        self._taken_s = 0.0
-        self._audio_s = 0.0
-        self._created_s = time.monotonic()
-        self._first_audio_s: float | None = None
-
-    def push(self, chunk: AudioChunk) -> None:
-        self._audio_s += chunk.duration_s
-        if self._first_audio_s is None:
-            self._first_audio_s = time.monotonic() - self._created_s
-        super().push(chunk)
-
-    def broken_off(self, reason: FinishReason, error: RhapsodeError) -> Outcome:
-        """Returns the outcome of a request that is ended here, whatever the engine does."""
-        frames = round(self._audio_s * (self._process.info.frame_hz or 0))
-        total_s = time.monotonic() - self._created_s
-        return Outcome(self.id, reason, self._audio_s, frames, 0.0, self._first_audio_s, total_s, error=error)
-
-    def _take(self) -> AudioChunk | None:
-        chunk = super()._take()
-        if chunk is not None:
-            self._taken_s += chunk.duration_s
-            if self._taken_s >= self._max_unread_s / 4:
-                self._process.taken(self.id, self._taken_s)
-                self._taken_s = 0.0
-        return chunk
 
 
 class EngineProcess:
@@ -147,7 +113,7 @@ class EngineProcess:
     # --- what a server asks of an engine ---
 
     async def submit(self, request: SpeechRequest, request_id: str) -> Speech:
-        speech, call = ReceivedSpeech(request_id, self, self._limits.max_unread_s), _Call()
+        speech, call = ReceivedSpeech(request_id, self.info, self, self._limits.max_unread_s, self._taken), _Call()
         with self._lock:
             self._check_is_there()
             if request_id in self._speeches:
@@ -181,9 +147,6 @@ class EngineProcess:
         """Ends a request here at once; the engine learns of it."""
         self._link.send(Abort(request_id))
         self._break_off(request_id, FinishReason.ABORTED, Aborted("the request was aborted."))
-
-    def taken(self, request_id: str, seconds: float) -> None:
-        self._link.send(Taken(request_id, seconds))
 
     async def embed(self, clip: Clip) -> tuple[float, ...]:
         call, call_id = _Call(), f"embed {next(self._serial)}"
@@ -275,6 +238,9 @@ class EngineProcess:
             self.on_outcome(outcome)
         except Exception:
             log.exception("an outcome could not be reported")
+
+    def _taken(self, request_id: str, seconds: float) -> None:
+        self._link.send(Taken(request_id, seconds))
 
     def _forget(self, request_id: str) -> ReceivedSpeech | None:
         with self._lock:

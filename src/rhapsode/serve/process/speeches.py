@@ -1,0 +1,74 @@
+"""The two ends of one speech: where it is made, and where it is heard."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rhapsode.engine import Speech
+from rhapsode.engine.speech import Controls
+from rhapsode.errors import RhapsodeError
+from rhapsode.serve.process.messages import Ended, SpokenChunk
+from rhapsode.types import AudioChunk, FinishReason, ModelInfo, Outcome
+
+
+class SentSpeech(Speech):
+    """Audio whose listener is in another process."""
+
+    def __init__(self, send: Callable[[Any], None], on_end: Callable[[str], None], *about: Any) -> None:
+        super().__init__(*about)
+        self._send, self._on_end = send, on_end
+
+    def push(self, chunk: AudioChunk) -> None:
+        with self._lock:
+            self._unread_s += chunk.duration_s
+        self._send(SpokenChunk.of(self.id, chunk))
+
+    def taken(self, seconds: float) -> None:
+        with self._lock:
+            self._unread_s -= seconds
+
+    def end(self, outcome: Outcome, error: RhapsodeError | None) -> None:
+        self.outcome = outcome
+        self._on_end(self.id)
+        self._send(Ended(outcome, error))
+
+
+class ReceivedSpeech(Speech):
+    """Audio that another process makes. It is told how much was taken, since it pauses where too much is not."""
+
+    def __init__(
+        self,
+        request_id: str,
+        info: ModelInfo,
+        controls: Controls,
+        max_unread_s: float,
+        on_taken: Callable[[str, float], None],
+    ) -> None:
+        super().__init__(request_id, info.sample_rate, info.channels, controls, max_unread_s)
+        self._frame_hz = info.frame_hz or 0.0
+        self._on_taken = on_taken
+        self._taken_s = self._audio_s = 0.0
+        self._created_s = time.monotonic()
+        self._first_audio_s: float | None = None
+
+    def push(self, chunk: AudioChunk) -> None:
+        self._audio_s += chunk.duration_s
+        if self._first_audio_s is None:
+            self._first_audio_s = time.monotonic() - self._created_s
+        super().push(chunk)
+
+    def broken_off(self, reason: FinishReason, error: RhapsodeError) -> Outcome:
+        """Returns the outcome of a request that is ended here, whatever the engine does."""
+        frames, total_s = round(self._audio_s * self._frame_hz), time.monotonic() - self._created_s
+        return Outcome(self.id, reason, self._audio_s, frames, 0.0, self._first_audio_s, total_s, error=error)
+
+    def _take(self) -> AudioChunk | None:
+        chunk = super()._take()
+        if chunk is not None:
+            self._taken_s += chunk.duration_s
+            if self._taken_s >= self._max_unread_s / 4:
+                self._on_taken(self.id, self._taken_s)
+                self._taken_s = 0.0
+        return chunk
