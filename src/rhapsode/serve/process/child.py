@@ -182,7 +182,7 @@ class EngineChild:
 
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # a signal to all processes of a service is the server's to handle
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, lambda *_: None)  # processes that compile would inherit SIG_IGN, and never end
     EngineChild(socket.socket(fileno=int(sys.argv[1]))).run()
 
 
