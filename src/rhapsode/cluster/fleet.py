@@ -36,7 +36,7 @@ class FleetReplica:
     report: ReplicaReport
     load: float
     suspected_s: float | None = None
-    """When the last connection failed. It is not used until it reports again, asked after that."""
+    """When a connection to it failed. It is not used again before it has answered a later question."""
 
     @property
     def is_suspect(self) -> bool:

@@ -56,7 +56,7 @@ class SocketRelay:
         return wish_of(fields) if isinstance(fields, dict) else RoutingWish()
 
     async def run(self, replicas: list[FleetReplica], target: str) -> None:
-        """Relays until one side closes. A replica that has no room is skipped."""
+        """Connects to the first replica that has room, and passes messages both ways until one side closes."""
         refusal: Response | None = None
         for replica in replicas:
             try:

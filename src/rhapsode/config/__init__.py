@@ -208,7 +208,7 @@ def parse_yaml(text: str, where: str) -> Any:
 
 
 def merge(into: dict[str, Any], layer: Mapping[str, Any]) -> None:
-    """Overrides keys by those of a layer, at any depth."""
+    """Writes the settings of `layer` over those of `into`. Nested settings are merged key by key, not replaced."""
     for key, value in layer.items():
         if isinstance(value, Mapping) and isinstance(into.get(key), dict):
             merge(into[key], value)

@@ -30,13 +30,13 @@ def prompt_shapes(most_positions: int) -> list[tuple[int, int]]:
 
 
 def prompts_fit(rows: int, positions: int, most_positions: int) -> bool:
-    """Whether prompts that are run together, the longest with so many positions, fit one of these shapes."""
+    """Returns whether a batch of `rows` prompts, the longest with `positions`, fits one of the recorded shapes."""
     most = _power_of_two(max(most_positions, LEAST_POSITIONS))
     return rows <= MOST_PROMPTS and positions <= most and _power_of_two(rows) * _length(positions) <= 2 * most
 
 
 def padded_positions(rows: int, positions: int, most_positions: int) -> int:
-    """Returns how many positions the shape has that such prompts run in."""
+    """Returns the size of the recorded shape that such a batch runs in: rows times positions, padding included."""
     most, batch, length = _power_of_two(max(most_positions, LEAST_POSITIONS)), _power_of_two(rows), _length(positions)
     is_crowd = batch * length == 2 * most and batch >= LEAST_CROWD
     return batch * (length_step(positions) if is_crowd else length)

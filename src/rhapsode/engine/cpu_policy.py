@@ -55,8 +55,9 @@ class CpuPolicy(GpuPolicy):
         allowed = min(max(allowed_s / block_s, len(ready.slots), self._least), blocks * len(slots))
         if not is_first_chunk:
             blocks = self._schedule.fit(int(min(blocks, allowed)))
-        if self._in_need(slots[:1])[0]:
-            slots = slots[self._in_need(slots)]  # who has plenty would only make the launch longer
+        in_need = self._in_need(slots)
+        if in_need[0]:
+            slots = slots[in_need]  # who has plenty would only make the launch longer
         return Choice(slots[: max(1, int(allowed / blocks))], blocks)
 
     def _in_need(self, slots: Ints) -> Bools:

@@ -50,7 +50,7 @@ class Launch:
         return self.inputs[:, 0]
 
     def ragged(self) -> tuple[Ints, Ints]:
-        """For each row, the frames its first block lacks and the frames it works on."""
+        """Returns for each row how many frames its first block leaves out, and how many frames it works on."""
         if self.inputs.shape[1] == 1:
             return np.zeros_like(self.slots), np.full_like(self.slots, self.statics[0])
         return self.inputs[:, 1], self.inputs[:, 2]

@@ -111,7 +111,8 @@ def serve(deployment: Deployment, process: EngineProcess | None = None) -> None:
     port = sockets[0].getsockname()[1]
     wyoming = None if config.wyoming.port is None else listen(config.wyoming.host, config.wyoming.port)
     service.host.start_early(process)
-    loading.report("import of torch")
+    if not is_apart(deployment):
+        loading.report("import of torch")
     _print_resolved(deployment, service, port, wyoming)
     loading.done()
     server = Server(app, wyoming)

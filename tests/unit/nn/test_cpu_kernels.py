@@ -118,6 +118,17 @@ def test_a_product_of_eight_bits_is_that_of_rounded_numbers(rows: int, inputs: i
     torch.testing.assert_close(made[:, :outputs].double(), expected, atol=2e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("broken", [float("nan"), float("inf"), float("-inf")])
+def test_a_product_of_eight_bits_hides_no_number_that_is_not_finite(broken: float) -> None:
+    weight, x, made = Int8Quantised(torch.randn(PANEL, SPAN)).packed, torch.randn(2, SPAN), torch.empty(2, PANEL)
+    x[0, 7] = broken
+    kernels, weights = built.library(), byte_panels(weight)
+    assert kernels is not None
+    given = (pointer(x), integer(2), integer(SPAN), integer(PANEL), pointer(made))
+    kernels.multiply(pointer(weights), integer(WeightFormat.BYTES), None, *given)
+    assert made.isfinite().all(dim=1).tolist() == [False, True]
+
+
 @pytest.mark.parametrize("eight_bits", [False, True])
 def test_a_row_has_the_same_bits_in_any_batch(eight_bits: bool) -> None:
     stack, tokens = make_stack(PLAIN), torch.randn(ROWS, 9, PLAIN.hidden)

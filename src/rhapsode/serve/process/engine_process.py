@@ -58,7 +58,7 @@ def begin(deployment: Deployment) -> EngineProcess | None:
 
 
 class _Call:
-    """An answer that a coroutine waits for, and another thread has."""
+    """A question to the engine: a coroutine waits for the answer, which the link's thread receives."""
 
     def __init__(self) -> None:
         self._wake_ups = WakeUps.here()

@@ -34,6 +34,8 @@ class Start(NamedTuple):
 
 
 class Submit(NamedTuple):
+    """Speak this."""
+
     request_id: str
     request: SpeechRequest
 

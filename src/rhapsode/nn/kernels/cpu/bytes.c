@@ -61,9 +61,12 @@ static void round_row(const float *x, int64_t inputs, int64_t spans, int8_t *rou
     memset(rounded + inputs, 0, spans * SPAN - inputs);
     for (int64_t span = 0; span < spans; span++) {
         int64_t first = span * SPAN, count = inputs - first < SPAN ? inputs - first : SPAN;
-        float most = 0;
-        for (int64_t i = 0; i < count; i++) most = fabsf(x[first + i]) > most ? fabsf(x[first + i]) : most;
-        scales[span] = most / 127;
+        float most = 0, nothing = 0;
+        for (int64_t i = 0; i < count; i++) {
+            most = fabsf(x[first + i]) > most ? fabsf(x[first + i]) : most;
+            nothing += x[first + i] * 0; /* but of numbers that are not finite: what they make must not be either */
+        }
+        scales[span] = most / 127 + nothing;
         const float steps = most > 0 ? 127 / most : 0;
         for (int64_t i = 0; i < count; i++) {
             union { float value; int32_t bits; } sum = {.value = x[first + i] * steps + 0x1.8p23f};

@@ -121,7 +121,7 @@ class StackProgram:
     def run_rings(
         self, x: Tensor, cos: Tensor | None, sin: Tensor | None, ring: Tensor, slots: Tensor, at: Tensor
     ) -> None:
-        """Runs tokens, in place, that attend to the last positions of their slots alone.
+        """Runs tokens, in place, with a sliding window: each attends only to the last `window` positions of its slot.
 
         `ring [slots, window, layers, 2, kv_heads, head_dim]` has their keys and values: position p is at p % window.
         `slots [N]` and the positions `at [N]` say where each token belongs.

@@ -62,7 +62,7 @@ class Plan(NamedTuple):
 
 
 def float8_plan(rows: int, width: int, k: int, gated: bool, dtype: torch.dtype, plain: bool) -> Plan | None:
-    """Returns the plan for weights of 8 bits; `None` where the same numbers as bfloat16 are faster."""
+    """Returns how to multiply by 8-bit weights; `None` where it is faster to use their copy in bfloat16."""
     if rows == 1 or dtype == torch.float32:
         return vector_plan(width, k, gated) if rows <= MOST_VECTOR_ROWS else None
     plan = plan_for(rows, width, k, gated, dtype, plain) if rows in AHEAD_FLOAT8 else None
@@ -70,7 +70,10 @@ def float8_plan(rows: int, width: int, k: int, gated: bool, dtype: torch.dtype, 
 
 
 def plan_for(rows: int, width: int, k: int, gated: bool, dtype: torch.dtype, plain: bool = True) -> Plan:
-    """`plain`: the layer has neither bias nor GELU nor layer norm."""
+    """Returns the fastest kernel that was measured for such a product.
+
+    `plain`: the layer has neither bias nor GELU nor layer norm.
+    """
     if rows in AHEAD and plain and dtype != torch.float32:
         plan = ahead_plan(rows, width, k, gated)
         if plan is not None:

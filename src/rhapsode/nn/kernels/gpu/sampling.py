@@ -19,7 +19,10 @@ from rhapsode.nn.kernels.sampling import NoiseCounters, Repetition, Rules, Setti
 
 @triton.jit
 def _ordered(scores, BITS: tl.constexpr):
-    """Maps floats to unsigned integers that compare alike. Keeps the upper `BITS` bits: 16 are all of a bfloat16."""
+    """Turns floats into unsigned integers that sort the same way, and keeps the upper `BITS` bits of each.
+
+    The upper 16 bits hold all of a bfloat16.
+    """
     bits = scores.to(tl.int32, bitcast=True)
     flipped = tl.where(bits < 0, ~bits, bits ^ -(2**31))
     return flipped.to(tl.uint32, bitcast=True) >> (32 - BITS)
