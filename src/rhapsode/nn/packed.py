@@ -37,7 +37,8 @@ def _weights(layer: nn.Module) -> LayerWeights | None:
     linears = (attention.qkv, attention.o_proj, mlp.gate_up, mlp.down_proj)
     norms = (layer.input_layernorm, layer.post_attention_layernorm)
     products = [_product(linear.weight) for linear in linears]
-    if len({type(product) for product in products}) > 1 or products[0] is None or not _per_head(attention):
+    of_one_kind = len({isinstance(product, Tensor) for product in products}) == 1
+    if any(product is None for product in products) or not of_one_kind or not _per_head(attention):
         return None
     if not all(isinstance(norm, RMSNorm) for norm in norms):
         return None
