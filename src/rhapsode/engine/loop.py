@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Sequence
 from contextvars import copy_context
@@ -58,15 +59,16 @@ class Loop:
                 self._wake.wait(min((stage.poll_s for stage in self._stages if stage.poll_s), default=None))
 
     def _timed_turn(self, stage: TurnStage) -> bool:
-        started_s, compiled = clock_s(), compilations.count()
+        started_s, worked_s, compiled = clock_s(), time.thread_time(), compilations.count()
         busy = self._turn(stage)
-        took_s = clock_s() - started_s
+        took_s, worked_s = clock_s() - started_s, time.thread_time() - worked_s
         self.longest_turns_s[stage.name] = max(took_s, self.longest_turns_s.get(stage.name, 0.0))
         if took_s > SLOW_S:
             self.slow_turns[stage.name] += 1
             if not stage.works_inline:
                 why = ", ".join(compilations.since(compiled)) or "nothing was compiled or captured"
-                log.warning("a turn of stage '%s' took %.0f ms: %s", stage.name, took_s * 1e3, why)
+                message = "a turn of stage '%s' took %.0f ms, %.0f of them its thread's own work: %s"
+                log.warning(message, stage.name, took_s * 1e3, worked_s * 1e3, why)
         return busy
 
     @staticmethod

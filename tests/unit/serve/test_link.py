@@ -1,5 +1,6 @@
 """Messages between a server and its engine's process: all of them, in order, whoever sends them."""
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -121,6 +122,21 @@ def test_a_full_connection_keeps_no_sender_waiting() -> None:
     there.link.close()
 
 
+def test_arrays_arrive_whole_through_a_full_connection_and_can_be_changed() -> None:
+    ours, theirs = socket.socketpair()
+    here, random = End(ours), np.random.default_rng(0)
+    sent = [random.integers(-9, 9, size, np.int16) for size in random.integers(0, 60_000, 400)]
+    sent += [np.zeros(0, np.float32), np.ones((3, 50), np.float32)[:, ::2]]  # empty, and not in one piece
+    here.link.send(*sent[:3])
+    here.link.send(*sent[3:])
+    there = End(theirs)
+    got = there.get(len(sent))
+    assert all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(sent, got, strict=True))
+    assert all(array.flags.writeable for array in got)
+    here.link.close()
+    there.link.close()
+
+
 def test_all_that_was_sent_before_the_end_arrives() -> None:
     with linked() as (here, there):
         for number in range(50):
@@ -140,11 +156,36 @@ def test_what_cannot_be_sent_is_the_sender_s_error_and_nobody_else_s() -> None:
 
 def test_few_messages_are_sent_without_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     made_by: list[str] = []
-    frame = links._frame
-    monkeypatch.setattr(links, "_frame", lambda sent: made_by.append(threading.current_thread().name) or frame(sent))
+    packed = links._packed
+    monkeypatch.setattr(links, "_packed", lambda sent: made_by.append(threading.current_thread().name) or packed(sent))
     with linked() as (here, there):
         here.link.send("one")
         there.get(1)
         here.link.send(*range(100))
         there.get(100)
-    assert made_by == [threading.current_thread().name, "rhapsode-link-out"]
+    assert set(made_by[1:]) == {"rhapsode-link-out"}
+    assert made_by[0] == threading.current_thread().name
+    assert len(made_by) == 1 + -(-100 // links.MANY)
+
+
+def test_messages_of_one_turn_of_an_event_loop_go_together() -> None:
+    async def send_some(link: Link) -> None:
+        for number in range(3):
+            link.send(number)
+        await asyncio.sleep(0)
+
+    with linked() as (here, there):
+        asyncio.run(send_some(here.link))
+        assert there.batches.get(timeout=WAIT_S) == [0, 1, 2]
+
+
+def test_another_thread_does_not_overtake_the_event_loop() -> None:
+    async def send_some(link: Link) -> None:
+        link.send("submit")
+        other = threading.Thread(target=link.send, args=("abort",))
+        other.start()
+        other.join()
+
+    with linked() as (here, there):
+        asyncio.run(send_some(here.link))
+        assert there.get(2) == ["submit", "abort"]

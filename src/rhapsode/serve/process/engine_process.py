@@ -144,8 +144,9 @@ class EngineProcess:
         self._link.send(Append(request_id, text, final))
 
     def abort(self, request_id: str) -> None:
-        """Ends a request here at once; the engine learns of it."""
-        self._link.send(Abort(request_id))
+        """Ends a request here at once, if it has not ended; the engine learns of it."""
+        if request_id in self._speeches:
+            self._link.send(Abort(request_id))
         self._break_off(request_id, FinishReason.ABORTED, Aborted("the request was aborted."))
 
     async def embed(self, clip: Clip) -> tuple[float, ...]:

@@ -1,25 +1,66 @@
-"""Messages between two processes that trust each other, over a pair of sockets: all that wait go in one write."""
+"""Messages between two processes that trust each other, over a pair of sockets: many that wait go in one write.
+
+Audio is neither copied nor pickled: it travels behind the messages as it is. Pickling a second of it for each of 512
+listeners at once would hold the interpreter's lock, and with it the device loop, for tens of milliseconds.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import socket
 import struct
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, BinaryIO
 
 from rhapsode.engine.wake_ups import hold
 
 _SIZE = struct.Struct("<Q")
-FEW = 4
-"""More messages than this are made into bytes by the link's own thread: the one that sends them has other work."""
+FEW, MANY = 4, 32
+"""More messages than the first are made into bytes by the link's own thread: the one that sends them has other work.
+More than the second go in several writes: others want the interpreter's lock in between."""
+MOST_PARTS = 512
+"""Of one system call."""
+
+Parts = list[bytes | memoryview]
 
 
-def _frame(messages: Sequence[Any]) -> bytes:
-    body = pickle.dumps(list(messages), protocol=5)
-    return _SIZE.pack(len(body)) + body
+def _packed(messages: Sequence[Any]) -> Parts:
+    """Returns messages as bytes: how many parts, their sizes, and the parts, first the pickle, then its buffers."""
+    buffers: list[pickle.PickleBuffer] = []
+    parts: Parts = [pickle.dumps(list(messages), protocol=5, buffer_callback=buffers.append)]
+    parts += (buffer.raw() for buffer in buffers)
+    return [struct.pack(f"<{len(parts) + 1}Q", len(parts), *map(len, parts)), *parts]
+
+
+def _unpacked(stream: BinaryIO) -> list[Any] | None:
+    """Reads the next messages; None at the end."""
+    head = stream.read(_SIZE.size)
+    if not head:
+        return None
+    (count,) = _SIZE.unpack(head)
+    body, *buffers = [_exactly(stream, size) for size in struct.unpack(f"<{count}Q", _exactly(stream, 8 * count))]
+    messages: list[Any] = pickle.loads(body, buffers=buffers)
+    return messages
+
+
+def _exactly(stream: BinaryIO, size: int) -> bytearray:
+    data = bytearray(size)
+    if stream.readinto(data) != size:  # type: ignore[attr-defined]
+        raise EOFError
+    return data
+
+
+def _send(end: socket.socket, parts: Parts, flags: int = 0) -> Parts:
+    """Writes as much as one system call takes; returns the rest."""
+    sent = end.sendmsg(parts[:MOST_PARTS], [], flags)
+    done = 0
+    while done < len(parts) and sent >= len(parts[done]):
+        sent -= len(parts[done])
+        done += 1
+    return [memoryview(parts[done])[sent:], *parts[done + 1 :]] if sent else parts[done:]
 
 
 class Link:
@@ -31,8 +72,9 @@ class Link:
         """`on_closed` is called once, when the other end is gone and all that it sent was handed on."""
         self._end = end
         self._on_messages, self._on_closed = on_messages, on_closed
+        self._soon: list[Any] = []  # of this turn of the event loop
         self._due: list[Any] = []
-        self._rest = b""  # of messages that were written in part
+        self._rest: Parts = []  # of messages that were written in part
         self._is_writing = False
         self._changed = threading.Condition()
         self._closing = False
@@ -44,12 +86,25 @@ class Link:
         self._writer.start()
 
     def send(self, *messages: Any) -> None:
-        """Sends messages soon, and those of a turn of the device loop together."""
-        if not hold(self, messages):
+        """Sends messages soon, and those of a turn of the device loop, or of an event loop, together."""
+        if hold(self, messages):
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
             self.wake(*messages)
+            return
+        with self._changed:
+            self._soon += messages
+            is_first = len(self._soon) == len(messages)
+        if is_first:
+            loop.call_soon(self.wake)
 
     def wake(self, *messages: Any) -> None:
         with self._changed:
+            messages, self._soon = (*self._soon, *messages), []
+            if not messages:
+                return
             if self._rest or self._due or self._is_writing or self._closing or len(messages) > FEW:
                 self._due += messages
                 self._changed.notify()
@@ -68,16 +123,16 @@ class Link:
 
     def _write_at_once(self, messages: Sequence[Any]) -> None:
         """Writes without the detour through another thread, as much as the connection takes; the rest follows."""
-        rest = b""
+        rest: Parts = []
         try:
-            rest = _frame(messages)
-            rest = rest[self._end.send(rest, socket.MSG_DONTWAIT) :]
+            rest = _packed(messages)
+            rest = _send(self._end, rest, socket.MSG_DONTWAIT)
         except OSError:
             pass  # it is full; or the other end is gone, which the reader learns
         finally:
             self._written(rest)
 
-    def _written(self, rest: bytes = b"") -> None:
+    def _written(self, rest: Parts) -> None:
         """Lets others write, after the rest of what was written in part."""
         with self._changed:
             self._is_writing, self._rest = False, rest
@@ -85,30 +140,31 @@ class Link:
 
     def _write(self) -> None:
         try:
-            while (frames := self._wait()) is not None:
-                self._end.sendall(frames)
-                self._written()
+            while parts := self._wait():
+                while parts:
+                    parts = _send(self._end, parts)
+                self._written([])
         except OSError:
             pass  # the reader learns that the other end is gone
         finally:
             with suppress(OSError):
                 self._end.shutdown(socket.SHUT_RDWR)
 
-    def _wait(self) -> bytes | None:
-        """Returns what is to be written next; None at the end."""
+    def _wait(self) -> Parts:
+        """Returns what is to be written next; nothing at the end."""
         with self._changed:
             self._changed.wait_for(lambda: not self._is_writing and (self._rest or self._due or self._closing))
-            rest, due = self._rest, self._due
+            rest, due = self._rest, self._due[:MANY]
             if not (rest or due):
-                return None
-            self._due, self._is_writing = [], True
-        return rest + _frame(due) if due else rest
+                return []
+            self._due, self._is_writing = self._due[MANY:], True
+        return rest + _packed(due) if due else rest
 
     def _read(self) -> None:
         try:
             with self._end.makefile("rb") as stream:
-                while head := stream.read(_SIZE.size):
-                    self._on_messages(pickle.loads(stream.read(_SIZE.unpack(head)[0])))
+                while (messages := _unpacked(stream)) is not None:
+                    self._on_messages(messages)
         except (OSError, EOFError, pickle.UnpicklingError, struct.error):
             pass  # it ended in the middle of a message
         finally:
