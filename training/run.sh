@@ -2,7 +2,8 @@
 # The steps of a training run, each one command on the machine with the GPU. WORK holds all that is made.
 #   bash training/run.sh STEP [MINUTES]
 # Steps, in order: check, share, tokenizer, speak, codec, speaker, encode, talker, polish, pack; save after each that
-# trains; restore or resume at the start of a later run; sample-shards for the gate. All can be repeated: training resumes.
+# trains, save-codes after encode; restore or resume at the start of a later run; sample-shards for the gate. All can be
+# repeated: training resumes.
 set -euo pipefail
 cd "$(dirname "$0")"
 export PYTHONPATH=../src PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1
@@ -59,8 +60,16 @@ save) # what the next run needs, in files of at most 15 MB: OUT is where they ar
     tail -n 40 "$WORK"/*.log || true
     ls -l "$OUT"
     ;;
+save-codes) # what a later talker learns from, in such files, too
+    tar -C "$WORK" -cf - codes | xz -T0 | split -b 15000000 - "${OUT:?}/codes.tar.xz."
+    ls -l "$OUT"
+    ;;
 restore) # from such files in carried/
-    cat ../carried/model.tar.* | tar -C "$WORK" -xf -
+    for saved in model.tar codes.tar.xz; do
+        if ls ../carried/$saved.* > /dev/null 2>&1; then
+            cat ../carried/$saved.* | case $saved in *.xz) xz -d ;; *) cat ;; esac | tar -C "$WORK" -xf -
+        fi
+    done
     ;;
 resume) # from the voice in the package and the discriminators in checkpoint/
     $PYTHON pack.py --back "${VOICE:-../src/rhapsode/nano}" "$MODEL"
