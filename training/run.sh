@@ -65,11 +65,8 @@ save-codes) # what a later talker learns from, in such files, too
     ls -l "$OUT"
     ;;
 restore) # from such files in carried/
-    for saved in model.tar codes.tar.xz; do
-        if ls ../carried/$saved.* > /dev/null 2>&1; then
-            cat ../carried/$saved.* | case $saved in *.xz) xz -d ;; *) cat ;; esac | tar -C "$WORK" -xf -
-        fi
-    done
+    cat ../carried/model.tar.* | tar -C "$WORK" -xf -
+    if ls ../carried/codes.tar.xz.* > /dev/null 2>&1; then cat ../carried/codes.tar.xz.* | tar -C "$WORK" -xJf -; fi
     ;;
 resume) # from the voice in the package and the discriminators in checkpoint/
     $PYTHON pack.py --back "${VOICE:-../src/rhapsode/nano}" "$MODEL"

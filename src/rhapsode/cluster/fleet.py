@@ -88,7 +88,7 @@ class ModelFleet:
         return self._replicas.get(replica_id)
 
     async def candidates(self, key: str | None) -> list[FleetReplica]:
-        """Returns the replicas to try, best first; waits for the first one where there is none."""
+        """Returns the replicas that a request may go to, the best first; while there is none, waits for one."""
         if not self.replicas:
             await self._wait_for_one()
         return in_order(self.replicas, key)

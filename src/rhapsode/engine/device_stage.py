@@ -164,7 +164,7 @@ class DeviceStage(TurnStage, Generic[Row]):
         raise NotImplementedError
 
     def _leave(self, row: Row) -> None:
-        """Stops working on a row; calling it twice does no harm."""
+        """Takes a row off the device and frees its pages. A row that has left already is left alone."""
         if self._row_of[row.slot] is row:
             self._live[row.slot] = False
             self._row_of[row.slot] = None

@@ -50,7 +50,7 @@ THREADS = 4
 
 
 class EngineChild:
-    """Speaks what the server asks for, until the server says so or is gone."""
+    """Runs the engine for a server, until the server stops it or is gone."""
 
     def __init__(self, end: socket.socket) -> None:
         self._start: SimpleQueue[Deployment] = SimpleQueue()

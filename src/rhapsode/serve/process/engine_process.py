@@ -58,7 +58,7 @@ def begin(deployment: Deployment) -> EngineProcess | None:
 
 
 class _Call:
-    """A question to the engine: a coroutine waits for the answer, which the link's thread receives."""
+    """A question to the engine's process. A coroutine waits for the answer; the link's thread delivers it."""
 
     def __init__(self) -> None:
         self._wake_ups = WakeUps.here()
@@ -144,7 +144,7 @@ class EngineProcess:
         self._link.send(Append(request_id, text, final))
 
     def abort(self, request_id: str) -> None:
-        """Ends a request here at once, if it has not ended; the engine learns of it."""
+        """Ends a request at once and tells the engine to stop speaking it. Does nothing if the request has ended."""
         if request_id in self._speeches:
             self._link.send(Abort(request_id))
         self._break_off(request_id, FinishReason.ABORTED, Aborted("the request was aborted."))
@@ -166,7 +166,7 @@ class EngineProcess:
         await asyncio.to_thread(self.end)
 
     def end(self) -> None:
-        """Ends the process. Blocks until it is gone."""
+        """Stops the engine's process, and blocks until it has ended."""
         if not self._ready.done():
             self._process.kill()  # loading cannot be interrupted
         self._link.send(Stop())

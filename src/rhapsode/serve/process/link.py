@@ -13,7 +13,8 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, BinaryIO
+from io import BufferedReader
+from typing import Any
 
 from rhapsode.engine.wake_ups import hold
 
@@ -22,7 +23,7 @@ FEW, MANY = 4, 32
 """More messages than the first are made into bytes by the link's own thread: the one that sends them has other work.
 More than the second go in several writes: others want the interpreter's lock in between."""
 MOST_PARTS = 512
-"""Of one system call."""
+"""Parts that one system call may write."""
 
 Parts = list[bytes | memoryview]
 
@@ -35,7 +36,7 @@ def _packed(messages: Sequence[Any]) -> Parts:
     return [struct.pack(f"<{len(parts) + 1}Q", len(parts), *map(len, parts)), *parts]
 
 
-def _unpacked(stream: BinaryIO) -> list[Any] | None:
+def _unpacked(stream: BufferedReader) -> list[Any] | None:
     """Reads the next messages; None at the end."""
     head = stream.read(_SIZE.size)
     if not head:
@@ -46,9 +47,10 @@ def _unpacked(stream: BinaryIO) -> list[Any] | None:
     return messages
 
 
-def _exactly(stream: BinaryIO, size: int) -> bytearray:
+def _exactly(stream: BufferedReader, size: int) -> bytearray:
+    """Reads so many bytes; raises EOFError if there are fewer."""
     data = bytearray(size)
-    if stream.readinto(data) != size:  # type: ignore[attr-defined]
+    if stream.readinto(data) != size:
         raise EOFError
     return data
 
@@ -101,6 +103,7 @@ class Link:
             loop.call_soon(self.wake)
 
     def wake(self, *messages: Any) -> None:
+        """Sends messages now, after those that the event loop has still to send."""
         with self._changed:
             messages, self._soon = (*self._soon, *messages), []
             if not messages:

@@ -143,7 +143,7 @@ class StackProgram:
             self._run(*given, slice(middle, len(x)), progress)
 
     def _lead(self, *given: Any) -> None:
-        """Runs the rows that others wait for."""
+        """Runs the first rows, for which the other thread waits."""
         try:
             self._run(*given)
         except BaseException:
@@ -160,7 +160,11 @@ class StackProgram:
         rows: slice,
         progress: ctypes.c_int64 | None = None,
     ) -> None:
-        """Runs some rows; those that are not the first wait in each layer until `progress` says that the others are."""
+        """Runs some rows through all layers.
+
+        Two threads share `progress`: the one with the first rows counts there the layers whose keys and values it has
+        stored, and the other waits for that in each layer.
+        """
         kernels = library()
         assert kernels is not None
         x, positions = x[rows], positions[rows]
