@@ -9,6 +9,7 @@ PORT ?= 8000
 MINUTES ?= 60
 override TEXT := $(value TEXT)
 export TEXT
+unexport PYTHONDONTWRITEBYTECODE  # tests start many processes, each of which would compile the package anew
 
 .DEFAULT_GOAL := help
 .PHONY: help serve say test test-all test-cluster test-clients test-gpu soak browser lint format bench clean

@@ -10,10 +10,14 @@ from typing import Any
 from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.job import Job
 from rhapsode.engine.stage import Inbox, Outbox, Work
+from rhapsode.models.base import KnowsQuick
 
 
 class CallStage:
-    """Calls `function(payload)`, or `function([payload, ...])` where it takes batches."""
+    """Calls `function(payload)`, or `function([payload, ...])` where it takes batches.
+
+    What the function says is quick is called where it arrives: passing it on to another thread would take longer.
+    """
 
     def __init__(
         self,
@@ -29,6 +33,7 @@ class CallStage:
         self.inbox = Inbox()
         self.outbox = Outbox()
         self._function = function
+        self._is_quick: Callable[[Any], bool] = function.is_quick if isinstance(function, KnowsQuick) else _never
         self._batch = batch
         self._stopping = False
         self._threads = [
@@ -51,15 +56,21 @@ class CallStage:
         job.release(self.name)
 
     def receive(self, work: Work) -> None:
-        self.inbox.put(work)
+        if self._is_quick(work.payload):
+            self._do([work])
+        else:
+            self.inbox.put(work)
 
     def _run(self) -> None:
         with self._inside():
             while not self._stopping:
-                works = [m for m in self.inbox.wait(self._batch) if isinstance(m, Work) and not m.job.over]
-                for done, results in isolate(works, self._call, self._fail):
-                    for work, result in zip(done, results, strict=True):
-                        self.outbox.payload(Work(work.job, result, work.part))
+                self._do([message for message in self.inbox.wait(self._batch) if isinstance(message, Work)])
+
+    def _do(self, works: Sequence[Work]) -> None:
+        wanted = [work for work in works if not work.job.over]
+        for done, results in isolate(wanted, self._call, self._fail):
+            for work, result in zip(done, results, strict=True):
+                self.outbox.payload(Work(work.job, result, work.part))
 
     def _call(self, works: Sequence[Work]) -> Sequence[Any]:
         if self._batch > 1:
@@ -68,3 +79,7 @@ class CallStage:
 
     def _fail(self, work: Work, error: BaseException) -> None:
         work.job.fail(failure(self.name, error))
+
+
+def _never(_: Any) -> bool:
+    return False

@@ -153,3 +153,11 @@ class Embedder(Protocol):
 
     def embed(self, clip: Clip) -> tuple[float, ...]:
         """Returns the speaker embedding of a recording. May be called from any thread."""
+
+
+@runtime_checkable
+class KnowsQuick(Protocol):
+    """A worker of a call stage that has payloads with little to do, such as voices without a recording."""
+
+    def is_quick(self, payload: Any) -> bool:
+        """Whether the call takes well under a millisecond: then it is made in the sender's thread."""

@@ -55,6 +55,9 @@ class CosyEncode:
         most = min(MOST_PER_TEXT_TOKEN * longest, script.most_frames)
         return replace(self._segment(script, text), segment_frames=most, expected_frames=expected)
 
+    def is_quick(self, draft: CosyDraft | CosyPrompt) -> bool:
+        return isinstance(draft, CosyPrompt)
+
     def embed(self, clip: Clip) -> tuple[float, ...]:
         return tuple(self._references.embedding(clip).tolist())
 

@@ -37,6 +37,9 @@ class FishEncode:
     def __call__(self, drafts: Sequence[FishDraft]) -> list[FishPrompt]:
         return [self._finish(draft) for draft in drafts]
 
+    def is_quick(self, draft: FishDraft) -> bool:
+        return not draft.references
+
     def _finish(self, draft: FishDraft) -> FishPrompt:
         frames = [self._segments.frames(self._codes(clip)) for clip in draft.references]
         ids = self._segments.columns

@@ -43,6 +43,9 @@ class HiggsEncode:
         codes = {key: self._codes(key, clip, made) for key, clip in clips.items()}
         return [self._finish(draft, codes) for draft in drafts]
 
+    def is_quick(self, draft: HiggsDraft) -> bool:
+        return next(_clips(draft), None) is None
+
     def tokens(self, rows: int) -> list[int]:
         """Returns the tokens at so many audio positions of one recording."""
         return [NO_TOKEN] * rows

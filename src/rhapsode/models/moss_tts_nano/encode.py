@@ -32,6 +32,9 @@ class MossEncode:
     def __call__(self, drafts: Sequence[MossDraft]) -> list[MossPrompt]:
         return [self._finish(draft) for draft in drafts]
 
+    def is_quick(self, draft: MossDraft) -> bool:
+        return draft.reference is None and draft.continued is None
+
     def _finish(self, draft: MossDraft) -> MossPrompt:
         options = draft.options
         script = Script(

@@ -43,6 +43,9 @@ class QwenEncode:
     def __call__(self, drafts: Sequence[QwenDraft]) -> list[QwenPrompt]:
         return [self._finish(draft) for draft in drafts]
 
+    def is_quick(self, draft: QwenDraft) -> bool:
+        return draft.reference is None
+
     def embed(self, clip: Clip) -> tuple[float, ...]:
         return tuple(self._speaker(mono(clip, self._sample_rate)).tolist())
 

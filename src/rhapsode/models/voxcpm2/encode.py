@@ -31,6 +31,9 @@ class VoxEncode:
     def __call__(self, drafts: Sequence[VoxDraft]) -> list[VoxPrompt]:
         return [self._finish(draft) for draft in drafts]
 
+    def is_quick(self, draft: VoxDraft) -> bool:
+        return draft.reference is None and draft.continued is None
+
     def _finish(self, draft: VoxDraft) -> VoxPrompt:
         script = VoxScript(
             draft.text,

@@ -31,6 +31,9 @@ class VoxtralEncode:
     def __call__(self, drafts: Sequence[VoxtralDraft]) -> list[VoxtralPrompt]:
         return [self._finish(draft) for draft in drafts]
 
+    def is_quick(self, draft: VoxtralDraft) -> bool:
+        return draft.reference is None
+
     def _finish(self, draft: VoxtralDraft) -> VoxtralPrompt:
         voice = draft.preset if draft.reference is None else self._reference(draft.reference)
         assert voice is not None

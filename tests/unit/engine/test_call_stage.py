@@ -1,0 +1,85 @@
+"""Stages that call a function: on a thread of their own, or where the work arrives if it is quick."""
+
+import threading
+from collections.abc import Iterator
+from queue import SimpleQueue
+from typing import NamedTuple
+
+import pytest
+
+from rhapsode.engine.call_stage import CallStage
+from rhapsode.engine.job import Job, Life
+from rhapsode.engine.stage import Work
+from rhapsode.errors import InvalidRequest, RhapsodeError
+from rhapsode.types import SpeechRequest
+
+
+class Called(NamedTuple):
+    payload: str
+    thread: str
+
+
+Results = SimpleQueue[Called]
+
+
+class Function:
+    """Quick for payloads that say so; refuses bad ones."""
+
+    def __call__(self, payload: str) -> Called:
+        if "bad" in payload:
+            raise InvalidRequest("this is bad.")
+        return Called(payload, threading.current_thread().name)
+
+    def is_quick(self, payload: str) -> bool:
+        return payload.startswith("quick")
+
+
+class Listened(Job):
+    failed: RhapsodeError | None = None
+
+    def fail(self, error: RhapsodeError) -> None:
+        self.failed = error
+
+
+def job() -> Listened:
+    return Listened("one", SpeechRequest("Hello."), 24_000, on_over=lambda _: None, on_free=lambda _: None)
+
+
+@pytest.fixture
+def results() -> Results:
+    return SimpleQueue()
+
+
+@pytest.fixture
+def stage(results: Results) -> Iterator[CallStage]:
+    stage = CallStage("call", Function(), workers=1, batch=1)
+    stage.outbox.payload_to.append(lambda work: results.put(work.payload))
+    stage.start()
+    yield stage
+    stage.stop()
+
+
+def test_quick_work_is_done_where_it_arrives(stage: CallStage, results: Results) -> None:
+    stage.receive(Work(job(), "quick"))
+    assert results.get_nowait() == Called("quick", threading.current_thread().name)
+
+
+def test_other_work_is_done_on_a_thread_of_the_stage(stage: CallStage, results: Results) -> None:
+    stage.receive(Work(job(), "slow"))
+    assert results.get(timeout=10) == Called("slow", "rhapsode-call-0")
+
+
+def test_quick_work_that_fails_fails_alone(stage: CallStage, results: Results) -> None:
+    bad = job()
+    stage.receive(Work(bad, "quick and bad"))
+    stage.receive(Work(job(), "quick"))
+    assert isinstance(bad.failed, InvalidRequest)
+    assert results.get_nowait().payload == "quick"
+    assert results.empty()
+
+
+def test_quick_work_of_a_job_that_is_over_is_not_done(stage: CallStage, results: Results) -> None:
+    gone = job()
+    gone.life = Life.ABORTED
+    stage.receive(Work(gone, "quick"))
+    assert results.empty()
