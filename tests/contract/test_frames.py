@@ -12,7 +12,7 @@ from rhapsode.engine import clock, pace
 from rhapsode.errors import GenerationFailed, InvalidRequest, Runaway
 from rhapsode.types import FinishReason
 
-EXAMPLES = int(os.environ.get("TEST_EXAMPLES", "4" if DEVICE == "cpu" else "3"))  # each is an engine, with its graphs
+EXAMPLES = int(os.environ.get("TEST_EXAMPLES", "3"))  # each is an engine, with its graphs
 RELAXED = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 

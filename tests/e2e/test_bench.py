@@ -59,6 +59,7 @@ def test_engine_on_the_default_voice(tmp_path):
     assert [run["frames"] for run in runs] == [12] * 4  # both batches, both ways
 
 
+@pytest.mark.slow
 def test_engine_on_a_generator(tmp_path):
     bench(*("engine", "-m", "hibari", "--batch", "1,2", "--rounds", "1", "--device", "cpu", "--bandwidth", "10"))
     report = check(tmp_path / "bench-engine.json")

@@ -135,6 +135,7 @@ def test_a_reader_that_leaves_early_causes_no_traceback(tmp_path: Path) -> None:
     assert "Exception ignored" not in complaint
 
 
+@pytest.mark.slow
 def test_the_same_seed_says_it_the_same_way_again(tmp_path: Path) -> None:
     for name, seed in (("a", "7"), ("b", "7"), ("c", "8")):
         succeeded(say(TEXT, "--seed", seed, "-o", f"{name}.wav", cwd=tmp_path))

@@ -8,7 +8,7 @@ from schemathesis import APIOperation, Case, GenerationMode
 
 from e2e.serve.running import Running
 
-EXAMPLES = {"POST /v1/audio/speech": 40, "POST /v1/audio/speech/batch": 20, "POST /v1/audio/voices": 20}
+EXAMPLES = {"POST /v1/audio/speech": 24, "POST /v1/audio/speech/batch": 12, "POST /v1/audio/voices": 12}
 HANG_S = 20
 OPENAI, ELEVENLABS = {"message", "type", "param", "code"}, {"status", "message"}
 
@@ -18,7 +18,7 @@ def attempt(operation: APIOperation, mode: GenerationMode) -> set[int]:
     seen: set[int] = set()
 
     @settings(
-        max_examples=EXAMPLES.get(operation.label, 8),
+        max_examples=EXAMPLES.get(operation.label, 5),
         deadline=None,
         database=None,
         phases=[Phase.generate],
