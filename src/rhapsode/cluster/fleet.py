@@ -101,7 +101,7 @@ class ModelFleet:
             await self.update(reports, asked_s)
 
     async def update(self, reports: Sequence[ReplicaReport], asked_s: float) -> None:
-        """Takes over what replicas answered to a question of `asked_s`."""
+        """Stores the states that replicas reported when they were asked at `asked_s`."""
         before, self._replicas = self._replicas, {}
         for report in reports:
             replica = before.get(report.id) or FleetReplica(report, 0.0)

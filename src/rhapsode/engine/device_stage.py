@@ -40,9 +40,9 @@ Row = TypeVar("Row", bound=PromptRow)
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch: its inputs, a row each with the slot first, and its static sizes."""
+    """What one launch works on: `inputs` has a row for each request, `statics` are the sizes of its captured graph."""
 
-    inputs: Ints  # [B, columns]
+    inputs: Ints  # [B, columns], the first is the slot
     statics: tuple[int, ...] = ()
 
     @property
@@ -153,7 +153,7 @@ class DeviceStage(TurnStage, Generic[Row]):
         raise NotImplementedError
 
     def _on_device(self, inputs: Tensor, *statics: int) -> Tensor:
-        """The whole launch: what is captured."""
+        """Does the work of a launch on the device. With graphs, this is what is captured."""
         raise NotImplementedError
 
     def _launched(self, launch: Launch) -> None:

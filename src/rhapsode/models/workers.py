@@ -39,7 +39,8 @@ class PrefillsPrompt(Protocol):
         """One layout per stack of layers that shares the slot's page table."""
 
     def prefill(self, prompts: Sequence[Any], spans: Sequence[Span], rows: Rows, state: State) -> None:
-        """Runs a span of each prompt. `stop == length` comes exactly once, last, and must leave the slot ready."""
+        """Runs one span of each prompt. A prompt may take several calls; the last one ends at its `length`, and must
+        leave the slot ready for its first step."""
 
 
 class Talker(PrefillsPrompt, Protocol):

@@ -186,7 +186,6 @@ def test_what_cannot_be_spoken_is_an_error_event_and_the_end(server: Running, ev
     assert refusal(server, *events).code == code
 
 
-@pytest.mark.slow
 def test_the_command_serves_and_ends_while_an_idle_client_is_connected(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rhapsode", "wyoming", "dummy", "--port", "0", "--http-port", "0"]
     env = environment(OMP_NUM_THREADS="1", PYTHONPATH=os.pathsep.join(filter(None, sys.path)))

@@ -2,13 +2,14 @@
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis.errors import Unsatisfiable
 from schemathesis import APIOperation, Case, GenerationMode
 
 from e2e.serve.running import Running
+from fuzzing import fuzzed
 
-EXAMPLES = {"POST /v1/audio/speech": 24, "POST /v1/audio/speech/batch": 12, "POST /v1/audio/voices": 12}
+EXAMPLES = {"POST /v1/audio/speech": 40, "POST /v1/audio/speech/batch": 20, "POST /v1/audio/voices": 20}
 HANG_S = 20
 OPENAI, ELEVENLABS = {"message", "type", "param", "code"}, {"status", "message"}
 
@@ -17,14 +18,7 @@ def attempt(operation: APIOperation, mode: GenerationMode) -> set[int]:
     """The statuses of many requests, none of which may be a server's fault."""
     seen: set[int] = set()
 
-    @settings(
-        max_examples=EXAMPLES.get(operation.label, 5),
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],
-        derandomize=True,
-        suppress_health_check=list(HealthCheck),
-    )
+    @fuzzed(EXAMPLES.get(operation.label, 8))
     @given(case=operation.as_strategy(generation_mode=mode))
     def run(case: Case) -> None:
         answer = case.call(timeout=HANG_S)

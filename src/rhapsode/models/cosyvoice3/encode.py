@@ -86,7 +86,7 @@ class CosyEncode:
         return CosyVoice(np.zeros(0, np.int64), nothing, np.asarray(draft.embedding, np.float32))
 
     def _segment(self, script: CosyScript, text: CosyText) -> CosyPrompt:
-        """Returns the prompt of the first segment of a text that is known; the others follow it."""
+        """Returns the prompt of the next segment of the text; those after it are made when they are needed."""
         prompt = whole_prompt(self._layout, script, text.segments.popleft().tokens)
         return replace(prompt, following=self._following(script, text)) if _has_words(text) else prompt
 

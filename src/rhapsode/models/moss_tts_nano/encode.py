@@ -58,7 +58,7 @@ class MossEncode:
         )
 
     def _encoded(self, clip: Clip | None, books: int) -> Ids | None:
-        """Returns codes `[F, all books]`; those past `books` are the pad id."""
+        """Returns the codes `[frames, codebooks]` of a recording; codebooks from number `books` on hold the pad id."""
         if clip is None:
             return None
         if clip.channels not in (1, self._codec.number_channels):

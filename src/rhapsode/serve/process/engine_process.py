@@ -53,7 +53,7 @@ def is_apart(deployment: Deployment) -> bool:
 
 
 def begin(deployment: Deployment) -> EngineProcess | None:
-    """Starts the process, if there is to be one: it may load the model while the server is still being imported."""
+    """Starts the engine's own process, if the deployment wants one; it loads the model while the server starts."""
     return EngineProcess(deployment) if is_apart(deployment) else None
 
 

@@ -29,7 +29,10 @@ Parts = list[bytes | memoryview]
 
 
 def _packed(messages: Sequence[Any]) -> Parts:
-    """Returns messages as bytes: how many parts, their sizes, and the parts, first the pickle, then its buffers."""
+    """Returns what is written for these messages: a header (the number of parts, the size of each), then the parts.
+
+    The first part is the pickle; the others are large arrays, such as audio, which are not copied into it.
+    """
     buffers: list[pickle.PickleBuffer] = []
     parts: Parts = [pickle.dumps(list(messages), protocol=5, buffer_callback=buffers.append)]
     parts += (buffer.raw() for buffer in buffers)
