@@ -16,7 +16,7 @@ from rhapsode.device.buckets import batch_sizes
 from rhapsode.device.landing import Landing
 from rhapsode.device.replay import Recording, Replay
 from rhapsode.device.trace import Untraceable
-from rhapsode.device.upload import upload
+from rhapsode.device.upload import pinned, upload
 
 Statics = tuple[int, ...]
 MOST_TRACED = 4
@@ -60,7 +60,7 @@ class Launcher:
             return self._function(upload(padded, self._device), *statics)[: len(inputs)]
         if not np.array_equal(self._uploaded.get(id(captured), ()), inputs):  # most launches repeat the last one's rows
             self._uploaded[id(captured)] = inputs
-            captured.inputs[0].copy_(upload(self._pad(inputs, bucket), self._device))
+            captured.inputs[0].copy_(pinned(self._pad(inputs, bucket), self._device), non_blocking=True)
         output = captured.replay()
         assert output is not None
         return output[: len(inputs)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rhapsode.device.kv import KVLayout, PagedKV
 from rhapsode.device.pages import PagePool
+from rhapsode.device.row_writes import RowWrites
 from rhapsode.device.slots import Rows, SlotRow, SlotTable
 from rhapsode.device.state import State
 from rhapsode.device.upload import upload
@@ -39,6 +40,9 @@ class SlotMemory:
         self.table = SlotTable(slots, pages_per_slot, device)
         self.kv = tuple(PagedKV(layout, self.pool.total, self.page_size, dtype, device) for layout in layouts)
         self.state = state
+        self.on_join: Callable[[Tensor], None] = lambda slots: None
+        """On the device: what else begins anew with the new owners of slots. Set before `capture`."""
+        self._joins = RowWrites(SlotMemory._join, device)
 
     def pages_for(self, positions: int) -> int:
         return -(-positions // self.page_size)
@@ -58,10 +62,19 @@ class SlotMemory:
     def slots(self, slots: Sequence[int]) -> Tensor:
         return upload(np.asarray(slots, np.int64), self.device)
 
-    def rows(self, slots: Tensor) -> Rows:
-        return Rows(slots, self.table, self.kv)
+    def rows(self, slots: Tensor | Sequence[int]) -> Rows:
+        return Rows(slots if isinstance(slots, Tensor) else np.asarray(slots, np.int64), self.table, self.kv)
 
     def join(self, rows: Sequence[SlotRow]) -> None:
         """Gives these slots to new requests: nothing of the old ones stays."""
-        self.table.join(rows)
-        self.state.clear(self.slots([row.slot for row in rows]))
+        self._joins(self, *self.table.columns(rows))
+
+    def capture(self) -> None:
+        """Captures `join` on a GPU, with what `on_join` does."""
+        scratch = SlotRow(len(self.table.position) - 1, 0, (), 0.0, 0, 0.0, 0.0)
+        self._joins.capture(self, *self.table.columns([scratch]))
+
+    def _join(self, integers: Tensor, floats: Tensor) -> None:
+        self.table.write(integers, floats)
+        self.state.clear(integers[:, 0])
+        self.on_join(integers[:, 0])

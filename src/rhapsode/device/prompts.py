@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.device.buckets import prompt_shapes
-from rhapsode.device.replay import Replay
+from rhapsode.device.packed import Input, PackedReplay
 from rhapsode.device.slots import Rows
-from rhapsode.device.upload import upload
 
 Spans = Sequence[tuple[int, int, int]]
 """Rows `[start, stop)` of each prompt, and the position of its first row in the slot."""
@@ -29,7 +28,7 @@ class PromptRuns:
     def __init__(self, function: Callable[..., None], device: torch.device) -> None:
         self._function = function
         self._device = device
-        self._replay: Replay | None = None
+        self._replay: PackedReplay | None = None
         self._shapes: list[tuple[int, int]] = []  # captured ones, smallest first
 
     def shape(self, spans: Spans) -> tuple[int, int]:
@@ -37,56 +36,74 @@ class PromptRuns:
         batch, length = len(spans), max(stop - start for start, stop, _ in spans)
         return next(((b, t) for b, t in self._shapes if b >= batch and t >= length), (batch, length))
 
-    def __call__(self, rows: Rows, spans: Spans, *inputs: NDArray[Any] | Tensor) -> None:
+    def __call__(self, rows: Rows, spans: Spans, *inputs: Input) -> None:
         batch, length = self.shape(spans)
         where = np.zeros((batch, length), np.int64)
         valid = np.zeros((batch, length), np.bool_)
         for i, (start, stop, base) in enumerate(spans):
             where[i] = base + np.minimum(np.arange(start, start + length), max(start, stop - 1))
             valid[i, : stop - start] = True
-        slots = F.pad(rows.slots, (0, batch - len(spans)), value=rows.table.pages.shape[0] - 1)
         run = self._replay or self._on(rows)
-        given = (upload(x, self._device) if isinstance(x, np.ndarray) else x for x in (where, valid, *inputs))
-        run(slots, *given)
+        run(_padded_slots(rows, batch), where, valid, *inputs)
 
     def prefill(
         self,
         prompts: Sequence[Any],
         spans: Spans,
         rows: Rows,
-        inputs: Callable[[tuple[int, int]], tuple[NDArray[Any] | Tensor, ...]],
+        inputs: Callable[[tuple[int, int]], tuple[Input, ...]],
         ready: Callable[[Sequence[Any], Tensor], None],
     ) -> None:
-        """What a worker's `prefill` does: runs the spans, then makes those slots ready whose prompts have ended.
+        """What a worker's `prefill` does: runs the spans, then makes those slots ready whose prompts have ended."""
+        ended, of_ended = self.run(prompts, spans, rows, inputs)
+        if ended:
+            ready(ended, of_ended.slots)
+
+    def run(
+        self,
+        prompts: Sequence[Any],
+        spans: Spans,
+        rows: Rows,
+        inputs: Callable[[tuple[int, int]], tuple[Input, ...]],
+    ) -> tuple[list[Any], Rows]:
+        """Runs the spans; returns the prompts that have ended, and their rows.
 
         `inputs(shape)` makes the function's inputs for this many rows and positions.
         """
         if any(start < stop for start, stop, _ in spans):
             self(rows, spans, *inputs(self.shape(spans)))
         ended = [i for i, (prompt, span) in enumerate(zip(prompts, spans, strict=True)) if span[1] == prompt.length]
-        if ended:
-            ready([prompts[i] for i in ended], rows.slots[upload(np.array(ended), self._device)])
+        return [prompts[i] for i in ended], rows if len(ended) == len(prompts) else rows.some(ended)
 
-    def capture(self, rows: Rows, most_positions: int, blank: Callable[[int, int], tuple[Tensor, ...]]) -> None:
-        """Captures every shape the engine launches; `blank(batch, length)` makes inputs of one."""
+    def capture(self, rows: Rows, most_positions: int, blank: Callable[[int, int], tuple[Input, ...]]) -> None:
+        """Captures every shape the engine launches; `blank(batch, length)` makes inputs of one.
+
+        Inputs that are arrays there come with one copy for all of them.
+        """
         self._replay = self._on(rows)
         shapes = prompt_shapes(most_positions)
         for batch, length in reversed(shapes):
             self._replay.capture(
-                rows.slots.repeat(batch),
-                torch.zeros(batch, length, dtype=torch.int64, device=self._device),
-                torch.zeros(batch, length, dtype=torch.bool, device=self._device),
+                np.repeat(rows.host_slots, batch),
+                np.zeros((batch, length), np.int64),
+                np.zeros((batch, length), np.bool_),
                 *blank(batch, length),
             )
         self._shapes = shapes
 
-    def _on(self, rows: Rows) -> Replay:
+    def _on(self, rows: Rows) -> PackedReplay:
         table, kv = rows.table, rows.kv
 
         def run(slots: Tensor, where: Tensor, valid: Tensor, *inputs: Tensor) -> None:
             self._function(Rows(slots, table, kv), where, valid, *inputs)
 
-        return Replay(run)
+        return PackedReplay(run, self._device)
+
+
+def _padded_slots(rows: Rows, batch: int) -> Input:
+    if rows.on_host:
+        return np.concatenate([rows.host_slots, np.full(batch - len(rows.host_slots), rows.scratch)])
+    return F.pad(rows.slots, (0, batch - len(rows.slots)), value=rows.scratch)
 
 
 def content_of(prompts: Sequence[Any], spans: Spans, shape: tuple[int, int], blank: NDArray[Any]) -> NDArray[Any]:

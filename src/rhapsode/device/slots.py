@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.device.kv import SCRATCH_PAGE, PagedKV
+from rhapsode.device.packed import upload_all
 from rhapsode.device.state import State, buffer
 from rhapsode.device.upload import upload
 
@@ -52,13 +54,20 @@ class SlotTable(State):
         return self.position.device
 
     def join(self, rows: Sequence[SlotRow]) -> None:
-        """Enters new requests: two uploads, however many rows."""
-        whole = np.full((len(rows), 3 + self.pages.shape[1]), SCRATCH_PAGE, np.int64)
-        for entry, row in zip(whole, rows, strict=True):
+        """Enters new requests."""
+        self.write(*upload_all(self.columns(rows), self.device))
+
+    def columns(self, rows: Sequence[SlotRow]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Returns what `write` needs of new requests, a row for each."""
+        integers = np.full((len(rows), 3 + self.pages.shape[1]), SCRATCH_PAGE, np.int64)
+        for entry, row in zip(integers, rows, strict=True):
             entry[:3] = row.slot, row.seed, row.top_k
             entry[3 : 3 + len(row.pages)] = row.pages
-        parts = np.array([(row.temperature, row.top_p, row.repetition_penalty) for row in rows], np.float32)
-        integers, floats = upload(whole, self.device), upload(parts, self.device)
+        floats = np.array([(row.temperature, row.top_p, row.repetition_penalty) for row in rows], np.float32)
+        return integers, floats
+
+    def write(self, integers: Tensor, floats: Tensor) -> None:
+        """On the device: enters new requests."""
         slots = integers[:, 0]
         for counter in (self.position, self.step):
             counter.index_fill_(0, slots, 0)  # `counter[slots] = 0` would wait for everything launched before
@@ -72,9 +81,11 @@ class SlotTable(State):
 
     def place(self, slots: NDArray[np.int64], positions: NDArray[np.int64], steps: NDArray[np.int64]) -> None:
         """Sets the counters of these slots."""
-        where = upload(slots, self.device)
-        self.position[where] = upload(positions, self.device)
-        self.step[where] = upload(steps, self.device)
+        self.write_counters(*upload_all((slots, positions, steps), self.device))
+
+    def write_counters(self, slots: Tensor, positions: Tensor, steps: Tensor) -> None:
+        """On the device: sets the counters of these slots."""
+        self.position[slots], self.step[slots] = positions, steps
 
     def advance(self, slots: Tensor, frames: Tensor | int = 1, positions_per_frame: int = 1) -> None:
         """Moves these rows on by so many frames; the scratch row stays where it is."""
@@ -84,13 +95,36 @@ class SlotTable(State):
         self.step[-1].zero_()
 
 
-@dataclass(frozen=True)
 class Rows:
     """The batch of one launch: its slots, and the tables they index. Valid for that launch only."""
 
-    slots: Tensor  # [B]
-    table: SlotTable
-    kv: tuple[PagedKV, ...] = ()
+    def __init__(self, slots: Tensor | NDArray[np.int64], table: SlotTable, kv: tuple[PagedKV, ...] = ()) -> None:
+        """`slots [B]`: an array is copied to the device when it is needed there."""
+        self._given = slots
+        self.table = table
+        self.kv = kv
+
+    @cached_property
+    def slots(self) -> Tensor:
+        """On the device, [B]."""
+        return self._given if isinstance(self._given, Tensor) else upload(self._given, self.table.device)
+
+    @cached_property
+    def host_slots(self) -> NDArray[np.int64]:
+        """On the host, [B]. Waits for the GPU if the slots were given as a tensor there."""
+        return self._given.cpu().numpy() if isinstance(self._given, Tensor) else self._given
+
+    @property
+    def on_host(self) -> bool:
+        """Whether `host_slots` takes no wait."""
+        return not (isinstance(self._given, Tensor) and self._given.is_cuda)
+
+    def some(self, which: Sequence[int]) -> Rows:
+        """Returns these of the rows, by their place in the batch."""
+        index = np.asarray(which, np.int64)
+        given = self._given
+        chosen = given[upload(index, given.device)] if isinstance(given, Tensor) else given[index]
+        return Rows(chosen, self.table, self.kv)
 
     @property
     def scratch(self) -> int:

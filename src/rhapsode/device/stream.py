@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.device.marks import Mark, Marks
+from rhapsode.device.packed import upload_all
 from rhapsode.device.reach import Reach, Window
 from rhapsode.device.state import buffer
 from rhapsode.device.upload import upload
@@ -65,15 +66,24 @@ class FrameStream:
 
     def open(self, slots: Ints) -> None:
         """Starts an empty stream for new owners of these slots."""
-        for counter in (self._promised, self._written, self._consumed, self._released, self._ended, self._led):
-            counter[slots] = 0
-        self._marks.clear(slots)
-        self._head.index_fill_(0, upload(slots, self.device), 0)
+        heads = self.started(slots, np.zeros(len(slots), np.bool_))
+        self.write_heads(*upload_all((slots, heads), self.device))
 
-    def resume(self, slots: Ints) -> None:
-        """Goes on after a pause of the same requests: frames launched but not committed before it are forgotten."""
-        self._promised[slots] = self._written[slots]
-        self._head[upload(slots, self.device)] = upload(self._written[slots], self.device)
+    def started(self, slots: Ints, go_on: Bools) -> Ints:
+        """Does the host's part of `open`; returns the heads for `write_heads`, which is the rest of it.
+
+        Slots that `go_on` after a pause keep their stream: frames launched but not committed before it are forgotten.
+        """
+        new, paused = slots[~go_on], slots[go_on]
+        for counter in (self._promised, self._written, self._consumed, self._released, self._ended, self._led):
+            counter[new] = 0
+        self._marks.clear(new)
+        self._promised[paused] = self._written[paused]
+        return self._written[slots]
+
+    def write_heads(self, slots: Tensor, heads: Tensor) -> None:
+        """On the device: sets where the next frames of these slots go."""
+        self._head[slots] = heads
 
     def room(self) -> Ints:
         """How many more frames each slot's ring takes."""
@@ -125,9 +135,12 @@ class FrameStream:
 
     def begin(self, slots: Ints) -> None:
         """Reads these streams from their first frame on."""
-        on_device = upload(slots, self.device)
-        self._tail.index_fill_(0, on_device, 0)
-        self._start.index_fill_(0, on_device, 0)
+        self.rewind(upload(slots, self.device))
+
+    def rewind(self, slots: Tensor) -> None:
+        """On the device: reads these streams from their first frame on."""
+        self._tail.index_fill_(0, slots, 0)
+        self._start.index_fill_(0, slots, 0)
 
     def available(self, slots: Ints) -> Ints:
         """Frames that can be consumed before the next mark."""
@@ -160,7 +173,8 @@ class FrameStream:
 
     def begin_segment(self, slots: Ints) -> None:
         """Frames consumed so far are no context of those that follow."""
-        self._start[upload(slots, self.device)] = upload(self._consumed[slots], self.device)
+        on_device, consumed = upload_all((slots, self._consumed[slots]), self.device)
+        self._start[on_device] = consumed
 
     def window(self, slots: Tensor, due: int, inputs: Tensor | None = None, seen: int = 0) -> Window:
         """On the device: the next `due` frames of each row with their context, except the first `seen` of them.

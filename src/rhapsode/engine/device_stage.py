@@ -26,7 +26,7 @@ from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.prefill import Prefill
 from rhapsode.engine.row import PromptRow
 from rhapsode.engine.stage import Message, TurnStage, Work
-from rhapsode.models.base import CapturesPrefill, PagesPerBlock, PrefillsPrompt, Prompt
+from rhapsode.models.base import CapturesPrefill, CapturesReady, PagesPerBlock, PrefillsPrompt, Prompt
 from rhapsode.types import Sampling
 
 MESSAGES_PER_TURN = 128
@@ -251,9 +251,15 @@ class DeviceStage(TurnStage, Generic[Row]):
         self.inbox.put(work)
 
     def _capture_prefill(self) -> None:
-        if self._memory.device.type == "cuda" and isinstance(self._worker, CapturesPrefill):
-            scratch = self._memory.slots([self._deployment.limits.slots])
-            self._worker.capture(self._memory.rows(scratch), self._deployment.memory.prefill_positions)
+        """Captures on a GPU what happens before the first launch of a request."""
+        if self._memory.device.type != "cuda":
+            return
+        self._memory.capture()
+        scratch = self._memory.rows(self._memory.slots([self._deployment.limits.slots]))
+        if isinstance(self._worker, CapturesPrefill):
+            self._worker.capture(scratch, self._deployment.memory.prefill_positions)
+        if isinstance(self._worker, CapturesReady):
+            self._worker.capture_ready(scratch, self._memory.state)
 
     # --- failures ---
 

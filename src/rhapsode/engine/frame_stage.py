@@ -14,6 +14,7 @@ from rhapsode.config import Deployment
 from rhapsode.device.landing import lag_of
 from rhapsode.device.marks import Silence
 from rhapsode.device.memory import SlotMemory
+from rhapsode.device.row_writes import RowWrites
 from rhapsode.device.sections import section
 from rhapsode.device.stream import FrameStream
 from rhapsode.engine.device_stage import DeviceStage, Launch, Prepared
@@ -57,6 +58,7 @@ class FrameStage(DeviceStage[FrameRow]):
             self._prefill.on_launched = self._order.prompts_launched
         self._rows: dict[str, FrameRow] = {}
         self._texts = AppendedTexts()
+        self._starts = RowWrites(FrameStage._start_on_device, memory.device)
         self._steps_total = self._frames_total = 0
         # By slot: what the host decides with, as vectors.
         self._steps_launched = np.zeros(slots + 1, np.int64)
@@ -69,6 +71,8 @@ class FrameStage(DeviceStage[FrameRow]):
             buffers = [*self._memory.tensors(), *(tensor for stream in self._streams for tensor in stream.tensors())]
             with torch.inference_mode():
                 self._capture_prefill()
+                if not self.works_inline:
+                    self._starts.capture(self, np.array([[len(self._live) - 1, 0, 0] + [0] * len(self._streams)]))
                 self._launcher.capture(self._deployment.limits.slots, buffers=buffers)
 
     def jobs(self) -> list[Job]:
@@ -123,13 +127,10 @@ class FrameStage(DeviceStage[FrameRow]):
         """Starts to decode these rows together: it takes a few launches, however many rows there are."""
         slots = np.array([row.slot for row in rows])
         positions = np.array([row.base + row.prompt.length for row in rows])
-        self._memory.table.place(slots, positions, np.array([row.first_step for row in rows]))
-        later = np.array([row.part > 0 for row in rows])
+        steps, later = np.array([row.first_step for row in rows]), np.array([row.part > 0 for row in rows])
+        heads = [stream.started(slots, later) for stream in self._streams]
+        self._starts(self, np.stack([slots, positions, steps, *heads], axis=1))
         for stream in self._streams:
-            if not later.all():
-                stream.open(slots[~later])
-            if later.any():
-                stream.resume(slots[later])
             for row in rows:
                 for mark in row.marks():
                     stream.mark(row.slot, mark)
@@ -144,6 +145,12 @@ class FrameStage(DeviceStage[FrameRow]):
             self._ask_for_next(row)
             if row.limit <= 0:  # it is context only, or the request has all the frames it asked for
                 self._finish(row, of_itself=row.prompt.max_frames == 0)
+
+    def _start_on_device(self, entries: Tensor) -> None:
+        slots, positions, steps, *heads = entries.unbind(1)
+        self._memory.table.write_counters(slots, positions, steps)
+        for stream, head in zip(self._streams, heads, strict=True):
+            stream.write_heads(slots, head)
 
     # --- text that arrives later, and what comes after a prompt ---
 
@@ -163,8 +170,7 @@ class FrameStage(DeviceStage[FrameRow]):
         for tokens, final in self._texts.tokens(row.job.id, row.prompt.feed):
             if not isinstance(self._talker, TakesText):
                 raise TypeError("a prompt takes text while it is spoken, but the talker has no method 'extend'")
-            slots = self._memory.slots([row.slot])
-            self._talker.extend(tokens, final, self._memory.rows(slots), self._memory.state)
+            self._talker.extend(tokens, final, self._memory.rows([row.slot]), self._memory.state)
 
     def _resume(self, job: Job) -> None:
         row = self._rows.get(job.id)

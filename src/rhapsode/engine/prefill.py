@@ -194,9 +194,9 @@ class Prefill(Generic[Row]):
             budget -= stop - row.filled
             spans.append(Span(row.filled, stop, row.base))
         memory = self._memory
-        slots = memory.slots([row.slot for row in rows])
+        batch = memory.rows([row.slot for row in rows])
         with section("prefill"), self._times.measured(self._size(spans)):
-            self._worker.prefill([row.prompt for row in rows], spans, memory.rows(slots), memory.state)
+            self._worker.prefill([row.prompt for row in rows], spans, batch, memory.state)
         self.on_launched(self._times.expected_s(self._size(spans)))
         return [span.stop for span in spans]
 

@@ -77,6 +77,8 @@ class StreamStage(DeviceStage[StreamRow]):
         self._held_back = False
         self._captured = deployment.graphs and device.type == "cuda"  # on a CPU it is arithmetic, not operators
         rows = [most] if deployment.deterministic else batch_sizes(most)
+        if self._prefill is None:  # rows join when their streams begin
+            memory.on_join = lambda slots: source.rewind(slots.to(source.device))
         self._sizes = LaunchSizes([n * reach.granularity for n in ladder], rows) if self._captured else None
 
     @property
@@ -150,10 +152,10 @@ class StreamStage(DeviceStage[StreamRow]):
         ready = [row for row in self._joining.values() if row.opened and self._has_all(row)]
         if not ready:
             return
-        slots = np.array([row.slot for row in ready])
         if self._prefill is None:
             self._memory.join([SlotRow(row.slot, row.job.seed, (), 0.0, 0, 0.0, 0.0) for row in ready])
-        self._source.begin(slots)
+        else:
+            self._source.begin(np.array([row.slot for row in ready]))
         self._sink.open([row.job for row in ready])
         for row in ready:
             del self._joining[row.job.id]
@@ -178,10 +180,9 @@ class StreamStage(DeviceStage[StreamRow]):
 
     def _open_on_device(self, rows: Sequence[StreamRow]) -> None:
         if isinstance(self._worker, OpensStream):
-            slots = self._memory.slots([row.slot for row in rows])
+            batch = self._memory.rows([row.slot for row in rows])
             with section("codec"):
-                payloads = [row.payload for row in rows]
-                self._worker.open(payloads, self._memory.rows(slots), self._memory.state, self._sizes)
+                self._worker.open([row.payload for row in rows], batch, self._memory.state, self._sizes)
 
     # --- working ---
 

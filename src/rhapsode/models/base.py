@@ -7,6 +7,7 @@ from rhapsode.models.prompt import Following, GeneratorPrompt, Part, Prompt, Spa
 from rhapsode.models.spec import Companion, Layout, ModelSpec, NoOptions, StageContext, StageSpec
 from rhapsode.models.workers import (
     CapturesPrefill,
+    CapturesReady,
     Codec,
     Converter,
     Embedder,
@@ -25,6 +26,7 @@ from rhapsode.models.workers import (
 
 __all__ = [
     "CapturesPrefill",
+    "CapturesReady",
     "Codec",
     "Companion",
     "Converter",

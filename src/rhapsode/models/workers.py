@@ -76,6 +76,15 @@ class CapturesPrefill(Protocol):
         those that every later call is given."""
 
 
+@runtime_checkable
+class CapturesReady(Protocol):
+    """A worker that captures how it makes slots ready for their first step (`device.row_writes`)."""
+
+    def capture_ready(self, rows: Rows, state: State) -> None:
+        """Called before the first request, on a GPU. The one slot of `rows` is scratch; the state is that of all later
+        calls."""
+
+
 class StreamWorker(Protocol):
     """Works on the frames of a stream, exactly: what comes out does not depend on how they are cut into windows."""
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rhapsode.device.kv import KVLayout
 from rhapsode.device.prompts import PromptRuns, content_of
+from rhapsode.device.row_writes import RowWrites
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
 from rhapsode.device.upload import upload
@@ -27,6 +28,8 @@ from rhapsode.types import Sampling
 
 LEAST_TOKENS = 2
 """First codes that must be drawn before the end may be."""
+SHORT_TEXT = 256
+"""Text tokens of most prompts: they are made ready by captured launches."""
 
 
 class QwenState(State):
@@ -60,6 +63,7 @@ class QwenTalker:
         ids = torch.arange(vocab, device=self._device)
         self._is_eos = ids == self._eos  # [vocab]
         self._prompts = PromptRuns(self._run_prompts, self._device)
+        self._ready = RowWrites(self._write_first, self._device)
         self._suppressed = (ids >= vocab - SUPPRESSED) & ~self._is_eos
         if context.random_weights:  # they would end at random; measurements need a fixed length
             self._suppressed |= self._is_eos
@@ -80,7 +84,9 @@ class QwenTalker:
                     speakers[i] = prompt.speaker
             return content_of(prompts, spans, shape, np.full(2 + self._config.groups, -1)), speakers
 
-        self._prompts.prefill(prompts, spans, rows, inputs, lambda ended, slots: self._ready(ended, slots, state))
+        ended, of_ended = self._prompts.run(prompts, spans, rows, inputs)
+        if ended:
+            self._ready(state, of_ended.host_slots, *self._first_input(ended, state))
 
     def _run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, content: Tensor, speakers: Tensor) -> None:
         self.hidden(self.embed(content, speakers), rows, where, valid)
@@ -88,11 +94,9 @@ class QwenTalker:
     def capture(self, rows: Rows, most_positions: int) -> None:
         self._prompts.capture(rows, most_positions, self._blank_prompts)
 
-    def _blank_prompts(self, batch: int, length: int) -> tuple[Tensor, ...]:
-        return (
-            torch.full((batch, length, 2 + self._config.groups), -1, device=self._device),
-            torch.zeros(batch, self._config.speaker_width, device=self._device),
-        )
+    def _blank_prompts(self, batch: int, length: int) -> tuple[NDArray[Any], ...]:
+        content = np.full((batch, length, 2 + self._config.groups), -1, np.int64)
+        return content, np.zeros((batch, self._config.speaker_width), np.float32)
 
     def embed(self, content: Tensor, speakers: Tensor) -> Tensor:
         """The input of prompt positions: `content [B, T, 2 + G]` with `speakers [B, hidden]` to [B, T, hidden]."""
@@ -100,20 +104,40 @@ class QwenTalker:
         here = content[..., SPEAKER] != 0
         return x + here[..., None] * speakers[:, None].to(x.dtype)
 
-    def _ready(self, prompts: Sequence[QwenPrompt], slots: Tensor, state: QwenState) -> None:
-        """Put what the first step needs where it looks for it."""
+    def _first_input(self, prompts: Sequence[QwenPrompt], state: QwenState) -> tuple[NDArray[Any], ...]:
+        """What the first step needs of these prompts, as columns for `_write_first`."""
         texts = [prompt.text[: state.text.shape[1]] for prompt in prompts]  # no step reads further
         counts = np.array([len(text) for text in texts])
-        padded = np.zeros((len(texts), counts.max()), np.int32)
+        padded = np.zeros((len(texts), self._text_width(counts.max(), state)), np.int32)
         for i, text in enumerate(texts):
             padded[i, : len(text)] = text
-        state.text[slots, : counts.max()] = self._upload(padded)
-        state.text_count[slots] = self._upload(counts)
-        state.previous[slots] = self.net.codec(self._upload(np.stack([prompt.last for prompt in prompts])))
         temperature, top_k, top_p = zip(*(prompt.subtalker for prompt in prompts), strict=True)
-        state.temperature[slots] = self._upload(np.array(temperature, np.float32))
-        state.top_k[slots] = self._upload(np.array(top_k, np.int64))
-        state.top_p[slots] = self._upload(np.array(top_p, np.float32))
+        integers = np.column_stack([counts, np.array(top_k, np.int64)])
+        floats = np.column_stack([temperature, top_p]).astype(np.float32)
+        return padded, integers, np.stack([prompt.last for prompt in prompts]), floats
+
+    def _text_width(self, tokens: int, state: QwenState) -> int:
+        most = state.text.shape[1]
+        return min(SHORT_TEXT, most) if tokens <= SHORT_TEXT else most
+
+    def _write_first(
+        self, state: QwenState, slots: Tensor, text: Tensor, integers: Tensor, last: Tensor, floats: Tensor
+    ) -> None:
+        """Puts what the first step needs where it looks for it."""
+        state.text[slots, : text.shape[1]] = text
+        state.previous[slots] = self.net.codec(last)
+        state.text_count[slots], state.top_k[slots] = integers.unbind(1)
+        state.temperature[slots], state.top_p[slots] = floats.unbind(1)
+
+    def capture_ready(self, rows: Rows, state: QwenState) -> None:
+        self._ready.capture(
+            state,
+            rows.host_slots,
+            np.zeros((1, self._text_width(0, state)), np.int32),
+            np.zeros((1, 2), np.int64),
+            np.full((1, self._config.groups), -1, np.int64),
+            np.zeros((1, 2), np.float32),
+        )
 
     def extend(self, tokens: Sequence[int], final: bool, rows: Rows, state: QwenState) -> None:
         slots = rows.slots

@@ -1,0 +1,127 @@
+"""Launches whose inputs come from the host: one copy brings all of them to the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rhapsode.device.replay import Recording, Replay
+from rhapsode.device.upload import pinned
+
+ALIGNMENT = 16
+"""Bytes: kernels read aligned numbers, whatever their type."""
+
+Input = NDArray[Any] | Tensor
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an array lies in a block of bytes."""
+
+    start: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.dtype.itemsize * int(np.prod(self.shape))
+
+    def view(self, block: Tensor) -> Tensor:
+        typed = torch.from_numpy(np.empty(0, self.dtype)).dtype
+        return block[self.start : self.stop].view(typed).view(self.shape)
+
+
+class Packing:
+    """The places of several arrays in one block of bytes."""
+
+    def __init__(self, arrays: Sequence[NDArray[Any]]) -> None:
+        self.places: list[Place] = []
+        end = 0
+        for array in arrays:
+            self.places.append(Place(-(-end // ALIGNMENT) * ALIGNMENT, array.shape, array.dtype))
+            end = self.places[-1].stop
+        self.nbytes = end
+
+    def pack(self, arrays: Sequence[NDArray[Any] | None], device: torch.device) -> Tensor:
+        """Returns a block on the host with these arrays, to be copied to the device; `None` leaves its place as it is.
+
+        For a GPU it is pinned memory, which torch gives to nobody else before the copy has ended.
+        """
+        host = torch.empty(self.nbytes, dtype=torch.uint8, pin_memory=device.type == "cuda")
+        block = host.numpy()
+        for place, array in zip(self.places, arrays, strict=True):
+            if array is not None:
+                block[place.start : place.stop] = np.ascontiguousarray(array, place.dtype).reshape(-1).view(np.uint8)
+        return host
+
+    def views(self, block: Tensor) -> list[Tensor]:
+        """Returns the arrays of a block as tensors, without a copy."""
+        return [place.view(block) for place in self.places]
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A captured launch; those of its inputs that come from the host are views of one block."""
+
+    recording: Recording
+    packing: Packing
+    block: Tensor
+    is_packed: Sequence[bool]
+
+    def run(self, inputs: Sequence[Input]) -> Tensor | None:
+        packed = [x for x, is_packed in zip(inputs, self.is_packed, strict=True) if is_packed]
+        host = self.packing.pack([x if isinstance(x, np.ndarray) else None for x in packed], self.block.device)
+        self.block.copy_(host, non_blocking=True)
+        for static, x, is_packed in zip(self.recording.inputs, inputs, self.is_packed, strict=True):
+            if not (is_packed and isinstance(x, np.ndarray)):
+                static.copy_(pinned(x, static.device) if isinstance(x, np.ndarray) else x, non_blocking=True)
+        return self.recording.replay()
+
+
+class PackedReplay:
+    """Runs `function(*tensors)` like a `Replay`, but takes arrays, too: one copy brings all of them to the device.
+
+    A copy for each array would be a launch for each, and every call of torch gives Python's lock away.
+    """
+
+    def __init__(self, function: Callable[..., Tensor | None], device: torch.device) -> None:
+        self._function = function
+        self._device = device
+        self._replay = Replay(function)
+        self._captured: dict[tuple[tuple[int, ...], ...], Captured] = {}
+
+    def capture(self, *inputs: Input) -> None:
+        """Captures a launch of these shapes. Inputs that are tensors here are copied one by one, later, too."""
+        is_packed = [isinstance(x, np.ndarray) for x in inputs]
+        arrays = [x for x in inputs if isinstance(x, np.ndarray)]
+        packing = Packing(arrays)
+        block = packing.pack(arrays, self._device).to(self._device, non_blocking=True)
+        views = iter(packing.views(block))
+        recording = self._replay.capture(*(x if isinstance(x, Tensor) else next(views) for x in inputs))
+        self._captured[_shapes(inputs)] = Captured(recording, packing, block, is_packed)
+
+    def __call__(self, *inputs: Input) -> Tensor | None:
+        captured = self._captured.get(_shapes(inputs))
+        if captured is not None:
+            return captured.run(inputs)
+        arrays = [x for x in inputs if isinstance(x, np.ndarray)]
+        views = iter(upload_all(arrays, self._device))
+        return self._function(*(x if isinstance(x, Tensor) else next(views) for x in inputs))
+
+
+def upload_all(arrays: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
+    """Copies several arrays to the device in one go."""
+    if device.type == "cpu":
+        return [torch.from_numpy(array) for array in arrays]
+    packing = Packing(arrays)
+    return packing.views(packing.pack(arrays, device).to(device, non_blocking=True))
+
+
+def _shapes(inputs: Sequence[Input]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(x.shape) for x in inputs)
