@@ -42,6 +42,8 @@ class FrameStream:
         """Called when frames have arrived; the pipeline wakes the consumer with it."""
         self.on_released: Callable[[], None] = lambda: None
         """Called when there is room again; the pipeline wakes the producer with it."""
+        self.changes = 0
+        """Counts what either side has changed on the host, as far as the other side decides by it."""
         self.lead = 0
         """Frames that the producer may be ahead until the consumer has read some or asks for more; 0: any number."""
         self._reach = reach
@@ -79,6 +81,7 @@ class FrameStream:
             counter[new] = 0
         self._marks.clear(new)
         self._promised[paused] = self._written[paused]
+        self.changes += 1
         return self._written[slots]
 
     def write_heads(self, slots: Tensor, heads: Tensor) -> None:
@@ -115,16 +118,19 @@ class FrameStream:
         """Of the frames promised for these slots, so many have arrived."""
         self._written[slots] += emitted
         self._promised[slots] -= promised - emitted
+        self.changes += 1
         self.on_written()
 
     def mark(self, slot: int, mark: Mark) -> None:
         """Puts a mark after the frames committed so far."""
         self._marks.add(slot, int(self._written[slot]), mark)
+        self.changes += 1
         self.on_written()
 
     def end(self, slot: int) -> None:
         """No frame and no mark will follow."""
         self._ended[slot] = True
+        self.changes += 1
         self.on_written()
 
     def written(self, slot: int) -> int:
@@ -152,6 +158,7 @@ class FrameStream:
         waiting = ~self._led[slots] & (self._written[slots] >= self.lead) & (self._released[slots] == 0)
         if self.lead and waiting.any():
             self._led[slots[waiting]] = True
+            self.changes += 1
             self.on_released()
 
     def closing(self, slots: Ints) -> Bools:
@@ -203,6 +210,7 @@ class FrameStream:
     def release(self, slots: Ints, counts: Ints) -> None:
         """Notes that this launch has ended, so that the producer may overwrite the frames."""
         self._released[slots] += counts
+        self.changes += 1
         self.on_released()
 
     def exhausted(self, slots: Ints) -> Bools:

@@ -25,6 +25,10 @@ UNLIMITED = np.iinfo(np.int64).max
 class Sink(Protocol):
     """Takes the output of a streaming stage: on the device first, on the host when it has landed."""
 
+    @property
+    def changes(self) -> int:
+        """Counts what others have changed that `room` depends on. Listeners are not counted, but polled."""
+
     def open(self, jobs: Sequence[Job]) -> None:
         """New requests; their output will come."""
 
@@ -53,6 +57,8 @@ class Sink(Protocol):
 
 class ListenerSink:
     """Hands samples to the listeners, and pauses the rows of those who do not read."""
+
+    changes = 0
 
     def __init__(
         self, slots: int, hop: int, channels: int, sample_rate: int, clock: ListenerClock, limits: Limits
@@ -120,6 +126,10 @@ class StreamSink:
     def __init__(self, stream: FrameStream, rate: int) -> None:
         self._stream = stream
         self._rate = rate
+
+    @property
+    def changes(self) -> int:
+        return self._stream.changes
 
     def open(self, jobs: Sequence[Job]) -> None:
         self._stream.open(np.array([job.slot for job in jobs]))

@@ -18,6 +18,8 @@ from rhapsode.device.ragged import LaunchSizes
 from rhapsode.device.sections import section
 from rhapsode.device.slots import SlotRow
 from rhapsode.device.stream import FrameStream
+from rhapsode.engine.block_grid import BlockGrid
+from rhapsode.engine.changes import Changes
 from rhapsode.engine.device_stage import DeviceStage, Launch, Prepared
 from rhapsode.engine.growth import plan_pages
 from rhapsode.engine.isolation import isolate
@@ -72,9 +74,9 @@ class StreamStage(DeviceStage[StreamRow]):
         self._spare = source.capacity - ladder[-1] * reach.granularity - reach.context
         self._rows: dict[str, StreamRow] = {}
         self._joining: dict[str, StreamRow] = {}  # those of them that have not begun
-        self._block_at = np.zeros(deployment.limits.slots + 1, np.int64)  # the frame at which the next block starts
-        self._seen = np.zeros(deployment.limits.slots + 1, np.int64)  # frames of look-ahead that the worker keeps
-        self._held_back = False
+        self._grid = BlockGrid(deployment.limits.slots, source, reach)
+        self._held_back = self._looks = False
+        self._changes = Changes(lambda: source.changes + sink.changes, HELD_BACK_S)
         self._captured = deployment.graphs and device.type == "cuda"  # on a CPU it is arithmetic, not operators
         rows = [most] if deployment.deterministic else batch_sizes(most)
         if self._prefill is None:  # rows join when their streams begin
@@ -91,14 +93,9 @@ class StreamStage(DeviceStage[StreamRow]):
             with torch.inference_mode(), self._on_stream():
                 self._capture_prefill()
                 for blocks in self._ladder:
-                    for seen in {0, self._kept_ahead}:
+                    for seen in {0, self._grid.kept_ahead}:
                         self._launcher.capture(self._most, blocks * self._reach.granularity, seen)
                 self._launcher.reserve_landings(MOST_IN_FLIGHT)
-
-    @property
-    def _kept_ahead(self) -> int:
-        """Frames of look-ahead that the worker has seen after each launch."""
-        return self._reach.lookahead if self._reach.incremental else 0
 
     def jobs(self) -> list[Job]:
         return [row.job for row in self._rows.values()]
@@ -106,6 +103,7 @@ class StreamStage(DeviceStage[StreamRow]):
     # --- joining ---
 
     def _take(self, message: Message) -> None:
+        self._changes.note()
         match message:
             case Opened(job) if not job.over:
                 self._row(job).opened = True
@@ -143,6 +141,7 @@ class StreamStage(DeviceStage[StreamRow]):
         slots = np.array([row.slot for row in rows])
         lengths = np.array([row.prompt.length for row in rows])
         self._memory.table.place(slots, lengths, np.zeros_like(lengths))
+        self._changes.note()
         for row in rows:
             row.prefilled = True
             self._live[row.slot] = self._row_of[row.slot] is row  # one that starts a new segment goes on
@@ -159,8 +158,8 @@ class StreamStage(DeviceStage[StreamRow]):
         self._sink.open([row.job for row in ready])
         for row in ready:
             del self._joining[row.job.id]
-            self._block_at[row.slot] = -row.prompt.offset
-            self._seen[row.slot] = 0
+            self._grid.begin(row.slot, -row.prompt.offset)
+            self._grid.forget(row.slot)
             self._policy.open(row.slot, row.job.request.first_chunk_frames)
             self._row_of[row.slot] = row
             self._live[row.slot] = True
@@ -187,21 +186,26 @@ class StreamStage(DeviceStage[StreamRow]):
     # --- working ---
 
     def _launch_next(self) -> bool:
+        self._looks = self._changes.look() or self.works_inline
+        if not self._looks:
+            self._held_back = True
+            return False
         self._begin_ready()
         passed = self._pass_marks()
-        return passed if len(self._in_flight) >= MOST_IN_FLIGHT else super()._launch_next() or passed
+        moved = passed if len(self._in_flight) >= MOST_IN_FLIGHT else super()._launch_next() or passed
+        if moved:
+            self._changes.note()
+        return moved
 
     def _next(self) -> Launch | None:
         live = np.flatnonzero(self._live)
         self._held_back = False
         if not len(live):
             return None
-        source, size = self._source, self._reach.granularity
+        source = self._source
         available, closing = source.available(live), source.closing(live)
-        skip = source.consumed(live) - self._block_at[live]
-        complete = np.maximum(available - self._reach.lookahead + skip, 0) // size
-        blocks = np.where(closing, -(-(available + skip) // size), complete) * (available > 0)
-        blocks = np.minimum(blocks, self._sink.room()[live] // size)
+        blocks = self._grid.whole(live, available, closing)
+        blocks = np.minimum(blocks, self._sink.room()[live] // self._reach.granularity)
         if self._growth is not None:
             blocks = self._growth.serve([self._at(slot) for slot in live.tolist()], blocks, self._fail)
         ready = Ready(live, blocks, closing, available >= self._spare, len(self._joining))
@@ -210,18 +214,7 @@ class StreamStage(DeviceStage[StreamRow]):
         if choice is None:
             self._held_back = bool(blocks.any())
             return None
-        return self._launch_of(choice)
-
-    def _launch_of(self, choice: Choice) -> Launch:
-        seen = int(self._seen[choice.slots[0]])  # rows that have seen as much as the most urgent one go with it
-        slots, due = choice.slots[self._seen[choice.slots] == seen], choice.blocks * self._reach.granularity
-        if self._reach.plain:
-            return Launch(slots[:, None], (due, 0))
-        available = self._source.available(slots)
-        skip = self._source.consumed(slots) - self._block_at[slots]
-        counts = np.clip(due - skip, 0, available)
-        ahead = np.minimum(available - counts, self._reach.lookahead)
-        return Launch(np.stack([slots, skip, counts, ahead], axis=1), (due, seen))
+        return self._grid.launch(choice)
 
     def _on_device(self, inputs: Tensor, *statics: int) -> Tensor:
         """From frames in the ring to the sink."""
@@ -241,9 +234,8 @@ class StreamStage(DeviceStage[StreamRow]):
         _, counts = launch.ragged()
         self._source.consume(launch.slots, counts)
         self._sink.launched(launch.slots, counts)
-        self._seen[launch.slots] = self._kept_ahead
         self._policy.launched(Choice(launch.slots, launch.statics[0] // self._reach.granularity))
-        self._block_at[launch.slots] += launch.statics[0]
+        self._grid.launched(launch)
         if self._growth is not None:
             self._growth.launched([self._at(slot) for slot in launch.slots.tolist()], launch.statics[0] * self._rate)
 
@@ -256,12 +248,16 @@ class StreamStage(DeviceStage[StreamRow]):
 
     def _collect(self) -> bool:
         collected = super()._collect()
+        if not (collected or self._looks):
+            return False
         live = np.flatnonzero(self._live)
         ended = live[self._source.exhausted(live)].tolist()
         for slot in ended:
             self._live[slot] = False
             self._free_pages(self._at(slot))
             self._sink.end(self._at(slot).job)
+        if collected or ended:
+            self._changes.note()
         return collected or bool(ended)
 
     def _pass_marks(self) -> bool:
@@ -272,16 +268,16 @@ class StreamStage(DeviceStage[StreamRow]):
             is_new = isinstance(mark, SegmentEnd)
             start = int(self._source.consumed(np.array([slot]))[0])
             if is_new or start > row.grid_at:  # no block crosses a mark: the grid of blocks starts anew after it
-                self._block_at[slot] = start - (row.prompt.offset if is_new else 0)
+                self._grid.begin(slot, start - (row.prompt.offset if is_new else 0))
                 row.grid_at = start
-            if is_new or self._seen[slot]:  # without the look-ahead after the mark, what is kept serves no longer
+            if is_new or self._grid.keeps(slot):  # without the look-ahead after the mark, what is kept serves no longer
                 self._restart(row)
             self._sink.mark(row.job, mark)
         return bool(reached)
 
     def _restart(self, row: StreamRow) -> None:
         """Starts a new segment: nothing of the frames before it is remembered."""
-        self._seen[row.slot] = 0
+        self._grid.forget(row.slot)
         self._source.begin_segment(np.array([row.slot]))
         if self._prefill is not None:
             self._live[row.slot] = False

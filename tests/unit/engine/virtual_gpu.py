@@ -14,7 +14,7 @@ from rhapsode.device import launch_times
 from rhapsode.device.kv import KVLayout
 from rhapsode.device.reach import Reach
 from rhapsode.device.state import State
-from rhapsode.engine import Engine, admission, clock, device_stage, job, pace, sink, turn_order
+from rhapsode.engine import Engine, admission, changes, clock, device_stage, job, pace, sink, turn_order
 from rhapsode.engine.frame_stage import EMITTED
 from rhapsode.engine.policy import GpuPolicy
 from rhapsode.engine.schedule import ChunkSchedule
@@ -160,7 +160,7 @@ class VirtualEngine:
 
     def __init__(self, monkeypatch, gpu, slots):
         self.gpu = gpu
-        for module in (clock, pace, turn_order, job, admission, sink, device_stage, launch_times):
+        for module in (changes, clock, pace, turn_order, job, admission, sink, device_stage, launch_times):
             monkeypatch.setattr(module, "clock_s", lambda: gpu.now_s)
         flags = {"device": "cpu", "graphs": False, "threads": 1}
         limits = {"max_concurrency": slots, "max_queue": 4096, "max_positions": 256}

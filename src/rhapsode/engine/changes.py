@@ -1,0 +1,36 @@
+"""Whether a stage has to look at its rows again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rhapsode.engine.clock import clock_s
+
+
+class Changes:
+    """Notices when what a stage decides by has changed.
+
+    A look at hundreds of rows takes a good part of a millisecond, during which no other thread can run Python, and the
+    loop comes by every tenth of one while a launch is in flight. So where nothing has changed, only the clock has, the
+    stage looks again after `again_s`.
+    """
+
+    def __init__(self, others: Callable[[], int], again_s: float) -> None:
+        """`others` counts the changes that other stages make."""
+        self._others = others
+        self._again_s = again_s
+        self._count = -1
+        self._looked_s = 0.0
+        self._noted = True
+
+    def note(self) -> None:
+        """The stage itself has changed something."""
+        self._noted = True
+
+    def look(self) -> bool:
+        """Returns whether to look now, and takes it that the caller does."""
+        count, now_s = self._others(), clock_s()
+        if not self._noted and count == self._count and now_s < self._looked_s + self._again_s:
+            return False
+        self._noted, self._count, self._looked_s = False, count, now_s
+        return True
