@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rhapsode.device.packed import PackedReplay
 
-SIZES = (1, 4, 16, 64)
+SIZES = (1, 8, 64)
 """Rows of a captured launch. Fewer are padded, more take several launches."""
 
 

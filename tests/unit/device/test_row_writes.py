@@ -121,4 +121,4 @@ def test_a_captured_join_leaves_nothing_of_the_old_request(recordings: list[Reru
     assert [table.temperature[5], table.top_k[5], table.top_p[5], table.repetition_penalty[5]] == [0.5, 3, 0.25, 1.5]
     assert state.weight[[2, 5]].sum() == 0
     assert state.count[3] == 7
-    assert begun == [5, 2, SLOTS, SLOTS]
+    assert begun == [5, 2, *[SLOTS] * 6]

@@ -88,8 +88,8 @@ class CosyTalker:
         self.hidden(self.net.embed(ids[..., 0]), rows, where, valid)
 
     def capture(self, rows: Rows, most_positions: int) -> None:
-        def blank(batch: int, length: int) -> tuple[Tensor, ...]:
-            return (torch.zeros(batch, length, 1, dtype=torch.int64, device=self._device),)
+        def blank(batch: int, length: int) -> tuple[NDArray[Any], ...]:
+            return (np.zeros((batch, length, 1), np.int64),)
 
         self._prompts.capture(rows, most_positions, blank)
 
@@ -97,7 +97,8 @@ class CosyTalker:
         """Puts what the first step needs where it looks for it."""
         fresh = [i for i, prompt in enumerate(prompts) if not prompt.continues]
         if fresh:
-            state.recent[slots[self._upload(np.array(fresh))]] = NOTHING
+            # An assignment would wait for the GPU.
+            state.recent.index_fill_(0, slots[self._upload(np.array(fresh))], NOTHING)
         spoken = [i for i, prompt in enumerate(prompts) if len(prompt.last)]
         if not spoken:
             return

@@ -75,8 +75,8 @@ class FishTalker:
         self.hidden(self.net.embed(columns), rows, where, valid)
 
     def capture(self, rows: Rows, most_positions: int) -> None:
-        def blank(batch: int, length: int) -> tuple[Tensor, ...]:
-            return (torch.zeros(batch, length, 1 + self._config.books, dtype=torch.int64, device=self._device),)
+        def blank(batch: int, length: int) -> tuple[NDArray[Any], ...]:
+            return (np.zeros((batch, length, 1 + self._config.books), np.int64),)
 
         self._prompts.capture(rows, most_positions, blank)
 

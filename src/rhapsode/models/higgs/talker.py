@@ -80,8 +80,8 @@ class HiggsTalker:
         self.net.run(self.net.embed(columns), where, backend, is_audio(columns))
 
     def capture(self, rows: Rows, most_positions: int) -> None:
-        def blank(batch: int, length: int) -> tuple[Tensor, ...]:
-            return (upload(np.tile(self._blank(), (batch, length, 1)), self._device),)
+        def blank(batch: int, length: int) -> tuple[NDArray[Any], ...]:
+            return (np.tile(self._blank(), (batch, length, 1)),)
 
         self._prompts.capture(rows, most_positions, blank)
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from rhapsode.device.kv import KVLayout
 from rhapsode.device.prompts import PromptRuns, Spans, content_of
+from rhapsode.device.row_writes import RowWrites
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.device.upload import upload
 from rhapsode.models.base import StageContext, Step
 from rhapsode.models.moss_tts_nano import parts
 from rhapsode.models.moss_tts_nano.config import MossConfig, read
@@ -53,6 +53,7 @@ class MossTalker:
         self._book = torch.arange(config.books, device=self._device)
         self._no_code = torch.zeros(config.codes, dtype=torch.bool, device=self._device)
         self._prompts = PromptRuns(self._run_prompts, self._device)
+        self._ready = RowWrites(self._write_first, self._device)
 
     def kv(self) -> tuple[KVLayout, ...]:
         return (self.net.transformer.config.kv(),)
@@ -66,14 +67,16 @@ class MossTalker:
         def inputs(shape: tuple[int, int]) -> tuple[NDArray[Any], ...]:
             return (content_of(prompts, spans, shape, self._blank_row()),)
 
-        self._prompts.prefill(prompts, spans, rows, inputs, lambda ended, slots: self._ready(ended, slots, state))
+        ended, of_ended = self._prompts.run(prompts, spans, rows, inputs)
+        if ended:
+            self._ready(state, of_ended.host_slots, *self._first_input(ended))
 
     def _run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, content: Tensor) -> None:
         self.hidden(self.net.embed(content), rows, where, valid)
 
     def capture(self, rows: Rows, most_positions: int) -> None:
-        def blank(batch: int, length: int) -> tuple[Tensor, ...]:
-            return (self._upload(np.tile(self._blank_row(), (batch, length, 1))),)
+        def blank(batch: int, length: int) -> tuple[NDArray[Any], ...]:
+            return (np.tile(self._blank_row(), (batch, length, 1)),)
 
         self._prompts.capture(rows, most_positions, blank)
 
@@ -82,15 +85,23 @@ class MossTalker:
         row[0] = self._config.tokens.im_start_token_id
         return row
 
-    def _ready(self, prompts: Sequence[MossPrompt], slots: Tensor, state: MossState) -> None:
-        """Puts what the first step needs where it looks for it. A following prompt starts with an empty history."""
-        state.next[slots] = self.net.embed(self._upload(np.stack([prompt.last for prompt in prompts])))
-        state.history.index_fill_(0, slots, False)
-        state.books[slots] = self._upload(np.array([prompt.books for prompt in prompts], np.int64))
+    def _first_input(self, prompts: Sequence[MossPrompt]) -> tuple[NDArray[Any], ...]:
+        """What the first step needs of these prompts, as columns for `_write_first`."""
         temperature, top_k, top_p = zip(*(prompt.ending for prompt in prompts), strict=True)
-        state.temperature[slots] = self._upload(np.array(temperature, np.float32))
-        state.top_k[slots] = self._upload(np.array(top_k, np.int64))
-        state.top_p[slots] = self._upload(np.array(top_p, np.float32))
+        integers = np.column_stack([[prompt.books for prompt in prompts], top_k]).astype(np.int64)
+        floats = np.column_stack([temperature, top_p]).astype(np.float32)
+        return np.stack([prompt.last for prompt in prompts]), integers, floats
+
+    def _write_first(self, state: MossState, slots: Tensor, last: Tensor, integers: Tensor, floats: Tensor) -> None:
+        """Puts what the first step needs where it looks for it. A following prompt starts with an empty history."""
+        state.next[slots] = self.net.embed(last)
+        state.history.index_fill_(0, slots, False)
+        state.books[slots], state.top_k[slots] = integers.unbind(1)
+        state.temperature[slots], state.top_p[slots] = floats.unbind(1)
+
+    def capture_ready(self, rows: Rows, state: MossState) -> None:
+        blank = self._blank_row()[None], np.zeros((1, 2), np.int64), np.zeros((1, 2), np.float32)
+        self._ready.capture(state, rows.host_slots, *blank)
 
     # --- the step ---
 
@@ -132,6 +143,3 @@ class MossTalker:
             return draw(logits, settings, noise[1 + book], partial_k, rules)
 
         return choose
-
-    def _upload(self, values: NDArray[Any]) -> Tensor:
-        return upload(values, self._device)

@@ -101,9 +101,8 @@ class VoxTalker:
         return torch.where((ids < 0)[..., None], sounds, tokens)
 
     def capture(self, rows: Rows, most_positions: int) -> None:
-        def blank(batch: int, length: int) -> tuple[Tensor, ...]:
-            ids = torch.zeros(batch, length, dtype=torch.int64, device=self._device)
-            hidden = self._config.lm.hidden_size
+        def blank(batch: int, length: int) -> tuple[NDArray[Any] | Tensor, ...]:
+            ids, hidden = np.zeros((batch, length), np.int64), self._config.lm.hidden_size
             return ids, torch.zeros(batch, length, hidden, dtype=self._dtype, device=self._device)
 
         self._prompts.capture(rows, most_positions, blank)

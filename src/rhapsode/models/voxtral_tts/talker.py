@@ -12,9 +12,9 @@ from torch import Tensor
 
 from rhapsode.device.kv import KVLayout
 from rhapsode.device.prompts import PromptRuns, content_of
+from rhapsode.device.row_writes import RowWrites
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.device.upload import upload
 from rhapsode.models.base import Span, StageContext, Step
 from rhapsode.models.parts import checkpoint_of
 from rhapsode.models.voxtral_tts import parts
@@ -56,6 +56,7 @@ class VoxtralTalker:
         if context.random_weights:  # they would end at random; measurements need a fixed length
             self._banned |= codes == END
         self._prompts = PromptRuns(self._run_prompts, self._device)
+        self._ready = RowWrites(self._write_first, self._device)
 
     def kv(self) -> tuple[KVLayout, ...]:
         return (self.net.config.kv(),)
@@ -69,7 +70,9 @@ class VoxtralTalker:
         def inputs(shape: tuple[int, int]) -> tuple[NDArray[Any], ...]:
             return (content_of(prompts, spans, shape, self._blank()),)
 
-        self._prompts.prefill(prompts, spans, rows, inputs, lambda ended, slots: self._ready(ended, slots, state))
+        ended, of_ended = self._prompts.run(prompts, spans, rows, inputs)
+        if ended:
+            self._ready(state, of_ended.host_slots, *self._first_input(ended))
 
     def _run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, content: Tensor) -> None:
         self.hidden(self.embed(content), rows, where, valid)
@@ -79,8 +82,8 @@ class VoxtralTalker:
         return np.full(CODES + self._config.codes.books, NONE, np.int64)
 
     def capture(self, rows: Rows, most_positions: int) -> None:
-        def blank(batch: int, length: int) -> tuple[Tensor, ...]:
-            return (self._upload(np.tile(self._blank(), (batch, length, 1))),)
+        def blank(batch: int, length: int) -> tuple[NDArray[Any], ...]:
+            return (np.tile(self._blank(), (batch, length, 1)),)
 
         self._prompts.capture(rows, most_positions, blank)
 
@@ -96,10 +99,18 @@ class VoxtralTalker:
             x = torch.where(codes[..., :1] >= 0, frames, x)
         return x
 
-    def _ready(self, prompts: Sequence[VoxtralPrompt], slots: Tensor, state: VoxtralState) -> None:
+    def _first_input(self, prompts: Sequence[VoxtralPrompt]) -> tuple[NDArray[Any], ...]:
+        """What the first step needs of these prompts, as columns for `_write_first`."""
+        last = np.array([prompt.last for prompt in prompts], np.int64)
+        return last, np.array([prompt.cfg_alpha for prompt in prompts], np.float32)
+
+    def _write_first(self, state: VoxtralState, slots: Tensor, last: Tensor, cfg_alpha: Tensor) -> None:
         """Puts what the first step needs where it looks for it."""
-        state.next[slots] = self.net.text(self._upload(np.array([prompt.last for prompt in prompts])))
-        state.cfg_alpha[slots] = self._upload(np.array([prompt.cfg_alpha for prompt in prompts], np.float32))
+        state.next[slots] = self.net.text(last)
+        state.cfg_alpha[slots] = cfg_alpha
+
+    def capture_ready(self, rows: Rows, state: VoxtralState) -> None:
+        self._ready.capture(state, rows.host_slots, np.zeros(1, np.int64), np.zeros(1, np.float32))
 
     # --- the step ---
 
@@ -126,6 +137,3 @@ class VoxtralTalker:
     def noise(self, rows: Rows) -> Tensor:
         """What the acoustic numbers of each row start from, [B, acoustic books]."""
         return initial_noise(rows, (self._config.codes.n_acoustic_codebook,), self._wide)
-
-    def _upload(self, values: NDArray[Any]) -> Tensor:
-        return upload(values, self._device)
