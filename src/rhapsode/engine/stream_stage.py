@@ -210,7 +210,8 @@ class StreamStage(DeviceStage[StreamRow]):
             blocks = self._growth.serve([self._at(slot) for slot in live.tolist()], blocks, self._fail)
         ready = Ready(live, blocks, closing, available >= self._spare, len(self._joining))
         choice = self._policy.choose(ready, self._most)
-        source.ask(live if choice is None else np.setdiff1d(live, choice.slots))
+        if source.lead:
+            source.ask(live if choice is None else np.setdiff1d(live, choice.slots))
         if choice is None:
             self._held_back = bool(blocks.any())
             return None

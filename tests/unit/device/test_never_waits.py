@@ -5,8 +5,11 @@ import time
 import pytest
 import torch
 
+from rhapsode.device.kv import KVLayout
 from rhapsode.device.launch_times import LaunchTimes
+from rhapsode.device.memory import SlotMemory
 from rhapsode.device.slots import SlotRow, SlotTable
+from rhapsode.device.state import State
 
 pytestmark = pytest.mark.gpu
 
@@ -52,3 +55,14 @@ def test_launches_are_timed_without_waiting(gpu):
     torch.cuda.synchronize()
     assert times.in_flight == 0
     assert 0.001 < times.expected_s(16) < 0.2
+
+
+def test_rows_join_by_a_captured_launch_without_waiting(gpu):
+    memory = SlotMemory(64, [KVLayout(1, 1, 8)], State(), gpu, torch.float32, page_size=4, positions_per_slot=16)
+    with torch.inference_mode():
+        memory.capture()
+        rows = [SlotRow(i, i, range(1, 4), 0.9, 50, 1.0, 1.05) for i in range(64)]
+        assert busy(lambda: memory.join(rows[:3])) < 50
+        assert busy(lambda: memory.join(rows)) < 50
+        assert memory.table.pages[3].tolist() == [1, 2, 3, 0]
+        assert memory.table.seed.tolist() == [*range(64), 0]
