@@ -50,7 +50,7 @@ talker)
     $PYTHON train_talker.py "$LINES" "$MODEL" --minutes "$minutes" ${TALKER:-}
     ;;
 polish) # only the decoder, with discriminators from the start; codes stay as the talker knows them
-    $PYTHON train_codec.py "$SHARDS" "$MODEL/speech_tokenizer" --minutes "$minutes" --frozen --adversarial-after 0 ${CODEC:-}
+    $PYTHON train_codec.py "$SHARDS" "$MODEL/speech_tokenizer" --minutes "$minutes" --learn decoder --adversarial-after 0 ${CODEC:-}
     ;;
 pack)
     $PYTHON pack.py "$MODEL" "$WORK/voice"

@@ -49,9 +49,9 @@ class TrainableTalker(nn.Module):
             loss = F.cross_entropy(logits, first, ignore_index=IGNORED)
         asked = first != IGNORED
         hits = ((logits.argmax(-1) == first) & asked).sum() / asked.sum()
-        chosen = _some((first >= 0) & (first < self._codes), predicted)
+        chosen = some((first >= 0) & (first < self._codes), predicted)
         frames = batch.frames.flatten(0, 1)
-        return Losses(loss, self._rest(hidden.index_select(0, chosen), frames.index_select(0, chosen)), hits)
+        return Losses(loss, self.rest(hidden.index_select(0, chosen), frames.index_select(0, chosen)), hits)
 
     def predictor_weights(self) -> list[nn.Parameter]:
         """Returns what the predictor alone uses: its embeddings of codes are the talker's, too."""
@@ -61,21 +61,24 @@ class TrainableTalker(nn.Module):
 
     def hidden(self, rows: Tensor, speakers: Tensor, dropout: float = 0.0) -> Tensor:
         """Returns the talker's hidden states for `rows [B, T, 1 + G]` and `speakers [B, hidden]`."""
+        return self.through(self.net.model, self.embedded(rows, speakers), dropout)
+
+    def embedded(self, rows: Tensor, speakers: Tensor) -> Tensor:
         net = self.net
         text = net.text_projection(net.model.text_embedding(rows[..., 0]))
         cloned = (rows[..., 1] == CLONED)[..., None] * speakers[:, None].to(text.dtype)
-        return self._through(net.model, text + net.codec(rows[..., 1:]) + cloned, dropout)
+        return text + net.codec(rows[..., 1:]) + cloned
 
-    def _rest(self, hidden: Tensor, frames: Tensor) -> Tensor:
+    def rest(self, hidden: Tensor, frames: Tensor) -> Tensor:
         """Returns the predictor's loss for `frames [N, G]` that follow `hidden [N, width]`."""
         predictor = self.net.code_predictor
         codes = [F.embedding(frames[:, :1], self.net.model.codec_embedding.weight), predictor.embed(frames[:, 1:])]
         seen = torch.cat([hidden[:, None], *codes], 1)[:, :-1]  # the last code is only asked for
-        state = self._through(predictor.model, predictor.small_to_mtp_projection(seen), self._dropout)[:, 1:]
+        state = self.through(predictor.model, predictor.small_to_mtp_projection(seen), self._dropout)[:, 1:]
         logits = torch.einsum("nbh,bkh->nbk", state, predictor.lm_head.weight.to(state.dtype))
         return F.cross_entropy(logits.float().flatten(0, 1), frames[:, 1:].flatten())
 
-    def _through(self, stack: DecoderStack, x: Tensor, dropout: float) -> Tensor:
+    def through(self, stack: DecoderStack, x: Tensor, dropout: float = 0.0) -> Tensor:
         rotary = stack.rotary(torch.arange(x.shape[1], device=x.device)[None], x.dtype)
         for layer in stack.layers:
             x = self._layer(layer, x, rotary, dropout if self.training else 0.0)
@@ -95,22 +98,22 @@ def _layer(layer: DecoderLayer, x: Tensor, rotary: RotaryAngles, dropout: float)
     """A layer over whole prompts `x [B, T, hidden]`, in plain PyTorch, so that it can be compiled."""
     attention, mlp = layer.self_attn, layer.mlp
     assert attention.q_norm is not None and attention.k_norm is not None  # noqa: PT018
-    qkv = F.linear(_normed(x, layer.input_layernorm), attention.qkv.weight, attention.qkv.bias)
+    qkv = F.linear(normed(x, layer.input_layernorm), attention.qkv.weight, attention.qkv.bias)
     query, key, value = (part.unflatten(-1, (-1, attention.head_dim)) for part in qkv.split(attention.qkv.sizes, -1))
-    query, key = rotary.rotate(_normed(query, attention.q_norm)), rotary.rotate(_normed(key, attention.k_norm))
+    query, key = rotary.rotate(normed(query, attention.q_norm)), rotary.rotate(normed(key, attention.k_norm))
     heads = [part.to(value.dtype).transpose(1, 2) for part in (query, key, value)]
     attended = F.scaled_dot_product_attention(*heads, is_causal=True, enable_gqa=True).transpose(1, 2).flatten(2)
     inner = x + F.linear(attended, attention.o_proj.weight)
-    gate, up = F.linear(_normed(inner, layer.post_attention_layernorm), mlp.gate_up.weight).chunk(2, -1)
+    gate, up = F.linear(normed(inner, layer.post_attention_layernorm), mlp.gate_up.weight).chunk(2, -1)
     outer = inner + F.linear(F.silu(gate) * up, mlp.down_proj.weight)
     return x + F.dropout(outer - x, dropout) if dropout else outer
 
 
-def _normed(x: Tensor, norm: RMSNorm) -> Tensor:
+def normed(x: Tensor, norm: RMSNorm) -> Tensor:
     return F.rms_norm(x, norm.weight.shape, norm.weight, norm.eps)
 
 
-def _some(of: Tensor, count: int) -> Tensor:
+def some(of: Tensor, count: int) -> Tensor:
     """Returns `count` random indices of true values, with repeats where there are fewer."""
     return torch.multinomial(of.float(), count, replacement=True)
 

@@ -3,8 +3,9 @@
     python train_codec.py SHARDS CODEC --minutes 9
 
 CODEC becomes a folder in the served layout (`speech_tokenizer` of a model), with the training state in it. The first
-phase uses spectral losses only, the second adds discriminators. With `--frozen` only the decoder is trained: encoder
-and codes stay fixed, so that a talker trained on them still fits.
+phase uses spectral losses only, the second adds discriminators. With `--learn decoder` encoder and codes stay fixed, so
+that a talker trained on them still fits. With `--learn encoder` only the encoder changes: codes sound as before, but it
+finds better ones, for speakers that it has not heard yet.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ class CodecTraining:
         self.codec, self.speech, self.device = codec, speech, device
         self.judges = Discriminators().to(device, memory_format=torch.channels_last)
         self._distance = SpectralDistance().to(device)
-        self._batch, self._frames, self._frozen = options.batch, options.frames, options.frozen
-        learning = codec.decoder if options.frozen else codec
-        self.optimiser = Optimiser(list(learning.parameters()), (0.8, 0.98), 1e-3, clip=1000.0)
+        self._batch, self._frames, self._learn = options.batch, options.frames, options.learn
+        self._phonemes = options.phonemes
+        learning = [weight for weight in codec.parameters() if weight.requires_grad]
+        self.optimiser = Optimiser(learning, (0.8, 0.98), 1e-3, clip=1000.0)
         self.judges_optimiser = Optimiser(list(self.judges.parameters()), (0.8, 0.98), 1e-3, clip=100.0)
         self.weight = torch.zeros((), device=device)  # of the discriminators, which are let in slowly
         names = ("spectral", "mel", "phase", "commitment", "phonemes", "gradient", "judges", "convinced", "alike")
@@ -78,13 +80,13 @@ class CodecTraining:
         """Returns the loss without discriminators, its terms, the output and the target."""
         meant, phonemes = self.speech.crops(self._batch, self._frames)
         with self._mixed():
-            heard = self.codec(meant, learn=not self._frozen)
+            heard = self.codec(meant, learn=self._learn == "all")
         made = heard.audio.float()
         distance = self._distance(made[:, 0], meant[:, 0])
         guess = F.cross_entropy(heard.phonemes.reshape(-1, PHONEMES), phonemes.flatten())
         loss = SPECTRAL * distance.total + PHASE * distance.phase
-        if not self._frozen:
-            loss = loss + heard.commitment + guess
+        if self._learn != "decoder":
+            loss = loss + heard.commitment + self._phonemes * guess
         return loss, (*distance, heard.commitment, guess), made, meant
 
     @torch.no_grad()
@@ -138,7 +140,8 @@ def main() -> None:
     parser.add_argument("codec", type=Path)
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--adversarial-after", type=float, default=0.3, help="share of the run")
-    parser.add_argument("--frozen", action="store_true")
+    parser.add_argument("--learn", choices=("all", "encoder", "decoder"), default="all")
+    parser.add_argument("--phonemes", type=float, default=1.0, help="what the phonemes of the first code weigh")
     parser.add_argument("--decoder", type=Path, help="folder of a codec whose decoder a new one starts with")
     parser.add_argument(
         "--begin-codes", type=int, default=400, help="steps before codes are placed: features move a lot"
@@ -163,7 +166,8 @@ def main() -> None:
     elif options.decoder:
         load(codec.decoder, options.decoder, prefix="decoder.")
         codec.requires_grad_(True)
-    codec.encoder.requires_grad_(not options.frozen)
+    for part, fixed in ((codec.encoder, "decoder"), (codec.phonemes, "decoder"), (codec.decoder, "encoder")):
+        part.requires_grad_(options.learn != fixed)
     codec.to(device)
     speech = Speech(options.shards, options.hours, device)
     training = CodecTraining(codec, speech, options)
