@@ -19,7 +19,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-IMPORTED = ("torch", "fastapi", "pydantic", "uvicorn", "typer", "rich.console", "yaml")
+IMPORTED = (
+    "torch", "fastapi", "pydantic", "uvicorn", "typer", "rich.console", "yaml", "av", "soxr", "tokenizers", "uvloop",
+    "safetensors.torch", "httptools", "websockets", "httpcore", "prometheus_client", "opentelemetry.trace",
+)  # fmt: skip
 READ_WHEN_IMPORTED = ("PYTHON", "OMP_", "TORCH", "MKL", "LD_", "PATH")
 """Variables that begin so cannot be changed for a program that is forked."""
 
