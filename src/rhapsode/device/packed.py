@@ -21,7 +21,7 @@ Input = NDArray[Any] | Tensor
 
 
 @dataclass(frozen=True)
-class Place:
+class PackedArray:
     """Where an array lies in a block of bytes."""
 
     start: int
@@ -41,10 +41,10 @@ class Packing:
     """The places of several arrays in one block of bytes."""
 
     def __init__(self, arrays: Sequence[NDArray[Any]]) -> None:
-        self.places: list[Place] = []
+        self.places: list[PackedArray] = []
         end = 0
         for array in arrays:
-            self.places.append(Place(-(-end // ALIGNMENT) * ALIGNMENT, array.shape, array.dtype))
+            self.places.append(PackedArray(-(-end // ALIGNMENT) * ALIGNMENT, array.shape, array.dtype))
             end = self.places[-1].stop
         self.nbytes = end
 
