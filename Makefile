@@ -54,11 +54,11 @@ format: .venv/.dev
 	$(BIN)/ruff format .
 
 test: lint
-	$(BIN)/pytest tests/e2e/web  # alone, since sound takes its time and does not wait
+	$(BIN)/pytest -n 2 --dist loadfile tests/e2e/web  # not beside the others, since sound takes its time and does not wait
 	$(BIN)/pytest -n 2 --dist loadfile --ignore tests/e2e/web --ignore tests/cluster  # what a file starts is started once
 
 test-all: lint
-	$(BIN)/pytest tests/e2e/web -m "slow or not slow"
+	$(BIN)/pytest -n 2 --dist loadfile tests/e2e/web -m "slow or not slow"
 	TEST_EXAMPLES=24 $(BIN)/pytest -n 2 --dist loadfile --ignore tests/e2e/web --ignore tests/cluster -m "slow or not slow"
 
 .venv/.cluster: .venv/.dev

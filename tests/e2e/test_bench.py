@@ -67,6 +67,7 @@ def test_engine_on_a_generator(tmp_path):
     assert all(run["summary"]["audio_s_per_s"]["p50"] > 1 for run in report["runs"])
 
 
+@pytest.mark.slow
 def test_serve_in_all_three_ways(tmp_path):
     script = Script([(0.02, tone(0.2)), (0.02, tone(0.2))])
     with serving_in_thread(script) as (url, log):

@@ -163,6 +163,7 @@ def test_an_interrupt_while_loading_ends_it_at_once(tmp_path: Path) -> None:
         os.close(terminal)
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_loading_and_how_much_of_it_is_spoken(tmp_path: Path) -> None:
     process, terminal = on_terminal(tmp_path, "say", "--no-play", "-m", "dummy", "Hello there. " * 20)
     try:

@@ -66,6 +66,7 @@ def test_a_voice_of_every_kind_is_cloned(tmp_path: Path) -> None:
     assert not failures(found)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_without_its_encoders_speaks_and_is_told_which_files_to_add(tmp_path: Path) -> None:
     folder = cosyvoice3.write(tmp_path / "cosy", cosyvoice3.TinyCosyVoice(end_gain=3.0))
     (folder / "spk2info.pt").unlink()

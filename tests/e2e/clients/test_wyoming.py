@@ -208,6 +208,7 @@ def test_the_command_serves_and_ends_while_an_idle_client_is_connected(tmp_path:
             started.close()
 
 
+@pytest.mark.slow
 def test_a_port_that_is_announced_is_found(tmp_path: Path) -> None:
     zeroconf = pytest.importorskip("zeroconf", reason="not installed: pip install zeroconf")
     found: queue.Queue[str] = queue.Queue()

@@ -50,6 +50,7 @@ def stormy(tmp_path_factory) -> Iterator[Running]:
         yield server
 
 
+@pytest.mark.slow
 def test_clients_that_leave_at_any_moment_leave_nothing_behind(stormy: Running, tmp_path: Path) -> None:
     chance = random.Random(7)
     stormy.speak()
@@ -155,6 +156,7 @@ def test_a_server_that_is_told_to_stop_finishes_what_it_says(tmp_path: Path) -> 
         assert "Traceback" not in "".join(server.log)
 
 
+@pytest.mark.slow
 def test_a_stream_that_outlasts_the_drain_is_broken_off_not_cut_short(tmp_path: Path) -> None:
     with running("dummy", tmp_path, limits=ROOM, server={"drain_timeout_s": 0.05}) as server:
         with server.http.stream(

@@ -133,6 +133,7 @@ def test_a_signal_to_all_processes_lets_running_speech_end(apart: Running) -> No
     assert "Traceback" not in "".join(apart.log)
 
 
+@pytest.mark.slow
 def test_an_idle_engine_goes_with_its_process_and_no_engine_outlives_its_server(tmp_path: Path) -> None:
     with running("dummy", tmp_path, limits=ROOM, server={**APART, "idle_unload_s": 0.2}) as server:
         spoken = server.metric("rhapsode_talker_frames_total")

@@ -58,12 +58,14 @@ def test_voices_between_two_others(tmp_path: Path) -> None:
         assert heard((tmp_path / f"blend-{step}.mp3").read_bytes(), "mp3").duration_s > 0.05
 
 
+@pytest.mark.slow
 def test_a_document_with_pauses(tmp_path: Path) -> None:
     assert "ssml.wav" in run("ssml.py", "dummy", cwd=tmp_path)
     with wave.open(str(tmp_path / "ssml.wav")) as file:
         assert file.getnframes() / file.getframerate() > 0.7
 
 
+@pytest.mark.slow
 def test_preset_voices_of_voxtral(tmp_path: Path) -> None:
     voxtral_tts.write(tmp_path / "tiny", voxtral_tts.Tiny(patch=60, end_gain=1.8, seed=7))
     told = run("voxtral_voices.py", str(tmp_path / "tiny"), "cheerful_female", "fr_male", cwd=tmp_path)

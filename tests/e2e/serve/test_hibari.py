@@ -60,6 +60,7 @@ def test_a_voice_is_downloaded_once_and_then_here(hub: Path, tmp_path: Path) -> 
         assert known(server) == (["heart", "emma"], ["fenrir", "fable", "kore"])
 
 
+@pytest.mark.slow
 def test_a_voice_that_cannot_be_had_says_so_and_delays_nobody(hub: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(package, "BASE_URL", NOWHERE)
     with start(tmp_path) as server:

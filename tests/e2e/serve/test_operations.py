@@ -226,6 +226,7 @@ def test_metrics_count_what_happened(dummy: Running) -> None:
 # --- files, and the command line as a client ---
 
 
+@pytest.mark.slow
 def test_the_example_deployment_of_the_default_voice_runs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rhapsode", "serve", "--config", str(EXAMPLES / "hibari.yaml"), "--port", "0"]
     env = environment(RHAPSODE_SERVER__VOICES=str(tmp_path))

@@ -82,6 +82,7 @@ def test_a_deployment_may_repeat_what_was_said_first(tmp_path: Path) -> None:
     assert said[0].content == said[1].content
 
 
+@pytest.mark.slow
 def test_what_is_kept_has_an_end_and_outlives_the_server(tmp_path: Path) -> None:
     phrases = ["One.", "Two.", "Six.", "Ten.", "Yes.", "Now."]  # 20 kB each
     cache = {"bytes": 100_000, "folder": str(tmp_path / "cache")}

@@ -367,6 +367,7 @@ def test_an_utterance_of_emoji_is_over_at_once(dummy: Running) -> None:
             assert conversation.next() == {"type": "session.done", "utterance_index": 0, "total_sentences": 0}
 
 
+@pytest.mark.slow
 def test_clients_that_leave_while_they_cancel_are_no_bug(tmp_path) -> None:
     with running("dummy", tmp_path, limits={"max_concurrency": 4, "max_positions": 1024}) as server:
         for _ in range(15):

@@ -110,6 +110,7 @@ def test_a_client_that_never_reads_is_closed_when_its_time_is_over(tmp_path: Pat
             server.settle()
 
 
+@pytest.mark.slow
 def test_a_client_that_reads_as_fast_as_it_plays_is_not_cut_off(tmp_path: Path) -> None:
     with in_thread("dummy", tmp_path, limits=ROOM, server={"max_request_s": 2.0}) as server:
         wish = {"input": "x" * 60, "response_format": "pcm", "sample_rate": RATE}  # 4.8 s
@@ -138,6 +139,7 @@ def test_a_socket_that_never_reads_is_closed(tmp_path: Path) -> None:
         server.settle()
 
 
+@pytest.mark.slow
 def test_a_socket_that_only_asks_and_never_listens_is_closed(tmp_path: Path) -> None:
     with in_thread("dummy", tmp_path, limits=ROOM, server={"max_request_s": 1.5, "socket": {"idle_s": 1}}) as server:
 

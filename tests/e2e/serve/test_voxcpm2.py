@@ -47,6 +47,7 @@ def test_every_format_at_48_khz(server: Running, response_format: str) -> None:
         assert len(whole) == 2 * round(PATCHES * PATCH_S * OUT_RATE)
 
 
+@pytest.mark.slow
 def test_an_uploaded_voice_speaks_in_every_mode(server: Running) -> None:
     form = {"name": "Ada", "consent": "the speaker agrees", "text": "the ref"}
     stored = server.http.post("/v1/audio/voices", data=form, files={"audio_sample": ("a.wav", SAMPLE, "audio/wav")})

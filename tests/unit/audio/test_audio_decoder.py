@@ -115,6 +115,7 @@ def test_closing_ends_the_processes() -> None:
         os.kill(process, 0)
 
 
+@pytest.mark.slow
 def test_packets_that_are_all_damaged_are_given_up_early() -> None:
     started_s = time.thread_time()
     with pytest.raises(BadAudio, match="damaged"):

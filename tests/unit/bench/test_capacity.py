@@ -44,6 +44,7 @@ def fixed(replicas: int) -> ScalingPlan:
 
 
 @pytest.mark.parametrize("use", [0.5, 0.8])
+@pytest.mark.slow
 def test_with_one_place_the_wait_is_that_of_a_queue_with_one_server(use: float) -> None:
     service_s = 0.5 * FIXED_AUDIO_S
     found = simulate(curve({1: 0.5}, slots=1), poisson(use / service_s, [FIXED_AUDIO_S] * 60_000), fixed(1), 10_000)

@@ -74,6 +74,7 @@ def test_the_weights_a_frame_reads_are_counted(report, shape):
     assert report["runs"][0]["weight_bytes_per_codec_launch"] > 100_000
 
 
+@pytest.mark.slow
 def test_weights_of_eight_bits_are_counted_as_such(report, shape):
     plan = EnginePlan(batches=(1,), frames=2, rounds=1, device="cpu", bandwidth=1e9, weights="fp8")
     with subject(None, str(shape[0])) as chosen:

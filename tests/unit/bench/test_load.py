@@ -150,6 +150,7 @@ def test_a_server_that_is_not_there_is_an_error_at_once():
         measure(plan("http://127.0.0.1:9", ("closed", 1)))
 
 
+@pytest.mark.slow
 def test_processes_share_a_load_and_leave_nothing_out():
     with serving_in_thread(Script([(0.2, tone(0.2))])) as (url, log):
         loads = (("burst", 5), ("closed", 5), ("open", 50))

@@ -56,6 +56,7 @@ def test_a_long_text_is_spoken_in_parts_of_one_request(engine: Engine, monkeypat
     assert_all_free(engine)
 
 
+@pytest.mark.slow
 def test_appended_text_is_cut_into_the_same_parts(engine: Engine) -> None:
     options = {"interleave": True}
     whole = speak(engine, SpeechRequest(LONG, BOB, seed=3, options=options))

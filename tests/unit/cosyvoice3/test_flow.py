@@ -85,6 +85,7 @@ def test_a_token_changes_no_chunk_that_ended_before_its_lookahead():
     assert not bool(same[16:].any())
 
 
+@pytest.mark.slow
 def test_the_weight_products_of_a_chunk_are_the_same_for_every_chunk():
     def count(call) -> dict[str, int]:
         with FlopCounterMode(display=False) as counter:

@@ -73,6 +73,7 @@ def test_parts_start_afresh_after_the_voice(engine):
     assert_all_free(engine)
 
 
+@pytest.mark.slow
 def test_requests_wait_for_pages_and_all_of_them_finish(monkeypatch):
     monkeypatch.setattr(budget, "USUAL_BLOCKS", 0)  # as few pages as one request may need
     monkeypatch.setattr(tokens, "CONTEXT_S", 1.0)

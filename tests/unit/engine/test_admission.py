@@ -115,6 +115,7 @@ def test_the_rule_can_be_switched_off():
         finish(speeches)
 
 
+@pytest.mark.slow
 def test_an_engine_that_knows_nothing_lets_one_in_and_learns():
     with engine_of() as running:
         speeches = [running.submit(listener("x" * 40)) for _ in range(12)]
@@ -125,6 +126,7 @@ def test_an_engine_that_knows_nothing_lets_one_in_and_learns():
             speech.abort()
 
 
+@pytest.mark.slow
 def test_the_time_to_retry_is_when_the_request_would_have_been_let_in(engine):
     speeches = []
     while engine.load().queued < QUEUE:

@@ -91,6 +91,7 @@ def test_each_batch_is_generated_after_those_before_and_decoded_from_silence(eng
     assert not np.array_equal(whole[:, -10 * HOP :], others[:, -10 * HOP :])
 
 
+@pytest.mark.slow
 def test_all_turns_of_a_batch_or_frames_that_were_asked_for_end_it(engine: Engine) -> None:
     whole = speak(engine, dialogue())
     frames = speak(engine, SpeechRequest("<|speaker:0|>One two.", VOICE, seed=3)).shape[1] // HOP
