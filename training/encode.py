@@ -54,11 +54,12 @@ class Prompted(NamedTuple):
 class Prompts:
     """Writes the prompts of utterances, each in both layouts, and joined neighbours; the first sentences apart."""
 
-    def __init__(self, spoken: Path, model: Path, folder: Path, held_out: int, seed: int) -> None:
+    def __init__(self, spoken: Path, model: Path, folder: Path, held_out: int, seed: int, streaming: int = 1) -> None:
+        """`streaming`: of each sentence so many prompts with a token per frame."""
         self._texts = list(phonemes.read(spoken))
         self._writer = Writer(read(talker_config(), None), model, seed)
         self._rng = random.Random(seed)
-        self._folder, self._held_out = folder, held_out
+        self._folder, self._held_out, self._streaming = folder, held_out, streaming
 
     def write(self, name: str, said: list[Encoded]) -> None:
         learned = [one for one in said if one.sentence >= self._held_out]
@@ -69,6 +70,9 @@ class Prompts:
     def _of(self, said: list[Encoded], joined: bool) -> list[Prompted]:
         texts = [phonemes.mixed(self._texts[one.sentence], self._rng) for one in said]
         found = [self._prompt([i], said, texts, streaming) for i in range(len(said)) for streaming in (False, True)]
+        for _ in range(self._streaming - 1 if joined else 0):
+            again = [phonemes.mixed(self._texts[one.sentence], self._rng) for one in said]
+            found += [self._prompt([i], said, again, streaming=True) for i in range(len(said))]
         for number, some in enumerate(_neighbours(said) if joined else ()):
             found.append(self._prompt(some, said, texts, streaming=number % 2 == 1))
         return [one for one in found if one is not None and len(one.targets) <= LADDER[-1]]
@@ -162,7 +166,7 @@ def _save(path: Path, **arrays: np.ndarray) -> None:
 
 def _work(options: argparse.Namespace, worker: int) -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    pages = Prompts(options.spoken, options.model, options.lines, options.held_out, worker)
+    pages = Prompts(options.spoken, options.model, options.lines, options.held_out, worker, options.streaming)
     width = talker_config()["talker_config"]["hidden_size"]
     kept = sorted(options.codes.glob("*.npz"))[worker :: options.processes] if options.codes else []
     for again in range(options.rounds):
@@ -198,6 +202,7 @@ def main() -> None:
     parser.add_argument("lines", type=Path)
     parser.add_argument("--codes", type=Path, help="where utterances are kept, and read if there are any")
     parser.add_argument("--rounds", type=int, default=1, help="prompts of the same codes, with other words in letters")
+    parser.add_argument("--streaming", type=int, default=1, help="prompts of a sentence with a token per frame")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--hours", type=float, default=100.0, help="of speech to make room for")
     parser.add_argument("--held-out", type=int, default=300, help="first sentences that are never learned from")
