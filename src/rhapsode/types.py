@@ -56,6 +56,27 @@ class AudioChunk(Clip):
     """The same samples as 16-bit numbers, `[channels, samples]`, where a GPU has made such. Who changes `samples` sets
     it to None."""
 
+    @classmethod
+    def of_pcm16(cls, pcm16: NDArray[np.int16], *about: Any) -> Self:
+        """Makes a chunk of 16-bit numbers, which become `samples` when somebody asks for them: few do."""
+        given: Any = pcm16
+        chunk = cls(given, *about)
+        vars(chunk)["pcm16"] = vars(chunk).pop("samples")
+        return chunk
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "samples" or self.pcm16 is None:
+            raise AttributeError(name)
+        from rhapsode.audio.samples import from_pcm16
+
+        vars(self)["samples"] = from_pcm16(self.pcm16)
+        return self.samples
+
+    @property
+    def duration_s(self) -> float:
+        held = self.samples if self.pcm16 is None else self.pcm16
+        return float(held.shape[1] / self.sample_rate)
+
 
 @dataclass(frozen=True)
 class Reference:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rhapsode.engine.clock import clock_s
 from rhapsode.engine.gate import EndGate
@@ -98,22 +99,21 @@ class Job:
         samples = np.zeros((channels, round(seconds * self._sample_rate)), np.float32)
         self.deliver(samples, is_pause)
 
-    def deliver(
-        self, samples: Samples, is_pause: bool = False, pcm16: np.ndarray[Any, np.dtype[np.int16]] | None = None
-    ) -> None:
-        """Hands samples to the listener: deltas in order, never after the end. `pcm16` are the same as 16 bits."""
+    def deliver(self, samples: Samples | NDArray[np.int16], is_pause: bool = False) -> None:
+        """Hands samples, or 16-bit numbers, to the listener: deltas in order, never after the end."""
         with self._lock:
             if self.over or samples.shape[1] == 0:
                 return
             self._play(samples.shape[1] / self._sample_rate)
             self.life = Life.SPEAKING
             about = (self._sample_rate, self._chunks, self.pace, is_pause, self.speaker)
-            chunk = AudioChunk(samples, *about, pcm16=pcm16)
+            make: Callable[..., AudioChunk] = AudioChunk.of_pcm16 if samples.dtype == np.int16 else AudioChunk
+            chunk = make(samples, *about)
             self._chunks += 1
             self._samples += samples.shape[1]
         (self.speech.push if self.gate is None else self.gate.put)(chunk)
         if self.track is not None:
-            self.track.hear(samples)
+            self.track.hear(chunk.samples)
 
     def _play(self, audio_s: float) -> None:
         """Keeps the statistics of a listener that plays from the first chunk on."""

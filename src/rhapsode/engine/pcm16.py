@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.audio.samples import from_pcm16, scaled16
+from rhapsode.audio.samples import scaled16
 from rhapsode.types import Samples
 
 
@@ -23,10 +23,9 @@ def packed(audio: Tensor) -> Tensor:
     return torch.cat((scaled16(wide).to(torch.int16), finite.to(torch.int16)), dim=2)
 
 
-def unpacked(values: NDArray[Any], start: int, stop: int) -> tuple[Samples, NDArray[np.int16] | None]:
-    """Samples `[start, stop)` of one row in an array of their own, and where they were packed the 16 bits they were."""
-    kept = values[:, start:stop].copy()
-    if values.dtype != np.int16:
-        return kept, None
-    samples = from_pcm16(kept)
-    return (samples, kept) if values[:, -1].all() else (np.full_like(samples, np.nan), None)
+def unpacked(values: NDArray[Any], start: int, stop: int) -> Samples | NDArray[np.int16]:
+    """Samples `[start, stop)` of one row in an array of their own; where they were packed, as 16-bit numbers."""
+    kept: NDArray[Any] = values[:, start:stop].copy()
+    if values.dtype == np.int16 and not values[:, -1].all():
+        return np.full(kept.shape, np.nan, np.float32)
+    return kept

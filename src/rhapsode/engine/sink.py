@@ -101,8 +101,7 @@ class ListenerSink:
         for job, first, count, row in zip(jobs, skip.tolist(), counts.tolist(), values, strict=True):
             if job is not None:
                 # A copy of its own: a slow listener must not keep the whole batch in memory.
-                samples, sixteen = unpacked(row, first * self._hop, (first + count) * self._hop)
-                job.deliver(samples, pcm16=sixteen)
+                job.deliver(unpacked(row, first * self._hop, (first + count) * self._hop))
                 if job.speech.full:
                     self._room[job.slot] = 0
                     self._stalled.setdefault(job.slot, (job, clock_s()))

@@ -15,6 +15,7 @@ from rhapsode.engine import Load, loading
 from rhapsode.engine.compile import Compilation
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.models.registry import Model
+from rhapsode.serve.garbage import collect_rarely
 from rhapsode.serve.local_engine import LocalEngine, ServedEngine
 from rhapsode.serve.observe.metrics import Readings, Totals
 from rhapsode.serve.process.engine_process import EngineProcess, is_apart
@@ -180,7 +181,7 @@ class Host:
             raise self.error from error
         finally:
             self._loading = None
-            gc.enable()
+            collect_rarely()
         await self._unload()  # what is left of one that was lost
         self._engine, self.error, self.warm = engine, None, True
         self._on_load()

@@ -20,6 +20,7 @@ from rhapsode.engine.placement import describe_places
 from rhapsode.engine.wake_ups import held
 from rhapsode.errors import GenerationFailed, RhapsodeError, Unavailable
 from rhapsode.models.registry import find
+from rhapsode.serve.garbage import collect_rarely
 from rhapsode.serve.local_engine import is_quick
 from rhapsode.serve.observe.log_lines import configure
 from rhapsode.serve.process.link import Link
@@ -85,7 +86,7 @@ class EngineChild:
         compiling = start_early(model, deployment)
         device = describe_places(model.spec, deployment)
         self._engine = open_warm(model, deployment, compiling=compiling)
-        gc.enable()
+        collect_rarely()
         self._link.send(EngineReady(self._engine.info, self._engine.load(), device))
 
     def _report(self) -> None:

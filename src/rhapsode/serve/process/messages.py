@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rhapsode.alignment.words import BookmarkTime, WordTime
-from rhapsode.audio.samples import from_pcm16
 from rhapsode.config import Deployment
 from rhapsode.engine import Load
 from rhapsode.errors import RhapsodeError
@@ -109,9 +108,11 @@ class SpokenChunk(NamedTuple):
         return cls(request_id, samples, chunk.pcm16, about, chunk.words, chunk.bookmarks)
 
     def chunk(self) -> AudioChunk:
-        samples = from_pcm16(self.pcm16) if self.pcm16 is not None else self.samples
-        assert samples is not None
-        return AudioChunk(samples, *self.about, self.words, self.bookmarks, self.pcm16)
+        about = (*self.about, self.words, self.bookmarks)
+        if self.pcm16 is not None:
+            return AudioChunk.of_pcm16(self.pcm16, *about)
+        assert self.samples is not None
+        return AudioChunk(self.samples, *about)
 
 
 class Ended(NamedTuple):
