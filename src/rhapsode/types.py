@@ -67,10 +67,10 @@ class AudioChunk(Clip):
     def __getattr__(self, name: str) -> Any:
         if name != "samples" or self.pcm16 is None:
             raise AttributeError(name)
-        from rhapsode.audio.samples import from_pcm16
-
-        vars(self)["samples"] = from_pcm16(self.pcm16)
-        return self.samples
+        samples = self.pcm16.astype("float32")
+        samples /= 32768.0  # exact: a power of two
+        vars(self)["samples"] = samples
+        return samples
 
     @property
     def duration_s(self) -> float:
