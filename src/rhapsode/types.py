@@ -57,25 +57,21 @@ class AudioChunk(Clip):
     it to None."""
 
     @classmethod
-    def of_pcm16(cls, pcm16: NDArray[np.int16], *about: Any) -> Self:
+    def of_pcm16(cls, pcm16: Any, *about: Any) -> Self:
         """Makes a chunk of 16-bit numbers, which become `samples` when somebody asks for them: few do."""
-        given: Any = pcm16
-        chunk = cls(given, *about)
+        chunk = cls(pcm16, *about)
         vars(chunk)["pcm16"] = vars(chunk).pop("samples")
         return chunk
 
     def __getattr__(self, name: str) -> Any:
         if name != "samples" or self.pcm16 is None:
             raise AttributeError(name)
-        samples = self.pcm16.astype("float32")
-        samples /= 32768.0  # exact: a power of two
-        vars(self)["samples"] = samples
-        return samples
+        vars(self)["samples"] = self.pcm16.astype("float32") / 32768
+        return self.samples
 
     @property
     def duration_s(self) -> float:
-        held = self.samples if self.pcm16 is None else self.pcm16
-        return float(held.shape[1] / self.sample_rate)
+        return float((self.samples if self.pcm16 is None else self.pcm16).shape[1] / self.sample_rate)
 
 
 @dataclass(frozen=True)
