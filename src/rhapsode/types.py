@@ -66,7 +66,7 @@ class AudioChunk(Clip):
     def __getattr__(self, name: str) -> Any:
         if name != "samples" or self.pcm16 is None:
             raise AttributeError(name)
-        vars(self)["samples"] = self.pcm16.astype("float32") / 32768
+        vars(self)["samples"] = self.pcm16.astype("float32") / 32768  # as `audio.samples.from_pcm16`
         return self.samples
 
     @property

@@ -34,7 +34,7 @@ class Life(StrEnum):
 
 
 class Job:
-    """Owns the state of one request. Stages check `over`, and drop a job that is."""
+    """The state of one request. Stages forget a job once it is `over`: finished, aborted or failed."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Job:
             return True
 
     def deliver_silence(self, seconds: float, channels: int, is_pause: bool = False) -> None:
-        """Hands exact silence to the listener."""
+        """Hands so many seconds of zeros to the listener."""
         samples = np.zeros((channels, round(seconds * self._sample_rate)), np.float32)
         self.deliver(samples, is_pause)
 

@@ -30,7 +30,7 @@ class Sink(Protocol):
         """Counts what others have changed that `room` depends on. Listeners are not counted, but polled."""
 
     def open(self, jobs: Sequence[Job]) -> None:
-        """New requests; their output will come."""
+        """Called with new requests, before any of their output."""
 
     def room(self) -> Ints:
         """For each slot, of how many frames it can take the output now."""
@@ -45,10 +45,10 @@ class Sink(Protocol):
         """The output is there. `None` stands for a row that has left since."""
 
     def mark(self, job: Job, mark: Mark) -> None:
-        """All output before this mark has landed."""
+        """Called when all output before this mark, such as a pause, is on the host."""
 
     def end(self, job: Job) -> None:
-        """All output of this request has landed."""
+        """Called when all output of this request is on the host: nothing more will come."""
 
     @property
     def poll_s(self) -> float | None:

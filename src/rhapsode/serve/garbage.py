@@ -9,7 +9,8 @@ from __future__ import annotations
 import gc
 
 THRESHOLDS = (50_000, 20, 20)
-"""New objects of the first collection, and how many smaller collections lie between two larger ones."""
+"""Python's three: how many new objects start a collection of the newest, how many of those start one of the older
+objects, and how many of these a full one."""
 
 
 def collect_rarely() -> None:

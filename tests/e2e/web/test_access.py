@@ -67,6 +67,7 @@ def test_a_model_that_is_loading_is_announced_until_it_is_ready(visit: Open, dum
     page.open()
     page.page.get_by_text("dummy is loading").wait_for()
     page.page.get_by_text("dummy is loading").wait_for(state="hidden")
+    assert next(states, None) is None  # it asked until the model was ready
 
 
 def test_the_bounds_of_a_histogram_are_whole_and_apart(visit: Open, dummy: Running) -> None:

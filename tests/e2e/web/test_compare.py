@@ -71,3 +71,5 @@ def test_an_error_is_told_on_the_side_it_concerns(visit: Open, dummy: Running) -
     card.get_by_label("Seed").fill("-1")
     page.press("Play B")
     card.get_by_role("alert").filter(has_text="greater than or equal to 0").wait_for()
+    other = page.page.get_by_role("region", name="Setting A").get_by_role("alert")
+    assert other.filter(has_text="greater than or equal to 0").count() == 0
