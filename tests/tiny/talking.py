@@ -40,7 +40,7 @@ class TalkerHarness:
         self._pages = [list(range(1 + slot * pages, 1 + (slot + 1) * pages)) for slot in range(slots)]
 
     def rows(self, *slots: int) -> Rows:
-        return Rows(torch.tensor(slots), self.table, self.kv)
+        return Rows(torch.tensor(slots), self.table, self.kv, self.state)
 
     def join(
         self,
@@ -65,6 +65,10 @@ class TalkerHarness:
     def step(self, *slots: int) -> Step:
         """One frame of each of these slots."""
         rows = self.rows(*slots)
-        step: Step = self.talker.step(rows, self.state)
+        step: Step = self.make_step(rows)
         self.table.advance(rows.slots)
+        return step
+
+    def make_step(self, rows: Rows) -> Step:
+        step: Step = self.talker.step(rows, self.state)
         return step

@@ -63,7 +63,8 @@ class SlotMemory:
         return upload(np.asarray(slots, np.int64), self.device)
 
     def rows(self, slots: Tensor | Sequence[int]) -> Rows:
-        return Rows(slots if isinstance(slots, Tensor) else np.asarray(slots, np.int64), self.table, self.kv)
+        given = slots if isinstance(slots, Tensor) else np.asarray(slots, np.int64)
+        return Rows(given, self.table, self.kv, self.state)
 
     def join(self, rows: Sequence[SlotRow]) -> None:
         """Gives these slots to new requests: nothing of the old ones stays."""

@@ -65,13 +65,15 @@ class PromptRuns:
         spans: Spans,
         rows: Rows,
         inputs: Callable[[tuple[int, int]], tuple[Input, ...]],
+        runs: Spans | None = None,
     ) -> tuple[list[Any], Rows]:
-        """Runs the spans; returns the prompts that have ended, and their rows.
+        """Runs the spans, or `runs` in their place; returns the prompts that have ended, and their rows.
 
         `inputs(shape)` makes the function's inputs for this many rows and positions.
         """
-        if any(start < stop for start, stop, _ in spans):
-            self(rows, spans, *inputs(self.shape(spans)))
+        runs = runs or spans
+        if any(start < stop for start, stop, _ in runs):
+            self(rows, runs, *inputs(self.shape(runs)))
         ended = [i for i, (prompt, span) in enumerate(zip(prompts, spans, strict=True)) if span[1] == prompt.length]
         return [prompts[i] for i in ended], rows if len(ended) == len(prompts) else rows.some(ended)
 
@@ -92,10 +94,10 @@ class PromptRuns:
         self._shapes = shapes
 
     def _on(self, rows: Rows) -> PackedReplay:
-        table, kv = rows.table, rows.kv
+        tables = rows.table, rows.kv, rows.state
 
         def run(slots: Tensor, where: Tensor, valid: Tensor, *inputs: Tensor) -> None:
-            self._function(Rows(slots, table, kv), where, valid, *inputs)
+            self._function(Rows(slots, *tables), where, valid, *inputs)
 
         return PackedReplay(run, self._device)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -98,11 +99,18 @@ class SlotTable(State):
 class Rows:
     """The batch of one launch: its slots, and the tables they index. Valid for that launch only."""
 
-    def __init__(self, slots: Tensor | NDArray[np.int64], table: SlotTable, kv: tuple[PagedKV, ...] = ()) -> None:
-        """`slots [B]`: an array is copied to the device when it is needed there."""
+    def __init__(
+        self,
+        slots: Tensor | NDArray[np.int64],
+        table: SlotTable,
+        kv: tuple[PagedKV, ...] = (),
+        state: Any = None,
+    ) -> None:
+        """`slots [B]`: an array is copied to the device when it is needed there. `state` is the worker's own."""
         self._given = slots
         self.table = table
         self.kv = kv
+        self.state = state
 
     @cached_property
     def slots(self) -> Tensor:
@@ -124,7 +132,7 @@ class Rows:
         index = np.asarray(which, np.int64)
         given = self._given
         chosen = given[upload(index, given.device)] if isinstance(given, Tensor) else given[index]
-        return Rows(chosen, self.table, self.kv)
+        return Rows(chosen, self.table, self.kv, self.state)
 
     @property
     def scratch(self) -> int:

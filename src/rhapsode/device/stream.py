@@ -22,9 +22,9 @@ Bools = NDArray[np.bool_]
 class FrameStream:
     """Frames on their way from one stage to the next. No frame is copied twice.
 
-    The producer calls `open`, `promise`, `put`, `commit`, `mark` and `end`; the consumer `available`, `window`,
-    `consume`, `pass_mark` and `release`. Each side changes only its own counters, so that the two may run in different
-    threads.
+    The producer calls `open`, `promise`, `put`, `commit`, `mark` and `end`; the consumer `available`, `wait_on_device`,
+    `window`, `consume`, `pass_mark` and `release`. Each side changes only its own counters, so that the two may run in
+    different threads.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class FrameStream:
         """Counts what either side has changed on the host, as far as the other side decides by it."""
         self.lead = 0
         """Frames that the producer may be ahead until the consumer has read some or asks for more; 0: any number."""
+        self._ahead: torch.cuda.Event | None = None
         self._reach = reach
         self._scratch = slots
         self._ring = buffer(slots, capacity, *shape, dtype=dtype, device=device)
@@ -121,6 +122,18 @@ class FrameStream:
         self.changes += 1
         self.on_written()
 
+    def commit_ahead(self, slots: Ints) -> None:
+        """Commits one frame per slot that was just launched and will surely be emitted: launches that read it wait for
+        it on the device, not on the host."""
+        if self.device.type == "cuda":
+            self._ahead = torch.cuda.current_stream(self.device).record_event()
+        self.commit(slots, 1, np.ones_like(slots))
+
+    def landed_ahead(self) -> None:
+        """Something that was committed ahead has arrived."""
+        if self._ahead is not None and self._ahead.query():
+            self._ahead = None
+
     def mark(self, slot: int, mark: Mark) -> None:
         """Puts a mark after the frames committed so far."""
         self._marks.add(slot, int(self._written[slot]), mark)
@@ -147,6 +160,12 @@ class FrameStream:
         """On the device: reads these streams from their first frame on."""
         self._tail.index_fill_(0, slots, 0)
         self._start.index_fill_(0, slots, 0)
+
+    def wait_on_device(self) -> None:
+        """Has what is launched next wait for frames that were committed ahead."""
+        ahead = self._ahead
+        if ahead is not None:
+            torch.cuda.current_stream(self.device).wait_event(ahead)
 
     def available(self, slots: Ints) -> Ints:
         """Frames that can be consumed before the next mark."""

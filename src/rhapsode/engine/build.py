@@ -146,8 +146,8 @@ class DeviceStages:
     def _cuda_stream(self, stage: StageSpec) -> torch.cuda.Stream | None:
         """On a GPU, returns a stream for the launches of a stage, ahead of those of the stages before it.
 
-        What is nearest to a listener comes first. A frame the host knows of has been written, and one is only
-        overwritten once it has been read: the streams need not wait for each other.
+        What is nearest to a listener comes first. A frame the host knows of has been written, unless it was committed
+        ahead, and one is only overwritten once it has been read: the streams need not wait for each other.
         """
         device = self._places[stage.name].device
         return torch.cuda.Stream(device, priority=-self._chain.index(stage)) if device.type == "cuda" else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from rhapsode.device.marks import Silence
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.row_writes import RowWrites
 from rhapsode.device.sections import section
+from rhapsode.device.slots import Rows
 from rhapsode.device.stream import FrameStream
 from rhapsode.engine.device_stage import DeviceStage, Launch, Prepared
 from rhapsode.engine.isolation import failure, isolate
@@ -25,10 +26,13 @@ from rhapsode.engine.stage import Drop, Message, Resume, Text, Usage, Work
 from rhapsode.engine.texts import AppendedTexts
 from rhapsode.engine.turn_order import TurnOrder
 from rhapsode.errors import InvalidRequest
-from rhapsode.models.base import Following, TakesText, Talker
-from rhapsode.types import FinishReason
+from rhapsode.models.base import BeginsInPrefill, Following, Step, Talker
 
 EMITTED, STOPPED = 1, 2
+FIRST = (1,)
+"""The static of a launch that makes the first frame of rows whose pass was made with their prompt."""
+MOST_BESIDE = 8
+"""With more rows than this, the first frame of one comes with the next frames of the others."""
 
 
 class FrameStage(DeviceStage[FrameRow]):
@@ -49,7 +53,6 @@ class FrameStage(DeviceStage[FrameRow]):
         """`endless`: no row stops by itself, as for random weights, which would stop at any moment."""
         slots = deployment.limits.slots
         super().__init__(name, talker, deployment, memory, most_rows=slots, defaults=talker.defaults)
-        self._talker = talker
         self._streams = streams
         self._endless, self._frame_s = endless, frame_s
         self._lag = lag_of(memory.device)
@@ -57,14 +60,15 @@ class FrameStage(DeviceStage[FrameRow]):
         if self._prefill is not None:
             self._prefill.on_launched = self._order.prompts_launched
         self._rows: dict[str, FrameRow] = {}
-        self._texts = AppendedTexts()
+        self._texts = AppendedTexts(talker, memory)
         self._starts = RowWrites(FrameStage._start_on_device, memory.device)
+        self._step: dict[tuple[int, ...], Callable[[Rows, Any], Step]] = {(): talker.step}
+        captures = deployment.graphs and not self.works_inline and not deployment.deterministic
+        if captures and isinstance(talker, BeginsInPrefill):
+            talker.begins, self._step[FIRST] = True, talker.first_step
         self._steps_total = self._frames_total = 0
-        # By slot: what the host decides with, as vectors.
-        self._steps_launched = np.zeros(slots + 1, np.int64)
-        self._steps_done = np.zeros(slots + 1, np.int64)
-        self._limit = np.zeros(slots + 1, np.int64)
-        self._allowed = np.zeros(slots + 1, np.int64)  # by the text so far
+        # By slot: what the host decides with, as vectors. Steps are limited, and allowed by the text so far.
+        self._steps_launched, self._steps_done, self._limit, self._allowed = np.zeros((4, slots + 1), np.int64)
 
     def start(self) -> None:
         if self._deployment.graphs:
@@ -74,6 +78,8 @@ class FrameStage(DeviceStage[FrameRow]):
                 if not self.works_inline:
                     self._starts.capture(self, np.array([[len(self._live) - 1, 0, 0] + [0] * len(self._streams)]))
                 self._launcher.capture(self._deployment.limits.slots, buffers=buffers)
+                if FIRST in self._step:
+                    self._launcher.capture(1, *FIRST)
 
     def jobs(self) -> list[Job]:
         return [row.job for row in self._rows.values()]
@@ -155,22 +161,14 @@ class FrameStage(DeviceStage[FrameRow]):
     # --- text that arrives later, and what comes after a prompt ---
 
     def _extend(self) -> None:
-        """Gives the talker the text that has arrived for requests it is speaking."""
+        """Gives the talker the text that has come for what it is speaking."""
         for job_id in self._texts.waiting():
             row = self._rows.get(job_id)
             if row is None or row.asked or not (self._row_of[row.slot] is row or row.spoken):
                 continue  # not here yet, or the text is for the next prompt
-            for _ in isolate([row], self._give_text, self._fail):
+            for _ in isolate([row], self._texts.give, self._fail):
                 self._allowed[row.slot] = row.steps_allowed
                 self._go_on(row)
-
-    def _give_text(self, rows: Sequence[FrameRow]) -> None:
-        (row,) = rows
-        assert row.prompt.feed is not None  # only requests with open text are sent any
-        for tokens, final in self._texts.tokens(row.job.id, row.prompt.feed):
-            if not isinstance(self._talker, TakesText):
-                raise TypeError("a prompt takes text while it is spoken, but the talker has no method 'extend'")
-            self._talker.extend(tokens, final, self._memory.rows([row.slot]), self._memory.state)
 
     def _resume(self, job: Job) -> None:
         row = self._rows.get(job.id)
@@ -212,10 +210,11 @@ class FrameStage(DeviceStage[FrameRow]):
         prompts_first = not self.works_inline and has_prompts and not self._order.is_frame_due
         if len(self._in_flight) > self._lag or prompts_first or (self._lag and self._order.is_early):
             return False
-        launched = super()._launch_next()
-        if not launched and not self._in_flight:
+        if super()._launch_next():
+            return True
+        if not self._in_flight:
             self.pace.pause()
-        return launched
+        return False
 
     def _able(self) -> NDArray[np.bool_]:
         """Whether each slot can be given a frame."""
@@ -226,6 +225,9 @@ class FrameStage(DeviceStage[FrameRow]):
 
     def _next(self) -> Launch | None:
         slots = np.flatnonzero(self._able())
+        new = slots[self._steps_launched[slots] == 0]
+        if len(new) == 1 and len(slots) <= MOST_BESIDE and self._at(new[0]).prompt.is_begun:
+            return Launch(new[:, None], FIRST)
         return Launch(slots[:, None]) if len(slots) else None
 
     def _launched(self, launch: Launch) -> None:
@@ -233,11 +235,13 @@ class FrameStage(DeviceStage[FrameRow]):
         self._steps_launched[launch.slots] += 1
         for stream in self._streams:
             stream.promise(launch.slots)
+            if launch.statics:
+                stream.commit_ahead(launch.slots)
 
     def _on_device(self, inputs: Tensor, *statics: int) -> Tensor:
         slots = inputs[:, 0]
         with section("talker"):
-            step = self._talker.step(self._memory.rows(slots), self._memory.state)
+            step = self._step[statics](self._memory.rows(slots), self._memory.state)
         emitted, stopped = step.emitted, step.stopped
         if self._endless:
             emitted, stopped = emitted | stopped, torch.zeros_like(stopped)
@@ -255,15 +259,15 @@ class FrameStage(DeviceStage[FrameRow]):
         self._frames_total += int(emitted.sum())
         self._steps_done[slots] += 1
         for stream in self._streams:
-            stream.commit(slots, 1, emitted)
+            stream.landed_ahead() if launch.statics else stream.commit(slots, 1, emitted)
         stopped = (flags & STOPPED) > 0
         ended = stopped | (self._steps_done[slots] >= self._limit[slots])
         for slot, of_itself in zip(slots[ended].tolist(), stopped[ended].tolist(), strict=True):
             self._finish(self._at(slot), of_itself)
 
     def _finish(self, row: FrameRow, of_itself: bool) -> None:
-        job, slot = row.job, row.slot
-        job.frames = self._streams[0].written(slot)
+        slot = row.slot
+        row.job.frames = self._streams[0].written(slot)
         self._live[slot] = False
         self._row_of[slot] = None
         self._tenure[slot] += 1
@@ -275,10 +279,7 @@ class FrameStage(DeviceStage[FrameRow]):
             elif row.is_last:
                 self._end(row)
             return
-        if row.as_asked:
-            job.reason = FinishReason.LENGTH
-        else:
-            job.run_away(row.runaway())
+        row.cut()
         self._end(row)
 
     # --- leaving ---

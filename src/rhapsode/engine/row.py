@@ -12,6 +12,7 @@ from rhapsode.engine.job import Job
 from rhapsode.engine.script import SpokenSection
 from rhapsode.errors import Runaway
 from rhapsode.models.base import Prompt
+from rhapsode.types import FinishReason
 
 UNLIMITED = (1 << 63) - 1
 NO_PROMPT = Prompt(max_frames=0)
@@ -116,10 +117,13 @@ class FrameRow(PromptRow):
         self.reserve = min(most, max(prompt.positions, needed + max(frames, 0)))
         return needed
 
-    def runaway(self) -> Runaway:
-        """The error of a row that did not end in time."""
+    def cut(self) -> None:
+        """Notes in its job that it did not end of itself: as the request asked, or because it ran away."""
+        if self.as_asked:
+            self.job.reason = FinishReason.LENGTH
+            return
         heard = self.limit - self.prompt.silent_steps
-        return Runaway(f"no end within the {heard} frames this request may have; the speech was cut.")
+        self.job.run_away(Runaway(f"no end within the {heard} frames this request may have; the speech was cut."))
 
     @property
     def steps_allowed(self) -> int:

@@ -64,10 +64,8 @@ class StreamStage(DeviceStage[StreamRow]):
         given = (name, worker, deployment, memory)
         super().__init__(*given, most_rows=most, columns=columns, stream=stream, frame_s=frame_s)
         self._reach = reach
-        self._source = source
-        self._sink = sink
-        self._policy = policy
-        self._ladder = ladder
+        self._source, self._sink = source, sink
+        self._policy, self._ladder = policy, ladder
         self._most = most
         self._rate = rate
         self._needs_payload = needs_payload
@@ -216,6 +214,10 @@ class StreamStage(DeviceStage[StreamRow]):
             self._held_back = bool(blocks.any())
             return None
         return self._grid.launch(choice)
+
+    def _run(self, launch: Launch) -> None:
+        self._source.wait_on_device()
+        super()._run(launch)
 
     def _on_device(self, inputs: Tensor, *statics: int) -> Tensor:
         """From frames in the ring to the sink."""

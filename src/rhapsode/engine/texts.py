@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from rhapsode.device.memory import SlotMemory
+from rhapsode.engine.row import FrameRow
 from rhapsode.engine.stage import Text
-from rhapsode.models.base import TextFeed
+from rhapsode.models.base import TakesText, Talker, TextFeed
 
 
 class AppendedTexts:
     """Texts by request, in the order they came."""
 
-    def __init__(self) -> None:
+    def __init__(self, talker: Talker, memory: SlotMemory) -> None:
+        self._talker, self._memory = talker, memory
         self._texts: dict[str, list[Text]] = {}
 
     def add(self, text: Text) -> None:
@@ -21,7 +24,16 @@ class AppendedTexts:
         """The requests that have text."""
         return list(self._texts)
 
-    def tokens(self, job_id: str, feed: TextFeed) -> Iterator[tuple[list[int], bool]]:
+    def give(self, rows: Sequence[FrameRow]) -> None:
+        """Gives the talker the texts of one row."""
+        (row,) = rows
+        assert row.prompt.feed is not None  # only requests with open text are sent any
+        for tokens, final in self._tokens(row.job.id, row.prompt.feed):
+            if not isinstance(self._talker, TakesText):
+                raise TypeError("a prompt takes text while it is spoken, but the talker has no method 'extend'")
+            self._talker.extend(tokens, final, self._memory.rows([row.slot]), self._memory.state)
+
+    def _tokens(self, job_id: str, feed: TextFeed) -> Iterator[tuple[list[int], bool]]:
         """Takes the texts of a request; yields the tokens that the current prompt gets, and whether they are the last.
 
         Once the feed takes no more, text is for the next prompt.

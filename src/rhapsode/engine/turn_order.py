@@ -69,6 +69,6 @@ class TurnOrder:
         if self._frames.popleft():
             took_s = now_s - self._landed_s
             self._takes_s += (self.NEW if self._takes_s else 1.0) * (took_s - self._takes_s)
-        elif not self._frames:  # it was alone, and took no longer than this
+        elif not self._frames and not self._is_first:  # it was alone, and took no longer than this
             self._takes_s = min(self._takes_s, now_s - self._launched_s)
         self._landed_s = now_s

@@ -6,6 +6,7 @@ Imports no torch.
 from rhapsode.models.prompt import Following, GeneratorPrompt, Part, Prompt, Span, TextFeed, TextSink
 from rhapsode.models.spec import Companion, Layout, ModelSpec, NoOptions, StageContext, StageSpec
 from rhapsode.models.workers import (
+    BeginsInPrefill,
     CapturesPrefill,
     CapturesReady,
     Codec,
@@ -25,6 +26,7 @@ from rhapsode.models.workers import (
 )
 
 __all__ = [
+    "BeginsInPrefill",
     "CapturesPrefill",
     "CapturesReady",
     "Codec",

@@ -76,6 +76,8 @@ class Prompt:
     offset: int = 0
     """For a stage that works in blocks: frames by which its first block is shorter. If it is a whole block or more, the
     first launches have no frame to work on, only the look-ahead."""
+    is_begun: bool = False
+    """Set by a talker that `BeginsInPrefill`: the pass of the first step was made with the prompt."""
     expected_frames: int | None = None
     """How many frames there usually are, for a stage that takes pages block by block; by default `max_frames`."""
 

@@ -60,6 +60,19 @@ class Talker(PrefillsPrompt, Protocol):
 
 
 @runtime_checkable
+class BeginsInPrefill(Protocol):
+    """A talker that can make the pass of a request's first step with its prompt: its first frame comes sooner."""
+
+    begins: bool
+    """Whether it does so, where the padding of the launch has room; it then sets `Prompt.is_begun`. The engine sets
+    this before anything is captured."""
+
+    def first_step(self, rows: Rows, state: State) -> Step:
+        """What `step` does after its pass, for rows whose prompts are begun. Every row emits a frame, and none stops:
+        the engine hands the frames on before it has seen them."""
+
+
+@runtime_checkable
 class TakesText(Protocol):
     """A talker whose text may be appended to while it speaks."""
 

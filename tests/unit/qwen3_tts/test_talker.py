@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
+from rhapsode.device.slots import Rows
+from rhapsode.models.base import Step
 from rhapsode.models.qwen3_tts.talker import LEAST_TOKENS
 from rhapsode.nn import attention
 from rhapsode.nn.kernels.sampling import Settings
@@ -60,6 +62,48 @@ def test_logits_and_greedy_codes_are_upstreams(family: Families, name: str) -> N
         assert apart(first(stage)[: len(wanted["talker_logits"]), COLUMNS], wanted["talker_logits"]) < CLOSE
         assert apart(first(stage)[0], wanted["talker_row0"]) < CLOSE
         assert apart(others(stage)[:frames], wanted["predictor_logits"]) < CLOSE
+
+
+class BegunStage(Stage):
+    """Makes the pass of the first step with the prompt, as on a GPU."""
+
+    def __init__(self, parts: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(parts.talker)
+        monkeypatch.setattr(parts.talker, "begins", True)
+        monkeypatch.setattr(parts.talker._prompts, "_shapes", [(1, 64), (1, 256)])  # launches are padded to these
+
+    def make_step(self, rows: Rows) -> Step:
+        is_first = not self.first_logits
+        return self.talker.first_step(rows, self.state) if is_first else super().make_step(rows)
+
+
+@pytest.mark.parametrize("name", SINGLES[::6])
+def test_a_first_pass_with_the_prompt_is_upstreams(
+    family: Families, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, wanted = CASES[name], golden(name)
+    parts = family(case["checkpoint"])
+    stage, prompt = BegunStage(parts, monkeypatch), parts.prompt(request(case))
+    stage.join([1], [prompt])
+    assert prompt.is_begun
+    frames = len(wanted["codes"])
+    (codes,) = stage.speak([1], frames)
+    assert np.array_equal(codes[:frames], wanted["codes"])
+    assert apart(first(stage)[0], wanted["talker_row0"]) < CLOSE
+    assert apart(others(stage)[:frames], wanted["predictor_logits"]) < CLOSE
+
+
+def test_a_first_pass_waits_for_text_and_for_room(family: Families, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts, asked = family("custom_voice_proj"), request(CASES["cv_en_stream"])
+    prompt = parts.prompt(asked)
+    stage = BegunStage(parts, monkeypatch)
+    monkeypatch.setattr(parts.talker._prompts, "_shapes", [(1, prompt.length)])
+    stage.join([1], [prompt])
+    assert not prompt.is_begun  # the launch is full
+    open_text = parts.prompt(replace(asked, text="", text_open=True))
+    monkeypatch.setattr(parts.talker._prompts, "_shapes", [(1, 64)])
+    stage.join([2], [open_text])
+    assert not open_text.is_begun  # its first token is not known
 
 
 @pytest.mark.parametrize("name", BATCHES)

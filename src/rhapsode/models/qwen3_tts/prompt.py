@@ -35,6 +35,10 @@ class QwenPrompt(Prompt):
     subtalker: tuple[float, int, float] = (0.9, 50, 1.0)
     """Temperature, top-k and top-p of the codes after the first."""
 
+    def last_row(self, no_text: int) -> Ids:
+        """The content of the last position, which is the input of the first step."""
+        return np.concatenate([self.text[:1] or [no_text], self.last, [0]])
+
 
 @dataclass(frozen=True)
 class QwenScript:

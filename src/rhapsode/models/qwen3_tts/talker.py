@@ -42,6 +42,7 @@ class QwenState(State):
         self.text_count = buffer(slots, dtype=torch.int64, device=device)
         self.silent = buffer(slots, dtype=torch.bool, device=device)  # closed without any text
         self.previous = buffer(slots, hidden, dtype=dtype, device=device)  # the last frame, embedded
+        self.begun = buffer(slots, hidden, dtype=dtype, device=device)  # what the pass with the prompt says
         self.history = buffer(slots, vocab, dtype=torch.bool, device=device)  # first codes drawn so far
         self.temperature = buffer(slots, device=device)  # of the other codes
         self.top_k = buffer(slots, dtype=torch.int64, device=device)
@@ -50,6 +51,7 @@ class QwenState(State):
 
 class QwenTalker:
     frame_dtype = torch.int64
+    begins = False
 
     def __init__(self, context: StageContext) -> None:
         self._config = config = read(context.config, context.checkpoint)
@@ -77,19 +79,35 @@ class QwenTalker:
     # --- the prompt ---
 
     def prefill(self, prompts: Sequence[QwenPrompt], spans: Sequence[Span], rows: Rows, state: QwenState) -> None:
+        length = self._prompts.shape(spans)[1]
+        runs = [self._with_last(prompt, span, length) for prompt, span in zip(prompts, spans, strict=True)]
+
         def inputs(shape: tuple[int, int]) -> tuple[NDArray[Any], ...]:
+            content = content_of(prompts, spans, shape, np.full(2 + self._config.groups, -1))
             speakers = np.zeros((shape[0], self._config.speaker_width), np.float32)
-            for i, prompt in enumerate(prompts):
+            for i, (prompt, (start, stop, _)) in enumerate(zip(prompts, runs, strict=True)):
                 if prompt.speaker is not None:
                     speakers[i] = prompt.speaker
-            return content_of(prompts, spans, shape, np.full(2 + self._config.groups, -1)), speakers
+                if prompt.is_begun:
+                    content[i, stop - start - 1] = prompt.last_row(self._config.text.tts_pad_token_id)
+            return content, speakers
 
-        ended, of_ended = self._prompts.run(prompts, spans, rows, inputs)
+        ended, of_ended = self._prompts.run(prompts, spans, rows, inputs, runs)
         if ended:
             self._ready(state, of_ended.host_slots, *self._first_input(ended, state))
 
+    def _with_last(self, prompt: QwenPrompt, span: Span, length: int) -> Span:
+        """The span, with the position of the first step if its input is known and a launch of `length` has room."""
+        is_whole, is_known = span.stop == prompt.length and not span.base, bool(prompt.text) or prompt.feed is None
+        has_room = span.start < span.stop < span.start + length
+        prompt.is_begun = self.begins and is_whole and is_known and has_room
+        return span._replace(stop=span.stop + 1) if prompt.is_begun else span
+
     def _run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, content: Tensor, speakers: Tensor) -> None:
-        self.hidden(self.embed(content, speakers), rows, where, valid)
+        hidden = self.hidden(self.embed(content, speakers), rows, where, valid)
+        if self.begins:
+            last = valid.sum(1, keepdim=True).clamp(min=1) - 1
+            rows.state.begun[rows.slots] = torch.take_along_dim(hidden, last[..., None], dim=1)[:, 0]
 
     def capture(self, rows: Rows, most_positions: int) -> None:
         self._prompts.capture(rows, most_positions, self._blank_prompts)
@@ -153,8 +171,15 @@ class QwenTalker:
     # --- the step ---
 
     def step(self, rows: Rows, state: QwenState) -> Step:
-        slots = rows.slots
         hidden = self.hidden(self.input(rows, state)[:, None], rows, rows.positions[:, None])[:, 0]
+        return self._after_pass(hidden, rows, state)
+
+    def first_step(self, rows: Rows, state: QwenState) -> Step:
+        return self._after_pass(state.begun[rows.slots], rows, state)
+
+    def _after_pass(self, hidden: Tensor, rows: Rows, state: QwenState) -> Step:
+        """The frame that the backbone's pass leads to, `hidden [B, hidden]`."""
+        slots = rows.slots
         noise = self._noise(rows)
         first = self._first(self.logits(hidden), noise[0], rows, state)
         stopped = (first == self._eos) | state.silent[slots]
