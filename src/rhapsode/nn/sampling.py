@@ -53,14 +53,14 @@ def draw(
     A request may have several rows, one after the other: those of codebooks that are drawn `together`. Settings and
     repetition are given once per request. Rules are for one codebook.
     """
-    if isinstance(noise, NoiseCounters) and not kernels.on(scores):
-        assert repetition is None
-        assert noise.books == 1
-        return draw_code(scores.float() if rules is None else rules.apply(scores.float()), settings, noise)
-    if isinstance(noise, NoiseCounters):
+    if isinstance(noise, NoiseCounters) and (scores.is_cuda or kernels.on(scores)):
         from rhapsode.nn.kernels.gpu import sampling
 
         return sampling.draw(scores, settings, noise, rules, repetition)
+    if isinstance(noise, NoiseCounters):
+        assert repetition is None
+        assert noise.books == 1
+        return draw_code(scores.float() if rules is None else rules.apply(scores.float()), settings, noise)
     books = len(scores) // len(settings.temperature)
     settings = settings.repeated(books) if books > 1 else settings
     raw = scores.float()
