@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 from rhapsode.engine.isolation import failure, isolate
@@ -31,6 +33,8 @@ class CallStage:
         self.name = name
         self._inside = inside
         self.inbox = Inbox()
+        self._arrived: SimpleQueue[None] = SimpleQueue()
+        self.inbox.on_put = partial(self._arrived.put, None)
         self.outbox = Outbox()
         self._function = function
         self._is_quick: Callable[[Any], bool] = function.is_quick if isinstance(function, KnowsQuick) else _never
@@ -47,7 +51,8 @@ class CallStage:
     def stop(self) -> None:
         self._stopping = True
         while any(thread.is_alive() for thread in self._threads):
-            self.inbox.wake()
+            for thread in self._threads:
+                self.inbox.on_put()
             for thread in self._threads:
                 thread.join(0.05)
 
@@ -64,7 +69,8 @@ class CallStage:
     def _run(self) -> None:
         with self._inside():
             while not self._stopping:
-                self._do([message for message in self.inbox.wait(self._batch) if isinstance(message, Work)])
+                self._arrived.get()
+                self._do([message for message in self.inbox.drain(self._batch) if isinstance(message, Work)])
 
     def _do(self, works: Sequence[Work]) -> None:
         wanted = [work for work in works if not work.job.over]

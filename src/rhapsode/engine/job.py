@@ -50,6 +50,8 @@ class Job:
         self.script = script or SpeechScript(request)
         self.seed = random.getrandbits(63) if request.seed is None else request.seed
         self.life = Life.QUEUED
+        self.over = False
+        """Finished, aborted or failed."""
         self.slot = -1
         self.frames = 0
         self.pace = 1.0
@@ -73,10 +75,6 @@ class Job:
         self._samples = self._chunks = self._underruns = 0
         self._ran_away: RhapsodeError | None = None
         self._quality: SpeechQuality | None = None
-
-    @property
-    def over(self) -> bool:
-        return self.life in (Life.FINISHED, Life.ABORTED, Life.FAILED)
 
     @property
     def spoken_s(self) -> float:
@@ -207,7 +205,7 @@ class Job:
         with self._lock:
             if self.over:
                 return
-            self.life = life
+            self.life, self.over = life, True
             now_s = clock_s()
             self.outcome = Outcome(
                 request_id=self.id,

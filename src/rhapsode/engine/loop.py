@@ -34,7 +34,7 @@ class Loop:
         self.longest_turns_s: dict[str, float] = {}
         """The longest turn of each stage."""
         for stage in stages:
-            stage.inbox.on_put = self._wake.set
+            stage.inbox.on_put = self._come
 
     def start(self) -> None:
         self._thread.start()
@@ -48,6 +48,11 @@ class Loop:
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
+
+    def _come(self) -> None:
+        """Has the loop come by: before its next turns it clears what is set here, and then it looks for messages."""
+        if not self._wake.is_set():
+            self._wake.set()
 
     def _run(self) -> None:
         while not self._stopping:

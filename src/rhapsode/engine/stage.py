@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rhapsode.engine.job import Job
 from rhapsode.engine.pace import Pace
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """A payload for a job. `part` counts the prompts of a long text; the first is 0."""
 
     job: Job
@@ -21,15 +19,13 @@ class Work:
     part: int = 0
 
 
-@dataclass(frozen=True)
-class Opened:
+class Opened(NamedTuple):
     """Frames for this job will come."""
 
     job: Job
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """More text for a running job; `final` closes it."""
 
     job: Job
@@ -37,15 +33,13 @@ class Text:
     final: bool
 
 
-@dataclass(frozen=True)
-class Resume:
+class Resume(NamedTuple):
     """More is known of what a running job says next: ask its script again."""
 
     job: Job
 
 
-@dataclass(frozen=True)
-class Drop:
+class Drop(NamedTuple):
     """The job is over: forget it."""
 
     job: Job
@@ -55,35 +49,26 @@ Message = Work | Opened | Text | Resume | Drop
 
 
 class Inbox:
-    """Messages for one stage, from any thread."""
+    """Messages for one stage, from any thread. A deque needs no lock."""
 
     def __init__(self) -> None:
         self._messages: deque[Message] = deque()
-        self._changed = threading.Condition()
         self.on_put: Callable[[], None] = lambda: None
 
     def put(self, message: Message) -> None:
-        with self._changed:
-            self._messages.append(message)
-            self._changed.notify()
+        self._messages.append(message)
         self.on_put()
 
     def drain(self, most: int | None = None) -> list[Message]:
         """Returns all messages there are, or the first `most`."""
-        with self._changed:
-            count = len(self._messages)
-            return [self._messages.popleft() for _ in range(count if most is None else min(most, count))]
-
-    def wait(self, most: int) -> list[Message]:
-        """Returns up to `most` messages as soon as there is one; none if it was woken without any."""
-        with self._changed:
-            if not self._messages:
-                self._changed.wait()
-            return [self._messages.popleft() for _ in range(min(most, len(self._messages)))]
-
-    def wake(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
+        count = len(self._messages)
+        found: list[Message] = []
+        for _ in range(count if most is None else min(most, count)):
+            try:
+                found.append(self._messages.popleft())
+            except IndexError:  # another thread was faster
+                break
+        return found
 
     def __len__(self) -> int:
         return len(self._messages)

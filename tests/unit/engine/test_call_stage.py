@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from rhapsode.engine.call_stage import CallStage
-from rhapsode.engine.job import Job, Life
+from rhapsode.engine.job import Job
 from rhapsode.engine.stage import Work
 from rhapsode.errors import InvalidRequest, RhapsodeError
 from rhapsode.types import SpeechRequest
@@ -80,6 +80,6 @@ def test_quick_work_that_fails_fails_alone(stage: CallStage, results: Results) -
 
 def test_quick_work_of_a_job_that_is_over_is_not_done(stage: CallStage, results: Results) -> None:
     gone = job()
-    gone.life = Life.ABORTED
+    gone.over = True
     stage.receive(Work(gone, "quick"))
     assert results.empty()
