@@ -12,17 +12,19 @@ from numpy.typing import NDArray
 Key = bytes
 
 
-def page_keys(content: NDArray[Any] | None, page_size: int) -> list[Key]:
+def page_keys(content: NDArray[Any] | None, page_size: int, columns: int = 0, brief: int = 0) -> list[Key]:
     """Returns a key for each whole page of a prompt: a hash of everything from the first position to the page's end.
 
     It covers content (all codebooks, embeddings), never placeholder ids: equal keys mean equal keys and values.
+    The first `columns` alone decide the first `brief` positions: only they are hashed there.
     """
     if content is None:
         return []
     keys: list[Key] = []
-    digest = hashlib.blake2b(f"{content.dtype}{content.shape[1:]}".encode(), digest_size=16)
-    for start in range(0, len(content) - page_size + 1, page_size):
-        digest.update(content[start : start + page_size].tobytes())
+    digest = hashlib.blake2b(f"{content.dtype.str}{content.shape[1:]}".encode(), digest_size=16)
+    for stop in range(page_size, len(content) + 1, page_size):
+        page = content[stop - page_size : stop]
+        digest.update(b"brief" + page[:, :columns].tobytes() if stop <= brief else page.tobytes())
         keys.append(digest.digest())
     return keys
 

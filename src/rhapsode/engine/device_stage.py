@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -70,8 +70,7 @@ class InFlight:
     values: Landing
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(NamedTuple):
     """A prompt with the keys of its pages, which are hashed in the sender's thread."""
 
     prompt: Prompt
@@ -246,7 +245,7 @@ class DeviceStage(TurnStage, Generic[Row]):
 
     def receive(self, work: Work) -> None:
         if self._prefill is not None and isinstance(work.payload, Prompt):
-            keys = page_keys(work.payload.content, self._memory.page_size)
+            keys = page_keys(work.payload.content, self._memory.page_size, *work.payload.brief)
             work = Work(work.job, Prepared(work.payload, keys), work.part)
         self.inbox.put(work)
 

@@ -56,6 +56,9 @@ class Prompt:
     """Positions to prefill before the first step."""
     content: NDArray[np.generic] | None = None
     """`[length, ...]`, one row per position with everything that decides it: what prefix sharing compares."""
+    brief: tuple[int, int] = (0, 0)
+    """How many columns of `content` decide its first positions, and how many positions these are: all other columns are
+    the same there in every prompt, and prefix sharing does not compare them."""
     feed: TextFeed | None = None
     following: Callable[[], Any] | None = None
     """Names the next prompt of a text that is too long for one: returns what the pipeline's first stage is sent to

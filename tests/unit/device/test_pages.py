@@ -27,6 +27,17 @@ def test_equal_placeholders_with_different_content_differ():
     assert page_keys(placeholders, PAGE) != page_keys(spliced, PAGE)
 
 
+def test_columns_that_are_always_the_same_are_left_out_of_brief_positions():
+    content = np.arange(6 * PAGE).reshape(2 * PAGE, 3)
+    changed = content.copy()
+    changed[:, 2] = 0
+    keys, same = page_keys(content, PAGE, 2, PAGE), page_keys(changed, PAGE, 2, PAGE)
+    assert keys[0] == same[0] != page_keys(content, PAGE)[0]
+    assert keys[1] != same[1]  # not a brief one
+    changed[0, 1] = 0
+    assert keys[0] != page_keys(changed, PAGE, 2, PAGE)[0]
+
+
 def test_without_content_nothing_is_shared():
     assert page_keys(None, PAGE) == []
 

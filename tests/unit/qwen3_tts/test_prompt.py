@@ -17,6 +17,7 @@ from rhapsode.models.base import StageContext
 from rhapsode.models.qwen3_tts.config import read
 from rhapsode.models.qwen3_tts.encode import interpolate
 from rhapsode.models.qwen3_tts.prepare import FRAMES_PER_TOKEN, SPARE_FRAMES, QwenPrepare
+from rhapsode.models.qwen3_tts.prompt import NONE, SPEAKER
 from rhapsode.models.qwen3_tts.spec import SPEC
 from rhapsode.types import Clip, SpeechRequest, Voice
 from tiny.qwen3_tts import HIDDEN, Tiny, config, reference_audio
@@ -186,7 +187,7 @@ def test_open_text_beside_a_long_reference_must_begin_with_enough_of_it(family: 
 
 def test_prompts_share_what_is_equal_and_nothing_that_only_looks_equal(family: Families) -> None:
     def keys(prompt: Any) -> list[bytes]:
-        return page_keys(prompt.content, 4)
+        return page_keys(prompt.content, 4, *prompt.brief)
 
     one = ask(family, BASE, "Same words here", voice=Voice(embedding=EMBEDDING))
     other = ask(family, BASE, "Same words here", voice=Voice(embedding=EMBEDDING[::-1]))
@@ -198,6 +199,22 @@ def test_prompts_share_what_is_equal_and_nothing_that_only_looks_equal(family: F
         keys(ask(family, CUSTOM, "Same start, one end", **told))[2]
         == keys(ask(family, CUSTOM, "Same start!", **told))[2]
     )
+
+
+def test_what_prefix_sharing_leaves_out_is_the_same_in_every_prompt(family: Families) -> None:
+    told = {"options": {"non_streaming_mode": True}}
+    prompts = [
+        ask(family, CUSTOM, instructions="Whisper."),
+        ask(family, BASE, voice=Voice(embedding=EMBEDDING), language="en"),
+        ask(family, BASE, voice=Voice.cloned(CLIP, "some"), **told),
+    ]
+    for prompt in prompts:
+        columns, brief = prompt.brief
+        assert 0 < brief <= prompt.length
+        assert (prompt.content[:brief, columns:SPEAKER] == NONE).all()
+        assert not prompt.content[:brief, SPEAKER].any()
+    assert prompts[0].brief[1] == prompts[0].length
+    assert prompts[1].content[prompts[1].brief[1], SPEAKER]
 
 
 # --- files ---

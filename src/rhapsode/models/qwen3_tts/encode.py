@@ -13,7 +13,7 @@ from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import StageContext
 from rhapsode.models.qwen3_tts.config import read
 from rhapsode.models.qwen3_tts.prepare import QwenDraft
-from rhapsode.models.qwen3_tts.prompt import PromptBuilder, QwenPrompt
+from rhapsode.models.qwen3_tts.prompt import FIRST_CODE, PromptBuilder, QwenPrompt
 from rhapsode.types import Clip
 from rhapsode.voices.cache import Remembered
 
@@ -70,6 +70,7 @@ class QwenEncode:
             max_frames=draft.max_frames,
             length=len(content),
             content=content,
+            brief=(FIRST_CODE + 1, self._builder.plain(script, len(content))),
             feed=draft.feed,
             following=draft.following,
             last=last,

@@ -24,7 +24,7 @@ FRAMES_PER_TOKEN, SPARE_FRAMES = 16, 128
 """More than any text needs: 1.28 s a token (speech takes about 0.3 s), and ten seconds for pauses and breath."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class QwenDraft:
     """A prompt before its reference is encoded."""
 

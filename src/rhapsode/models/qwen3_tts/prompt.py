@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +20,11 @@ Ids = NDArray[np.int64]
 
 NONE = -1
 """There is no id at this position."""
-TEXT = 0
+TEXT, FIRST_CODE = 0, 1
 """Columns of a prompt's content: the text id, one id per codebook, the speaker's fingerprint."""
 SPEAKER = -1
+MOST_HEADS = 256
+"""Beginnings of prompts that are kept: one for each language and preset."""
 
 
 @dataclass
@@ -40,7 +43,7 @@ class QwenPrompt(Prompt):
         return np.concatenate([self.text[:1] or [no_text], self.last, [0]])
 
 
-@dataclass(frozen=True)
+@dataclass
 class QwenScript:
     """Everything a prompt is made from, once references are encoded."""
 
@@ -69,61 +72,65 @@ class PromptBuilder:
     """Builds the positions of a prompt."""
 
     def __init__(self, config: QwenConfig) -> None:
-        self._config = config
         self._text, self._codec = config.text, config.tokens
+        self._blank = np.full((1, 1 + config.groups + 1), NONE, np.int64)
+        self._blank[:, SPEAKER] = 0
+        self._silent = self._blank.copy()  # a position of the text, where the codec is silent
+        self._silent[:, FIRST_CODE] = self._codec.codec_pad_id
+        self._begin = self._blank[0, 1:SPEAKER].copy()  # the codec's begin
+        self._begin[0] = self._codec.codec_bos_id
+        self._preset_head = lru_cache(maxsize=MOST_HEADS)(self._head)
 
     def build(self, script: QwenScript) -> tuple[Ids, Ids, list[int]]:
         """Returns the content of all positions but the last, its codec ids, and its text token with all later ones."""
-        head = [
-            self._rows(script.instruct),
-            self._rows(script.role),
-            self._prefix(script),
-        ]
+        rows = [self._rows(script.instruct)] if script.instruct else []
+        if script.speaker is None:
+            rows.append(self._preset_head(tuple(script.role), script.language, script.preset))
+        else:
+            rows.append(self._head(tuple(script.role), script.language, None, fingerprint(script.speaker)))
         end = [] if script.open else [self._text.tts_eos_token_id]
         text = [*script.reference_text, *script.text, *end]
-        codes = self._frames(script.reference_codes)  # [1 + F, G], the first is the codec's begin
         if script.non_streaming:
-            head.append(self._rows(text, self._id(self._codec.codec_pad_id, len(text))))
-            head.append(self._rows([self._text.tts_pad_token_id] * (len(codes) - 1), codes[:-1]))
-            return np.concatenate(head), codes[-1], []
-        beside = text[: len(codes) - 1]
-        padded = beside + [self._text.tts_pad_token_id] * (len(codes) - 1 - len(beside))
-        head.append(self._rows(padded, codes[:-1]))
-        return np.concatenate(head), codes[-1], text[len(codes) - 1 :]
+            rows.append(self._rows(text, self._silent))
+            text = []
+        codes = script.reference_codes
+        if codes is None or not len(codes):
+            return np.concatenate(rows), self._begin, text
+        beside, text = text[: len(codes)], text[len(codes) :]
+        rows.append(self._rows(beside + [self._text.tts_pad_token_id] * (len(codes) - len(beside))))
+        rows[-1][:, 1:SPEAKER] = np.concatenate([self._begin[None], codes[:-1]])
+        return np.concatenate(rows), codes[-1], text
 
-    def _prefix(self, script: QwenScript) -> Ids:
-        """Returns the positions of language and speaker. The begin mark after them belongs to the text or the codes."""
-        codec = self._codec
-        if script.language is None:
-            tags = [codec.codec_nothink_id, codec.codec_think_bos_id, codec.codec_think_eos_id]
-        else:
-            tags = [codec.codec_think_id, codec.codec_think_bos_id, script.language, codec.codec_think_eos_id]
-        voice = [NONE] if script.speaker is not None else [] if script.preset is None else [script.preset]
-        ids = [*tags, *voice, codec.codec_pad_id]
-        text = [self._text.tts_pad_token_id] * (len(ids) - 1) + [self._text.tts_bos_token_id]
-        first = np.full((len(ids), self._config.groups), NONE, np.int64)
-        first[:, 0] = ids
-        rows = self._rows(text, first)
+    def plain(self, script: QwenScript, length: int) -> int:
+        """Returns how many positions, of so many, come before any speaker embedding and any codes of a reference."""
         if script.speaker is not None:
-            rows[len(tags), SPEAKER] = fingerprint(script.speaker)
+            return len(script.instruct) + len(script.role) + len(self._tags(script.language))
+        return length - (0 if script.reference_codes is None else len(script.reference_codes))
+
+    def _head(self, role: tuple[int, ...], language: int | None, preset: int | None, speaker: int = 0) -> Ids:
+        """Returns the positions of role, language and speaker, which is a preset or the fingerprint of an embedding.
+
+        The begin mark after them belongs to the text or the codes.
+        """
+        tags = self._tags(language)
+        voice = [NONE] if speaker else [] if preset is None else [preset]
+        ids = [*tags, *voice, self._codec.codec_pad_id]
+        rows = self._rows([*role, *[self._text.tts_pad_token_id] * (len(ids) - 1), self._text.tts_bos_token_id])
+        rows[len(role) :, FIRST_CODE] = ids
+        if speaker:
+            rows[len(role) + len(tags), SPEAKER] = speaker
         return rows
 
-    def _frames(self, reference: Ids | None) -> Ids:
-        begin = self._id(self._codec.codec_bos_id, 1)
-        return begin if reference is None else np.concatenate([begin, reference])
+    def _tags(self, language: int | None) -> list[int]:
+        codec = self._codec
+        if language is None:
+            return [codec.codec_nothink_id, codec.codec_think_bos_id, codec.codec_think_eos_id]
+        return [codec.codec_think_id, codec.codec_think_bos_id, language, codec.codec_think_eos_id]
 
-    def _id(self, codec_id: int, count: int) -> Ids:
-        """Returns positions with one id of the talker's codec vocabulary."""
-        rows = np.full((count, self._config.groups), NONE, np.int64)
-        rows[:, 0] = codec_id
-        return rows
-
-    def _rows(self, text: list[int], codec: Ids | None = None) -> Ids:
-        rows = np.full((len(text), 1 + self._config.groups + 1), NONE, np.int64)
+    def _rows(self, text: list[int], like: Ids | None = None) -> Ids:
+        """Returns positions with this text, and otherwise nothing, or what `like` has."""
+        rows = np.repeat(self._blank if like is None else like, len(text), axis=0)
         rows[:, TEXT] = text
-        if codec is not None:
-            rows[:, 1:SPEAKER] = codec
-        rows[:, SPEAKER] = 0
         return rows
 
 
