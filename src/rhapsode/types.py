@@ -131,7 +131,8 @@ class Sampling:
 
     def over(self, defaults: Sampling) -> Sampling:
         """Returns these parameters, with `defaults` in place of every `None`."""
-        return replace(defaults, **{k: v for k, v in vars(self).items() if v is not None})
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        return replace(defaults, **given) if given else defaults
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 MOST_PROMPTS = 64
 """Prompts in one prefill launch."""
 LEAST_POSITIONS = 16
 """Positions in the smallest prefill launch."""
 LEAST_CROWD = 8
 """Prompts in those of the largest launches that exist with three quarters of their length, too."""
+MOST_KEPT = 4096
+"""Answers that are kept of each function: in a crowd the same few are asked for, several times for each prompt."""
 
 
 def batch_sizes(most: int) -> list[int]:
@@ -29,12 +33,14 @@ def prompt_shapes(most_positions: int) -> list[tuple[int, int]]:
     return sorted(shapes, key=lambda shape: shape[0] * shape[1])
 
 
+@lru_cache(MOST_KEPT)
 def prompts_fit(rows: int, positions: int, most_positions: int) -> bool:
     """Returns whether a batch of `rows` prompts, the longest with `positions`, fits one of the recorded shapes."""
     most = _power_of_two(max(most_positions, LEAST_POSITIONS))
     return rows <= MOST_PROMPTS and positions <= most and _power_of_two(rows) * _length(positions) <= 2 * most
 
 
+@lru_cache(MOST_KEPT)
 def padded_positions(rows: int, positions: int, most_positions: int) -> int:
     """Returns the size of the recorded shape that such a batch runs in: rows times positions, padding included."""
     most, batch, length = _power_of_two(max(most_positions, LEAST_POSITIONS)), _power_of_two(rows), _length(positions)
@@ -42,6 +48,7 @@ def padded_positions(rows: int, positions: int, most_positions: int) -> int:
     return batch * (length_step(positions) if is_crowd else length)
 
 
+@lru_cache(MOST_KEPT)
 def length_step(positions: int) -> int:
     """Returns the length that a prompt is padded to in the largest shapes."""
     length = _length(positions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,7 +35,7 @@ class PagePool:
     def __init__(self, pages: int) -> None:
         self.total = pages
         self._free = list(range(pages, 0, -1))
-        self._owners = [0] * (pages + 1)
+        self._sharers: Counter[int] = Counter()  # owners of a page after its first
         self._key_of: dict[int, Key] = {}
         self._page_of: dict[Key, int] = {}
         self._idle: OrderedDict[int, None] = OrderedDict()  # without an owner, content still valid; oldest first
@@ -52,19 +52,23 @@ class PagePool:
 
     def cost(self, count: int, keys: Sequence[Key]) -> int:
         """Returns how many of the available pages `reserve` would take."""
-        return count - sum(1 for page in self._shared(count, keys) if self._owners[page])
+        return self._cost(count, self._shared(count, keys))
+
+    def _cost(self, count: int, shared: Sequence[int]) -> int:
+        return count - sum(1 for page in shared if page not in self._idle)
 
     def reserve(self, count: int, keys: Sequence[Key]) -> tuple[list[int], int] | None:
         """Returns `count` pages and how many of them, from the front, are shared; None if there are not enough."""
-        if self.cost(count, keys) > self.available:
-            return None
         shared = self._shared(count, keys)
-        fresh = count - len(shared)
+        if self._cost(count, shared) > self.available:
+            return None
         for page in shared:
-            self._idle.pop(page, None)
-            self._owners[page] += 1
+            if page in self._idle:
+                del self._idle[page]
+            else:
+                self._sharers[page] += 1
         self.shared_hits += len(shared)
-        return shared + [self._take() for _ in range(fresh)], len(shared)
+        return shared + self._take(count - len(shared)), len(shared)
 
     def publish(self, page: int, key: Key) -> None:
         """Offers a page for sharing: it holds the content of `key` now. The first page with this content is used."""
@@ -74,12 +78,12 @@ class PagePool:
 
     def free(self, pages: Sequence[int]) -> None:
         for page in reversed(pages):  # the first pages of a request are written first: they are given out again first
-            self._owners[page] -= 1
-            if self._owners[page] == 0:
-                if page in self._key_of:
-                    self._idle[page] = None
-                else:
-                    self._free.append(page)
+            if page not in self._key_of:
+                self._free.append(page)
+            elif self._sharers[page]:
+                self._sharers[page] -= 1
+            else:
+                self._idle[page] = None
 
     def _shared(self, count: int, keys: Sequence[Key]) -> list[int]:
         """The pages that have the content of the first keys already."""
@@ -91,11 +95,13 @@ class PagePool:
             found.append(page)
         return found
 
-    def _take(self) -> int:
-        if self._free:
-            page = self._free.pop()
-        else:
+    def _take(self, count: int) -> list[int]:
+        """Takes free pages, the one that was freed last first, and then the oldest of those without an owner."""
+        kept = max(0, len(self._free) - count)
+        pages = self._free[kept:][::-1]
+        del self._free[kept:]
+        while len(pages) < count:
             page, _ = self._idle.popitem(last=False)
             del self._page_of[self._key_of.pop(page)]
-        self._owners[page] = 1
-        return page
+            pages.append(page)
+        return pages

@@ -38,11 +38,12 @@ class PromptRuns:
 
     def __call__(self, rows: Rows, spans: Spans, *inputs: Input) -> None:
         batch, length = self.shape(spans)
-        where = np.zeros((batch, length), np.int64)
-        valid = np.zeros((batch, length), np.bool_)
-        for i, (start, stop, base) in enumerate(spans):
-            where[i] = base + np.minimum(np.arange(start, start + length), max(start, stop - 1))
-            valid[i, : stop - start] = True
+        rows_given = np.zeros((batch, 3), np.int64)  # padding has no valid position
+        rows_given[: len(spans)] = spans
+        start, stop, base = rows_given.T[:, :, None]  # [batch, 1] each
+        steps = start + np.arange(length)
+        where = base + np.minimum(steps, np.maximum(start, stop - 1))
+        valid = steps < stop
         run = self._replay or self._on(rows)
         run(_padded_slots(rows, batch), where, valid, *inputs)
 
@@ -110,7 +111,9 @@ def _padded_slots(rows: Rows, batch: int) -> Input:
 
 def content_of(prompts: Sequence[Any], spans: Spans, shape: tuple[int, int], blank: NDArray[Any]) -> NDArray[Any]:
     """The content of these spans, `[rows, positions, columns]`, filled up with `blank` columns."""
-    content = np.tile(blank, (*shape, 1))
-    for i, (prompt, (start, stop, _)) in enumerate(zip(prompts, spans, strict=True)):
-        content[i, : stop - start] = prompt.content[start:stop]
+    content = np.empty((*shape, len(blank)), blank.dtype)
+    content[len(prompts) :] = blank
+    for row, prompt, (start, stop, _) in zip(content, prompts, spans, strict=False):  # the others are padding
+        row[: stop - start] = prompt.content[start:stop]
+        row[stop - start :] = blank
     return content

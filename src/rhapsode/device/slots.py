@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,8 +17,7 @@ from rhapsode.device.state import State, buffer
 from rhapsode.device.upload import upload
 
 
-@dataclass(frozen=True)
-class SlotRow:
+class SlotRow(NamedTuple):
     """One request's entry in the slot table when it joins."""
 
     slot: int
@@ -61,9 +59,10 @@ class SlotTable(State):
     def columns(self, rows: Sequence[SlotRow]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Returns what `write` needs of new requests, a row for each."""
         integers = np.full((len(rows), 3 + self.pages.shape[1]), SCRATCH_PAGE, np.int64)
+        integers[:, :3] = [(row.slot, row.seed, row.top_k) for row in rows]
         for entry, row in zip(integers, rows, strict=True):
-            entry[:3] = row.slot, row.seed, row.top_k
-            entry[3 : 3 + len(row.pages)] = row.pages
+            if row.pages:
+                entry[3 : 3 + len(row.pages)] = row.pages
         floats = np.array([(row.temperature, row.top_p, row.repetition_penalty) for row in rows], np.float32)
         return integers, floats
 
