@@ -140,8 +140,7 @@ class Engine:
                 raise Unavailable("the engine is not running.")
             if request_id in self._jobs:
                 raise InvalidRequest(f"a request with the id '{request_id}' is still running.")
-            is_full = not self._free_slots or self._queue or not self._admission.fits(request)
-            if is_full and len(self._queue) >= self.deployment.limits.max_queue:
+            if len(self._queue) >= self.deployment.limits.max_queue and self._is_full_for(request):
                 wait_s = self._admission.promised_s(self._queue)
                 raise Busy(f"{len(self._queue)} requests are waiting already.", retry_after_s=wait_s)
             self._jobs[request_id] = job
@@ -229,6 +228,9 @@ class Engine:
         job.gate = EndGate(job.speech.push, self.spec.sample_rate) if ends else None
         job.frame_hz = self.info.frame_hz
         job.track = self.aligner.open(words, self.spec.sample_rate, job, ends)
+
+    def _is_full_for(self, request: SpeechRequest) -> bool:
+        return not self._free_slots or bool(self._queue) or not self._admission.fits(request)
 
     def _admit(self) -> None:
         while self._free_slots and self._queue and self._admission.fits(self._queue[0].request):

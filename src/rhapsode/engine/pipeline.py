@@ -72,6 +72,7 @@ class Pipeline:
             if stage.name not in self.stages:
                 self.stages[stage.name] = self._build(stage)
         self._junctions = {s.name: Junction(self.stages[s.name], senders(spec, s)) for s in spec.pipeline}
+        self._merging = [junction for junction in self._junctions.values() if junction.merges]
         self._entries = [self.stages[s.name] for s in spec.pipeline if s.kind != "stream" and not senders(spec, s)]
         self._wire()
         self._running = [Loop(place, stages) for place, stages in self._loops.items()]
@@ -108,7 +109,7 @@ class Pipeline:
 
     def forget(self, job: Job) -> None:
         """The job is over: every stage lets go of it."""
-        for junction in self._junctions.values():
+        for junction in self._merging:
             junction.forget(job)
         for stage in self.stages.values():
             stage.abort(job)

@@ -49,7 +49,7 @@ class Speech:
         self._max_unread_s = max_unread_s
         self._error: RhapsodeError | None = None
         self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)  # for threads that wait
+        self._changed: threading.Condition | None = None  # for threads that wait
         self._blocked = 0  # how many do
         self._wake_ups: WakeUps | None = None  # of the event loop in which it was waited for last
         self._waiting: list[tuple[WakeUps, asyncio.Future[None]]] = []
@@ -86,8 +86,9 @@ class Speech:
         with self._lock:
             if not self.is_ready:
                 self._blocked += 1
+                changed = self._changed = self._changed or threading.Condition(self._lock)
                 try:
-                    if not self._changed.wait_for(lambda: self.is_ready, timeout_s):
+                    if not changed.wait_for(lambda: self.is_ready, timeout_s):
                         raise TimeoutError
                 finally:
                     self._blocked -= 1
@@ -138,7 +139,7 @@ class Speech:
 
     def _told(self) -> list[tuple[WakeUps, asyncio.Future[None]]]:
         """Wakes the threads that wait, and returns the futures that do."""
-        if self._blocked:
+        if self._changed is not None and self._blocked:
             self._changed.notify_all()
         waiting, self._waiting = self._waiting, []
         return waiting

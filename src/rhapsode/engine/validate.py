@@ -23,6 +23,21 @@ LARGEST_FLOAT32 = 3.4e38
 MOST_ENTRIES = 256
 """Of the lexicon of one request."""
 
+_NO_SAMPLING = Sampling()
+_TYPES: dict[str, type] = {
+    "text": str,
+    "speed": float,
+    "loudness": float,
+    "channels": int,
+    "seed": int,
+    "max_frames": int,
+    "first_chunk_frames": int,
+    "language": str,
+    "instructions": str,
+}
+_ALWAYS = ("text", "speed")
+"""These may not be left out, nor be empty values of another type; nor may `channels`, where there are any."""
+
 
 def checked(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Limits) -> SpeechRequest:
     """Returns the request as stages get it: options parsed, the preset and the language spelt as the model spells them.
@@ -50,7 +65,8 @@ def checked(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Li
         if frames is not None and frames < 1:
             raise InvalidRequest(f"{name} must be at least 1.", param=name)
     _check_text(request)
-    _check_sampling(request.sampling)
+    if request.sampling != _NO_SAMPLING:
+        _check_sampling(request.sampling)
     check_abilities(request, info)
     _check_effect(request, spec, info)
     _check_embedding(request.voice.embedding, info)
@@ -60,7 +76,9 @@ def checked(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Li
         "language": _language(request.language, info),
         "options": parse_options(spec, request.options),
     }
-    return SpeechRequest(**{**vars(request), **changed})  # as `replace`, without a call for every field
+    good = object.__new__(SpeechRequest)  # as `replace`, without a call for every field
+    vars(good).update(vars(request), **changed)
+    return good
 
 
 def _checked_dialogue(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Limits) -> SpeechRequest:
@@ -95,26 +113,24 @@ def _check_pause(pause_s: float | None) -> None:
 
 def _check_types(request: SpeechRequest) -> None:
     """Python callers may pass any type: it is reported here, not later inside a stage."""
-    expected: dict[str, tuple[Any, type | tuple[type, ...]]] = {
-        "text": (request.text, str),
-        "speed": (request.speed, (int, float)),
-        "loudness": (request.loudness or 0, (int, float)),
-        "channels": (1 if request.channels is None else request.channels, int),
-        "seed": (request.seed or 0, int),
-        "max_frames": (request.max_frames or 1, int),
-        "first_chunk_frames": (request.first_chunk_frames or 1, int),
-        "language": (request.language or "", str),
-        "instructions": (request.instructions or "", str),
-        "voice": (request.voice.name or "", str),
-        "temperature": (request.sampling.temperature or 0, (int, float)),
-        "top_k": (request.sampling.top_k or 0, int),
-        "top_p": (request.sampling.top_p or 0, (int, float)),
-        "repetition_penalty": (request.sampling.repetition_penalty or 0, (int, float)),
-    }
-    for name, (value, kind) in expected.items():
-        if type(value) is not kind and (not isinstance(value, kind) or isinstance(value, bool)):
-            what = {str: "text", int: "a whole number"}.get(kind, "a number") if isinstance(kind, type) else "a number"
-            raise InvalidRequest(f"{name} must be {what}, not {type(value).__name__}.", param=name)
+    given = vars(request)
+    for name, kind in _TYPES.items():
+        value = given[name]
+        if value or name in _ALWAYS or (name == "channels" and value is not None):
+            _check_type(name, value, kind)
+    if request.voice.name:
+        _check_type("voice", request.voice.name, str)
+    if request.sampling != _NO_SAMPLING:
+        for name, value in vars(request.sampling).items():
+            if value:
+                _check_type(name, value, int if name == "top_k" else float)
+
+
+def _check_type(name: str, value: Any, kind: type) -> None:
+    """Raises unless a value is of this kind; a whole number is a number, too, and a truth value is none."""
+    if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
+        right = {str: "text", int: "a whole number", float: "a number"}[kind]
+        raise InvalidRequest(f"{name} must be {right}, not {type(value).__name__}.", param=name)
 
 
 def _check_text(request: SpeechRequest) -> None:
@@ -222,7 +238,7 @@ def _preset(name: str | None, info: ModelInfo) -> str | None:
         return None
     if not info.can.presets:
         raise UnknownVoice(f"{info.title} has no voices to choose by name. {who_can('presets')}", param="voice")
-    if not info.presets or name in info.presets:
+    if name in info.voices or name in info.presets or not info.presets:
         return name
     by_case = {voice.lower(): voice for voice in info.presets}
     if name.lower() not in by_case:
@@ -232,7 +248,7 @@ def _preset(name: str | None, info: ModelInfo) -> str | None:
 
 def _language(language: str | None, info: ModelInfo) -> str | None:
     """Returns the language's code; None lets the model find out."""
-    code = code_of(language or AUTO)
+    code = code_of(language) if language else AUTO
     if code == AUTO:
         return None
     if info.languages and code not in info.languages:

@@ -33,11 +33,16 @@ class Junction:
         self._payloads: dict[tuple[str, int], dict[str, Any]] = {}
         self._lock = threading.Lock()
 
+    @property
+    def merges(self) -> bool:
+        """Whether payloads of several stages wait for each other here."""
+        return len(self._senders) > 1
+
     def entry(self, sender: str) -> Callable[[Work], None]:
+        if not self.merges:
+            return self._stage.receive
+
         def receive(work: Work) -> None:
-            if len(self._senders) <= 1:
-                self._stage.receive(work)
-                return
             key = (work.job.id, work.part)
             with self._lock:
                 payloads = self._payloads.setdefault(key, {})

@@ -16,6 +16,8 @@ def parse_options(spec: ModelSpec, given: Mapping[str, Any]) -> Any:
     """Returns an instance of `spec.options`: the family's defaults with what the request sets."""
     if not isinstance(given, Mapping):
         raise InvalidRequest(f"options must be names and values, not {type(given).__name__}.", param="options")
+    if not given:
+        return _default(spec.options)
     return _parse(spec.name, spec.options, given, UnknownOption, InvalidRequest)
 
 
@@ -27,6 +29,11 @@ def parse_settings(spec: ModelSpec, given: Mapping[str, Any]) -> Any:
 @lru_cache
 def _types(into: type) -> dict[str, Any]:
     return get_type_hints(into)
+
+
+@lru_cache
+def _default(into: type) -> Any:
+    return into()
 
 
 @lru_cache
