@@ -41,7 +41,7 @@ from rhapsode.serve.process.link import MANY, _packed, _unpacked
 from rhapsode.serve.process.messages import Submit
 from rhapsode.types import SpeechRequest, Voice
 
-WORDS = "the quick brown fox jumps over a lazy dog while nobody listens to what it says about rain in april".split()
+WORDS = "the quick brown fox jumps over a lazy dog while nobody listens to what it says about rain in april"
 SMALL = {"hidden_size": 64, "text_hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1}
 
 
@@ -133,7 +133,7 @@ class EngineCost:
         del self.talk._able
 
     def _request(self, rng: random.Random) -> SpeechRequest:
-        text = " ".join(rng.choices(WORDS, k=10)).capitalize() + "."
+        text = " ".join(rng.choices(WORDS.split(), k=10)).capitalize() + "."
         return SpeechRequest(text, Voice(self.engine.info.voices[0]), options={}, real_time=True)
 
 

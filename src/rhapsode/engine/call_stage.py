@@ -52,8 +52,7 @@ class CallStage:
         self._stopping = True
         while any(thread.is_alive() for thread in self._threads):
             for thread in self._threads:
-                self.inbox.on_put()
-            for thread in self._threads:
+                self.inbox.on_put()  # one of them wakes up
                 thread.join(0.05)
 
     def abort(self, job: Job) -> None:

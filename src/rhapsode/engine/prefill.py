@@ -193,11 +193,11 @@ class Prefill(Generic[Row]):
             stop = min(row.prompt.length, row.filled + min(budget, self._positions_per_turn))
             budget -= stop - row.filled
             spans.append(Span(row.filled, stop, row.base))
-        memory = self._memory
+        memory, size = self._memory, self._size(spans)
         batch = memory.rows([row.slot for row in rows])
-        with section("prefill"), self._times.measured(self._size(spans)):
+        with section("prefill"), self._times.measured(size):
             self._worker.prefill([row.prompt for row in rows], spans, batch, memory.state)
-        self.on_launched(self._times.expected_s(self._size(spans)))
+        self.on_launched(self._times.expected_s(size))
         return [span.stop for span in spans]
 
     def _size(self, spans: Sequence[Span]) -> int:

@@ -63,7 +63,8 @@ class FrontEnd:
         if self._ssml is not None:
             return self._run(self._ssml.push(text))
         start, self._chars = self._chars, self._chars + len(text)
-        return self._run([SpokenRun(text, start, self._chars, copied=True)])
+        run = SpokenRun(text, start, self._chars, copied=True)
+        return self._run([run]) if self._steps else [run] if text else []
 
     def close(self) -> list[TextEvent]:
         """Ends the text; returns the rest."""

@@ -129,7 +129,7 @@ class PromptBuilder:
 
     def _rows(self, text: list[int], like: Ids | None = None) -> Ids:
         """Returns positions with this text, and otherwise nothing, or what `like` has."""
-        rows = np.repeat(self._blank if like is None else like, len(text), axis=0)
+        rows = (self._blank if like is None else like).repeat(len(text), axis=0)
         rows[:, TEXT] = text
         return rows
 
