@@ -57,7 +57,7 @@ class Kokoro:
         self._in_step = in_step
         self._random = torch.Generator(device).manual_seed(0)
 
-    def say(self, sentences: list[Said], style: NDArray[np.float32]) -> list[tuple[int, Utterance]]:
+    def say(self, sentences: list[Said], style: NDArray[np.float32], pace: float = 1.0) -> list[tuple[int, Utterance]]:
         """Speaks a passage; returns its sentences one by one. Those that are too long or too short are left out."""
         tokens = [[self._ids[sound] for sound in sounds] for _, sounds in sentences]
         ids = [0, *tokens[0]]
@@ -65,7 +65,7 @@ class Kokoro:
         for more in tokens[1:]:
             ids += [self._ids[" "], *more]
             ends.append(len(ids))
-        audio, durations = self._speak([*ids, 0], style)
+        audio, durations = self._speak([*ids, 0], style, pace)
         if not np.isfinite(audio).all():
             return []
         steps = np.concatenate([[0], np.cumsum(durations)]) * STEP  # where each phoneme begins, in samples
@@ -78,8 +78,14 @@ class Kokoro:
                 found.append((number, utterance))
         return found
 
-    def _speak(self, ids: list[int], style: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[Any]]:
-        inputs = {"input_ids": torch.tensor([ids]), "style": torch.from_numpy(style)[None], "speed": torch.ones(1)}
+    def _speak(
+        self, ids: list[int], style: NDArray[np.float32], pace: float
+    ) -> tuple[NDArray[np.float32], NDArray[Any]]:
+        inputs = {
+            "input_ids": torch.tensor([ids]),
+            "style": torch.from_numpy(style)[None],
+            "speed": torch.ones(1) * pace,
+        }
         changes = {SOURCE: self._noisy, BINS: self._seen, ANGLES: self._turned}
         found = self._graph.run(inputs, {**changes, PHASE: _in_step} if self._in_step else changes)
         durations = found[DURATIONS].cpu().numpy().reshape(-1).astype(int)
@@ -151,7 +157,8 @@ def _work(options: argparse.Namespace, worker: int, until: float) -> None:
             break
         voice = chosen(number, options.clones, options.turns)
         style = kokoro.voices.style(voice, sum(len(sounds) for _, sounds in passage))
-        made += ((index, said, voice) for index, said in kokoro.say(passage, style))
+        said_now = kokoro.say(passage, style, kokoro.voices.pace(voice))
+        made += ((index, said, voice) for index, said in said_now)
         if sum(len(said.phonemes) for _, said, _ in made) >= SHARD_FRAMES:
             seconds += write_shard(options.shards / f"{worker:02}-{shards:05}.npz", made)
             made, shards = [], shards + 1

@@ -29,6 +29,9 @@ PRESETS = {
 mapped to presets in turn."""
 UNSEEN = ("af_nova", "am_liam", "bf_lily", "bm_daniel")
 """Speakers for judging clones."""
+PACES = {"emma": 0.86}
+"""Presets that the teacher speaks at another pace. `bf_emma` says 19 letters in a second, the others 16 to 17: in codes
+of 80 ms her short words are lost."""
 TURNS = (0, 1, 2, 3, 0, 4, 5)
 """The order in which presets speak: the first is the default, so it gets two turns."""
 FIRST_ID = 1325
@@ -56,6 +59,10 @@ class Voices:
         names = rng.choice(self._others, MIXED, replace=False)
         shares = rng.dirichlet([0.6] * MIXED)
         return np.sum([share * self._read(name)[at] for share, name in zip(shares, names, strict=True)], 0, np.float32)
+
+    def pace(self, voice: int) -> float:
+        """Returns the pace of a voice."""
+        return PACES.get(list(PRESETS)[voice], 1.0) if voice >= 0 else 1.0
 
     def of(self, name: str, phonemes: int) -> Style:
         """Returns the style of one of Kokoro's own voices."""

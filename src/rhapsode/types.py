@@ -53,14 +53,13 @@ class AudioChunk(Clip):
     bookmarks: tuple[BookmarkTime, ...] = ()
     """Marks of SSML that the speech has reached, where a request asks for words."""
     pcm16: NDArray[np.int16] | None = None
-    """The same samples as 16-bit numbers, `[channels, samples]`, where a GPU has made such. Who changes `samples` sets
-    it to None."""
+    """The same samples as 16-bit numbers, where a GPU has made such. Who changes `samples` sets it to None."""
 
     @classmethod
     def of_pcm16(cls, pcm16: Any, *about: Any) -> Self:
         """Makes a chunk of 16-bit numbers, which become `samples` when somebody asks for them: few do."""
         chunk = object.__new__(cls)  # the class has the defaults; setting each field of a frozen one takes longer
-        vars(chunk).update(zip(_ABOUT_CHUNK, about, strict=False), pcm16=pcm16)
+        vars(chunk).update(zip([*cls.__dataclass_fields__][1:], about, strict=False), pcm16=pcm16)
         return chunk
 
     def __getattr__(self, name: str) -> Any:
@@ -72,9 +71,6 @@ class AudioChunk(Clip):
     @property
     def duration_s(self) -> float:
         return float((self.samples if self.pcm16 is None else self.pcm16).shape[1] / self.sample_rate)
-
-
-_ABOUT_CHUNK = tuple(AudioChunk.__dataclass_fields__)[1:]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from rhapsode.device.marks import Silence
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.row_writes import RowWrites
 from rhapsode.device.sections import section
-from rhapsode.device.slots import Rows
 from rhapsode.device.stream import FrameStream
 from rhapsode.engine.device_stage import DeviceStage, Launch, Prepared
 from rhapsode.engine.isolation import failure, isolate
@@ -62,10 +61,8 @@ class FrameStage(DeviceStage[FrameRow]):
         self._rows: dict[str, FrameRow] = {}
         self._texts = AppendedTexts(talker, memory)
         self._starts = RowWrites(FrameStage._start_on_device, memory.device)
-        self._step: dict[tuple[int, ...], Callable[[Rows, Any], Step]] = {(): talker.step}
-        captures = deployment.graphs and not self.works_inline and not deployment.deterministic
-        if captures and isinstance(talker, BeginsInPrefill):
-            talker.begins, self._step[FIRST] = True, talker.first_step
+        if isinstance(talker, BeginsInPrefill):
+            talker.begins = deployment.graphs and not self.works_inline and not deployment.deterministic
         self._steps_total = self._frames_total = 0
         # By slot: what the host decides with, as vectors. Steps are limited, and allowed by the text so far.
         self._steps_launched, self._steps_done, self._limit, self._allowed = np.zeros((4, slots + 1), np.int64)
@@ -78,7 +75,7 @@ class FrameStage(DeviceStage[FrameRow]):
                 if not self.works_inline:
                     self._starts.capture(self, np.array([[len(self._live) - 1, 0, 0] + [0] * len(self._streams)]))
                 self._launcher.capture(self._deployment.limits.slots, buffers=buffers)
-                if FIRST in self._step:
+                if isinstance(self._worker, BeginsInPrefill) and self._worker.begins:
                     self._launcher.capture(1, *FIRST)
 
     def jobs(self) -> list[Job]:
@@ -241,7 +238,8 @@ class FrameStage(DeviceStage[FrameRow]):
     def _on_device(self, inputs: Tensor, *statics: int) -> Tensor:
         slots = inputs[:, 0]
         with section("talker"):
-            step = self._step[statics](self._memory.rows(slots), self._memory.state)
+            make = self._worker.first_step if statics else self._worker.step
+            step: Step = make(self._memory.rows(slots), self._memory.state)
         emitted, stopped = step.emitted, step.stopped
         if self._endless:
             emitted, stopped = emitted | stopped, torch.zeros_like(stopped)

@@ -4,7 +4,6 @@ import pytest
 
 from contract.families.qwen3_tts import SUBJECTS
 from contract.subject import assert_all_free, hear, speak
-from rhapsode.engine.frame_stage import FIRST
 
 TEXTS = ("Hello there.", "Good morning to you.", "Yes, it is.")
 
@@ -19,15 +18,16 @@ def engine():
 @pytest.fixture
 def launches(engine, monkeypatch: pytest.MonkeyPatch):
     """Has the engine begin in prefill, as on a GPU; lists the slots of launches that make first frames alone."""
-    talker, stage, made = engine.pipeline.workers["talk"], engine.pipeline.stages["talk"], []
+    talker, made = engine.pipeline.workers["talk"], []
+    make = talker.first_step
 
     def first_step(rows, state):
         made.append(rows.slots.tolist())
-        return talker.first_step(rows, state)
+        return make(rows, state)
 
     monkeypatch.setattr(talker, "begins", True)
     monkeypatch.setattr(talker._prompts, "_shapes", [(1, 64), (4, 64)])
-    monkeypatch.setitem(stage._step, FIRST, first_step)
+    monkeypatch.setattr(talker, "first_step", first_step)
     return made
 
 
