@@ -171,7 +171,8 @@ def _work(options: argparse.Namespace, worker: int) -> None:
     kept = sorted(options.codes.glob("*.npz"))[worker :: options.processes] if options.codes else []
     for again in range(options.rounds):
         for path in kept:
-            pages.write(f"kept-{again}-{path.stem}", read_codes(path, width)[again % 2 :])
+            said = [one for one in read_codes(path, width) if one.voice not in options.leave_out]
+            pages.write(f"kept-{again}-{path.stem}", said[again % 2 :])
     if not options.wait:
         return
     share = (worker, options.processes)
@@ -201,6 +202,7 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("lines", type=Path)
     parser.add_argument("--codes", type=Path, help="where utterances are kept, and read if there are any")
+    parser.add_argument("--leave-out", type=int, nargs="*", default=(), help="presets whose kept codes are not used")
     parser.add_argument("--rounds", type=int, default=1, help="prompts of the same codes, with other words in letters")
     parser.add_argument("--streaming", type=int, default=1, help="prompts of a sentence with a token per frame")
     parser.add_argument("--processes", type=int, default=1)
