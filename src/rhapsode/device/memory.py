@@ -53,7 +53,7 @@ class SlotMemory:
         return min(self.positions_per_slot, self.pool.total * self.page_size)
 
     def tensors(self) -> Iterator[Tensor]:
-        """The buffers that change from launch to launch."""
+        """Yields every buffer that launches change in place: a trace on a CPU has to know them."""
         yield from self.table.tensors()
         yield from self.state.tensors()
         for kv in self.kv:

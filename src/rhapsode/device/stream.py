@@ -123,8 +123,8 @@ class FrameStream:
         self.on_written()
 
     def commit_ahead(self, slots: Ints) -> None:
-        """Commits one frame per slot that was just launched and will surely be emitted: launches that read it wait for
-        it on the device, not on the host."""
+        """Commits a frame of each slot before it is computed, so that the consumer can launch at once: its launch waits
+        for the frame on the device (`wait_on_device`). Only for frames that are certain to be emitted."""
         if self.device.type == "cuda":
             self._ahead = torch.cuda.current_stream(self.device).record_event()
         self.commit(slots, 1, np.ones_like(slots))
@@ -233,7 +233,7 @@ class FrameStream:
         self.on_released()
 
     def exhausted(self, slots: Ints) -> Bools:
-        """Whether everything has been read and nothing will follow."""
+        """Whether each of these slots has ended, and all its frames and marks have been read."""
         read = (self._released[slots] == self._written[slots]) & (self._marks.next_at[slots] > self._written[slots])
         exhausted: Bools = self._ended[slots] & read
         return exhausted

@@ -50,7 +50,7 @@ class Launch:
         return self.inputs[:, 0]
 
     def ragged(self) -> tuple[Ints, Ints]:
-        """Returns for each row how many frames its first block leaves out, and how many frames it works on."""
+        """Returns two numbers for each row: frames that its first block lacks, and frames that the launch works on."""
         if self.inputs.shape[1] == 1:
             return np.zeros_like(self.slots), np.full_like(self.slots, self.statics[0])
         return self.inputs[:, 1], self.inputs[:, 2]
@@ -250,7 +250,7 @@ class DeviceStage(TurnStage, Generic[Row]):
         self.inbox.put(work)
 
     def _capture_prefill(self) -> None:
-        """Captures on a GPU what happens before the first launch of a request."""
+        """On a GPU, captures the launches before a request's first frame: joining, its prompt, the first input."""
         if self._memory.device.type != "cuda":
             return
         self._memory.capture()

@@ -250,7 +250,7 @@ class Engine:
                     self._admit()
 
     def _begin(self, job: Job) -> None:
-        """Sends the first section of a job to the pipeline, once it is known."""
+        """Sends the first section of a job's text to the pipeline; if none is known yet, later text begins the job."""
         with job.script.lock:
             request = job.script.first()
             if request is not None:

@@ -35,6 +35,7 @@ def test_after_a_pause_another_utterance_is_spoken(visit: Open, dummy: Running) 
     page.field(BOX).press_sequentially("Two. ")
     page.await_sound()
     page.page.wait_for_function("document.querySelector('#talk [data-figure=requests]').textContent === '2'")
+    assert page.figure("requests") == "2"
 
 
 def test_what_is_pasted_is_spoken_by_hibari(visit: Open, hibari: Running) -> None:
@@ -42,6 +43,7 @@ def test_what_is_pasted_is_spoken_by_hibari(visit: Open, hibari: Running) -> Non
     page.field(BOX).focus()
     page.page.keyboard.insert_text("Pasted text is spoken too. And it needs no button.")
     page.await_sound(20)
+    assert len(page.heard()) > 0
     page.press("Stop")
 
 
