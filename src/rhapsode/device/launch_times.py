@@ -9,6 +9,8 @@ from time import perf_counter as clock_s
 
 import torch
 
+from rhapsode.device.cuda_calls import CudaEvent
+
 
 class LaunchTimes:
     """Learns how long launches of one kind take, by their size, and counts those that a GPU has not ended yet.
@@ -20,19 +22,19 @@ class LaunchTimes:
     """How much a measurement changes what is known of its size."""
 
     def __init__(self, device: torch.device) -> None:
-        self._on_gpu = device.type == "cuda"
-        self._in_flight: deque[tuple[int, torch.cuda.Event, torch.cuda.Event]] = deque()
+        self._device = device
+        self._in_flight: deque[tuple[int, CudaEvent, CudaEvent]] = deque()
         self._took_s: dict[int, float] = {}  # by size
 
     @contextmanager
     def measured(self, size: int) -> Iterator[None]:
         """Times the launch inside the block."""
-        if not self._on_gpu:
+        if self._device.type != "cuda":
             started_s = clock_s()
             yield
             self._took_s = {size: clock_s() - started_s} if size else self._took_s
             return
-        begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begun, ended = (CudaEvent(self._device, timed=True) for _ in range(2))
         begun.record()
         yield
         ended.record()
@@ -41,9 +43,9 @@ class LaunchTimes:
     @property
     def in_flight(self) -> int:
         """Launches that have not ended yet."""
-        while self._in_flight and self._in_flight[0][2].query():
+        while self._in_flight and self._in_flight[0][2].is_past():
             size, begun, ended = self._in_flight.popleft()
-            took_s = begun.elapsed_time(ended) / 1e3
+            took_s = ended.seconds_since(begun)
             before_s = self._took_s.get(size, took_s)
             self._took_s[size] = before_s + self.NEW * (took_s - before_s)
         return len(self._in_flight)

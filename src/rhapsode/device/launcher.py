@@ -16,7 +16,7 @@ from rhapsode.device.buckets import batch_sizes
 from rhapsode.device.landing import Landing
 from rhapsode.device.replay import Recording, Replay
 from rhapsode.device.trace import Untraceable
-from rhapsode.device.upload import pinned, upload
+from rhapsode.device.upload import fill, upload
 
 Statics = tuple[int, ...]
 MOST_TRACED = 4
@@ -60,7 +60,7 @@ class Launcher:
             return self._function(upload(padded, self._device), *statics)[: len(inputs)]
         if not np.array_equal(self._uploaded.get(id(captured), ()), inputs):  # most launches repeat the last one's rows
             self._uploaded[id(captured)] = inputs
-            captured.inputs[0].copy_(pinned(self._pad(inputs, bucket), self._device), non_blocking=True)
+            fill(captured.inputs[0], self._pad(inputs, bucket))
         output = captured.replay()
         assert output is not None
         return output[: len(inputs)]
@@ -87,8 +87,8 @@ class Launcher:
         """Lets as many results of each launch arrive at once as later may: pinned memory is slow to allocate."""
         for _, captured in (entry for graphs in self._graphs.values() for entry in graphs):
             if not compile_only.active() and (output := captured.replay()) is not None:
-                landings = [Landing(output) for _ in range(count)]
-                del landings
+                for landing in [Landing(output) for _ in range(count)]:
+                    landing.end()
 
     def _blank(self, rows: int) -> Tensor:
         return upload(np.repeat(self._padding, rows, axis=0), self._device)

@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rhapsode.device import host_blocks
 from rhapsode.device.replay import Recording, Replay
-from rhapsode.device.upload import pinned
+from rhapsode.device.upload import as_bytes, fill
 
 ALIGNMENT = 16
 """Bytes: kernels read aligned numbers, whatever their type."""
@@ -48,17 +49,24 @@ class Packing:
             end = self.places[-1].stop
         self.nbytes = end
 
-    def pack(self, arrays: Sequence[NDArray[Any] | None], device: torch.device) -> Tensor:
-        """Returns a block on the host with these arrays, to be copied to the device; `None` leaves its place as it is.
+    def blank(self, device: torch.device) -> Tensor:
+        """Returns a block on the device."""
+        return torch.empty(self.nbytes, dtype=torch.uint8, device=device)
 
-        For a GPU it is pinned memory, which torch gives to nobody else before the copy has ended.
-        """
-        host = torch.empty(self.nbytes, dtype=torch.uint8, pin_memory=device.type == "cuda")
-        block = host.numpy()
+    def fill(self, block: Tensor, arrays: Sequence[NDArray[Any] | None]) -> None:
+        """Copies these arrays into a block, in one go; what lies in the place of a `None` does not matter."""
+        if not block.is_cuda:
+            self._pack(block.numpy().data, arrays)
+            return
+        host = host_blocks.take(self.nbytes, block.device)
+        self._pack(host.bytes, arrays)
+        host.copy_to(block)
+        host_blocks.give_back(host)
+
+    def _pack(self, target: memoryview, arrays: Sequence[NDArray[Any] | None]) -> None:
         for place, array in zip(self.places, arrays, strict=True):
             if array is not None:
-                block[place.start : place.stop] = np.ascontiguousarray(array, place.dtype).reshape(-1).view(np.uint8)
-        return host
+                target[place.start : place.stop] = as_bytes(np.asarray(array, place.dtype))
 
     def views(self, block: Tensor) -> list[Tensor]:
         """Returns the arrays of a block as tensors, without a copy."""
@@ -76,11 +84,12 @@ class Captured:
 
     def run(self, inputs: Sequence[Input]) -> Tensor | None:
         packed = [x for x, is_packed in zip(inputs, self.is_packed, strict=True) if is_packed]
-        host = self.packing.pack([x if isinstance(x, np.ndarray) else None for x in packed], self.block.device)
-        self.block.copy_(host, non_blocking=True)
+        self.packing.fill(self.block, [x if isinstance(x, np.ndarray) else None for x in packed])
         for static, x, is_packed in zip(self.recording.inputs, inputs, self.is_packed, strict=True):
-            if not (is_packed and isinstance(x, np.ndarray)):
-                static.copy_(pinned(x, static.device) if isinstance(x, np.ndarray) else x, non_blocking=True)
+            if isinstance(x, Tensor):
+                static.copy_(x, non_blocking=True)
+            elif not is_packed:
+                fill(static, x)
         return self.recording.replay()
 
 
@@ -101,7 +110,8 @@ class PackedReplay:
         is_packed = [isinstance(x, np.ndarray) for x in inputs]
         arrays = [x for x in inputs if isinstance(x, np.ndarray)]
         packing = Packing(arrays)
-        block = packing.pack(arrays, self._device).to(self._device, non_blocking=True)
+        block = packing.blank(self._device)
+        packing.fill(block, arrays)
         views = iter(packing.views(block))
         recording = self._replay.capture(*(x if isinstance(x, Tensor) else next(views) for x in inputs))
         self._captured[_shapes(inputs)] = Captured(recording, packing, block, is_packed)
@@ -120,7 +130,9 @@ def upload_all(arrays: Sequence[NDArray[Any]], device: torch.device) -> list[Ten
     if device.type == "cpu":
         return [torch.from_numpy(array) for array in arrays]
     packing = Packing(arrays)
-    return packing.views(packing.pack(arrays, device).to(device, non_blocking=True))
+    block = packing.blank(device)
+    packing.fill(block, arrays)
+    return packing.views(block)
 
 
 def _shapes(inputs: Sequence[Input]) -> tuple[tuple[int, ...], ...]:

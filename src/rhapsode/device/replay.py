@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from rhapsode.device import compilations, compile_only, sections
+from rhapsode.device import compilations, compile_only, cuda_calls, sections
 from rhapsode.device.trace import Trace
 
 Shapes = tuple[torch.Size, ...]
@@ -35,13 +35,15 @@ class CudaGraph:
     """A captured CUDA graph, and the static buffers it reads from and writes to."""
 
     graph: torch.cuda.CUDAGraph
+    executable: int
+    """Its address. The graph keeps it."""
     inputs: Sequence[Tensor]
     output: Tensor | None
     events: Any = None
     """Of its sections, if a recorder was installed at capture."""
 
     def replay(self) -> Tensor | None:
-        self.graph.replay()
+        cuda_calls.launch(self.executable, self.inputs[0].device)
         sections.replayed(self.events)
         return self.output
 
@@ -139,7 +141,7 @@ class Replay:
         marks_s.append(time.perf_counter())
         for part, (begun_s, ended_s) in zip(("wait", "record", "instantiate"), pairwise(marks_s), strict=True):
             compilations.spent(part, ended_s - begun_s)
-        return CudaGraph(graph, inputs, output, sections.captured())
+        return CudaGraph(graph, graph.raw_cuda_graph_exec(), inputs, output, sections.captured())
 
     def __call__(self, *inputs: Tensor) -> Tensor | None:
         captured = self._captured.get(tuple(x.shape for x in inputs))

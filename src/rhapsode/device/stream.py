@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rhapsode.device.cuda_calls import CudaEvent
 from rhapsode.device.marks import Mark, Marks
 from rhapsode.device.packed import upload_all
 from rhapsode.device.reach import Reach, Window
@@ -46,7 +47,7 @@ class FrameStream:
         """Counts what either side has changed on the host, as far as the other side decides by it."""
         self.lead = 0
         """Frames that the producer may be ahead until the consumer has read some or asks for more; 0: any number."""
-        self._ahead: torch.cuda.Event | None = None
+        self._ahead: CudaEvent | None = None
         self._reach = reach
         self._scratch = slots
         self._ring = buffer(slots, capacity, *shape, dtype=dtype, device=device)
@@ -126,12 +127,13 @@ class FrameStream:
         """Commits a frame of each slot before it is computed, so that the consumer can launch at once: its launch waits
         for the frame on the device (`wait_on_device`). Only for frames that are certain to be emitted."""
         if self.device.type == "cuda":
-            self._ahead = torch.cuda.current_stream(self.device).record_event()
+            self._ahead = CudaEvent(self.device)
+            self._ahead.record()
         self.commit(slots, 1, np.ones_like(slots))
 
     def landed_ahead(self) -> None:
         """Something that was committed ahead has arrived."""
-        if self._ahead is not None and self._ahead.query():
+        if self._ahead is not None and self._ahead.is_past():
             self._ahead = None
 
     def mark(self, slot: int, mark: Mark) -> None:
@@ -165,7 +167,7 @@ class FrameStream:
         """Has what is launched next wait for frames that were committed ahead."""
         ahead = self._ahead
         if ahead is not None:
-            torch.cuda.current_stream(self.device).wait_event(ahead)
+            ahead.hold_back()
 
     def available(self, slots: Ints) -> Ints:
         """Frames that can be consumed before the next mark."""

@@ -4,20 +4,38 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rhapsode.device import host_blocks
 
-def pinned(values: NDArray[Any], device: torch.device) -> Tensor:
-    """Returns an array as a tensor on the host, ready to be copied: a GPU copies pinned memory while the host goes on.
 
-    The memory is not used again before the copy has ended: torch sees to that.
+def fill(target: Tensor, values: NDArray[Any]) -> None:
+    """Copies an array into a contiguous tensor of its shape and type.
+
+    For a GPU that goes through pinned memory: a plain copy would wait for everything launched before it.
     """
-    host = torch.from_numpy(values)
-    return host.pin_memory() if device.type == "cuda" else host
+    if not target.is_cuda:
+        target.copy_(torch.from_numpy(values))
+        return
+    block = host_blocks.take(values.nbytes, target.device)
+    block.bytes[: values.nbytes] = as_bytes(values)
+    block.copy_to(target)
+    host_blocks.give_back(block)
 
 
 def upload(values: NDArray[Any], device: torch.device) -> Tensor:
-    """Copies an array through pinned memory: a plain copy would wait for everything launched before it."""
-    return pinned(values, device).to(device, non_blocking=True)
+    """Returns a tensor on the device with the values of an array."""
+    host = torch.from_numpy(values)
+    if device.type != "cuda":
+        return host.to(device)
+    target = torch.empty(values.shape, dtype=host.dtype, device=device)
+    fill(target, values)
+    return target
+
+
+def as_bytes(values: NDArray[Any]) -> memoryview:
+    """The bytes of an array, without a copy if it is contiguous."""
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data

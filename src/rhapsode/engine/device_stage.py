@@ -238,6 +238,7 @@ class DeviceStage(TurnStage, Generic[Row]):
             arrived = self._in_flight.popleft()
             current = self._live[arrived.launch.slots] & (self._tenure[arrived.launch.slots] == arrived.tenures)
             self._landed(arrived.launch, current, arrived.values.numpy())
+            arrived.values.end()
             collected = True
         return collected
 

@@ -1,0 +1,70 @@
+"""Pinned memory on the host, through which arrays go to a GPU and come back while the host goes on."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict, deque
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rhapsode.device import cuda_calls
+
+LEAST_BYTES = 4096
+
+
+class HostBlock:
+    """A block of pinned memory and the last copy from it or to it."""
+
+    def __init__(self, nbytes: int, device: torch.device) -> None:
+        self.device = device
+        self._memory = torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
+        self._address = self._memory.data_ptr()
+        self._copied = cuda_calls.CudaEvent(device)
+        self.bytes = self._memory.numpy().data
+        """Numpy would give Python's lock away to fill it; a slice of this that is assigned to does not."""
+
+    def __len__(self) -> int:
+        return len(self.bytes)
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Returns its first bytes as an array, without a copy."""
+        return np.frombuffer(self.bytes, dtype, math.prod(shape)).reshape(shape)
+
+    def copy_to(self, target: Tensor) -> None:
+        """Fills a tensor on the device with the first bytes."""
+        cuda_calls.copy(target.data_ptr(), self._address, target.nbytes, self.device)
+        self._copied.record()
+
+    def copy_from(self, source: Tensor) -> None:
+        """Fills the first bytes with those of a tensor on the device."""
+        cuda_calls.copy(self._address, source.data_ptr(), source.nbytes, self.device)
+        self._copied.record()
+
+    def is_copied(self) -> bool:
+        return self._copied.is_past()
+
+
+_free: defaultdict[tuple[torch.device, int], deque[HostBlock]] = defaultdict(deque)  # by device and size
+
+
+def take(nbytes: int, device: torch.device) -> HostBlock:
+    """Returns a block of at least so many bytes, which no copy reads or writes."""
+    size = max(LEAST_BYTES, 1 << (nbytes - 1).bit_length())
+    free = _free[device, size]
+    try:
+        block = free.popleft()
+    except IndexError:
+        return HostBlock(size, device)
+    if block.is_copied():
+        return block
+    free.append(block)
+    return HostBlock(size, device)
+
+
+def give_back(block: HostBlock) -> None:
+    """Lets others have the block, once its last copy has ended."""
+    _free[block.device, len(block)].append(block)
