@@ -14,6 +14,7 @@ from torch import Tensor
 from rhapsode.device.buckets import prompt_shapes
 from rhapsode.device.packed import Input, PackedReplay
 from rhapsode.device.slots import Rows
+from rhapsode.device.upload import copy_rows
 
 Spans = Sequence[tuple[int, int, int]]
 """Rows `[start, stop)` of each prompt, and the position of its first row in the slot."""
@@ -38,14 +39,8 @@ class PromptRuns:
 
     def __call__(self, rows: Rows, spans: Spans, *inputs: Input) -> None:
         batch, length = self.shape(spans)
-        rows_given = np.zeros((batch, 3), np.int64)  # padding has no valid position
-        rows_given[: len(spans)] = spans
-        start, stop, base = rows_given.T[:, :, None]  # [batch, 1] each
-        steps = start + np.arange(length)
-        where = base + np.minimum(steps, np.maximum(start, stop - 1))
-        valid = steps < stop
         run = self._replay or self._on(rows)
-        run(_padded_slots(rows, batch), where, valid, *inputs)
+        run(_padded_slots(rows, batch), *_places(spans, batch, length), *inputs)
 
     def prefill(
         self,
@@ -109,11 +104,25 @@ def _padded_slots(rows: Rows, batch: int) -> Input:
     return F.pad(rows.slots, (0, batch - len(rows.slots)), value=rows.scratch)
 
 
+def _places(spans: Spans, batch: int, length: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Where each position goes, and whether it is valid, both `[batch, length]`; rows of padding have no valid one.
+
+    Row by row: for arrays of more than 500 numbers numpy gives Python's lock away.
+    """
+    where, valid = np.empty((batch, length), np.int64), np.empty((batch, length), np.bool_)
+    where[len(spans) :], valid[len(spans) :] = 0, False
+    steps = np.arange(length)
+    for i, (start, stop, base) in enumerate(spans):
+        np.minimum(steps + (base + start), base + max(start, stop - 1), out=where[i])
+        np.less(steps, stop - start, out=valid[i])
+    return where, valid
+
+
 def content_of(prompts: Sequence[Any], spans: Spans, shape: tuple[int, int], blank: NDArray[Any]) -> NDArray[Any]:
     """The content of these spans, `[rows, positions, columns]`, filled up with `blank` columns."""
     content = np.empty((*shape, len(blank)), blank.dtype)
     content[len(prompts) :] = blank
     for row, prompt, (start, stop, _) in zip(content, prompts, spans, strict=False):  # the others are padding
-        row[: stop - start] = prompt.content[start:stop]
+        copy_rows(row[: stop - start], prompt.content[start:stop])
         row[stop - start :] = blank
     return content
