@@ -12,6 +12,8 @@ class CpuPolicy(GpuPolicy):
     """For devices where a launch is the work itself: chunks are so small that all listeners are served in time."""
 
     BUSY = 0.4
+    PROMPT_S = 0.0
+    """A prompt is a turn of its own: frames do not wait for many of them."""
     NEGLIGIBLE = 0.1
     """Below this part of a block's playing time, serving everybody once costs nothing worth planning for."""
     RESERVE = 0.5
@@ -88,8 +90,8 @@ class CpuPolicy(GpuPolicy):
     def _second(self, first: int) -> int:
         return first  # `_wanted` makes it no larger where time is short: here a small launch costs little more
 
-    def _block_wait_s(self, rows: int) -> float:
-        return max(self._talker_s(rows), self._all_s(rows))
+    def _block_wait_s(self, ready: Ready) -> float:
+        return max(self._talker_s(ready), self._all_s(ready.listeners))
 
     def _common(self, ready: Ready, able: Ints) -> int:
         return 0  # first audio would come later: here a larger chunk takes longer

@@ -12,6 +12,7 @@ from rhapsode.config import ChunkConfig
 from rhapsode.engine.clock import Ints, ListenerClock, Seconds
 from rhapsode.engine.pace import Pace
 from rhapsode.engine.schedule import ChunkSchedule
+from rhapsode.engine.turn_order import TurnOrder
 
 Bools = NDArray[np.bool_]
 
@@ -70,6 +71,8 @@ class GpuPolicy:
     that lasts so long."""
     BUSY = 0.3
     """The real-time factor of a talker from which on its listeners need more audio in hand."""
+    PROMPT_S = 0.0005
+    """What the prompt of a request that joins takes, one of many in a launch: frames of the others come later by it."""
 
     def __init__(
         self,
@@ -139,7 +142,7 @@ class GpuPolicy:
     def _wanted(self, ready: Ready, left_s: Seconds) -> Ints:
         """Blocks of each row's next chunk."""
         slots = ready.slots
-        wanted, block_s = self._next[slots], self._block_wait_s(ready.listeners)
+        wanted, block_s = self._next[slots], self._block_wait_s(ready)
         if not block_s:
             return wanted
         first = np.where(self._asked[slots], wanted, np.maximum(wanted, self._first(block_s)))
@@ -159,14 +162,17 @@ class GpuPolicy:
         """Blocks of the chunk that follows a first one of this size."""
         return self._schedule.after(first)
 
-    def _block_wait_s(self, rows: int) -> float:
-        """Seconds until all of so many listeners have one more block; 0: too few to plan for."""
-        return self._talker_s(rows)
+    def _block_wait_s(self, ready: Ready) -> float:
+        """Seconds until all listeners have one more block; 0: too few to plan for."""
+        return self._talker_s(ready)
 
-    def _talker_s(self, rows: int) -> float:
-        """Seconds until a talker has made one more block of each row; 0: too few to plan for."""
-        factor = self._pace.at(rows) if self._pace.known else 0.0
-        return factor * self._block_s if factor > self.BUSY else 0.0
+    def _talker_s(self, ready: Ready) -> float:
+        """Seconds until a talker has made one more block of each listener; 0: too few to plan for."""
+        if not self._pace.known:
+            return 0.0
+        prompts_s = min(ready.joining * self.PROMPT_S, TurnOrder.MOST_S)
+        block_s = self._pace.at(ready.listeners) * self._block_s + prompts_s
+        return block_s if block_s > self.BUSY * self._block_s else 0.0
 
     def _joins(self, ready: Ready, wanted: Ints, blocks: int) -> Bools:
         """Which rows can take part in a launch of this size."""
@@ -177,7 +183,7 @@ class GpuPolicy:
         waited_s = now_s - self._since_s[slots]
         rest_in_s = waited_s * (wanted - ready.blocks) / np.maximum(ready.blocks, 1) + self._launch_s() * wanted
         late = rest_in_s > np.maximum(left_s - patience_s, patience_s)
-        larger_s = patience_s + self._talker_s(ready.listeners) * (wanted - self._next[slots])
+        larger_s = patience_s + self._talker_s(ready) * (wanted - self._next[slots])
         enough = (ready.blocks >= self._next[slots]) & (waited_s > larger_s)  # of a first chunk that was made larger
         return (ready.blocks > 0) & np.where(self._clock.begun(slots), late, enough)
 

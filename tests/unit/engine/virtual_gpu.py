@@ -75,7 +75,7 @@ class Codec:
 def virtual_spec():
     prepare, _, talk, vocode = SPEC.pipeline
     stages = (
-        replace(prepare, factory=f"{__name__}:Prepare", next=("talk",)),
+        replace(prepare, factory=f"{__name__}:Prepare", next=("talk", "vocode")),
         replace(talk, factory=f"{__name__}:Talker"),
         replace(vocode, factory=f"{__name__}:Codec"),
     )
