@@ -28,7 +28,7 @@ def fill(target: Tensor, values: NDArray[Any]) -> None:
 
 def upload(values: NDArray[Any], device: torch.device) -> Tensor:
     """Returns a tensor on the device with the values of an array."""
-    host = torch.from_numpy(values)
+    host = torch.from_numpy(np.ascontiguousarray(values))
     if device.type != "cuda":
         return host.to(device)
     target = torch.empty(values.shape, dtype=host.dtype, device=device)

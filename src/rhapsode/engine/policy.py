@@ -69,7 +69,7 @@ class GpuPolicy:
     MOST_FIRST, MOST_FIRST_S = 4, 0.32
     """Blocks that a first chunk waits for at most, unless the request asks for more; if blocks are short, the number
     that lasts so long."""
-    BUSY = 0.3
+    BUSY = 0.2
     """The real-time factor of a talker from which on its listeners need more audio in hand."""
     PROMPT_S = 0.0005
     """What the prompt of a request that joins takes, one of many in a launch: frames of the others come later by it."""

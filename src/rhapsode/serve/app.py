@@ -19,6 +19,7 @@ from rhapsode.serve.middleware.auth import ApiKeys
 from rhapsode.serve.middleware.direct import DirectSpeech
 from rhapsode.serve.middleware.limits import BodyLimit
 from rhapsode.serve.middleware.origins import Origins
+from rhapsode.serve.middleware.turnstile import Turnstile
 from rhapsode.serve.observe.callbacks import measured
 from rhapsode.serve.observe.logs import RequestLog
 from rhapsode.serve.response import errors
@@ -70,6 +71,7 @@ def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
             expose_headers=EXPOSED_HEADERS,
         )
     app.add_middleware(Origins, config=config)
+    app.add_middleware(Turnstile)
     app.add_middleware(RequestLog, metrics=service.metrics)
     return app
 
