@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rhapsode.device import host_blocks
 from rhapsode.device.replay import Recording, Replay
-from rhapsode.device.upload import as_bytes, fill
+from rhapsode.device.upload import as_bytes, fill, torch_type
 
 ALIGNMENT = 16
 """Bytes: kernels read aligned numbers, whatever their type."""
@@ -34,8 +34,7 @@ class PackedArray:
         return self.start + self.dtype.itemsize * int(np.prod(self.shape))
 
     def view(self, block: Tensor) -> Tensor:
-        typed = torch.from_numpy(np.empty(0, self.dtype)).dtype
-        return block[self.start : self.stop].view(typed).view(self.shape)
+        return block[self.start : self.stop].view(torch_type(self.dtype)).view(self.shape)
 
 
 class Packing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,17 @@ def fill(target: Tensor, values: NDArray[Any]) -> None:
 
 def upload(values: NDArray[Any], device: torch.device) -> Tensor:
     """Returns a tensor on the device with the values of an array."""
-    host = torch.from_numpy(np.ascontiguousarray(values))
     if device.type != "cuda":
-        return host.to(device)
-    target = torch.empty(values.shape, dtype=host.dtype, device=device)
+        return torch.from_numpy(values).to(device)
+    target = torch.empty(values.shape, dtype=torch_type(values.dtype), device=device)
     fill(target, values)
     return target
+
+
+@cache
+def torch_type(dtype: np.dtype[Any]) -> torch.dtype:
+    """Returns the type of a tensor that has these numbers."""
+    return torch.from_numpy(np.empty(0, dtype)).dtype
 
 
 def copy_rows(target: NDArray[Any], source: NDArray[Any]) -> None:

@@ -243,7 +243,7 @@ class TestBusyTalker:
         assert stage.choose([8, 8, 8]).blocks == 8
 
     def test_the_first_chunk_of_a_talker_that_is_hardly_faster_than_its_listeners_is_larger(self, kind, clock):
-        assert self.stage(kind, 0.25).choose([1, 1, 1]).blocks == 1
+        assert self.stage(kind, 0.19).choose([1, 1, 1]).blocks == 1
         stage = self.stage(kind, 0.7)
         assert stage.choose([1, 1, 1]) is None
         assert stage.choose([3, 3, 3]) is None
@@ -256,6 +256,15 @@ class TestBusyTalker:
         assert stage.choose([2, 0, 0]) is None
         clock[0] += 0.02
         assert stage.choose([2, 0, 0]).blocks == 2
+
+
+def test_first_chunks_are_larger_while_many_join(clock):
+    stage = Stage(GpuPolicy)
+    for rows in (3, 103):
+        stage.policy._pace.observe(rows, 0.1 * BLOCK_S, rows * BLOCK_S)
+    assert stage.choose([1, 1, 1], joining=100) is None  # their prompts take 40 ms between two frames
+    assert stage.choose([4, 4, 4], joining=100).blocks == 4
+    assert stage.choose([1, 1, 1], joining=10).blocks == 1
 
 
 class TestFixedPolicy:
