@@ -11,6 +11,7 @@ from typing import Any
 
 from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.job import Job
+from rhapsode.engine.right_of_way import of_device_loops
 from rhapsode.engine.stage import Inbox, Outbox, Work
 from rhapsode.models.base import KnowsQuick
 
@@ -69,6 +70,7 @@ class CallStage:
         with self._inside():
             while not self._stopping:
                 self._arrived.get()
+                of_device_loops.give()
                 self._do([message for message in self.inbox.drain(self._batch) if isinstance(message, Work)])
 
     def _do(self, works: Sequence[Work]) -> None:

@@ -12,6 +12,7 @@ from contextvars import copy_context
 from rhapsode.device import compilations
 from rhapsode.engine.clock import clock_s
 from rhapsode.engine.isolation import failure
+from rhapsode.engine.right_of_way import of_device_loops
 from rhapsode.engine.stage import TurnStage
 
 log = logging.getLogger("rhapsode.engine")
@@ -78,9 +79,13 @@ class Loop:
 
     @staticmethod
     def _turn(stage: TurnStage) -> bool:
+        if not stage.works_inline:
+            of_device_loops.take()
         try:
             return stage.turn()
         except Exception as error:  # a bug in a stage must not take the loop, and every other request, with it
             for job in stage.jobs():
                 job.fail(failure(stage.name, error))
             return True
+        finally:
+            of_device_loops.leave()

@@ -73,7 +73,7 @@ SPEC = ModelSpec(
     one_voice=True,  # the flow takes its voice with the first prompt
     files=("llm*.pt", "flow.pt", "hift.pt", "spk2info.pt", *ENCODERS.values()),
     pipeline=(
-        StageSpec("prepare", "call", "rhapsode.models.cosyvoice3.prepare:CosyPrepare", next=("encode",), workers=2),
+        StageSpec("prepare", "call", "rhapsode.models.cosyvoice3.prepare:CosyPrepare", next=("encode",)),
         StageSpec(
             "encode",
             "call",

@@ -43,7 +43,7 @@ SPEC = ModelSpec(
     ),
     tokenizer="rhapsode.models.fish_s2_pro.tokenizer:read",
     pipeline=(
-        StageSpec("prepare", "call", "rhapsode.models.fish_s2_pro.prepare:FishPrepare", next=("encode",), workers=2),
+        StageSpec("prepare", "call", "rhapsode.models.fish_s2_pro.prepare:FishPrepare", next=("encode",)),
         StageSpec(
             "encode",
             "call",

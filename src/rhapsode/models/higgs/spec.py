@@ -45,7 +45,7 @@ class HiggsV3Options:
 
 def _pipeline(generation: str) -> tuple[StageSpec, ...]:
     return (
-        StageSpec("prepare", "call", f"{_PACKAGE}.prepare:Higgs{generation}Prepare", next=("encode",), workers=2),
+        StageSpec("prepare", "call", f"{_PACKAGE}.prepare:Higgs{generation}Prepare", next=("encode",)),
         StageSpec(
             "encode", "call", f"{_PACKAGE}.encode:Higgs{generation}Encode", next=("talk",), on_device=True, batch=8
         ),

@@ -64,7 +64,7 @@ SPEC = ModelSpec(
     ),
     tokenizer="rhapsode.models.moss_tts_nano.prepare:read_encode",
     pipeline=(
-        StageSpec("prepare", "call", f"{_PACKAGE}.prepare:MossPrepare", next=("encode",), workers=2),
+        StageSpec("prepare", "call", f"{_PACKAGE}.prepare:MossPrepare", next=("encode",)),
         StageSpec("encode", "call", f"{_PACKAGE}.encode:MossEncode", next=("talk", "vocode"), on_device=True, batch=8),
         StageSpec("talk", "frame", f"{_PACKAGE}.talker:MossTalker", stream_to=("vocode",), takes_text=True),
         StageSpec("vocode", "stream", f"{_PACKAGE}.codec:MossCodec"),

@@ -63,7 +63,7 @@ SPEC = ModelSpec(
     ),
     tokenizer="rhapsode.checkpoints.qwen2_tokenizer:read",
     pipeline=(
-        StageSpec("prepare", "call", "rhapsode.models.qwen3_tts.prepare:QwenPrepare", next=("encode",), workers=2),
+        StageSpec("prepare", "call", "rhapsode.models.qwen3_tts.prepare:QwenPrepare", next=("encode",)),
         StageSpec(
             "encode",
             "call",

@@ -80,7 +80,7 @@ SPEC = ModelSpec(
     ),
     tokenizer="rhapsode.models.voxcpm2.tokenizer:read",
     pipeline=(
-        StageSpec("prepare", "call", "rhapsode.models.voxcpm2.prepare:VoxPrepare", next=("encode",), workers=2),
+        StageSpec("prepare", "call", "rhapsode.models.voxcpm2.prepare:VoxPrepare", next=("encode",)),
         StageSpec(
             "encode",
             "call",

@@ -59,7 +59,7 @@ SPEC = ModelSpec(
     ),
     tokenizer="rhapsode.models.voxtral_tts.tokenizer:read",
     pipeline=(
-        StageSpec("prepare", "call", "rhapsode.models.voxtral_tts.prepare:VoxtralPrepare", next=("encode",), workers=2),
+        StageSpec("prepare", "call", "rhapsode.models.voxtral_tts.prepare:VoxtralPrepare", next=("encode",)),
         StageSpec(
             "encode",
             "call",

@@ -1,0 +1,43 @@
+"""Who goes first where threads share Python's lock: the device loop, while it is in a turn for a GPU.
+
+All listeners wait for its turns, which take a few milliseconds. Threads that read and prepare requests have plenty to
+do when a crowd comes, and would keep the lock for as long as they may.
+"""
+
+from __future__ import annotations
+
+import threading
+
+MOST_S = 0.005
+"""How long others wait at most, for one turn."""
+
+
+class RightOfWay:
+    """A loop takes it for each turn; others give way before each small piece of work.
+
+    It is no lock: whoever does not ask goes on, and if two loops take turns, the others wait for one of them.
+    """
+
+    def __init__(self) -> None:
+        self._is_taken = self._is_awaited = False
+        self._left = threading.Event()
+
+    def take(self) -> None:
+        self._is_taken = True
+
+    def leave(self) -> None:
+        self._is_taken = False
+        if self._is_awaited:
+            self._is_awaited = False
+            self._left.set()
+
+    def give(self) -> None:
+        """Waits for the end of a turn, if there is one."""
+        if self._is_taken:
+            self._left.clear()
+            self._is_awaited = True
+            if self._is_taken:
+                self._left.wait(MOST_S)
+
+
+of_device_loops = RightOfWay()
