@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rhapsode.errors import MissingDependency
+from rhapsode.serve.process.spawn import spawn_early
 
 Model = Annotated[
     str | None, typer.Argument(help="A checkpoint's folder or Hugging Face id, or a family's name.", show_default=False)
@@ -52,11 +53,17 @@ def serve(
 def run_server(config: Path | None, flags: dict[str, Any]) -> None:
     """Serves with a deployment file and flags; those that are None are not set."""
     gc.disable()  # a tenth of the time of all imports; it is on again once the model is loaded
-    from rhapsode.config import resolve
-    from rhapsode.serve.process.engine_process import begin
+    early = spawn_early(flags.get("device"))
+    try:
+        from rhapsode.config import resolve
+        from rhapsode.serve.process.engine_process import begin
 
-    deployment = resolve(config, flags=_given(flags))
-    process = begin(deployment)
+        deployment = resolve(config, flags=_given(flags))
+    except BaseException:
+        if early is not None:
+            early.kill()
+        raise
+    process = begin(deployment, early)
     try:
         from rhapsode.serve.server import serve as run
     except ModuleNotFoundError as error:

@@ -8,8 +8,17 @@ from __future__ import annotations
 
 import threading
 
-MOST_S = 0.005
-"""How long others wait at most, for one turn."""
+from rhapsode.engine.clock import clock_s
+
+MOST_S, WORK_S = 0.005, 0.001
+"""How long others wait at most, and how long they then work before they wait again: else long turns would leave them
+nothing."""
+
+
+class _Gave(threading.local):
+    """When each thread last gave way."""
+
+    at_s = 0.0
 
 
 class RightOfWay:
@@ -21,6 +30,7 @@ class RightOfWay:
     def __init__(self) -> None:
         self._is_taken = self._is_awaited = False
         self._left = threading.Event()
+        self._gave = _Gave()
 
     def take(self) -> None:
         self._is_taken = True
@@ -32,12 +42,14 @@ class RightOfWay:
             self._left.set()
 
     def give(self) -> None:
-        """Waits for the end of a turn, if there is one."""
+        """Waits for the end of a turn, if there is one, and this thread has not just done so."""
+        if not self._is_taken or clock_s() < self._gave.at_s + WORK_S:
+            return
+        self._left.clear()
+        self._is_awaited = True
         if self._is_taken:
-            self._left.clear()
-            self._is_awaited = True
-            if self._is_taken:
-                self._left.wait(MOST_S)
+            self._left.wait(MOST_S)
+        self._gave.at_s = clock_s()
 
 
 of_device_loops = RightOfWay()

@@ -53,6 +53,14 @@ def test_a_turn_that_does_not_end_is_not_waited_for():
     assert MOST_S / 2 < waited_s(way) < 1.0
 
 
+def test_who_has_given_way_works_for_a_while(monkeypatch):
+    monkeypatch.setattr("rhapsode.engine.right_of_way.WORK_S", 30.0)
+    way = RightOfWay()
+    way.take()
+    assert waited_s(way) > MOST_S / 2
+    assert waited_s(way) < MOST_S / 2
+
+
 class Turns(TurnStage):
     """A stage that notes whether others would wait for its turn."""
 

@@ -88,7 +88,8 @@ class EngineChild:
     def _open(self, deployment: Deployment) -> None:
         model = find(deployment.model)
         compiling = start_early(model, deployment)
-        device = describe_places(model.spec, deployment)
+        device = describe_places(model.spec, deployment)  # this imports torch
+        gc.freeze()  # the collection at the end need not look through all that was imported
         self._engine = open_warm(model, deployment, compiling=compiling)
         collect_rarely()
         sys.setswitchinterval(SWITCH_S)

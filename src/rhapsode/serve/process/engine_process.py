@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -36,12 +34,12 @@ from rhapsode.serve.process.messages import (
     Submit,
     Taken,
 )
+from rhapsode.serve.process.spawn import SpawnedProcess, spawn
 from rhapsode.serve.process.speeches import ReceivedSpeech
 from rhapsode.types import Clip, FinishReason, ModelInfo, Outcome, SpeechRequest
 
 log = logging.getLogger("rhapsode.serve")
 
-CHILD = "rhapsode.serve.process.child"
 STOP_S = 20.0
 """How long the process may take to end by itself."""
 
@@ -52,9 +50,13 @@ def is_apart(deployment: Deployment) -> bool:
     return deployment.device != "cpu" and has_gpu() if wanted is None else wanted
 
 
-def begin(deployment: Deployment) -> EngineProcess | None:
-    """Starts the engine's own process, if the deployment wants one; it loads the model while the server starts."""
-    return EngineProcess(deployment) if is_apart(deployment) else None
+def begin(deployment: Deployment, early: SpawnedProcess | None = None) -> EngineProcess | None:
+    """Has the engine's own process load the model, if the deployment wants one; `early` has been started already."""
+    if is_apart(deployment):
+        return EngineProcess(deployment, early)
+    if early is not None:
+        early.kill()
+    return None
 
 
 class _Call:
@@ -79,7 +81,7 @@ class _Call:
 class EngineProcess:
     """Starts the process, talks to it, and ends it. If it dies, all that it was saying fails, and `is_lost` is true."""
 
-    def __init__(self, deployment: Deployment) -> None:
+    def __init__(self, deployment: Deployment, spawned: SpawnedProcess | None = None) -> None:
         self.on_outcome: Callable[[Outcome], None] = lambda outcome: None
         self.info: ModelInfo
         """Known once the model is loaded, as is its device."""
@@ -94,11 +96,9 @@ class EngineProcess:
         self._serial = itertools.count()
         self._ready: Future[None] = Future()
         self._gone: Future[None] = Future()
-        ours, theirs = socket.socketpair()
-        with theirs:
-            command = [sys.executable, "-m", CHILD, str(theirs.fileno())]
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))
-        self._link = Link(ours, self._received, self._closed)
+        spawned = spawned or spawn()
+        self._process = spawned.process
+        self._link = Link(spawned.end, self._received, self._closed)
         self._link.start()
         self._link.send(Start(deployment))
 

@@ -1,0 +1,41 @@
+"""Starts the process of an engine. It imports little, so that the process can start before all else is imported."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from rhapsode.device.early_start import has_gpu
+
+CHILD = "rhapsode.serve.process.child"
+
+
+@dataclass(frozen=True)
+class SpawnedProcess:
+    """A process that waits to be told what to do, and our end of the connection to it."""
+
+    process: subprocess.Popen[bytes]
+    end: socket.socket
+
+    def kill(self) -> None:
+        """Ends a process that nobody needs."""
+        self.process.kill()
+        self.process.wait()
+        self.end.close()
+
+
+def spawn() -> SpawnedProcess:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        command = [sys.executable, "-m", CHILD, str(theirs.fileno())]
+        return SpawnedProcess(
+            subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),)),
+            ours,
+        )
+
+
+def spawn_early(device: str | None) -> SpawnedProcess | None:
+    """Starts a process that a server probably needs, where there is a GPU: its imports take seconds."""
+    return spawn() if device != "cpu" and has_gpu() else None
