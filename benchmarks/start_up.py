@@ -169,7 +169,8 @@ def checksum(engine: Any) -> str:
 def recordings(stage: Any) -> Iterator[Any]:
     """Yields all captured launches of a stage: its prompts, and its steps."""
     prompts = getattr(getattr(stage, "_worker", None), "_prompts", None)
-    yield from getattr(getattr(prompts, "_replay", None), "_captured", {}).values()
+    captured = getattr(getattr(prompts, "_replay", None), "_captured", {})
+    yield from (launch.recording for launch in captured.values())
     for entries in getattr(getattr(stage, "_launcher", None), "_graphs", {}).values():
         yield from (recording for _, recording in entries)
 

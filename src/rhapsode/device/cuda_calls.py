@@ -63,11 +63,12 @@ class CudaEvent:
 
     def __init__(self, device: torch.device, timed: bool = False) -> None:
         self._device, self._handle = device, ctypes.c_void_p()
+        self._destroy = _runtime().cudaEventDestroy  # at the end of the interpreter this module may be gone
         with torch.cuda.device(device):
             _check(_runtime().cudaEventCreateWithFlags(ctypes.byref(self._handle), 0 if timed else _NO_TIMING))
 
     def __del__(self) -> None:
-        _runtime().cudaEventDestroy(self._handle)
+        self._destroy(self._handle)
 
     def record(self) -> None:
         """Is here, in the device's current stream: after all that was launched on it."""
