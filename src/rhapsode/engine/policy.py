@@ -74,6 +74,10 @@ class GpuPolicy:
     PROMPT_S = 0.0005
     """What the prompt of a request that joins takes, one of many in a launch: frames of the others come later by it."""
 
+    SPARE = 2
+    """How many times the `patience_s` a first chunk lasts longer than the second one takes: in a crowd, audio is sent
+    late, too."""
+
     def __init__(
         self,
         slots: int,
@@ -150,7 +154,7 @@ class GpuPolicy:
 
     def _first(self, block_wait_s: float) -> int:
         """Blocks to begin with, so that they last until the second chunk; each block of it takes so long."""
-        schedule, spare_s = self._schedule, self._config.patience_s
+        schedule, spare_s = self._schedule, self.SPARE * self._config.patience_s
         lasting = (n for n in schedule.ladder if n * self._block_s >= block_wait_s * self._second(n) + spare_s)
         return min(next(lasting, self._most_first), self._most_first, schedule.largest)
 
