@@ -7,6 +7,7 @@ crowd a turn of ten calls waited for most of 50 ms. These calls take microsecond
 from __future__ import annotations
 
 import ctypes
+import sys
 from functools import cache
 from typing import Any
 
@@ -21,7 +22,8 @@ _BY_ADDRESS = 4
 @cache
 def _runtime() -> ctypes.PyDLL:
     """The CUDA runtime that torch has loaded."""
-    runtime = ctypes.PyDLL(f"libcudart.so.{str(torch.version.cuda).partition('.')[0]}")
+    version = str(torch.version.cuda).partition(".")[0]
+    runtime = ctypes.PyDLL(f"cudart64_{version}.dll" if sys.platform == "win32" else f"libcudart.so.{version}")
     address, size = ctypes.c_void_p, ctypes.c_size_t
     signatures: dict[str, list[Any]] = {
         "cudaGraphLaunch": [address, address],

@@ -61,9 +61,9 @@ class GpuPolicy:
 
     A row is due when its next chunk is complete. It is urgent when the rest of the chunk, at the pace of its blocks so
     far, would come too late for its listener: then it goes with what it has. While all listeners have plenty to play,
-    a launch waits for more rows. A talker that is hardly faster than its listeners gets larger first chunks, which last
-    until the next one. And a first chunk takes all blocks that the rows which start with it have: a stage whose source
-    makes a second at a time need not begin with a fraction of it.
+    a launch waits for more rows. A talker that is hardly faster than its listeners, or has many prompts to run, gets
+    larger first chunks, which last until the next one. And a first chunk takes all blocks that the rows which start
+    with it have: a stage whose source makes a second at a time need not begin with a fraction of it.
     """
 
     MOST_FIRST, MOST_FIRST_S = 4, 0.32
@@ -73,7 +73,6 @@ class GpuPolicy:
     """The real-time factor of a talker from which on its listeners need more audio in hand."""
     PROMPT_S = 0.0005
     """What the prompt of a request that joins takes, one of many in a launch: frames of the others come later by it."""
-
     SPARE = 2
     """How many times the `patience_s` a first chunk lasts longer than the second one takes: in a crowd, audio is sent
     late, too."""
