@@ -222,7 +222,7 @@ def _short(value: float) -> str:
 def _by_level(axes: Axes, levels: Sequence[float], label: str) -> None:
     if len(levels) > 1 and max(levels) >= 8 * min(levels):
         axes.set_xscale("log", base=2)
-    axes.set_xticks(list(levels), [f"{level:g}" for level in levels])
+    axes.set_xticks(list(levels), [f"{level:g}" for level in levels], fontsize=10 if len(levels) < 5 else 7)
     axes.minorticks_off()
     axes.set_xlabel(label)
 
