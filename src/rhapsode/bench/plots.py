@@ -27,7 +27,8 @@ Plot = Callable[[Mapping[str, Any], "Axes"], bool]
 
 
 def draw(report: Mapping[str, Any], beside: Path) -> list[Path]:
-    """Writes an image next to the report for each plot that has data, and returns their paths."""
+    """Draws every plot that the report has data for. Images are named like the file `beside`, with the plot's name
+    added; returns their paths."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -73,11 +73,11 @@ class CudaEvent:
         self._destroy(self._handle)
 
     def record(self) -> None:
-        """Is here, in the device's current stream: after all that was launched on it."""
+        """Marks this point of the device's current stream: it is reached when all launched before it has ended."""
         _check(_runtime().cudaEventRecord(self._handle, _stream(self._device)))
 
     def is_past(self) -> bool:
-        """Whether the stream has come past it, or it was never recorded."""
+        """Returns whether the point has been reached. An event that was never recorded counts as past."""
         status = _runtime().cudaEventQuery(self._handle)
         if status == _NOT_READY:
             return False
@@ -85,11 +85,11 @@ class CudaEvent:
         return True
 
     def hold_back(self) -> None:
-        """What is launched next on the device's current stream waits for it, and the host does not."""
+        """Has what is launched next on the device's current stream wait for the point. The host does not wait."""
         _check(_runtime().cudaStreamWaitEvent(_stream(self._device), self._handle, 0))
 
     def seconds_since(self, earlier: CudaEvent) -> float:
-        """Both have to be timed and past."""
+        """Returns the seconds between two points. Both must have been made with `timed`, and be past."""
         elapsed_ms = ctypes.c_float()
         _check(_runtime().cudaEventElapsedTime(ctypes.byref(elapsed_ms), earlier._handle, self._handle))
         return elapsed_ms.value / 1e3

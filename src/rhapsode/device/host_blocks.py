@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ LEAST_BYTES = 4096
 
 
 class HostBlock:
-    """A block of pinned memory and the last copy from it or to it."""
+    """A block of pinned memory. It knows whether the last copy from it or into it has ended."""
 
     def __init__(self, nbytes: int, device: torch.device) -> None:
         self.device = device
@@ -46,6 +47,14 @@ class HostBlock:
 
     def is_copied(self) -> bool:
         return self._copied.is_past()
+
+
+def send(target: Tensor, write: Callable[[memoryview], None]) -> None:
+    """Fills a tensor on a GPU with the bytes that `write` puts into a block. The host does not wait for the copy."""
+    block = take(target.nbytes, target.device)
+    write(block.bytes)
+    block.copy_to(target)
+    give_back(block)
 
 
 _free: defaultdict[tuple[torch.device, int], deque[HostBlock]] = defaultdict(deque)  # by device and size

@@ -60,5 +60,6 @@ class LaunchTimes:
         return int(seconds / unit_s) if unit_s else None
 
     def _unit_s(self) -> float:
-        """Returns what large launches take for each unit of their size."""
+        """Returns the seconds per unit of size of the launch that does best, which is a large one; 0 if nothing was
+        measured."""
         return min((took_s / size for size, took_s in self._took_s.items() if size), default=0.0)

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.device import host_blocks
+from rhapsode.device.host_copies import as_bytes
 from rhapsode.device.replay import Recording, Replay
-from rhapsode.device.upload import as_bytes, fill, torch_type
+from rhapsode.device.upload import fill, torch_type
 
 ALIGNMENT = 16
 """Bytes: kernels read aligned numbers, whatever their type."""
@@ -57,10 +58,7 @@ class Packing:
         if not block.is_cuda:
             self._pack(block.numpy().data, arrays)
             return
-        host = host_blocks.take(self.nbytes, block.device)
-        self._pack(host.bytes, arrays)
-        host.copy_to(block)
-        host_blocks.give_back(host)
+        host_blocks.send(block, lambda held: self._pack(held, arrays))
 
     def _pack(self, target: memoryview, arrays: Sequence[NDArray[Any] | None]) -> None:
         for place, array in zip(self.places, arrays, strict=True):
@@ -74,7 +72,8 @@ class Packing:
 
 @dataclass(frozen=True)
 class Captured:
-    """A captured launch; those of its inputs that come from the host are views of one block."""
+    """A captured launch with the memory it reads from: all inputs that come from the host lie in one block on the
+    device, one after the other, so that one copy brings them there."""
 
     recording: Recording
     packing: Packing

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.device.buckets import prompt_shapes
+from rhapsode.device.host_copies import copy_into
 from rhapsode.device.packed import Input, PackedReplay
 from rhapsode.device.slots import Rows
-from rhapsode.device.upload import copy_rows
 
 Spans = Sequence[tuple[int, int, int]]
 """Rows `[start, stop)` of each prompt, and the position of its first row in the slot."""
@@ -50,7 +50,8 @@ class PromptRuns:
         inputs: Callable[[tuple[int, int]], tuple[Input, ...]],
         ready: Callable[[Sequence[Any], Tensor], None],
     ) -> None:
-        """What a worker's `prefill` does: runs the spans, then makes those slots ready whose prompts have ended."""
+        """Does all of a worker's `prefill`: runs a piece of each prompt (see `run`), and calls `ready` with the prompts
+        that have ended and their slots."""
         ended, of_ended = self.run(prompts, spans, rows, inputs)
         if ended:
             ready(ended, of_ended.slots)
@@ -63,9 +64,12 @@ class PromptRuns:
         inputs: Callable[[tuple[int, int]], tuple[Input, ...]],
         runs: Spans | None = None,
     ) -> tuple[list[Any], Rows]:
-        """Runs the spans, or `runs` in their place; returns the prompts that have ended, and their rows.
+        """Runs a piece of each prompt, from row `start` to `stop` of its span. Returns the prompts whose piece was the
+        last one, and their rows of the batch.
 
-        `inputs(shape)` makes the function's inputs for this many rows and positions.
+        `inputs(shape)` makes the function's inputs for this many rows and positions. `runs` are longer pieces to run
+        instead, for a worker that computes a position beyond the prompt; whether a prompt has ended is still said by
+        `spans`.
         """
         runs = runs or spans
         if any(start < stop for start, stop, _ in runs):
@@ -123,6 +127,6 @@ def content_of(prompts: Sequence[Any], spans: Spans, shape: tuple[int, int], bla
     content = np.empty((*shape, len(blank)), blank.dtype)
     content[len(prompts) :] = blank
     for row, prompt, (start, stop, _) in zip(content, prompts, spans, strict=False):  # the others are padding
-        copy_rows(row[: stop - start], prompt.content[start:stop])
+        copy_into(row[: stop - start], prompt.content[start:stop])
         row[stop - start :] = blank
     return content

@@ -82,10 +82,11 @@ def _uncollected() -> Iterator[None]:
 
 
 class Replay:
-    """Runs `function(*tensors)`, which works in place on static buffers.
+    """Calls `function(*tensors)`, and for input shapes that were captured replays a recording of it instead.
 
-    Eager execution is the reference and the fallback: shapes that were not captured run eagerly. For traces on a CPU,
-    `buffers` are all tensors that change between launches; everything else the function reads becomes a constant.
+    The function keeps its results in tensors that live as long as this object. A recording is a CUDA graph on a GPU, or
+    a trace on a CPU; for a trace, `buffers` are all tensors that change between launches, since everything else the
+    function reads becomes a constant. Calling the function itself gives the same results, and takes longer.
     """
 
     def __init__(self, function: Callable[..., Tensor | None], buffers: Sequence[Tensor] = ()) -> None:

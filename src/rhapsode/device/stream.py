@@ -74,7 +74,8 @@ class FrameStream:
         self.write_heads(*upload_all((slots, heads), self.device))
 
     def started(self, slots: Ints, go_on: Bools) -> Ints:
-        """Does the host's part of `open`; returns the heads for `write_heads`, which is the rest of it.
+        """Resets the counters on the host for new streams. Returns how many frames each slot's ring has had: the caller
+        passes that to `write_heads`, which resets the device's side. `open` does both.
 
         Slots that `go_on` after a pause keep their stream: frames launched but not committed before it are forgotten.
         """

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.device import host_blocks
+from rhapsode.device.host_copies import as_bytes
 
 
 def fill(target: Tensor, values: NDArray[Any]) -> None:
@@ -21,10 +22,11 @@ def fill(target: Tensor, values: NDArray[Any]) -> None:
     if not target.is_cuda:
         target.copy_(torch.from_numpy(values))
         return
-    block = host_blocks.take(values.nbytes, target.device)
-    block.bytes[: values.nbytes] = as_bytes(values)
-    block.copy_to(target)
-    host_blocks.give_back(block)
+
+    def write(held: memoryview) -> None:
+        held[: values.nbytes] = as_bytes(values)
+
+    host_blocks.send(target, write)
 
 
 def upload(values: NDArray[Any], device: torch.device) -> Tensor:
@@ -40,19 +42,3 @@ def upload(values: NDArray[Any], device: torch.device) -> Tensor:
 def torch_type(dtype: np.dtype[Any]) -> torch.dtype:
     """Returns the type of a tensor that has these numbers."""
     return torch.from_numpy(np.empty(0, dtype)).dtype
-
-
-def copy_rows(target: NDArray[Any], source: NDArray[Any]) -> None:
-    """Copies an array into one of its shape, on the host.
-
-    Numpy would give Python's lock away. A thread that reads requests would take it, and return it after 5 ms.
-    """
-    if target.dtype == source.dtype and target.flags.c_contiguous:
-        as_bytes(target)[:] = as_bytes(source)
-    else:
-        target[:] = source
-
-
-def as_bytes(values: NDArray[Any]) -> memoryview:
-    """The bytes of an array, without a copy if it is contiguous."""
-    return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.audio.samples import scaled16
-from rhapsode.device.upload import copy_rows
+from rhapsode.device.host_copies import copy_into
 from rhapsode.types import Samples
 
 
@@ -28,7 +28,7 @@ def unpacked(values: NDArray[Any], start: int, stop: int) -> Samples | NDArray[n
     """Samples `[start, stop)` of one row in an array of their own; where they were packed, as 16-bit numbers."""
     chosen = values[:, start:stop]
     kept: NDArray[Any] = np.empty(chosen.shape, values.dtype)
-    copy_rows(kept, chosen)
+    copy_into(kept, chosen)
     if values.dtype == np.int16 and 0 in values[:, -1].tolist():
         return np.full(kept.shape, np.nan, np.float32)
     return kept

@@ -153,7 +153,9 @@ def test_languages(announced: Announced) -> None:
 
 
 def test_sampling_and_frames(announced: Announced) -> None:
-    for name, value in vars(Sampling(0.5, 5, 0.9, 1.1)).items():
+    every = vars(Sampling(0.5, 5, 0.9, 1.1))
+    assert set(announced.model["sampling"]) <= every.keys()
+    for name, value in every.items():
         announced.check(name in announced.model["sampling"], name, **{name: value})
     for name in FRAMES:
         announced.check(announced.model["frame_hz"] is not None, name, **{name: 2})

@@ -112,6 +112,7 @@ def test_marks_come_over_the_socket(server: Running) -> None:
     told = over_socket(server, config, [SSML])
     news = [message for message in told if message["type"] == "audio.words"]
     found = {name: [one for message in news for one in message.get(name, ())] for name in ("words", "marks")}
+    assert [mark["name"] for mark in found["marks"]] == ["here", "end"]
     check_marks(found)
 
 
@@ -156,6 +157,7 @@ def test_words_over_the_socket_are_those_of_the_whole(server: Running, cut: int)
     pieces = [TEXT[start : start + cut] for start in range(0, len(TEXT), cut)]
     told = over_socket(server, {"response_format": "pcm", "word_timestamps": True}, pieces)
     words = [word for message in told if message["type"] == "audio.words" for word in message["words"]]
+    assert [word["start"] for word in words] == sorted(word["start"] for word in words)
     check(words)
 
 

@@ -34,14 +34,14 @@ from unit.deploy.sources import (
 RUNS_RHAPSODE = re.compile(r"(\S*/)?rhapsode")
 
 
-def parse(arguments: list[str]) -> None:
-    """Parses a command line as `rhapsode` would, and runs nothing."""
+def parse(arguments: list[str]) -> str:
+    """Parses a command line as `rhapsode` would, and runs nothing; returns the command's name."""
     command: Any = typer.main.get_command(app)
     name, context = "rhapsode", None
     while hasattr(command, "resolve_command"):
         context = command.make_context(name, list(arguments), parent=context)
         name, command, arguments = command.resolve_command(context, [*context._protected_args, *context.args])
-    command.make_context(name, list(arguments), parent=context)
+    return str(command.make_context(name, list(arguments), parent=context).info_name)
 
 
 def after_image(words: list[str]) -> list[str]:
@@ -70,7 +70,8 @@ def command_lines() -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("where", command_lines())
 def test_every_command_line_is_one_that_rhapsode_accepts(where: str) -> None:
-    parse(command_lines()[where])
+    arguments = command_lines()[where]
+    assert parse(arguments) in arguments
 
 
 def test_a_command_line_with_an_unknown_option_is_found() -> None:

@@ -44,7 +44,9 @@ def test_the_application_of_the_ray_service_is_ours_and_its_arguments_are_a_clus
 
 def test_ray_understands_the_configuration_of_the_ray_service() -> None:
     schema = pytest.importorskip("ray.serve.schema")
-    schema.ServeDeploySchema.model_validate(yaml.safe_load(manifests("rayservice.yaml")[0]["spec"]["serveConfigV2"]))
+    given = yaml.safe_load(manifests("rayservice.yaml")[0]["spec"]["serveConfigV2"])
+    understood = schema.ServeDeploySchema.model_validate(given)
+    assert [one.import_path for one in understood.applications] == [one["import_path"] for one in given["applications"]]
 
 
 def test_a_manifest_with_an_unknown_key_is_refused() -> None:

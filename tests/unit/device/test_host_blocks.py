@@ -49,6 +49,17 @@ def test_values_go_to_a_tensor_and_come_back():
     assert block.array((2, 3), values.dtype).tolist() == (values * 2).tolist()
 
 
+def test_what_is_written_into_a_block_is_sent():
+    target = torch.zeros(3, dtype=torch.uint8)
+
+    def write(held):
+        held[:3] = b"abc"
+
+    host_blocks.send(target, write)
+    assert bytes(target.tolist()) == b"abc"
+    assert len(host_blocks._free) == 1
+
+
 def test_a_block_is_used_again_only_after_its_copy():
     block = host_blocks.take(100, DEVICE)
     block.copy_to(torch.zeros(100, dtype=torch.uint8))

@@ -10,10 +10,11 @@ import torch
 
 from rhapsode.device import host_blocks
 from rhapsode.device.cuda_calls import CudaEvent
+from rhapsode.device.host_copies import copy_into
 from rhapsode.device.landing import Landing
 from rhapsode.device.launcher import Launcher
 from rhapsode.device.row_writes import RowWrites
-from rhapsode.device.upload import copy_rows, fill, upload
+from rhapsode.device.upload import fill, upload
 from rhapsode.engine.pcm16 import unpacked
 
 SWITCH_S = 0.1
@@ -54,7 +55,7 @@ def losses(work, times=8):
 def test_copies_on_the_host(hungry):
     samples, kept = np.ones((1, 200_001), np.int16), np.empty((1, 200_000), np.int16)
     assert losses(lambda: unpacked(samples, 0, 200_000)) <= MOST
-    assert losses(lambda: copy_rows(kept, samples[:, :-1])) <= MOST
+    assert losses(lambda: copy_into(kept, samples[:, :-1])) <= MOST
 
 
 @pytest.fixture

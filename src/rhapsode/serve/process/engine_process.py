@@ -159,7 +159,7 @@ class EngineProcess:
         return embedding
 
     def load(self) -> Load:
-        """Returns how full the engine said it is, a moment ago."""
+        """Returns how full the engine is, by its last report: while it works it sends ten a second."""
         return self._load
 
     async def stop(self) -> None:
