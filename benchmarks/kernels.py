@@ -100,9 +100,9 @@ def frame_calls(rows: int, dtype: torch.dtype) -> Call:
     config = DecoderConfig(1024, 3072, 5, 16, 8, 128, RopeConfig(128, 1e6), qk_norm=True)
     angles = Rope(RopeConfig(128, 1e6)).to(GPU)(torch.arange(16, device=GPU)[None], dtype)
     frame = FrameAttention(config, rows, 16, angles, dtype, GPU)
-    for keys in frame._keys:
+    for keys in frame.keys:
         keys.normal_()
-    for values in frame._values:
+    for values in frame.values:
         values.normal_()
     frame.take(14)
     rotary = frame.take(1)

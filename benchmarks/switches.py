@@ -45,24 +45,25 @@ SWITCHES: dict[str, tuple[str, Any]] = {
     "apart": ("kernels.gpu.linear_plan.OVERLAP_PROGRAMS", 0),
     "threads": ("kernels.gpu.linear_plan.PER_THREAD", 128),
     "wave": ("kernels.gpu.linear_plan.WAVES", 1),
-    "dense": ("kernels.gpu.linear_plan.AHEAD_FLOAT8", range(0)),
+    "alone": ("kernels.gpu.float8.OVERLAP_ROWS", 16),
+    "together": ("kernels.gpu.float8.OVERLAP_ROWS", 1 << 20),
+    "exact": ("kernels.gpu.float8.EXACT_ROWS", 1 << 20),
+    "fast": ("kernels.gpu.float8.EXACT_ROWS", 0),
+    "narrow": ("depth.WIDENED_ROWS", 1 << 20),
+    "widened": ("depth.WIDENED_ROWS", 0),
 }
 """Names of `rhapsode.nn`, and their other values."""
 
 QWEN, QWEN8 = "qwen3-tts-1.7b", "qwen3-tts-1.7b fp8"
+EIGHT_BITS = {1: (), 2: (), 4: (), 8: (), 16: (), 32: ("alone", "fast"), 64: ("alone", "fast")} | dict.fromkeys(
+    (128, 256, 512), ("together", "narrow", "widened", "together narrow")
+)
 MEASURED: list[tuple[str, int, tuple[str, ...]]] = [
+    *(one for rows, names in EIGHT_BITS.items() for one in ((QWEN, rows, ("",)), (QWEN8, rows, ("", *names)))),
     (QWEN, 8, ("", "early", "apart", "wave")),
-    (QWEN8, 8, ("", "dense", "early")),
-    (QWEN, 1, ("", "threads")),
-    ("voxcpm2", 1, ("",)),
-    (QWEN, 4, ("", "late")),
-    (QWEN8, 4, ("", "dense")),
     (QWEN, 16, ("", "apart")),
-    (QWEN8, 16, ("", "dense")),
+    ("voxcpm2", 1, ("",)),
     ("fish-s2-pro", 8, ("", "overlap4 apart", "apart", "crowded")),
-    (QWEN, 2, ("",)),
-    (QWEN8, 2, ("", "dense")),
-    (QWEN8, 1, ("", "threads")),
 ]
 """A family, with 8-bit weights or not, rows, and variants: the first is the present state."""
 FAMILIES = list(dict.fromkeys(name for name, _, _ in MEASURED))

@@ -45,6 +45,9 @@ TARGETS = {
         "first audio of 32 / 256 / 512 at once, p99", ((60, 300, 600), (45, 220, 450), (35, 150, 300)), "ms"
     ),
     "frame": Target("frame / real-time factor of one listener", ((2.1, 0.029), (1.9, 0.026), (1.7, 0.022)), "ms /"),
+    "frame8": Target(
+        "the same with 8-bit weights (`weights: fp8`)", ((2.1, 0.029), (1.9, 0.026), (1.7, 0.022)), "ms /"
+    ),
     "throughput": Target("speech per second, best load", ((1600,), (2000,), (2500,)), "s", more_is_better=True),
     "listeners": Target("listeners without an underrun", ((512,), (768,), (1024,)), "", more_is_better=True),
     "turn": Target("longest turn of the loop after the start", ((50,), (30,), (20,)), "ms"),
@@ -83,21 +86,22 @@ class Findings:
         def first(percentile: str) -> Callable[[Run], float | None]:
             return lambda run: run["summary"].get("first_playable_ms", {}).get(percentile)
 
-        cpu = [run for run in self.runs if run.get("server") == "two cores"]
+        cpu, fp8 = ([run for run in self.runs if run.get("server") == name] for name in ("two cores", "fp8"))
         return {
             "alone": [self.worst("closed", 1, first("p50")), self.worst("closed", 1, first("p99"))],
             "open": [self.worst("open", rate, first("p95")) for rate in (20, 40)],
             "burst": [self.worst("burst", size, first("p99")) for size in (32, 256, 512)],
             "frame": [self.worst("closed", 1, frame_ms), self.worst("closed", 1, rtf)],
+            "frame8": [frame_ms(fp8[0]), rtf(fp8[0])] if fp8 else [None, None],
             "throughput": [max((run["audio_s_per_s"] for run in self._on_gpu()), default=None)],
             "listeners": [self._listeners()],
-            "turn": [max((ms for name, ms in self.turns_ms.items() if name != "two cores"), default=None)],
+            "turn": [max((ms for name, ms in self.turns_ms.items() if name != "cores"), default=None)],
             "start": [self.starts_s.get("cold"), self.starts_s.get("warm")],
             "cpu": [rtf(cpu[0]), first("p50")(cpu[0])] if cpu else [None, None],
         }
 
     def _on_gpu(self) -> list[Run]:
-        return [run for run in self.runs if run.get("server") != "two cores"]
+        return [run for run in self.runs if run.get("server") not in ("two cores", "fp8")]
 
     def _listeners(self) -> float | None:
         """Returns the largest closed loop in which nobody ran dry, or was kept in the queue."""

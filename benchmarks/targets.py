@@ -1,12 +1,13 @@
 """Measures the targets of docs/results.md over HTTP, on servers that this script starts, and prints the level reached.
 
-    python benchmarks/targets.py [--out FOLDER] [--limit 230] [--servers cold,warm,crowd,cores] [--quick]
+    python benchmarks/targets.py [--out FOLDER] [--limit 250] [--servers cold,warm,crowd,fp8,cores] [--quick]
 
 | server | slots | what it shows |
 |---|---|---|
 | cold | 256 | start with an empty kernel cache; the first bursts of 32, 128, 256; three times five bursts of 256 |
 | warm | 256 | start with a full cache; one listener; 20 and 40 requests a second; bursts; 256 listeners |
 | crowd | 1024 | bursts of 512; 512, 768, 1,024 listeners; 1,500 askers, some of whom are refused and come back |
+| fp8 | 8 | one listener with 8-bit weights |
 | cores | | the default voice on two CPU cores |
 
 Weights are random, speech has 52 frames (4.2 s), settings are the defaults: a server lets in as many as it serves in
@@ -65,6 +66,7 @@ class Plan:
     start_s: float = 15.0
     """How long its start is expected to take."""
     compile_processes: int | None = None
+    weights: str = "auto"
 
 
 def burst(name: str, size: int, rounds: int, expected_s: float, retries: int = 0) -> Part:
@@ -88,6 +90,7 @@ def plans() -> list[Plan]:
         Plan("warm", [alone, *rates, *bursts, closed(256, 3, 5)]),
         # The kernels for more rows are few, and compiling processes would take longer to start than to compile them.
         Plan("crowd", [*crowd, askers], slots=1024, max_queue=440, start_s=25, compile_processes=0),
+        Plan("fp8", [replace(alone, name="one listener, fp8")], slots=8, start_s=20, weights="fp8"),
         Plan("cores", [Part("two cores", LoadLevel("closed", 1), 12, 15)], slots=4, start_s=10),
     ]
 
@@ -113,7 +116,7 @@ def deployment(plan: Plan, model: str, folder: Path) -> dict[str, Any]:
     if plan.name == "cores":
         return settings | {"device": "cpu"}
     settings |= {"compile_processes": plan.compile_processes, "random_weights": (Path(model) / "config.json").exists()}
-    return settings | {"model": model}
+    return settings | {"model": model, "weights": plan.weights}
 
 
 class Measurement:
@@ -234,8 +237,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", default="qwen3-tts-1.7b", help="a shape of `rhapsode bench shape`, or a family")
     parser.add_argument("--out", type=Path, default=Path("."), help="where results and logs go")
-    parser.add_argument("--limit", type=float, default=230.0, help="seconds after which no part begins")
-    parser.add_argument("--servers", default="cold,warm,crowd", help="which of cold, warm, crowd, cores")
+    parser.add_argument("--limit", type=float, default=250.0, help="seconds after which no part begins")
+    parser.add_argument("--servers", default="cold,warm,crowd,fp8", help="which of cold, warm, crowd, fp8, cores")
     parser.add_argument("--processes", type=int, default=8, help="client processes")
     parser.add_argument("--quick", action="store_true", help="little load, for a rehearsal")
     options = parser.parse_args()

@@ -221,6 +221,10 @@ class DecoderStack(nn.Module):
         """The same without the final norm."""
         if self.program is not None and isinstance(backend, PagesAttention) and backend.takes(x):
             return backend.run(self.program, x, rotary)
+        from rhapsode.nn.float8_layers import run_float8, runs_float8  # which imports this module
+
+        if runs_float8(self, x):
+            return run_float8(self, x, rotary, backend)
         for i, layer in enumerate(self.layers):
             x = layer(x, i, rotary, backend)
         return x

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 from torch import Tensor
 
@@ -10,7 +12,12 @@ from rhapsode.nn.decoder import DecoderConfig
 from rhapsode.nn.fixed_positions import FixedPositionStack
 from rhapsode.nn.kernels.attention import attention, frame_attention
 from rhapsode.nn.kernels.heads import ProjectedHeads
+from rhapsode.nn.kernels.linear import takes_float8
 from rhapsode.nn.kernels.rotary import RotaryAngles
+from rhapsode.nn.quantised import Widened
+
+WIDENED_ROWS = 128
+"""With more rows 8-bit layers are widened once per frame, which takes 0.1 ms with Qwen3-TTS, and not in every pass."""
 
 
 class FrameAttention(FusedAttentionBackend):
@@ -30,10 +37,12 @@ class FrameAttention(FusedAttentionBackend):
         device: torch.device,
     ) -> None:
         shape = (config.layers, batch, config.kv_heads, max_tokens, config.head_dim)  # as the products want them
-        self._keys = torch.empty(shape, dtype=dtype, device=device).unbind()
-        self._values = torch.empty(shape, dtype=dtype, device=device).unbind()
+        self.keys = torch.empty(shape, dtype=dtype, device=device).unbind()
+        self.values = torch.empty(shape, dtype=dtype, device=device).unbind()
         self._angles = angles
         self.start = self.stop = 0
+        self.layers: Widened | None = None
+        """A copy of 8-bit layers for this frame."""
 
     def take(self, tokens: int) -> RotaryAngles | None:
         """Moves on to the next `tokens` tokens, and returns their rotary angles."""
@@ -44,11 +53,11 @@ class FrameAttention(FusedAttentionBackend):
         return RotaryAngles(cos[:, self.start : self.stop], sin[:, self.start : self.stop])
 
     def attend_heads(self, layer: int, heads: ProjectedHeads) -> Tensor:
-        attended = frame_attention(heads, self._keys[layer], self._values[layer], self.start)
+        attended = frame_attention(heads, self.keys[layer], self.values[layer], self.start)
         return super().attend_heads(layer, heads) if attended is None else attended
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        keys, values = self._keys[layer].transpose(1, 2), self._values[layer].transpose(1, 2)  # [B, max, kv_heads, D]
+        keys, values = self.keys[layer].transpose(1, 2), self.values[layer].transpose(1, 2)  # [B, max, kv_heads, D]
         keys[:, self.start : self.stop] = key
         values[:, self.start : self.stop] = value
         return attention(query, keys[:, : self.stop], values[:, : self.stop], self._mask(query))
@@ -64,7 +73,10 @@ class DepthStack(FixedPositionStack):
     """Call `begin` for each frame, then `advance` for its tokens, one or a few at a time."""
 
     def begin(self, batch: int, dtype: torch.dtype, device: torch.device) -> FrameAttention:
-        return FrameAttention(self.config, batch, self.max_tokens, self.all_angles(dtype), dtype, device)
+        frame = FrameAttention(self.config, batch, self.max_tokens, self.all_angles(dtype), dtype, device)
+        if batch > WIDENED_ROWS and takes_float8(frame.keys[0]):
+            frame.layers = Widened(self.layers, dtype)
+        return frame
 
     def advance(self, x: Tensor, frame: FrameAttention) -> Tensor:
         """Returns the normed hidden states of the next tokens `x [B, T, hidden]`, which may be overwritten."""
@@ -72,4 +84,5 @@ class DepthStack(FixedPositionStack):
 
     def advance_unnormed(self, x: Tensor, frame: FrameAttention) -> Tensor:
         """The same without the final norm, for a head that fuses it."""
-        return self.run_layers(x, frame.take(x.shape[1]), frame)
+        with nullcontext() if frame.layers is None else frame.layers.used():
+            return self.run_layers(x, frame.take(x.shape[1]), frame)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 
-from rhapsode.nn import kernels
 from rhapsode.nn.kernels import int8
 from rhapsode.nn.kernels.int8 import Int8Weight
-from rhapsode.nn.kernels.weight import Float8Weight
+from rhapsode.nn.kernels.weight import Float8Weight, GpuWeight
 
 FLOAT8 = torch.float8_e4m3fn
 LARGEST = torch.finfo(FLOAT8).max
@@ -17,16 +19,13 @@ LARGEST = torch.finfo(FLOAT8).max
 class Quantised(nn.Module):
     """Replaces a weight `[N, K]` by 8-bit values and one scale per output.
 
-    Kernels for up to 16 rows read the 8-bit values, except of large matrices from five rows on. Otherwise arithmetic
-    dominates, so the same numbers are also kept as `dense` in the original dtype. Converting them for each launch would
-    move five bytes per weight where two are read, and 8-bit products would round the activations, too. So no batch is
-    slower than without quantisation, and all batches see the same weights. The price is memory: one and a half times
-    the original.
+    Kernels widen the values where they multiply, or split the activations into two 8-bit floats each, which loses
+    nothing. So all batches see the same weights.
     """
 
     values: Tensor  # [N, K]
     scales: Tensor  # [N], float32
-    dense: Tensor | None  # [N, K], where kernels run
+    widened: Tensor | None = None  # [N, K], while there is a wider copy
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()
@@ -35,13 +34,32 @@ class Quantised(nn.Module):
         scales = wide.abs().amax(dim=1).clamp(min=least) / LARGEST
         self.register_buffer("values", (wide / scales[:, None]).to(FLOAT8), persistent=False)
         self.register_buffer("scales", scales, persistent=False)
-        dense = Float8Weight(self.values, scales).dequantised(weight.dtype) if kernels.on(weight) else None
-        self.register_buffer("dense", dense, persistent=False)
 
     @property
-    def packed(self) -> Float8Weight:
-        """The record that kernels take."""
-        return Float8Weight(self.values, self.scales, self.dense)
+    def packed(self) -> GpuWeight:
+        """What kernels take."""
+        return Float8Weight(self.values, self.scales) if self.widened is None else self.widened
+
+
+class Widened:
+    """A copy of the 8-bit layers of `module` in a wider dtype, for many passes of many rows in a row."""
+
+    def __init__(self, module: nn.Module, dtype: torch.dtype) -> None:
+        from rhapsode.nn.kernels.gpu.dequantise import dequantised
+
+        layers = [layer for layer in module.modules() if isinstance(layer, Quantised)]
+        self._copies = [(layer, dequantised(layer.values, layer.scales, dtype)) for layer in layers]
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Multiplies by the copy within this block."""
+        try:
+            for layer, copy in self._copies:
+                layer.widened = copy
+            yield
+        finally:
+            for layer, _ in self._copies:
+                layer.widened = None
 
 
 class Int8Quantised(nn.Module):

@@ -33,13 +33,6 @@ def test_zeros_stay_zeros() -> None:
     assert torch.equal(Quantised(torch.zeros(3, 16)).packed.dequantised(torch.float32), torch.zeros(3, 16))
 
 
-def test_a_wider_copy_is_kept_only_where_kernels_run(weight) -> None:
-    assert Quantised(weight).dense is None
-    with kernels.use("always"):
-        made = Quantised(weight.bfloat16())
-    assert torch.equal(made.dense, made.packed.dequantised(torch.bfloat16))
-
-
 def test_a_quantised_module_computes_with_what_its_weights_stand_for(weight) -> None:
     layer = nn.Linear(256, 64).requires_grad_(False)
     layer.weight.copy_(weight)
@@ -49,9 +42,11 @@ def test_a_quantised_module_computes_with_what_its_weights_stand_for(weight) -> 
     torch.testing.assert_close(linear(x, layer), expected, rtol=1e-5, atol=1e-4)
 
 
-def test_it_takes_a_byte_each_and_a_scale_per_output(weight) -> None:
+@pytest.mark.parametrize("mode", ["off", "always"])
+def test_it_takes_a_byte_each_and_a_scale_per_output(weight, mode) -> None:
     layer = nn.Linear(256, 64, bias=False)
-    quantise(layer)
+    with kernels.use(mode):
+        quantise(layer)
     held = [*layer.parameters(), *layer.buffers()]
     assert sum(t.numel() * t.element_size() for t in held) == 64 * 256 + 4 * 64
     assert layer.weight.values.dtype == FLOAT8

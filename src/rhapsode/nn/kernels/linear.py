@@ -33,7 +33,7 @@ def fused_linear(
     `residual` may be overwritten: on a GPU it may become the result. Sums are float32.
 
     A small batch is one kernel, which computes each row as if it were alone. A larger one is cuBLAS between small
-    kernels, and the order of its sums may depend on the number of rows.
+    kernels, or `gpu.float8`, and the order of its sums may depend on the number of rows.
     """
     if not kernels.on(x) or isinstance(weight, Int8Weight):
         return fused_linear_reference(x, weight, bias, norm=norm, gated=gated, activation=activation, residual=residual)
@@ -42,14 +42,17 @@ def fused_linear(
     x = x.contiguous()
     small = x.numel() // x.shape[-1] <= SMALL_BATCH and (residual is None or residual.is_contiguous())
     plan = linear.plan_of(x, weight, bias, norm, gated, activation) if small else None
-    if plan is None and isinstance(weight, Float8Weight):
-        weight = weight.dequantised(x.dtype) if weight.dense is None else weight.dense
+    if plan is None and isinstance(weight, Float8Weight) and not takes_float8(x):
+        weight = weight.dequantised(x.dtype)
         plan = linear.plan_of(x, weight, bias, norm, gated, activation) if small else None
     if plan is not None:
         return linear.small_batch_linear(
             x, weight, bias, plan=plan, norm=norm, gated=gated, activation=activation, residual=residual
         )
-    assert isinstance(weight, Tensor)
+    if isinstance(weight, Float8Weight):
+        from rhapsode.nn.kernels.gpu.float8 import float8_linear
+
+        return float8_linear(x, weight, bias, norm=norm, gated=gated, activation=activation, residual=residual)
     if norm is not None:
         x = normalise(x, norm)
     if residual is not None and bias is None and not gated and activation is None and residual.is_contiguous():
@@ -67,6 +70,15 @@ def fused_linear(
     if activation is not None:
         x = gelu(x, activation)
     return x if residual is None else residual + x
+
+
+def takes_float8(x: Tensor) -> bool:
+    """Whether kernels multiply many rows of `x` by 8-bit weights as they are."""
+    if not kernels.on(x) or x.dtype == torch.float32:
+        return False
+    from rhapsode.nn.kernels.gpu.launch import reads_float8
+
+    return reads_float8()
 
 
 def fused_linear_reference(

@@ -23,7 +23,6 @@ class Float8Weight(NamedTuple):
 
     values: Tensor  # [N, K]
     scales: Tensor  # [N], float32
-    dense: Tensor | None = None  # [N, K], the same numbers in the activations' dtype, where they are kept
 
     def dequantised(self, dtype: torch.dtype) -> Tensor:
         """Computes the weight that these numbers represent."""

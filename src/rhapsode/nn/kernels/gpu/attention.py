@@ -24,6 +24,7 @@ from rhapsode.nn.kernels.gpu.launch import (
     let_next_start,
     options,
     power_of_two,
+    shared_memory,
     wait_for_previous,
 )
 from rhapsode.nn.kernels.heads import ProjectedHeads
@@ -161,19 +162,28 @@ def paged(
     batch = qkv.shape[0]
     out = qkv.new_empty(batch, 1, heads.heads * heads.head_dim)
     programs = batch * heads.kv_heads
-    block = 128 if programs < MULTIPROCESSORS else 64
+    block = _block(programs, heads)
     _paged[(batch, heads.kv_heads)](
         qkv, *norm_weights(heads), *rotary_tables(heads), keys, values, slots, tables, positions.contiguous(), out,
         norm_eps(heads), heads.head_dim**-0.5, tables.stride(0),
         PAGE=keys.shape[1],
         BLOCK=block,
-        num_warps=block // 16,
+        num_warps=min(8, block // 16),
         num_stages=2,
         QUERIES=QUERIES,
         **constants(heads),
         **options(batch),
     )  # fmt: skip
     return out
+
+
+def _block(programs: int, heads: ProjectedHeads) -> int:
+    """How many positions a program of `_paged` attends to at once: the first ones are loaded before it waits."""
+    if programs >= MULTIPROCESSORS:
+        return 64
+    # 256 instead of 128: a frame of one row at 200 positions takes 0.1 ms less.
+    both = 2 * 256 * heads.head_dim * heads.qkv.element_size()
+    return 256 if both <= min(128 << 10, shared_memory() - (16 << 10)) else 128
 
 
 def frame(heads: ProjectedHeads, keys: Tensor, values: Tensor, position: int) -> Tensor:

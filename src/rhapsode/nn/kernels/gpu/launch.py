@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 import torch
 import triton
@@ -83,6 +84,15 @@ def _hopper() -> bool:
 def reads_float8() -> bool:
     """Whether kernels can convert 8-bit floats: GPUs since Ada can, and so can the interpreter."""
     return not torch.cuda.is_available() or torch.cuda.get_device_capability() >= (8, 9)
+
+
+@cache
+def shared_memory() -> int:
+    """Returns how many bytes of shared memory a program may have."""
+    if not torch.cuda.is_available():
+        return 227 << 10
+    properties: Any = torch.cuda.get_device_properties()
+    return int(properties.shared_memory_per_block_optin)
 
 
 def power_of_two(n: int, least: int = 1) -> int:

@@ -38,9 +38,6 @@ Qwen3-TTS, with 96 and 128, gained: 16 rows 3.82 to 3.72 ms."""
 AHEAD = range(2, 17)
 """Numbers of rows which `ahead` multiplies by the matrices that fit: Qwen3-TTS at 8 rows 4.26 to 3.50 ms."""
 
-AHEAD_FLOAT8 = AHEAD
-"""The same for weights of 8 bits."""
-
 WAVES = 3
 """How often all multiprocessors may be full of programs of `ahead`, one set after the other, if two fit each.
 
@@ -62,10 +59,10 @@ class Plan(NamedTuple):
 
 
 def float8_plan(rows: int, width: int, k: int, gated: bool, dtype: torch.dtype, plain: bool) -> Plan | None:
-    """Returns how to multiply by 8-bit weights; `None` where it is faster to use their copy in bfloat16."""
+    """Returns how to multiply by 8-bit weights; `None` leaves it to `gpu.float8`."""
     if rows == 1 or dtype == torch.float32:
         return vector_plan(width, k, gated) if rows <= MOST_VECTOR_ROWS else None
-    plan = plan_for(rows, width, k, gated, dtype, plain) if rows in AHEAD_FLOAT8 else None
+    plan = plan_for(rows, width, k, gated, dtype, plain) if rows in AHEAD else None
     return None if plan is None or plan.kernel == "rows" else plan
 
 
