@@ -12,14 +12,16 @@ from rhapsode.errors import Aborted, RhapsodeError
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(DEVICE == "cpu", reason="launches are eager or traced on a CPU")]
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
-SLOTS = 12
+SLOTS = 20
 
 
 class TestWarm:
     kinds = frozenset({"frame"})
 
-    def test_no_request_compiles_or_captures_anything(self, subject):
-        engine = subject.engine(limits={"max_concurrency": SLOTS, "max_queue": 256}, dtype="bfloat16")
+    @pytest.mark.parametrize("weights", ["auto", "fp8"])
+    def test_no_request_compiles_or_captures_anything(self, subject, weights):
+        limits = {"max_concurrency": SLOTS, "max_queue": 256}
+        engine = subject.engine(limits=limits, dtype="bfloat16", weights=weights)
         rng = random.Random(3)
         hear_some(engine, subject, rng, 2)  # torch loads its own kernels when they are first used
         before = compilations.count()

@@ -124,5 +124,5 @@ def test_a_depth_stack_widens_its_layers_for_a_frame_of_many_rows(device, narrow
             assert (frame.layers is not None) == (mode == "always")
             results.append([stack.advance(x.clone(), frame) for x in tokens])
     for expected, found in zip(*results, strict=True):
-        torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
+        torch.testing.assert_close(found, expected, rtol=5e-2, atol=0.1)
     assert all(layer.widened is None for layer in stack.modules() if isinstance(layer, Quantised))
