@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -14,10 +14,16 @@ from rhapsode.nn.derived import Derived
 from rhapsode.nn.kernels.activation import Gelu, gelu
 from rhapsode.nn.kernels.cpu.layers import StackProgram
 from rhapsode.nn.kernels.heads import HeadNorm, ProjectedHeads, stack_norms
+from rhapsode.nn.kernels.linear import SMALL_BATCH, takes_float8
 from rhapsode.nn.kernels.rotary import RotaryAngles
-from rhapsode.nn.linear import FusedLinear, linear, normed_linear, weight_of
+from rhapsode.nn.kernels.split import add_and_norm
+from rhapsode.nn.kernels.weight import Float8Weight
+from rhapsode.nn.linear import FusedLinear, float8_weight_of, linear, normed_linear, rms_norm_of, weight_of
 from rhapsode.nn.norm import RMSNorm
 from rhapsode.nn.rope import Rope, RopeConfig
+
+if TYPE_CHECKING:
+    from rhapsode.nn.kernels.gpu.float8_input import Float8Input
 
 
 class LayerSizes(Protocol):
@@ -121,6 +127,17 @@ class Attention(Derived):
             x, attended = x[:, -last:].contiguous(), attended[:, -last:].contiguous()
         return linear(attended, self.o_proj, residual=x)
 
+    def float8_parts(
+        self, normed: Float8Input, x: Tensor, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend
+    ) -> Tensor:
+        """By 8-bit weights: partial sums of what is added to `x [B, T, hidden]`."""
+        from rhapsode.nn.kernels.gpu.float8 import float8_parts, float8_product
+        from rhapsode.nn.kernels.gpu.float8_input import float8_input
+
+        qkv = float8_product(normed, float8_weight_of(self.qkv), x.dtype, self.qkv.bias)
+        attended = self.attend_projected(qkv.view(*x.shape[:-1], -1), layer, rotary, backend)
+        return float8_parts(float8_input(attended.contiguous()), float8_weight_of(self.o_proj))
+
     def attend_projected(
         self, qkv: Tensor, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend
     ) -> Tensor:
@@ -153,6 +170,14 @@ class GatedMLP(nn.Module):
         """Returns `x + mlp(norm(x))`; `x` may be overwritten."""
         inner = normed_linear(x, norm, weight_of(self.gate_up), gated=True)
         return linear(inner, self.down_proj, residual=x)
+
+    def float8_parts(self, normed: Float8Input, x: Tensor) -> Tensor:
+        """By 8-bit weights: partial sums of what is added to `x`."""
+        from rhapsode.nn.kernels.gpu.float8 import float8_parts, float8_product
+        from rhapsode.nn.kernels.gpu.float8_input import float8_input
+
+        inner = float8_product(normed, float8_weight_of(self.gate_up), x.dtype, gated=True)
+        return float8_parts(float8_input(inner), float8_weight_of(self.down_proj))
 
 
 class PlainMLP(nn.Module):
@@ -221,10 +246,33 @@ class DecoderStack(nn.Module):
         """The same without the final norm."""
         if self.program is not None and isinstance(backend, PagesAttention) and backend.takes(x):
             return backend.run(self.program, x, rotary)
-        from rhapsode.nn.float8_layers import run_float8, runs_float8  # which imports this module
-
-        if runs_float8(self, x):
-            return run_float8(self, x, rotary, backend)
+        if self.runs_float8(x):
+            return self._run_float8(x, rotary, backend)
         for i, layer in enumerate(self.layers):
             x = layer(x, i, rotary, backend)
         return x
+
+    def runs_float8(self, x: Tensor) -> bool:
+        """Whether layers have 8-bit weights, and `x` more rows than the small-batch kernels serve."""
+        config, first = self.config, self.layers[0]
+        fits = config.norm == "rms" and config.mlp == "swiglu" and not config.output_bias
+        if not (fits and isinstance(first, DecoderLayer) and x.numel() > SMALL_BATCH * x.shape[-1]):
+            return False
+        return takes_float8(x) and isinstance(weight_of(first.self_attn.o_proj), Float8Weight)
+
+    def _run_float8(self, x: Tensor, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
+        """Residual products give partial sums; the kernel that adds them up applies the next norm, and makes of the
+        result what the next product takes."""
+        from rhapsode.nn.kernels.gpu.float8_input import float8_input
+
+        x = x.contiguous()
+        parts: Tensor | None = None
+        for i, layer in enumerate(self.layers):
+            assert isinstance(layer, DecoderLayer)
+            assert isinstance(layer.mlp, GatedMLP)
+            normed = float8_input(x, rms_norm_of(layer.input_layernorm), parts)
+            parts = layer.self_attn.float8_parts(normed, x, i, rotary, backend)
+            normed = float8_input(x, rms_norm_of(layer.post_attention_layernorm), parts)
+            parts = layer.mlp.float8_parts(normed, x)
+        assert parts is not None
+        return add_and_norm(x, parts, None)

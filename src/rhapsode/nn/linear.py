@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from rhapsode.nn.kernels.activation import Gelu
 from rhapsode.nn.kernels.linear import fused_linear
-from rhapsode.nn.kernels.weight import Norm, Weight
+from rhapsode.nn.kernels.weight import Float8Weight, Norm, Weight
 from rhapsode.nn.norm import RMSNorm
 from rhapsode.nn.quantised import Int8Quantised, Quantised
 
@@ -23,6 +23,18 @@ def weight_of(layer: nn.Linear) -> Weight:
     """Returns the weight of a layer as kernels take it."""
     weight: nn.Module | Tensor = layer.weight
     return weight.packed if isinstance(weight, Quantised | Int8Quantised) else layer.weight
+
+
+def float8_weight_of(layer: nn.Linear) -> Float8Weight:
+    weight = weight_of(layer)
+    assert isinstance(weight, Float8Weight)
+    return weight
+
+
+def rms_norm_of(module: nn.Module) -> Norm:
+    """Returns an RMS norm as kernels take it."""
+    assert isinstance(module, RMSNorm)
+    return Norm(module.weight, module.eps)
 
 
 def linear(

@@ -12,9 +12,7 @@ from rhapsode.nn.kernels.linear import SMALL_BATCH
 from rhapsode.nn.kernels.norm import rms_norm
 from rhapsode.nn.kernels.rotary import RotaryAngles
 from rhapsode.nn.kernels.split import MAX_ROWS, SHARE, add_and_norm, split_product
-from rhapsode.nn.kernels.weight import Norm
-from rhapsode.nn.linear import linear, weight_of
-from rhapsode.nn.norm import RMSNorm
+from rhapsode.nn.linear import linear, rms_norm_of, weight_of
 
 
 def runs_split(stack: DecoderStack, x: Tensor) -> bool:
@@ -34,16 +32,16 @@ def run_split(stack: DecoderStack, x: Tensor, rotary: RotaryAngles | None, backe
     """Runs all layers on `x [B, T, hidden]` and returns the result. A contiguous `x` is overwritten."""
     x = x.contiguous()
     layers = [layer for layer in stack.layers if isinstance(layer, DecoderLayer)]
-    first = _norm(layers[0].input_layernorm)
+    first = rms_norm_of(layers[0].input_layernorm)
     normed = rms_norm(x, first.weight, first.eps)
     for i, layer in enumerate(layers):
         attention, mlp = layer.self_attn, layer.mlp
         assert isinstance(mlp, GatedMLP)
         qkv = _linear(normed, attention.qkv, not stack.config.attention_bias)
         attended = attention.attend_projected(qkv, i, rotary, backend)
-        normed = add_and_norm(x, _split(attended, attention.o_proj), _norm(layer.post_attention_layernorm))
+        normed = add_and_norm(x, _split(attended, attention.o_proj), rms_norm_of(layer.post_attention_layernorm))
         inner = _linear(normed, mlp.gate_up, True, gated=True)
-        after = _norm(layers[i + 1].input_layernorm) if i + 1 < len(layers) else None
+        after = rms_norm_of(layers[i + 1].input_layernorm) if i + 1 < len(layers) else None
         normed = add_and_norm(x, _split(inner, mlp.down_proj), after)
     return x
 
@@ -65,8 +63,3 @@ def _split(x: Tensor, layer: nn.Linear) -> Tensor:
     weight = weight_of(layer)
     assert isinstance(weight, Tensor)
     return split_product(x, weight)
-
-
-def _norm(module: nn.Module) -> Norm:
-    assert isinstance(module, RMSNorm)
-    return Norm(module.weight, module.eps)

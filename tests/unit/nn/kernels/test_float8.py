@@ -6,7 +6,6 @@ import torch
 from rhapsode.nn import kernels
 from rhapsode.nn.decoder import DecoderConfig
 from rhapsode.nn.depth import DepthStack
-from rhapsode.nn.float8_layers import runs_float8
 from rhapsode.nn.kernels.linear import fused_linear, fused_linear_reference
 from rhapsode.nn.kernels.norm import rms_norm_reference
 from rhapsode.nn.kernels.weight import Norm
@@ -103,10 +102,10 @@ def test_a_stack_of_8_bit_layers(device, narrow, rows) -> None:
     quantise(stack)
     x = torch.randn(rows // 4, 4, 64).to(device, narrow)
     with kernels.use("off"):
-        assert not runs_float8(stack, x)
+        assert not stack.runs_float8(x)
         expected = stack.hidden_states(x.clone())
-    assert runs_float8(stack, x)
-    assert not runs_float8(stack, x[:4])
+    assert stack.runs_float8(x)
+    assert not stack.runs_float8(x[:4])
     torch.testing.assert_close(stack.hidden_states(x.clone()), expected, rtol=5e-2, atol=5e-2)
 
 
