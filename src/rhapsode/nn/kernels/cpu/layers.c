@@ -6,33 +6,49 @@
 #include "bytes.h"
 #include "layers.h"
 
-enum { VECTORS = PANEL / LANES, BLOCK = 3 }; /* rows whose sums fit into the registers */
+/* Rows and panels whose sums fit into the registers: with 32 of them several panels, so that no sum waits for its last
+   addition, and memory is read in several places. */
+enum { VECTORS = PANEL / WIDE, BLOCK = 3, PANELS = (int)WIDE > (int)LANES ? 4 : 1 };
 
 static inline __attribute__((always_inline)) void panel(
     const void *weights, const int is_half, const float *x, int64_t inputs, const float *bias, float *out,
-    int64_t out_stride, const int rows) {
-    Lanes sums[BLOCK][VECTORS];
+    int64_t out_stride, const int rows, const int panels) {
+    Wide sums[BLOCK][VECTORS * PANELS];
     UNROLL for (int row = 0; row < rows; row++)
-        UNROLL for (int i = 0; i < VECTORS; i++) sums[row][i] = bias ? load(bias + LANES * i) : (Lanes){0};
+        UNROLL for (int i = 0; i < VECTORS * panels; i++)
+            sums[row][i] = bias ? *(const Wide *)(bias + WIDE * i) : (Wide){0};
     for (int64_t k = 0; k < inputs; k++)
-        UNROLL for (int i = 0; i < VECTORS; i++) {
-            Lanes weight = is_half ? widen((const uint16_t *)weights + k * PANEL + LANES * i)
-                                   : load((const float *)weights + k * PANEL + LANES * i);
+        UNROLL for (int i = 0; i < VECTORS * panels; i++) {
+            int64_t at = (i / VECTORS * inputs + k) * PANEL + i % VECTORS * WIDE;
+            Wide weight = is_half ? widen_all((const uint16_t *)weights + at)
+                                  : *(const Wide *)((const float *)weights + at);
             UNROLL for (int row = 0; row < rows; row++) sums[row][i] += weight * x[row * inputs + k];
         }
     UNROLL for (int row = 0; row < rows; row++)
-        UNROLL for (int i = 0; i < VECTORS; i++) store(out + row * out_stride + LANES * i, sums[row][i]);
+        UNROLL for (int i = 0; i < VECTORS * panels; i++) *(Wide *)(out + row * out_stride + WIDE * i) = sums[row][i];
 }
 
-static inline __attribute__((always_inline)) void rows_of_panel(
+static inline __attribute__((always_inline)) void rows_of_panels(
     const void *weights, const int is_half, const float *x, int64_t rows, int64_t inputs, const float *bias, float *out,
-    int64_t outputs) {
+    int64_t outputs, const int panels) {
     int64_t row = 0;
     for (; row + BLOCK <= rows && row + 4 != rows; row += BLOCK)
-        panel(weights, is_half, x + row * inputs, inputs, bias, out + row * outputs, outputs, BLOCK);
+        panel(weights, is_half, x + row * inputs, inputs, bias, out + row * outputs, outputs, BLOCK, panels);
     for (; row + 2 <= rows; row += 2)
-        panel(weights, is_half, x + row * inputs, inputs, bias, out + row * outputs, outputs, 2);
-    if (row < rows) panel(weights, is_half, x + row * inputs, inputs, bias, out + row * outputs, outputs, 1);
+        panel(weights, is_half, x + row * inputs, inputs, bias, out + row * outputs, outputs, 2, panels);
+    if (row < rows) panel(weights, is_half, x + row * inputs, inputs, bias, out + row * outputs, outputs, 1, panels);
+}
+
+static inline __attribute__((always_inline)) void all_panels(
+    const void *weights, const int is_half, const float *x, int64_t rows, int64_t inputs, const float *bias, float *out,
+    int64_t outputs) {
+    int64_t first = 0, size = inputs * (is_half ? 2 : 4); /* of the weights of one output */
+    for (; first + PANELS * PANEL <= outputs; first += PANELS * PANEL)
+        rows_of_panels((const char *)weights + first * size, is_half, x, rows, inputs, bias ? bias + first : 0,
+                       out + first, outputs, PANELS);
+    for (; first < outputs; first += PANEL)
+        rows_of_panels((const char *)weights + first * size, is_half, x, rows, inputs, bias ? bias + first : 0,
+                       out + first, outputs, 1);
 }
 
 /* out [rows, outputs] = x [rows, inputs] times packed weights; outputs are whole panels. */
@@ -42,13 +58,8 @@ void multiply(const void *weights, int64_t format, const float *bias, const floa
         multiply_bytes(weights, bias, x, rows, inputs, outputs, out);
         return;
     }
-    int64_t is_half = format == HALVES;
-    for (int64_t first = 0; first < outputs; first += PANEL) {
-        const void *from = (const char *)weights + first * inputs * (is_half ? 2 : 4);
-        const float *added = bias ? bias + first : 0;
-        if (is_half) rows_of_panel(from, 1, x, rows, inputs, added, out + first, outputs);
-        else rows_of_panel(from, 0, x, rows, inputs, added, out + first, outputs);
-    }
+    if (format == HALVES) all_panels(weights, 1, x, rows, inputs, bias, out, outputs);
+    else all_panels(weights, 0, x, rows, inputs, bias, out, outputs);
 }
 
 /* Whether weights of 16 bits are read faster than floats: only where one instruction converts many of them. */

@@ -12,15 +12,21 @@
 #include <arm_neon.h>
 #endif
 
-#if defined(__AVX__) /* 16 lanes of AVX-512 are left to the compiler */
+#if defined(__AVX__)
 enum { LANES = 8 };
 #else
 enum { LANES = 4 };
+#endif
+#if defined(__AVX512F__)
+enum { WIDE = 16 }; /* lanes where most of the time is spent */
+#else
+enum { WIDE = LANES };
 #endif
 
 #define UNROLL _Pragma("GCC unroll 16")
 
 typedef float Lanes __attribute__((vector_size(LANES * 4), aligned(4)));
+typedef float Wide __attribute__((vector_size(WIDE * 4), aligned(4)));
 
 static inline Lanes load(const float *from) { return *(const Lanes *)from; }
 
@@ -40,6 +46,14 @@ static inline Lanes widen(const uint16_t *from) {
         wide[i] = number.value;
     }
     return wide;
+#endif
+}
+
+static inline Wide widen_all(const uint16_t *from) {
+#if defined(__AVX512F__)
+    return (Wide)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)from));
+#else
+    return widen(from);
 #endif
 }
 

@@ -3,12 +3,14 @@
 #include "vectors.h"
 
 /* A block is TIMES samples of PARTS vectors of outputs: as many sums as there are registers for them. */
-#if defined(__AVX__)
-enum { PARTS = 2, TIMES = 6 };
+#if defined(__AVX512F__)
+enum { PARTS = 1, TIMES = 16, PANELS = 2 }; /* or half as many samples of two panels */
+#elif defined(__AVX__)
+enum { PARTS = 2, TIMES = 6, PANELS = 1 };
 #else
-enum { PARTS = 2, TIMES = 8 };
+enum { PARTS = 2, TIMES = 8, PANELS = 1 };
 #endif
-enum { WIDTH = LANES * PARTS };
+enum { WIDTH = WIDE * PARTS };
 
 typedef struct {
     const float *weight; /* [outputs / WIDTH, taps, inputs, WIDTH] */
@@ -24,6 +26,9 @@ typedef struct {
 int64_t panel_width(void) { return WIDTH; }
 
 /* x + size * sin(frequency * x)^2: the square has a period of pi, so the sign of the sine does not matter. */
+#if defined(__AVX512F__) && !defined(__clang__)
+__attribute__((target("prefer-vector-width=512")))
+#endif
 static void snake(const float *x, const float *frequency, const float *size, int64_t samples, int64_t channels,
                   float *out) {
     for (int64_t t = 0; t < samples; t++, x += channels, out += channels)
@@ -41,11 +46,12 @@ static void snake(const float *x, const float *frequency, const float *size, int
 }
 
 static inline __attribute__((always_inline)) void block(const Convolution *conv, const float *weight, const float *bias,
-                                                        const float *x, float *out, int64_t stride, const int times) {
-    int64_t inputs = conv->inputs;
-    Lanes sums[TIMES][PARTS];
+                                                        const float *x, float *out, int64_t stride, const int times,
+                                                        const int panels) {
+    int64_t inputs = conv->inputs, next = conv->taps * inputs * WIDTH; /* panel */
+    Wide sums[TIMES][PARTS * PANELS];
     UNROLL for (int t = 0; t < times; t++)
-        UNROLL for (int part = 0; part < PARTS; part++) sums[t][part] = *(const Lanes *)(bias + part * LANES);
+        UNROLL for (int part = 0; part < PARTS * panels; part++) sums[t][part] = *(const Wide *)(bias + part * WIDE);
     for (int64_t tap = 0; tap < conv->taps; tap++) {
         const float *from = x + tap * conv->dilation * inputs;
         int64_t i = 0;
@@ -62,39 +68,48 @@ static inline __attribute__((always_inline)) void block(const Convolution *conv,
 #endif
         for (; i < inputs; i++, weight += WIDTH)
             UNROLL for (int t = 0; t < times; t++)
-                UNROLL for (int part = 0; part < PARTS; part++)
-                    sums[t][part] += *(const Lanes *)(weight + part * LANES) * from[t * inputs + i];
+                UNROLL for (int part = 0; part < PARTS * panels; part++) {
+                    const float *weights = weight + part / PARTS * next + part % PARTS * WIDE;
+                    sums[t][part] += *(const Wide *)weights * from[t * inputs + i];
+                }
     }
     UNROLL for (int t = 0; t < times; t++)
-        UNROLL for (int part = 0; part < PARTS; part++) *(Lanes *)(out + t * stride + part * LANES) = sums[t][part];
+        UNROLL for (int part = 0; part < PARTS * panels; part++)
+            *(Wide *)(out + t * stride + part * WIDE) = sums[t][part];
 }
 
-/* Some samples of a panel; the outputs of the last panel may be fewer than it has. */
-static inline __attribute__((always_inline)) void panel(const Convolution *conv, int64_t first, const float *x,
-                                                        float *out, const int times) {
+/* Some samples of one panel or two; the outputs of the last panel may be fewer than it has. */
+static inline __attribute__((always_inline)) void some(const Convolution *conv, int64_t first, const float *x,
+                                                       float *out, const int times, const int panels) {
     const float *weight = conv->weight + first * conv->taps * conv->inputs;
     int64_t valid = conv->outputs - first < WIDTH ? conv->outputs - first : WIDTH;
-    if (valid == WIDTH && !conv->adds) {
-        block(conv, weight, conv->bias + first, x, out, conv->outputs, times);
+    if (panels == 2 || (valid == WIDTH && !conv->adds)) {
+        block(conv, weight, conv->bias + first, x, out, conv->outputs, times, panels);
         return;
     }
     float made[TIMES * WIDTH];
-    block(conv, weight, conv->bias + first, x, made, WIDTH, times);
+    block(conv, weight, conv->bias + first, x, made, WIDTH, times, 1);
     for (int t = 0; t < times; t++)
         for (int64_t i = 0; i < valid; i++)
             out[t * conv->outputs + i] = made[t * WIDTH + i] + (conv->adds ? out[t * conv->outputs + i] : 0);
 }
 
+static inline __attribute__((always_inline)) void all(const Convolution *conv, int64_t first, const float *x,
+                                                      int64_t samples, float *out, const int panels) {
+    const int times = TIMES / panels;
+    int64_t inputs = conv->inputs, outputs = conv->outputs, t = 0;
+    for (; t + times <= samples && samples - t != times + 2; t += times) /* then two times four, not six and two */
+        some(conv, first, x + t * inputs, out + t * outputs, times, panels);
+    for (; t + 4 <= samples; t += 4) some(conv, first, x + t * inputs, out + t * outputs, 4, panels);
+    for (; t < samples; t++) some(conv, first, x + t * inputs, out + t * outputs, 1, panels);
+}
+
 static void convolve(const Convolution *conv, const float *x, int64_t samples, float *out) {
-    int64_t inputs = conv->inputs, outputs = conv->outputs;
-    for (int64_t first = 0; first < outputs; first += WIDTH) {
-        float *to = out + first;
-        int64_t t = 0;
-        for (; t + TIMES <= samples && samples - t != TIMES + 2; t += TIMES) /* then two times four, not six and two */
-            panel(conv, first, x + t * inputs, to + t * outputs, TIMES);
-        for (; t + 4 <= samples; t += 4) panel(conv, first, x + t * inputs, to + t * outputs, 4);
-        for (; t < samples; t++) panel(conv, first, x + t * inputs, to + t * outputs, 1);
-    }
+    int64_t first = 0;
+    if (PANELS == 2 && !conv->adds)
+        for (; first + 2 * WIDTH <= conv->outputs; first += 2 * WIDTH)
+            all(conv, first, x, samples, out + first, PANELS);
+    for (; first < conv->outputs; first += WIDTH) all(conv, first, x, samples, out + first, 1);
 }
 
 /* Runs `count` convolutions on `x [samples, inputs of the first]`; the result is in `out`, and the tails move on.
