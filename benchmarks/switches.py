@@ -56,10 +56,12 @@ SWITCHES: dict[str, tuple[str, Any]] = {
 
 QWEN, QWEN8 = "qwen3-tts-1.7b", "qwen3-tts-1.7b fp8"
 EIGHT_BITS = {1: (), 2: (), 4: (), 8: (), 16: (), 32: ("alone", "fast"), 64: ("alone", "fast")} | dict.fromkeys(
-    (128, 256, 512), ("together", "narrow", "widened", "together narrow")
+    (128, 256, 512), ("together", "narrow", "widened", "exact", "fast")
 )
 MEASURED: list[tuple[str, int, tuple[str, ...]]] = [
     *(one for rows, names in EIGHT_BITS.items() for one in ((QWEN, rows, ("",)), (QWEN8, rows, ("", *names)))),
+    (QWEN, 1, ("", "threads")),
+    (QWEN, 4, ("", "late")),
     (QWEN, 8, ("", "early", "apart", "wave")),
     (QWEN, 16, ("", "apart")),
     ("voxcpm2", 1, ("",)),

@@ -38,16 +38,15 @@ class Target:
         return reached
 
 
+FRAME = ((2.1, 0.029), (1.9, 0.026), (1.7, 0.022))
 TARGETS = {
     "alone": Target("first audio of one listener, p50 / p99", ((9, 12), (8, 10), (6, 8)), "ms"),
     "open": Target("first audio at 20 / 40 requests a second, p95", ((20, 25), (15, 18), (10, 12)), "ms"),
     "burst": Target(
         "first audio of 32 / 256 / 512 at once, p99", ((60, 300, 600), (45, 220, 450), (35, 150, 300)), "ms"
     ),
-    "frame": Target("frame / real-time factor of one listener", ((2.1, 0.029), (1.9, 0.026), (1.7, 0.022)), "ms /"),
-    "frame8": Target(
-        "the same with 8-bit weights (`weights: fp8`)", ((2.1, 0.029), (1.9, 0.026), (1.7, 0.022)), "ms /"
-    ),
+    "frame": Target("frame / real-time factor of one listener", FRAME, "ms /"),
+    "frame8": Target("the same with 8-bit weights (`weights: fp8`)", FRAME, "ms /"),
     "throughput": Target("speech per second, best load", ((1600,), (2000,), (2500,)), "s", more_is_better=True),
     "listeners": Target("listeners without an underrun", ((512,), (768,), (1024,)), "", more_is_better=True),
     "turn": Target("longest turn of the loop after the start", ((50,), (30,), (20,)), "ms"),

@@ -56,7 +56,7 @@ def launch(graph: int, device: torch.device) -> None:
 
 
 def copy(target: int, source: int, nbytes: int, device: torch.device) -> None:
-    """Copies between two addresses on the device's current stream; the one on the host has to be in pinned memory."""
+    """Starts a copy from one address to another on the device's current stream. Memory of the host has to be pinned."""
     _check(_runtime().cudaMemcpyAsync(target, source, nbytes, _BY_ADDRESS, _stream(device)))
 
 

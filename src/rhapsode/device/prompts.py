@@ -109,7 +109,8 @@ def _padded_slots(rows: Rows, batch: int) -> Input:
 
 
 def _places(spans: Spans, batch: int, length: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Where each position goes, and whether it is valid, both `[batch, length]`; rows of padding have no valid one.
+    """Returns, for every cell of the rectangle `[batch, length]`, its position in the slot, and whether it holds a part
+    of a prompt or is padding.
 
     Row by row: for arrays of more than 500 numbers numpy gives Python's lock away.
     """

@@ -230,7 +230,7 @@ class FrameStream:
         self._consumed[slots] += counts
 
     def release(self, slots: Ints, counts: Ints) -> None:
-        """Notes that this launch has ended, so that the producer may overwrite the frames."""
+        """Notes that a launch which read these frames has ended, so that the producer may overwrite them."""
         self._released[slots] += counts
         self.changes += 1
         self.on_released()

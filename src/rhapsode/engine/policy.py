@@ -218,10 +218,10 @@ class RelayPolicy:
         self._one_block = one_block
 
     def open(self, slot: int, first_frames: int | None) -> None:
-        """Nothing is kept per request."""
+        """Does nothing: this policy treats all requests alike."""
 
     def launched(self, choice: Choice) -> None:
-        """Nothing is kept per launch."""
+        """Does nothing: the next choice does not depend on this one."""
 
     def choose(self, ready: Ready, most: int) -> Choice | None:
         able = np.flatnonzero(ready.blocks > 0)

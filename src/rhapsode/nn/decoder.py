@@ -130,7 +130,11 @@ class Attention(Derived):
     def float8_parts(
         self, normed: Float8Input, x: Tensor, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend
     ) -> Tensor:
-        """By 8-bit weights: partial sums of what is added to `x [B, T, hidden]`."""
+        """Does what `add_to` does, with 8-bit weights and without the last addition.
+
+        `normed` is the norm of `x [B, T, hidden]`. Returns partial sums `[shares, rows, hidden]`, still to be added to
+        `x`.
+        """
         from rhapsode.nn.kernels.gpu.float8 import float8_parts, float8_product
         from rhapsode.nn.kernels.gpu.float8_input import float8_input
 
@@ -172,7 +176,7 @@ class GatedMLP(nn.Module):
         return linear(inner, self.down_proj, residual=x)
 
     def float8_parts(self, normed: Float8Input, x: Tensor) -> Tensor:
-        """By 8-bit weights: partial sums of what is added to `x`."""
+        """Does what `add_to` does, with 8-bit weights and without the last addition: see `Attention.float8_parts`."""
         from rhapsode.nn.kernels.gpu.float8 import float8_parts, float8_product
         from rhapsode.nn.kernels.gpu.float8_input import float8_input
 
@@ -261,8 +265,11 @@ class DecoderStack(nn.Module):
         return takes_float8(x) and isinstance(weight_of(first.self_attn.o_proj), Float8Weight)
 
     def _run_float8(self, x: Tensor, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
-        """Residual products give partial sums; the kernel that adds them up applies the next norm, and makes of the
-        result what the next product takes."""
+        """Runs all layers with 8-bit weights. A contiguous `x` is overwritten.
+
+        What a layer adds to `x` comes as partial sums. One kernel adds them, applies the next norm, and converts the
+        result to what the next product takes.
+        """
         from rhapsode.nn.kernels.gpu.float8_input import float8_input
 
         x = x.contiguous()

@@ -26,6 +26,7 @@ def weight_of(layer: nn.Linear) -> Weight:
 
 
 def float8_weight_of(layer: nn.Linear) -> Float8Weight:
+    """Returns the weight of a layer that is known to have 8 bits."""
     weight = weight_of(layer)
     assert isinstance(weight, Float8Weight)
     return weight

@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from rhapsode.nn.kernels import int8
 from rhapsode.nn.kernels.int8 import Int8Weight
-from rhapsode.nn.kernels.weight import Float8Weight, GpuWeight
+from rhapsode.nn.kernels.weight import FLOAT8, Float8Weight, GpuWeight
 
-FLOAT8 = torch.float8_e4m3fn
 LARGEST = torch.finfo(FLOAT8).max
 
 

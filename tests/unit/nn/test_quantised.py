@@ -5,8 +5,9 @@ import torch
 from torch import nn
 
 from rhapsode.nn import kernels
+from rhapsode.nn.kernels.weight import FLOAT8
 from rhapsode.nn.linear import linear
-from rhapsode.nn.quantised import FLOAT8, LARGEST, Quantised, quantise
+from rhapsode.nn.quantised import LARGEST, Quantised, quantise
 
 
 @pytest.fixture

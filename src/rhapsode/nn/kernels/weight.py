@@ -9,6 +9,8 @@ from torch import Tensor
 
 from rhapsode.nn.kernels.int8 import Int8Weight
 
+FLOAT8 = torch.float8_e4m3fn
+
 
 class Norm(NamedTuple):
     """What normalises a linear layer's input: layer norm if it has a bias, else RMS norm."""

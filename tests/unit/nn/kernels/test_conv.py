@@ -47,7 +47,7 @@ def cast(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     return module
 
 
-def close(found: Tensor, expected: Tensor) -> None:
+def assert_close(found: Tensor, expected: Tensor) -> None:
     near = NEAR[found.dtype]
     torch.testing.assert_close(found.double(), expected.double(), rtol=near, atol=near * float(expected.abs().max()))
 
@@ -74,7 +74,7 @@ def test_a_convolution(device, kind, batch, length, inputs, outputs, kernel, dil
     x = torch.randn(batch, module.tail + length, inputs, device=device, dtype=kind)
     out = x.new_empty(batch, length, outputs)
     gpu.conv(x, pack.conv_weights(module), out=out)
-    close(out, reference(module, x))
+    assert_close(out, reference(module, x))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -89,7 +89,7 @@ def test_a_grouped_convolution_with_mish(device, kind, batch, length, inputs, ou
     expected = F.mish(F.conv1d(wide[0].transpose(1, 2), weight.double(), wide[2], groups=groups)).transpose(1, 2)
     torch.testing.assert_close(grouped_mish_conv(*wide), expected)
     with kernels.use("always"):
-        close(grouped_mish_conv(x, matrix, bias, groups), expected)
+        assert_close(grouped_mish_conv(x, matrix, bias, groups), expected)
 
 
 @pytest.mark.parametrize("tile", [(16, 16, 16), (32, 16, 32), (64, 64, 64), (128, 128, 32)])
@@ -98,7 +98,7 @@ def test_every_tile_gives_the_same(device, tile):
     x = torch.randn(2, module.tail + 21, 24, device=device)
     out = x.new_empty(2, 21, 40)
     gpu.conv(x, pack.conv_weights(module), out=out, tile=gpu.Tile(*tile, 4, 2))
-    close(out, reference(module, x))
+    assert_close(out, reference(module, x))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -112,8 +112,8 @@ def test_residual_and_activation_of_the_sum(device, kind):
     gpu.conv(
         x, pack.conv_weights(module), residual=stream, out=stream, act=held[:, 6:], snake=pack.snake_weights(after)
     )
-    close(stream, expected)
-    close(held[:, 6:], activation(after, expected))
+    assert_close(stream, expected)
+    assert_close(held[:, 6:], activation(after, expected))
     assert bool((held[:, :6] == 7.0).all())
 
 
@@ -122,14 +122,14 @@ def test_scale_comes_before_the_residual(device):
     x, residual = torch.randn(2, 5, 32, device=device), torch.randn(2, 5, 24, device=device)
     out = torch.empty_like(residual)
     gpu.conv(x, pack.linear_weights(linear), scale=scale, residual=residual, out=out)
-    close(out, residual + linear(x) * scale)
+    assert_close(out, residual + linear(x) * scale)
 
 
 def test_gelu(device):
     linear, x = made(nn.Linear(32, 24), device), torch.randn(2, 5, 32, device=device)
     out = x.new_empty(2, 5, 24)
     gpu.conv(x, pack.linear_weights(linear), function="gelu", out=out)
-    close(out, F.gelu(linear(x)))
+    assert_close(out, F.gelu(linear(x)))
 
 
 @pytest.mark.parametrize("function", ["", "swiglu"])
@@ -142,7 +142,7 @@ def test_the_norm_before_it(device, function):
         expected = F.silu(gate) * up
     out = torch.empty_like(expected)
     gpu.conv(x, pack.linear_weights(linear, weight), norm_eps=1e-5, function=function, out=out)
-    close(out, expected)
+    assert_close(out, expected)
 
 
 def test_a_wide_stream_through_narrow_weights(device):
@@ -171,8 +171,8 @@ def test_a_transposed_convolution(device, kernel, stride):
     out, act = x.new_empty(3, 7 * stride, 12), x.new_empty(3, 7 * stride, 12)
     gpu.conv(held, pack.phase_weights(module), out=out, act=act, snake=pack.snake_weights(after))
     expected = module(x.transpose(1, 2))
-    close(out, expected.transpose(1, 2))
-    close(act, after(expected).transpose(1, 2))
+    assert_close(out, expected.transpose(1, 2))
+    assert_close(act, after(expected).transpose(1, 2))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -190,8 +190,8 @@ def test_a_residual_unit(device, kind, channels, dilation, length):
         x, pack.conv_weights(first), pack.snake_weights(middle), pack.conv_weights(second),
         residual=stream, out=stream, act=act, snake=pack.snake_weights(after),
     )  # fmt: skip
-    close(stream, expected)
-    close(act, activation(after, expected))
+    assert_close(stream, expected)
+    assert_close(act, activation(after, expected))
 
 
 @pytest.mark.parametrize(("channels", "length"), [(24, 5), (64, 1)])
@@ -204,7 +204,7 @@ def test_a_depthwise_convolution_and_the_norm_after_it(device, channels, length)
     out = x.new_empty(3, length, channels)
     weights = (module.conv.weight[:, 0].T.contiguous(), module.conv.bias, norm.weight, norm.bias)
     depthwise_norm(x, *weights, 1e-6, out)
-    close(out, norm(module.conv(x.transpose(1, 2)).transpose(1, 2)))
+    assert_close(out, norm(module.conv(x.transpose(1, 2)).transpose(1, 2)))
 
 
 @pytest.mark.parametrize(("channels", "length"), [(24, 41), (6, 3), (96, 130)])
@@ -216,7 +216,7 @@ def test_the_last_convolution_gives_samples_within_full_scale(device, channels, 
     to_samples(x, module.conv.weight[0].T.contiguous(), module.conv.bias, out)
     expected = module.conv(x.transpose(1, 2))[:, 0].clamp(-1, 1)
     assert bool((expected.abs() == 1).any())
-    close(out, expected)
+    assert_close(out, expected)
 
 
 @pytest.mark.parametrize("channels", [16, 5])  # in whole vectors, and not

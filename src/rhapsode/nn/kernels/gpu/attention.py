@@ -187,7 +187,10 @@ def _block(programs: int, heads: ProjectedHeads) -> int:
 
 
 def frame(heads: ProjectedHeads, keys: Tensor, values: Tensor, position: int) -> Tensor:
-    """Attends within a frame, `keys` and `values [B, kv_heads, max tokens, D]`: one launch per token."""
+    """Attention of new tokens to the tokens of their frame so far, with one launch for each new token.
+
+    `keys` and `values [B, kv_heads, max tokens, D]` are those of the frame; the first new token is number `position`.
+    """
     qkv = heads.qkv.contiguous()  # [B, T, ..]
     batch, length, width = qkv.shape
     out = qkv.new_empty(batch, length, heads.heads * heads.head_dim)

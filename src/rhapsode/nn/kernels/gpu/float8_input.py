@@ -16,9 +16,8 @@ from torch import Tensor
 
 from rhapsode.nn.kernels.gpu.launch import options, power_of_two, wait_for_previous
 from rhapsode.nn.kernels.gpu.norm import rms_scale, rounded_times
-from rhapsode.nn.kernels.weight import Norm
-
-FLOAT8 = torch.float8_e4m3fn
+from rhapsode.nn.kernels.gpu.split import add_parts
+from rhapsode.nn.kernels.weight import FLOAT8, Norm
 
 
 class Float8Input(NamedTuple):
@@ -40,14 +39,7 @@ def _float8_input(
     if NORM:
         weights = tl.load(weight + at, mask=inside, other=0.0)
     wait_for_previous(OVERLAP)
-    held = tl.load(x + row * dim + at, mask=inside, other=0.0)
-    wide = held.to(tl.float32)
-    if PARTS > 0:
-        for i in tl.static_range(PARTS):
-            wide += tl.load(parts + (i * rows + row) * dim + at, mask=inside, other=0.0)
-        held = wide.to(held.dtype)
-        tl.store(x + row * dim + at, held, mask=inside)
-        wide = held.to(tl.float32)
+    wide = add_parts(x, parts, row, rows, dim, at, inside, PARTS)
     if NORM:
         wide = rounded_times(wide * rms_scale(wide, dim, eps), weights).to(tl.float32)
     largest = tl.maximum(tl.max(tl.abs(wide), axis=0), 1e-30)

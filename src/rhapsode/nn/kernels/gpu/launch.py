@@ -38,14 +38,17 @@ row 2.57 to 2.68."""
 
 @triton.jit
 def let_next_start(OVERLAP: tl.constexpr):
-    """With `EARLY_ROWS`, lets the next kernel start. Kernels that use what they load before they wait call it first."""
+    """Lets the next kernel start before this one has its input, if the number of rows is one of `EARLY_ROWS`.
+
+    `wait_for_previous` does so, too. A kernel calls this one first of all if its early loads take long.
+    """
     if OVERLAP == 2:
         tl.extra.cuda.gdc_launch_dependents()
 
 
 @triton.jit
 def wait_for_previous(OVERLAP: tl.constexpr):
-    """Waits for the previous kernel, and lets the next one start."""
+    """Waits until the kernel before has ended and its results can be read; then lets the next kernel start."""
     let_next_start(OVERLAP)
     if OVERLAP > 0:
         tl.extra.cuda.gdc_wait()

@@ -54,25 +54,33 @@ def split_product(x: Tensor, weight: Tensor, share: int) -> Tensor:
     return parts
 
 
+@triton.jit
+def add_parts(x, parts, row, rows, dim, at, inside, PARTS: tl.constexpr):
+    """Adds the partial sums of a row to `x`, in place, and returns the rounded sum in float32."""
+    held = tl.load(x + row * dim + at, mask=inside, other=0.0)
+    wide = held.to(tl.float32)
+    if PARTS > 0:
+        for i in tl.static_range(PARTS):
+            wide += tl.load(parts + (i * rows + row) * dim + at, mask=inside, other=0.0)
+        held = wide.to(held.dtype)
+        tl.store(x + row * dim + at, held, mask=inside)
+        wide = held.to(tl.float32)
+    return wide
+
+
 @triton.jit(do_not_specialize=["rows"])
 def _add_and_norm(
     x, parts, weight, out, rows, dim, eps,
     PARTS: tl.constexpr, NORM: tl.constexpr, BLOCK: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
     inside = at < dim
     if NORM:
         weights = tl.load(weight + at, mask=inside, other=0.0)
     wait_for_previous(OVERLAP)
-    held = tl.load(x + row * dim + at, mask=inside, other=0.0)
-    wide = held.to(tl.float32)
-    for i in tl.static_range(PARTS):
-        wide += tl.load(parts + (i * rows + row) * dim + at, mask=inside, other=0.0)
-    new = wide.to(held.dtype)
-    tl.store(x + row * dim + at, new, mask=inside)
+    wide = add_parts(x, parts, row, rows, dim, at, inside, PARTS)
     if NORM:
-        wide = new.to(tl.float32)
         tl.store(out + row * dim + at, rounded_times(wide * rms_scale(wide, dim, eps), weights), mask=inside)
 
 
