@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from kernels import GPU, graph_us
-from talker_frame import kernel_times, make_worker, prepare, show_kernels
+from talker_frame import anew, kernel_times, make_worker, prepare, show_kernels
 
 from rhapsode.bench.engine.subject import Subject, subject
 from rhapsode.device.memory import SlotMemory
@@ -57,7 +57,7 @@ def cosyvoice3(found: Subject, batches: Sequence[int]) -> Iterator[Part]:
     talker, flow, vocoder = (make_worker(found, name) for name in ("talk", "flow", "vocode"))
     for rows in batches:
         batch, state = prepare(talker, rows)
-        yield f"talker, a token of {rows}", rows / 25, lambda i, b=batch, s=state: talker.step(b, s)
+        yield f"talker, a token of {rows}", rows / 25, lambda i, b=batch, s=state: talker.step(anew(b), s)
     for rows in batches:
         memory = memory_of(flow, rows, CONTEXT_CHUNKS + 1)
         batch, width = memory.rows(memory.slots(range(rows))), flow.reach.context + flow.reach.granularity
@@ -69,7 +69,11 @@ def cosyvoice3(found: Subject, batches: Sequence[int]) -> Iterator[Part]:
             torch.zeros(rows, channels, device=GPU),
             torch.full((rows,), CONTEXT_CHUNKS * mel, device=GPU),
         )
-        yield f"flow, a chunk of {rows}", rows * mel / 50, lambda i, b=batch, given=block: flow._net.block(given, b)
+        yield (
+            f"flow, a chunk of {rows}",
+            rows * mel / 50,
+            lambda i, b=batch, given=block: flow._net.block(given, anew(b)),
+        )
         del memory, batch, block
     for rows, due in ((rows, due) for due in (2, 32) for rows in batches):
         memory = memory_of(vocoder, rows, 0)
@@ -77,7 +81,7 @@ def cosyvoice3(found: Subject, batches: Sequence[int]) -> Iterator[Part]:
         frames = torch.randn(rows, length, *flow.frame_shape, device=GPU)
         window = Window(frames, due, vocoder.reach, torch.ones(rows, length, dtype=torch.bool, device=GPU))
         batch, state = memory.rows(memory.slots(range(rows))), memory.state
-        call: Call = lambda i, w=window, b=batch, s=state: vocoder.decode(w, b, s)  # noqa: E731
+        call: Call = lambda i, w=window, b=batch, s=state: vocoder.decode(w, anew(b), s)  # noqa: E731
         yield f"vocoder, {due} mel frames of {rows}", rows * due / 50, call
 
 
@@ -92,8 +96,8 @@ def voxcpm2(found: Subject, batches: Sequence[int]) -> Iterator[Part]:
         def dit(i: int, given: Any = (noise, condition, patch, schedule, scale, steps)) -> Any:
             return talker.net.dit(*given)
 
-        yield f"all, a patch of {rows}", audio_s, lambda i, b=batch, s=state: talker.step(b, s)
-        yield f"language models, a patch of {rows}", audio_s, lambda i, b=batch, s=state: talker.hidden(b, s)
+        yield f"all, a patch of {rows}", audio_s, lambda i, b=batch, s=state: talker.step(anew(b), s)
+        yield f"language models, a patch of {rows}", audio_s, lambda i, b=batch, s=state: talker.hidden(anew(b), s)
         yield f"LocDiT, a patch of {rows}", audio_s, dit
         yield f"LocEnc, a patch of {rows}", audio_s, lambda i, p=patch: talker.net.sounds(p)
     for rows in batches:

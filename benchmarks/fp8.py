@@ -44,7 +44,7 @@ class Run:
         self.table.repetition_penalty.fill_(1.05)
         self.state = talker.state(rows)
         kv = tuple(PagedKV(layout, rows * pages, PAGE, getattr(torch, dtype), device) for layout in talker.kv())
-        self.rows = Rows(torch.arange(rows, device=device), self.table, kv)
+        self._given = (torch.arange(rows, device=device), self.table, kv)
         self.seen: dict[str, Tensor] = {}
         for i, layer in enumerate(talker.net.model.layers):
             layer.register_forward_hook(lambda _, __, made, name=f"layer {i + 1}": self._keep(name, made))
@@ -58,8 +58,9 @@ class Run:
         return value
 
     def step(self) -> Tensor:
-        frames = self.talker.step(self.rows, self.state).frames
-        self.table.advance(self.rows.slots)
+        rows = Rows(*self._given)
+        frames = self.talker.step(rows, self.state).frames
+        self.table.advance(rows.slots)
         return frames
 
     def follow(self, other: Run) -> None:

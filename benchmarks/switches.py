@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import torch
 from kernels import graph_us
-from talker_frame import make_worker, prepare
+from talker_frame import anew, make_worker, prepare
 from torch import Tensor
 
 from rhapsode.bench.engine.subject import subject, write_shape
@@ -128,14 +128,15 @@ class Bench:
             tensor.copy_(kept)
 
     def step(self, i: int = 0) -> Tensor:
-        return self.talker.step(self.rows, self.state).frames
+        return self.talker.step(anew(self.rows), self.state).frames
 
     def states(self) -> Tensor:
         self.back()
         if not hasattr(self.talker, "logits") or not hasattr(self.talker, "input"):
             return self.step().float()
-        x = self.talker.input(self.rows, self.state)[:, None]
-        return self.talker.hidden(x, self.rows, self.rows.positions[:, None]).float()
+        rows = anew(self.rows)
+        x = self.talker.input(rows, self.state)[:, None]
+        return self.talker.hidden(x, rows, rows.positions[:, None]).float()
 
     def measure(self) -> Found:
         self.back()

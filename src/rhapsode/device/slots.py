@@ -36,21 +36,47 @@ class SlotTable(State):
         def ints(*shape: int) -> Tensor:
             return buffer(slots, *shape, dtype=torch.int64, device=device)
 
-        def floats() -> Tensor:
-            return buffer(slots, device=device)
+        def floats(*shape: int) -> Tensor:
+            return buffer(slots, *shape, device=device)
 
-        self.position = ints()  # KV positions filled so far
-        self.step = ints()  # frames stepped so far: the RNG's counter
-        self.seed = ints()
+        # What belongs together is one matrix, so that a launch reads it with one kernel.
+        self.integers = ints(4)
+        self.floats = floats(3)
         self.pages = ints(pages_per_slot)
-        self.top_k = ints()
-        self.temperature = floats()
-        self.top_p = floats()
-        self.repetition_penalty = floats()
+
+    @property
+    def position(self) -> Tensor:
+        """KV positions filled so far, [slots + 1]."""
+        return self.integers[:, 0]
+
+    @property
+    def step(self) -> Tensor:
+        """Frames stepped so far: the RNG's counter."""
+        return self.integers[:, 1]
+
+    @property
+    def seed(self) -> Tensor:
+        return self.integers[:, 2]
+
+    @property
+    def top_k(self) -> Tensor:
+        return self.integers[:, 3]
+
+    @property
+    def temperature(self) -> Tensor:
+        return self.floats[:, 0]
+
+    @property
+    def top_p(self) -> Tensor:
+        return self.floats[:, 1]
+
+    @property
+    def repetition_penalty(self) -> Tensor:
+        return self.floats[:, 2]
 
     @property
     def device(self) -> torch.device:
-        return self.position.device
+        return self.integers.device
 
     def join(self, rows: Sequence[SlotRow]) -> None:
         """Enters new requests."""
@@ -58,22 +84,18 @@ class SlotTable(State):
 
     def columns(self, rows: Sequence[SlotRow]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Returns what `write` needs of new requests, a row for each."""
-        integers = np.full((len(rows), 3 + self.pages.shape[1]), SCRATCH_PAGE, np.int64)
-        integers[:, :3] = [(row.slot, row.seed, row.top_k) for row in rows]
+        integers = np.full((len(rows), 5 + self.pages.shape[1]), SCRATCH_PAGE, np.int64)
+        integers[:, :5] = [(row.slot, 0, 0, row.seed, row.top_k) for row in rows]
         for entry, row in zip(integers, rows, strict=True):
             if row.pages:
-                entry[3 : 3 + len(row.pages)] = row.pages
+                entry[5 : 5 + len(row.pages)] = row.pages
         floats = np.array([(row.temperature, row.top_p, row.repetition_penalty) for row in rows], np.float32)
         return integers, floats
 
     def write(self, integers: Tensor, floats: Tensor) -> None:
         """On the device: enters new requests."""
         slots = integers[:, 0]
-        for counter in (self.position, self.step):
-            counter.index_fill_(0, slots, 0)  # `counter[slots] = 0` would wait for everything launched before
-        self.seed[slots], self.top_k[slots], self.pages[slots] = integers[:, 1], integers[:, 2], integers[:, 3:]
-        self.temperature[slots], self.top_p[slots] = floats[:, 0], floats[:, 1]
-        self.repetition_penalty[slots] = floats[:, 2]
+        self.integers[slots], self.pages[slots], self.floats[slots] = integers[:, 1:5], integers[:, 5:], floats
 
     def add_pages(self, slot: int, start: int, pages: Sequence[int]) -> None:
         """Enters further pages of a request, from place `start` of its page table on."""
@@ -89,10 +111,13 @@ class SlotTable(State):
 
     def advance(self, slots: Tensor, frames: Tensor | int = 1, positions_per_frame: int = 1) -> None:
         """Moves these rows on by so many frames; the scratch row stays where it is."""
-        self.position[slots] += frames * positions_per_frame
-        self.step[slots] += frames
-        self.position[-1].zero_()
-        self.step[-1].zero_()
+        counters = self.integers[:, :2]  # position and step
+        if positions_per_frame == 1:
+            counters[slots] += frames[:, None] if isinstance(frames, Tensor) else frames
+        else:
+            self.position[slots] += frames * positions_per_frame
+            self.step[slots] += frames
+        counters[-1].zero_()
 
 
 class Rows:
@@ -138,17 +163,41 @@ class Rows:
         """The slot that padding rows use."""
         return len(self.table.position) - 1
 
+    @cached_property
+    def _integers(self) -> Tensor:
+        return self.table.integers.T.index_select(1, self.slots)  # [4, B]: each number's values are contiguous
+
+    @cached_property
+    def _floats(self) -> Tensor:
+        return self.table.floats.T.index_select(1, self.slots)
+
     @property
     def positions(self) -> Tensor:
-        return self.table.position[self.slots]
+        return self._integers[0]
 
     @property
     def steps(self) -> Tensor:
-        return self.table.step[self.slots]
+        return self._integers[1]
 
     @property
     def seeds(self) -> Tensor:
-        return self.table.seed[self.slots]
+        return self._integers[2]
+
+    @property
+    def top_k(self) -> Tensor:
+        return self._integers[3]
+
+    @property
+    def temperature(self) -> Tensor:
+        return self._floats[0]
+
+    @property
+    def top_p(self) -> Tensor:
+        return self._floats[1]
+
+    @property
+    def repetition_penalty(self) -> Tensor:
+        return self._floats[2]
 
     @property
     def pages(self) -> Tensor:

@@ -91,7 +91,7 @@ def initial_noise(rows: Rows, shape: tuple[int, ...], dtype: torch.dtype) -> Ten
     The request's temperature scales it.
     """
     values = normal(rows.seeds, rows.steps, 0, math.prod(shape))
-    values = values * rows.table.temperature[rows.slots][:, None]
+    values = values * rows.temperature[:, None]
     return values.view(-1, *shape).to(dtype)
 
 

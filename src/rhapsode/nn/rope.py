@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from rhapsode.nn.kernels.rotary import RotaryAngles
+from rhapsode.nn.kernels.rotary import RotaryAngles, rotary_angles
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,4 @@ class Rope(nn.Module):
 
     def forward(self, positions: Tensor, dtype: torch.dtype) -> RotaryAngles:
         """For `positions [B, T]`."""
-        angle = positions[..., None, None].float() * self.inv_freq  # [B, T, 1, D / 2]
-        cos, sin = angle.cos(), angle.sin()
-        if self._scale != 1.0:
-            cos, sin = cos * self._scale, sin * self._scale
-        if self.rounded:
-            cos, sin = cos.bfloat16(), sin.bfloat16()
-        return RotaryAngles(torch.cat((cos, cos), dim=-1).to(dtype), torch.cat((-sin, sin), dim=-1).to(dtype))
+        return rotary_angles(positions, self.inv_freq, self._scale, self.rounded, dtype)

@@ -135,12 +135,12 @@ class FlowStream:
             positions_per_slot=self.worker.most_positions,
         )
         self.memory.join([SlotRow(slot, 0, range(pages, 0, -1), 0.0, 0, 0.0, 0.0)])
-        self.rows = self.memory.rows(self.memory.slots([slot]))
+        self.slots = self.memory.slots([slot])
         for start in range(0, self.prompt.length, self.worker.page_size):
             span = Span(start, start + self.worker.page_size)
-            self.worker.prefill([self.prompt], [span], self.rows, self.memory.state)
+            self.worker.prefill([self.prompt], [span], self.memory.rows(self.slots), self.memory.state)
         if not self.prompt.length:
-            self.worker.prefill([self.prompt], [Span(0, 0)], self.rows, self.memory.state)
+            self.worker.prefill([self.prompt], [Span(0, 0)], self.memory.rows(self.slots), self.memory.state)
         self.memory.table.place(np.array([slot]), np.array([self.prompt.length]), np.array([0]))
         self._consumed, self._block_at = 0, -self.prompt.offset
 
@@ -153,10 +153,10 @@ class FlowStream:
         present = (index >= 0) & (index < min(len(tokens), self._consumed + count + reach.lookahead))
         frames = np.where(present, tokens[index.clip(0, len(tokens) - 1)], 0)
         window = Window(torch.from_numpy(frames)[None, :, None], size, reach, torch.from_numpy(present)[None])
-        made = self.worker.decode(window, self.rows, self.memory.state)[0]
+        made = self.worker.decode(window, self.memory.rows(self.slots), self.memory.state)[0]
         self._consumed += count
         self._block_at += size
-        self.memory.table.advance(self.rows.slots, torch.tensor([count]), self.worker.rate)
+        self.memory.table.advance(self.slots, torch.tensor([count]), self.worker.rate)
         return made[skip * self.worker.rate :][: count * self.worker.rate]
 
     def all(self, tokens: np.ndarray) -> torch.Tensor:

@@ -24,8 +24,8 @@ def spoken(net: HiftNet, mel: torch.Tensor, cuts, noise=counter_noise, seed: int
     ahead, made, start = net.settings.lookahead, [], 0
     state, table = net.state(2), SlotTable(2, 0, torch.device("cpu"))
     table.join([SlotRow(1, seed, (), 0.0, 0, 0.0, 0.0)])
-    rows = Rows(torch.tensor([1]), table)
     for due in cuts:
+        rows = Rows(torch.tensor([1]), table)
         window = torch.full((1, due + ahead, mel.shape[1]), 9.0, dtype=mel.dtype)
         known = mel[start : start + due + ahead]
         window[0, : len(known)] = known

@@ -142,11 +142,11 @@ class CosyTalker:
 
     def _draw(self, logits: Tensor, count: Tensor, rows: Rows, state: CosyState) -> Tensor:
         """Draws a token per row. One that repeats is drawn again, from all the others."""
-        slots, table = rows.slots, rows.table
+        slots = rows.slots
         rule = torch.where(count < state.least[slots], state.early[slots], state.late[slots])
         logits = logits.masked_fill(self._banned[rule], float("-inf"))
         first, second = self._gumbel(rows.seeds, rows.steps)
-        temperature, top_k, top_p = table.temperature[slots], table.top_k[slots], table.top_p[slots]
+        temperature, top_k, top_p = rows.temperature, rows.top_k, rows.top_p
         every = Settings(temperature, torch.zeros_like(top_k), torch.ones_like(top_p), TopP.THROUGH)
         limit = (temperature > 0).to(torch.int64) * self._config.sampling.limit  # a greedy request stays greedy
         again = Repetition(state.recent, slots, limit, every, second, other=True)

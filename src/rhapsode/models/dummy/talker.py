@@ -77,8 +77,7 @@ class DummyTalker:
         return Step(drawn, ~past_text | state.endless[slots], stopped)
 
     def _draw(self, rows: Rows, base: Tensor) -> Tensor:
-        table = rows.table
-        spread = table.top_k[rows.slots] * (table.temperature[rows.slots] > 0)
+        spread = rows.top_k * (rows.temperature > 0)
         noise = uniform(rows.seeds, rows.steps, 0, CODEBOOKS) * spread[:, None]
         books = torch.arange(1, CODEBOOKS + 1, device=base.device)
         return (base[:, None] * books + noise.to(torch.int64)) % CODES

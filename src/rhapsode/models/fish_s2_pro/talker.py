@@ -115,8 +115,7 @@ class FishTalker:
         return self.net.slow(x, self.net.slow.rotary(positions, x.dtype), backend)
 
     def _settings(self, rows: Rows) -> Settings:
-        table, slots = rows.table, rows.slots
-        return Settings(table.temperature[slots], table.top_k[slots], table.top_p[slots], TopP.BELOW)
+        return Settings(rows.temperature, rows.top_k, rows.top_p, TopP.BELOW)
 
     def _first(
         self, logits: Tensor, settings: Settings, noise: tuple[Noise, ...], count: Tensor, rows: Rows, state: FishState

@@ -130,8 +130,8 @@ class HiggsTalker:
 
     def _draw(self, logits: Tensor, rows: Rows, state: HiggsState) -> Tensor:
         """Draws a code of every codebook, `[B * books]`, whether or not the pattern forces it."""
-        table, slots, books = rows.table, rows.slots, self._config.books
-        settings = Settings(table.temperature[slots], table.top_k[slots], table.top_p[slots])
+        slots, books = rows.slots, self._config.books
+        settings = Settings(rows.temperature, rows.top_k, rows.top_p)
         noise = self._gumbel(rows.seeds, rows.steps)
         again = self._again(together(noise[books:]), slots, state) if self.repeats else None
         return draw(logits, settings, together(noise[:books]), settings.partial_k(), repetition=again)

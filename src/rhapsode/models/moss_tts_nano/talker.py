@@ -126,14 +126,14 @@ class MossTalker:
     def _decide(self, noise: Noise, rows: Rows, state: MossState) -> Decide:
         slots = rows.slots
         # A request that is to be greedy is greedy throughout.
-        temperature = state.temperature[slots] * (rows.table.temperature[slots] > 0)
+        temperature = state.temperature[slots] * (rows.temperature > 0)
         settings = Settings(temperature, state.top_k[slots], state.top_p[slots])
         return lambda logits: draw(logits, settings, noise, settings.partial_k())
 
     def _choose(self, noise: Sequence[Noise], rows: Rows, state: MossState) -> Choose:
-        table, slots = rows.table, rows.slots
-        settings = Settings(table.temperature[slots], table.top_k[slots], table.top_p[slots])
-        partial_k, penalty, steps = settings.partial_k(), table.repetition_penalty[slots], rows.steps
+        slots = rows.slots
+        settings = Settings(rows.temperature, rows.top_k, rows.top_p)
+        partial_k, penalty, steps = settings.partial_k(), rows.repetition_penalty, rows.steps
         history, places = state.history.flatten(0, 1), self._book[:, None] + slots * self._config.books
 
         def choose(book: int, logits: Tensor) -> Tensor:

@@ -209,17 +209,17 @@ class QwenTalker:
         return fused_linear(hidden, self.net.codec_head.weight)
 
     def _first(self, logits: Tensor, noise: Noise, rows: Rows, state: QwenState) -> Tensor:
-        table, slots = rows.table, rows.slots
+        slots = rows.slots
         rules = Rules(
             state.history,
             slots,
-            table.repetition_penalty[slots],
+            rows.repetition_penalty,
             banned=self._suppressed,
             late=self._is_eos,
             steps=rows.steps,
             least_steps=LEAST_TOKENS,
         )
-        settings = Settings(table.temperature[slots], table.top_k[slots], table.top_p[slots])
+        settings = Settings(rows.temperature, rows.top_k, rows.top_p)
         return draw(logits, settings, noise, settings.partial_k(), rules)
 
     def _noise(self, rows: Rows) -> tuple[Noise, ...]:
@@ -231,7 +231,7 @@ class QwenTalker:
         """Draws the codes of a frame after the first."""
         slots = rows.slots
         # A request that is to be greedy is greedy throughout.
-        temperature = state.temperature[slots] * (rows.table.temperature[slots] > 0)
+        temperature = state.temperature[slots] * (rows.temperature > 0)
         settings = Settings(temperature, state.top_k[slots], state.top_p[slots])
         if isinstance(noise[0], NoiseCounters) and self.net.code_predictor.program is not None:
             return self.net.code_predictor.draw(hidden, first, settings, noise[0])

@@ -37,7 +37,10 @@ def paging(device: torch.device, *pages: list[int]) -> Rows:
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("plain", [False, True], ids=["normed and rotated", "neither"])
-def test_one_token_a_row_over_pages(device, dtype, shape, plain) -> None:
+@pytest.mark.parametrize("programs", ["few", "more", "many"])
+def test_one_token_a_row_over_pages(device, dtype, shape, plain, programs, monkeypatch) -> None:
+    for name, least in {"few": {}, "more": {"MULTIPROCESSORS": 1}, "many": {"MANY_PROGRAMS": 1}}[programs].items():
+        monkeypatch.setattr(f"rhapsode.nn.kernels.gpu.attention.{name}", least)
     heads, kv_heads, dim = shape
     rows = paging(device, [5, 2, 9], list(range(10, 52)), [4])
     positions = torch.tensor([0, 150, 9], device=device)[:, None]  # of slots 2, 1, 0: nothing, several blocks, some

@@ -25,8 +25,8 @@ def spoken(net: HiftNet, mel: torch.Tensor, cuts: list[int]) -> torch.Tensor:
     ahead, made, start = net.settings.lookahead, [], 0
     state, table = net.state(3), SlotTable(3, 0, mel.device)
     table.join([SlotRow(slot, slot, (), 0.0, 0, 0.0, 0.0) for slot in (0, 2)])
-    rows = Rows(torch.tensor([2, 0], device=mel.device), table)
     for due in cuts:
+        rows = Rows(torch.tensor([2, 0], device=mel.device), table)
         window = mel.new_zeros(2, due + ahead, mel.shape[2])
         known = mel[:, start : start + due + ahead]
         window[:, : known.shape[1]] = known

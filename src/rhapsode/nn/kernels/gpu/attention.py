@@ -7,6 +7,8 @@ what the same launch writes.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -14,10 +16,12 @@ from torch import Tensor
 from rhapsode.nn.kernels.gpu.heads import (
     attend_block,
     constants,
-    norm_and_rotate,
+    load_heads,
+    load_turn,
     norm_eps,
     norm_weights,
     rotary_tables,
+    turned,
 )
 from rhapsode.nn.kernels.gpu.launch import (
     MULTIPROCESSORS,
@@ -32,10 +36,13 @@ from rhapsode.nn.kernels.heads import ProjectedHeads
 QUERIES = 16
 """Rows of the smallest tensor core product."""
 
+MANY_PROGRAMS = 512
+"""From so many on each is a single warp: more of them fit a multiprocessor, and more loads are on their way."""
+
 
 @triton.jit
 def load_token(
-    qkv, q_weight, k_weight, cos, sin, head, eps, scale,
+    qkv, turn, key_turn, head, eps, scale,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, QUERIES: tl.constexpr,
     NORM: tl.constexpr, ROTARY: tl.constexpr,
 ):  # fmt: skip
@@ -44,13 +51,13 @@ def load_token(
     channel = tl.arange(0, BLOCK_D)[None, :]
     known = channel < D
     own = tl.arange(0, QUERIES)[:, None]
-    query = norm_and_rotate(
-        qkv + (head * group + own) * D, q_weight, cos, sin, known & (own < group), channel, eps, D, NORM, ROTARY
-    )
     # The key is a tile of one row, so that the same code serves it.
     at = qkv + (HEADS + head + tl.zeros((1, 1), tl.int32)) * D
-    key = norm_and_rotate(at, k_weight, cos, sin, known, channel, eps, D, NORM, ROTARY)
+    queries = load_heads(qkv + (head * group + own) * D, known & (own < group), channel, D, ROTARY)
+    keys = load_heads(at, known, channel, D, ROTARY)
     value = tl.load(at + KV_HEADS * D + channel, mask=known, other=0.0)
+    query = turned(queries, turn, eps, D, NORM, ROTARY)
+    key = turned(keys, key_turn, eps, D, NORM, ROTARY)
     query = (query.to(tl.float32) * scale).to(query.dtype)
     return query, key, value
 
@@ -75,32 +82,36 @@ def _paged(
     qkv, q_weight, k_weight, cos, sin, keys, values, slots, tables, positions, out, eps, scale, table_width,
     PAGE: tl.constexpr, HEADS: tl.constexpr, KV_HEADS: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK: tl.constexpr, QUERIES: tl.constexpr, NORM: tl.constexpr, ROTARY: tl.constexpr, PRECISION: tl.constexpr,
-    OVERLAP: tl.constexpr,
+    AHEAD: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     let_next_start(OVERLAP)
     position = tl.load(positions + row)
     table = tables + tl.load(slots + row) * table_width
-    # The past does not change within a step, and every step begins with kernels that do not overlap.
-    past_keys, past_values, visible = _past(keys, values, table, 0, position, head, PAGE, KV_HEADS, D, BLOCK_D, BLOCK)
+    channel = tl.arange(0, BLOCK_D)[None, :]
+    known = channel < D
+    if AHEAD:  # the past does not change within a step, and every step begins with kernels that do not overlap
+        past_keys, past_values, visible = _past(
+            keys, values, table, 0, position, head, PAGE, KV_HEADS, D, BLOCK_D, BLOCK
+        )
+    cell = tl.load(table + position // PAGE) * PAGE + position % PAGE
+    turn = load_turn(q_weight, cos + row * D, sin + row * D, channel, D, NORM, ROTARY)
+    key_turn = load_turn(k_weight, cos + row * D, sin + row * D, channel, D, NORM, ROTARY)
     wait_for_previous(OVERLAP)
     qkv += row * (HEADS + 2 * KV_HEADS) * D
     query, key, value = load_token(
-        qkv, q_weight, k_weight, cos + row * D, sin + row * D, head, eps, scale,
-        HEADS, KV_HEADS, D, BLOCK_D, QUERIES, NORM, ROTARY,
-    )  # fmt: skip
-    channel = tl.arange(0, BLOCK_D)[None, :]
-    known = channel < D
-    cell = tl.load(table + position // PAGE) * PAGE + position % PAGE
+        qkv, turn, key_turn, head, eps, scale, HEADS, KV_HEADS, D, BLOCK_D, QUERIES, NORM, ROTARY
+    )
     tl.store(keys + (cell * KV_HEADS + head) * D + channel, key, mask=known)
     tl.store(values + (cell * KV_HEADS + head) * D + channel, value, mask=known)
 
     highest = tl.sum(query.to(tl.float32) * key.to(tl.float32), axis=1)  # [QUERIES]
     total = tl.full((QUERIES,), 1.0, tl.float32)
     sums = tl.zeros((QUERIES, BLOCK_D), tl.float32) + value.to(tl.float32)
-    highest, total, sums = attend_block(query, past_keys, past_values, visible, highest, total, sums, PRECISION)
-    for start in range(BLOCK, position, BLOCK):
+    if AHEAD:
+        highest, total, sums = attend_block(query, past_keys, past_values, visible, highest, total, sums, PRECISION)
+    for start in range(BLOCK if AHEAD else 0, position, BLOCK):
         past_keys, past_values, visible = _past(
             keys, values, table, start, position, head, PAGE, KV_HEADS, D, BLOCK_D, BLOCK
         )
@@ -131,10 +142,12 @@ def _frame(
     mask = visible[:, None] & known
     past_keys = tl.load(keys + at, mask=mask, other=0.0)
     past_values = tl.load(values + at, mask=mask, other=0.0)
+    turn = load_turn(q_weight, cos, sin, channel, D, NORM, ROTARY)
+    key_turn = load_turn(k_weight, cos, sin, channel, D, NORM, ROTARY)
     if AHEAD:
         wait_for_previous(OVERLAP)
     query, key, value = load_token(
-        qkv + row * qkv_stride, q_weight, k_weight, cos, sin, head, eps, scale,
+        qkv + row * qkv_stride, turn, key_turn, head, eps, scale,
         HEADS, KV_HEADS, D, BLOCK_D, QUERIES, NORM, ROTARY,
     )  # fmt: skip
     tl.store(keys + (first + position) * D + channel, key, mask=known)
@@ -161,14 +174,14 @@ def paged(
     qkv = heads.qkv.contiguous()  # [B, 1, ..]
     batch = qkv.shape[0]
     out = qkv.new_empty(batch, 1, heads.heads * heads.head_dim)
-    programs = batch * heads.kv_heads
-    block = _block(programs, heads)
+    tile = _tile(batch * heads.kv_heads, heads)
     _paged[(batch, heads.kv_heads)](
         qkv, *norm_weights(heads), *rotary_tables(heads), keys, values, slots, tables, positions.contiguous(), out,
         norm_eps(heads), heads.head_dim**-0.5, tables.stride(0),
         PAGE=keys.shape[1],
-        BLOCK=block,
-        num_warps=min(8, block // 16),
+        BLOCK=tile.block,
+        AHEAD=tile.ahead,
+        num_warps=tile.warps,
         num_stages=2,
         QUERIES=QUERIES,
         **constants(heads),
@@ -177,13 +190,26 @@ def paged(
     return out
 
 
-def _block(programs: int, heads: ProjectedHeads) -> int:
-    """How many positions a program of `_paged` attends to at once: the first ones are loaded before it waits."""
+class Tile(NamedTuple):
+    """How a program of `_paged` goes through the past."""
+
+    block: int
+    """Positions at once."""
+    warps: int
+    ahead: bool
+    """The first block is loaded before the program waits for its input."""
+
+
+def _tile(programs: int, heads: ProjectedHeads) -> Tile:
+    """Times are of one layer of Qwen3-TTS on an H200, at 200 positions."""
+    if programs >= MANY_PROGRAMS:
+        return Tile(32, 1, False)  # 256 rows 59 us; 70 with two warps and blocks of 64, 88 with four
     if programs >= MULTIPROCESSORS:
-        return 64
-    # 256 instead of 128: a frame of one row at 200 positions takes 0.1 ms less.
+        return Tile(64, 2, False)
+    # Blocks of 256 instead of 128: a frame of one row takes 0.1 ms less.
     both = 2 * 256 * heads.head_dim * heads.qkv.element_size()
-    return 256 if both <= min(128 << 10, shared_memory() - (16 << 10)) else 128
+    fits = both <= min(128 << 10, shared_memory() - (16 << 10))
+    return Tile(256, 8, True) if fits else Tile(128, 8, True)
 
 
 def frame(heads: ProjectedHeads, keys: Tensor, values: Tensor, position: int) -> Tensor:

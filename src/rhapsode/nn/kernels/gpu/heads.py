@@ -13,29 +13,51 @@ from rhapsode.nn.kernels.heads import ProjectedHeads
 
 
 @triton.jit
-def norm_and_rotate(
-    source, weight, cos, sin, inside, channel, eps, D: tl.constexpr, NORM: tl.constexpr, ROTARY: tl.constexpr
-):
-    """Loads heads `[N, BLOCK_D]`, whose first channels `source [N, 1]` points at, norms and rotates them.
+def load_turn(weight, cos, sin, channel, D: tl.constexpr, NORM: tl.constexpr, ROTARY: tl.constexpr):
+    """Loads what `turned` needs beside the heads: norm weights, those of the partner channels, cosines and sines."""
+    known, partner = channel < D, (channel + D // 2) % D
+    gains = tl.load(weight + channel, mask=known, other=0.0) if NORM else 0.0
+    partner_gains = tl.load(weight + partner, mask=known, other=0.0) if NORM and ROTARY else 0.0
+    straight = tl.load(cos + channel, mask=known, other=0.0) if ROTARY else 0.0
+    across = tl.load(sin + channel, mask=known, other=0.0) if ROTARY else 0.0
+    return gains, partner_gains, straight, across
 
-    A channel is combined with the one half a head away. That one is loaded again, which is cheaper than a shuffle.
+
+@triton.jit
+def load_heads(source, inside, channel, D: tl.constexpr, ROTARY: tl.constexpr):
+    """Loads heads `[N, BLOCK_D]`, whose first channels `source [N, 1]` points at, and their partner channels.
+
+    A channel is combined with the one half a head away. To load that one again is cheaper than a shuffle.
     """
-    partner = (channel + D // 2) % D
-    known = channel < D
     x = tl.load(source + channel, mask=inside, other=0.0)
-    if ROTARY:
-        y = tl.load(source + partner, mask=inside, other=0.0)
+    y = tl.load(source + (channel + D // 2) % D, mask=inside, other=0.0) if ROTARY else x
+    return x, y
+
+
+@triton.jit
+def turned(heads, turn, eps, D: tl.constexpr, NORM: tl.constexpr, ROTARY: tl.constexpr):
+    """Returns `heads`, as `load_heads` gives them, normed and rotated: `[N, BLOCK_D]`."""
+    x, y = heads
+    gains, partner_gains, straight, across = turn
     if NORM:
         wide = x.to(tl.float32)
         scale = tl.rsqrt(tl.sum(wide * wide, axis=1) / D + eps)[:, None]
-        x = rounded_times(wide * scale, tl.load(weight + channel, mask=known, other=0.0))
+        x = rounded_times(wide * scale, gains)
         if ROTARY:
-            y = rounded_times(y.to(tl.float32) * scale, tl.load(weight + partner, mask=known, other=0.0))
+            y = rounded_times(y.to(tl.float32) * scale, partner_gains)
     if ROTARY:
-        straight = rounded_times(x.to(tl.float32), tl.load(cos + channel, mask=known, other=0.0))
-        across = tl.load(sin + channel, mask=known, other=0.0).to(tl.float32)
-        x = (straight.to(tl.float32) + y.to(tl.float32) * across).to(x.dtype)
+        kept = rounded_times(x.to(tl.float32), straight)
+        x = (kept.to(tl.float32) + y.to(tl.float32) * across.to(tl.float32)).to(x.dtype)
     return x
+
+
+@triton.jit
+def norm_and_rotate(
+    source, weight, cos, sin, inside, channel, eps, D: tl.constexpr, NORM: tl.constexpr, ROTARY: tl.constexpr
+):
+    """Loads heads and what turns them; returns them normed and rotated."""
+    heads = load_heads(source, inside, channel, D, ROTARY)
+    return turned(heads, load_turn(weight, cos, sin, channel, D, NORM, ROTARY), eps, D, NORM, ROTARY)
 
 
 @triton.jit
