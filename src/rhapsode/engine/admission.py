@@ -13,8 +13,10 @@ from rhapsode.engine.job import Job
 from rhapsode.engine.pace import SlowestPace
 from rhapsode.types import FinishReason, SpeechRequest
 
-HEADROOM = 0.75
-"""The largest real-time factor that is planned for. The rest is for prompts of newcomers and for other programs."""
+HEADROOM, CPU_HEADROOM = 0.75, 0.6
+"""The largest real-time factor that is planned for. The rest is for prompts of newcomers and for other programs.
+
+Other programs share the cores of a CPU, HTTP among them. Fewer listeners at once cost no throughput there."""
 SPEECH_S, CHARACTER_S = 4.0, 0.065
 """Seconds of a usual request and of one character, until requests have ended."""
 NEARLY = 0.1
@@ -34,8 +36,9 @@ class Admission:
     listeners while one is. Somebody is always let in, even by a machine that is too slow for one listener.
     """
 
-    def __init__(self, pace: SlowestPace, limits: Limits) -> None:
+    def __init__(self, pace: SlowestPace, limits: Limits, headroom: float = HEADROOM) -> None:
         self._pace = pace
+        self._headroom = headroom
         self._limits = limits
         self._in: dict[str, Job] = {}
         self._speeds: Counter[float] = Counter()  # of those in who listen
@@ -46,7 +49,7 @@ class Admission:
     def places(self) -> int:
         """How many listeners can be served faster than real time, by what was measured."""
         slots = self._limits.slots
-        return self._pace.most(HEADROOM, slots) if self._limits.real_time else slots
+        return self._pace.most(self._headroom, slots) if self._limits.real_time else slots
 
     def fits(self, request: SpeechRequest) -> bool:
         """Whether one more request leaves everybody in, and itself, faster than real time."""
@@ -100,7 +103,7 @@ class Admission:
         return ends_s[0] if len(ends_s) >= places else 0.0
 
     def _keeps_up(self, rows: int, speed: float) -> bool:
-        return self._pace.at(rows) * speed <= HEADROOM
+        return self._pace.at(rows) * speed <= self._headroom
 
     def _reading(self) -> int:
         """Returns how many admitted listeners are taking their audio.

@@ -16,7 +16,7 @@ from rhapsode.alignment.loading import load_acoustic
 from rhapsode.alignment.text import WordText
 from rhapsode.config import Deployment
 from rhapsode.device.gpu_memory import device_bytes
-from rhapsode.engine.admission import Admission
+from rhapsode.engine.admission import CPU_HEADROOM, HEADROOM, Admission
 from rhapsode.engine.gate import EndGate
 from rhapsode.engine.job import Job, Life
 from rhapsode.engine.pipeline import Pipeline, Source
@@ -84,7 +84,8 @@ class Engine:
         self._text_chars: dict[str, int] = {}
         self._serial = itertools.count()
         self._running = False
-        self._admission = Admission(self.pipeline.pace(self._reconsider), self.deployment.limits)
+        headroom = CPU_HEADROOM if self.pipeline.uses_cores else HEADROOM
+        self._admission = Admission(self.pipeline.pace(self._reconsider), self.deployment.limits, headroom)
 
     def start(self) -> Self:
         if self.info.phonemes:

@@ -27,7 +27,7 @@ from rhapsode.engine.turn_order import TurnOrder
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import BeginsInPrefill, Following, Step, Talker
 
-EMITTED, STOPPED = 1, 2
+EMITTED, STOPPED = 1, 2  # as booleans are 1
 FIRST = (1,)
 """The static of a launch that makes the first frame of rows whose pass was made with their prompt."""
 MOST_BESIDE = 8
@@ -246,7 +246,7 @@ class FrameStage(DeviceStage[FrameRow]):
         for stream in self._streams:
             stream.put(slots, step.frames, emitted)
         self._memory.table.advance(slots)
-        return emitted.to(torch.uint8) * EMITTED + stopped.to(torch.uint8) * STOPPED
+        return torch.add(emitted.view(torch.uint8), stopped.view(torch.uint8), alpha=STOPPED)
 
     def _landed(self, launch: Launch, current: NDArray[np.bool_], values: NDArray[Any]) -> None:
         self._order.frame_landed()

@@ -127,6 +127,11 @@ class Pipeline:
         for loop in self._running:
             loop.forget_turns()
 
+    @property
+    def uses_cores(self) -> bool:
+        """Whether a stage computes on a CPU, whose cores other programs use, too."""
+        return any(stage.works_inline for stage in self.stages.values() if isinstance(stage, TurnStage))
+
     def pace(self, on_change: Callable[[], None]) -> SlowestPace:
         """Returns the measured pace of all stages together; calls back when it changes."""
         paces = [stage.pace for stage in self.stages.values() if isinstance(stage, TurnStage)]

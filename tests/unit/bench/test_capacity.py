@@ -20,6 +20,7 @@ from rhapsode.bench.capacity.traffic import Traffic, TrafficPlan, read_trace
 from rhapsode.bench.report import Run, compose
 from rhapsode.cli.main import app
 from rhapsode.cluster.balance import in_order
+from rhapsode.engine.admission import HEADROOM
 from rhapsode.errors import InvalidRequest
 from unit.bench.reports import check
 
@@ -28,7 +29,7 @@ FIXED_AUDIO_S = 4.0
 
 def curve(paces: dict[int, float], first_s: float = 0.0, slots: int = 64, real_time: bool = False) -> ReplicaCurve:
     points = [LoadPoint(rows, pace, [first_s, first_s]) for rows, pace in paces.items()]
-    return fit(points, slots, real_time=real_time)
+    return fit(points, slots, headroom=HEADROOM if real_time else None)
 
 
 def poisson(rate: float, lengths, seed: int = 1) -> Traffic:
@@ -79,7 +80,7 @@ def test_past_the_queue_requests_are_refused() -> None:
 
 def test_first_audio_is_what_was_measured_for_that_load() -> None:
     points = [LoadPoint(1, 0.01, [0.1] * 2), LoadPoint(3, 0.01, [0.3] * 2)]
-    found = simulate(fit(points, 3, real_time=False), Traffic(np.zeros(3), np.ones(3), [None] * 3), fixed(1), 0)
+    found = simulate(fit(points, 3, headroom=None), Traffic(np.zeros(3), np.ones(3), [None] * 3), fixed(1), 0)
     assert sorted(found.first_s) == pytest.approx([0.1, 0.2, 0.3])
 
 
@@ -152,7 +153,13 @@ def test_a_curve_has_values_between_and_past_what_was_measured() -> None:
     found = read_curve(engine_report({1: 0.1, 4: 0.4, 8: 0.6}), 16)
     assert found.pace[[1, 2, 4, 8, 16]] == pytest.approx([0.1, 0.2, 0.4, 0.6, 1.2])
     assert found.first_s[16].max() == pytest.approx(0.192)
-    assert found.places == 10  # 0.75 of real time
+
+
+@pytest.mark.parametrize(("gpus", "places"), [([], 8), ([{"name": "H200"}], 10)])  # 0.6 and 0.75 of real time
+def test_a_curve_lets_in_as_many_as_a_server_would(gpus, places) -> None:
+    report = engine_report({1: 0.1, 4: 0.4, 8: 0.6})
+    report["machine"]["gpus"] = gpus
+    assert read_curve(report, 16).places == places
 
 
 def test_a_report_without_closed_loops_is_no_curve() -> None:

@@ -9,7 +9,7 @@ from rhapsode.models.dummy.talker import DummyTalker
 
 FRAME_S = 0.16
 STEP_S, ROW_S = 0.008, 0.02
-"""Five rows take 108 ms: within three quarters of the 160 ms that a frame plays."""
+"""Four rows take 88 ms: within 0.6 of the 160 ms that a frame plays."""
 
 
 class SlowTalker(DummyTalker):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rhapsode.bench.capacity.history import LoadPoint, LoopHistory, summarize_loops
-from rhapsode.engine.admission import HEADROOM
+from rhapsode.engine.admission import CPU_HEADROOM, HEADROOM
 from rhapsode.errors import InvalidRequest
 
 QUANTILES = np.linspace(0.0, 1.0, 101)
@@ -72,13 +72,23 @@ def read_curve(report: Mapping[str, Any], slots: int | None = None, *, real_time
     points, frame_s, tail_s = {"engine": _engine, "serve": _serve}.get(report["kind"], _nothing)(report)
     if not points:
         raise InvalidRequest("the curve must be a report of `bench engine`, or of `bench serve --closed 1,2,4,8,...`.")
-    return fit(points, slots or ceil(points[-1].rows), frame_s, tail_s, real_time=real_time)
+    headroom = HEADROOM if report.get("machine", {}).get("gpus") else CPU_HEADROOM
+    most_rows = slots or ceil(points[-1].rows)
+    return fit(points, most_rows, frame_s, tail_s, headroom=headroom if real_time else None)
 
 
 def fit(
-    points: Sequence[LoadPoint], slots: int, frame_s: float = 0.0, tail_s: float = 0.0, *, real_time: bool = True
+    points: Sequence[LoadPoint],
+    slots: int,
+    frame_s: float = 0.0,
+    tail_s: float = 0.0,
+    *,
+    headroom: float | None = HEADROOM,
 ) -> ReplicaCurve:
-    """Returns a curve through these points, which are in the order of their load."""
+    """Returns a curve through these points, which are in the order of their load.
+
+    `headroom`: the largest pace at which requests are let in; `None` lets in as many as there are slots.
+    """
     rows = np.array([point.rows for point in points])
     every = np.arange(slots + 1)
     past = np.maximum(every / rows[-1], 1.0)
@@ -88,7 +98,7 @@ def fit(
     head_s = np.interp(every, rows, [point.head_s for point in points])
     if frame_s:
         head_s = np.maximum(np.round(head_s / frame_s), 1) * frame_s  # samples are cut at either end
-    keeps_up = int(np.searchsorted(pace[1:], HEADROOM, side="right")) if real_time else slots
+    keeps_up = slots if headroom is None else int(np.searchsorted(pace[1:], headroom, side="right"))
     return ReplicaCurve(pace, first_s, head_s, max(1, min(keeps_up, slots)), frame_s, tail_s)
 
 

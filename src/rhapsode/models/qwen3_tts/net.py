@@ -59,18 +59,10 @@ class TalkerNet(Derived):
 
     def text(self, ids: Tensor) -> Tensor:
         """Embeds text `ids [...]`: [..., hidden]; a negative id gives zeros."""
-        return _lookup(ids, self.text_table)
+        return F.embedding(ids.clamp(min=0), self.text_table) * (ids >= 0)[..., None]
 
     def codec(self, ids: Tensor) -> Tensor:
-        """Sums the embeddings of the codes `ids [..., G]`: [..., hidden]; a negative id adds zeros."""
-        rest = ids[..., 1:]
-        others = self.code_predictor.embed(rest.clamp(min=0)) * (rest >= 0)[..., None]
-        return _lookup(ids[..., 0], self.model.codec_embedding.weight) + others.sum(-2)
-
-    def frame(self, codes: Tensor) -> Tensor:
-        """The same for frames `codes [B, G]` without negative ids, in one kernel."""
-        return frame_sum(codes, self.model.codec_embedding.weight, self.code_predictor.model.codec_embedding.weight)
-
-
-def _lookup(ids: Tensor, table: Tensor) -> Tensor:
-    return F.embedding(ids.clamp(min=0), table) * (ids >= 0)[..., None]
+        """Sums the embeddings of the codes `ids [..., G]`: [..., hidden]; a negative id adds nothing."""
+        others = self.code_predictor.model.codec_embedding.weight
+        summed = frame_sum(ids.view(-1, ids.shape[-1]), self.model.codec_embedding.weight, others)
+        return summed.view(*ids.shape[:-1], -1)

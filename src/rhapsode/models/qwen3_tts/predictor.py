@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rhapsode.device.sections import section
@@ -57,7 +56,7 @@ class Predictor(Derived):
 
     def __init__(self, config: LayersConfig, books: int, width: int) -> None:
         super().__init__()
-        self.books, self.codes = books, config.vocab_size
+        self.books = books
         self.model = PredictorStack(config, books, width)
         self.lm_head = Tables(books, config.vocab_size, config.hidden_size)
         narrower = config.hidden_size != width
@@ -107,8 +106,3 @@ class Predictor(Derived):
     def logits(self, state: Tensor, book: int) -> Tensor:
         """Returns the logits `[B, codes]` of one codebook, from the hidden states `[B, width]` after the last layer."""
         return normed_linear(state, self.model.norm, self.lm_head.weight[book])
-
-    def embed(self, codes: Tensor) -> Tensor:
-        """Looks up the embeddings of `codes [..., books]`: [..., books, width]."""
-        first_row = torch.arange(0, self.books * self.codes, self.codes, device=codes.device)
-        return F.embedding(codes + first_row, self.model.codec_embedding.weight.flatten(0, 1))

@@ -187,7 +187,7 @@ class QwenTalker:
         embedded = self.net.model.codec_embedding(first)
         rest = self._rest(hidden, embedded, noise[1:], rows, state)
         frame = torch.cat((first[:, None], rest), dim=1)
-        following = self.net.frame(frame)
+        following = self.net.codec(frame)
         state.history[slots, first] = torch.ones_like(stopped)  # a Python value would come from the host
         state.previous[slots] = following
         return Step(frame, ~stopped, stopped)

@@ -10,7 +10,10 @@ from rhapsode.nn import kernels
 
 
 def frame_sum(codes: Tensor, first: Tensor, others: Tensor) -> Tensor:
-    """Sums the rows of `codes [B, 1 + books]` in `first [V, width]` and `others [books, size, width]`: [B, width]."""
+    """Sums the rows of `codes [B, 1 + books]` in `first [V, width]` and `others [books, size, width]`: [B, width].
+
+    A negative code adds nothing.
+    """
     if kernels.on(first):
         from rhapsode.nn.kernels.gpu import embedding
 
@@ -21,4 +24,6 @@ def frame_sum(codes: Tensor, first: Tensor, others: Tensor) -> Tensor:
 def frame_sum_reference(codes: Tensor, first: Tensor, others: Tensor) -> Tensor:
     books, size, _ = others.shape
     first_row = torch.arange(0, books * size, size, device=codes.device)
-    return F.embedding(codes[:, 0], first) + F.embedding(codes[:, 1:] + first_row, others.flatten(0, 1)).sum(1)
+    known, codes = (codes >= 0)[..., None], codes.clamp(min=0)
+    rest = F.embedding(codes[:, 1:] + first_row, others.flatten(0, 1)) * known[:, 1:]
+    return F.embedding(codes[:, 0], first) * known[:, 0] + rest.sum(1)

@@ -1,4 +1,4 @@
-"""The sum of the embeddings of a frame's codes."""
+"""The sum of the embeddings of a frame's codes; a negative code adds nothing."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ def _frame_sum(codes, first, others, out, size, width, BOOKS: tl.constexpr, BLOC
     inside = at < width
     wait_for_previous(OVERLAP)
     codes += row * (BOOKS + 1)
-    start = tl.load(first + tl.load(codes) * width + at, mask=inside, other=0.0)
+    code = tl.load(codes)
+    start = tl.load(first + code * width + at, mask=inside & (code >= 0), other=0.0)
     sums = tl.zeros((BLOCK,), tl.float32)
     for book in tl.static_range(BOOKS):
         code = tl.load(codes + 1 + book)
-        sums += tl.load(others + (book * size + code) * width + at, mask=inside, other=0.0).to(tl.float32)
+        known = inside & (code >= 0)
+        sums += tl.load(others + (book * size + code) * width + at, mask=known, other=0.0).to(tl.float32)
     result = start.to(tl.float32) + sums.to(start.dtype).to(tl.float32)
     tl.store(out + row * width + at, result.to(start.dtype), mask=inside)
 

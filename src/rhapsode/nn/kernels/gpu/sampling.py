@@ -165,8 +165,11 @@ def _draw(
     if RULES:
         never = tl.load(banned + ids, mask=inside, other=0) != 0
         not_yet = tl.load(late + ids, mask=inside, other=0) != 0
-    wait_for_previous(OVERLAP)
+    # Settings and noise do not depend on the kernel before: they are there when its logits are.
     step, seed = tl.load(steps + request), tl.load(seeds + request)
+    temperature, top_k, top_p = tl.load(temperatures + request), tl.load(top_ks + request), tl.load(top_ps + request)
+    noise = _gumbel(seed, step, book + nth.to(tl.int32), ids)
+    wait_for_previous(OVERLAP)
     raw = tl.load(logits + row * width + ids, mask=inside, other=float("-inf")).to(tl.float32)
     scores = raw
     if RULES:
@@ -176,8 +179,7 @@ def _draw(
         scores = tl.where(sampled, tl.where(scores < 0, scores * penalty, scores / penalty), scores)
         scores = tl.where(never | (not_yet & (step < least_steps)), float("-inf"), scores)
     drawn = _best(
-        scores, _gumbel(seed, step, book + nth.to(tl.int32), ids), ids, inside,
-        tl.load(temperatures + request), tl.load(top_ks + request), tl.load(top_ps + request), width,
+        scores, noise, ids, inside, temperature, top_k, top_p, width,
         BITS, TOP_P, not RAW,  # Triton 3.6 fails to compile pairs where the second draw has other scores
     )  # fmt: skip
     if WINDOW > 0:
