@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextvars import copy_context
+from math import inf
 
 from rhapsode.device import compilations
 from rhapsode.engine.clock import clock_s
@@ -62,7 +63,15 @@ class Loop:
             for stage in self._stages:
                 busy |= self._timed_turn(stage)
             if not busy:
-                self._wake.wait(min((stage.poll_s for stage in self._stages if stage.poll_s), default=None))
+                self._sleep()
+
+    def _sleep(self) -> None:
+        """Waits for a message, or until it is time to look whether a device has done something."""
+        poll_s = min((stage.poll_s for stage in self._stages if stage.poll_s), default=None)
+        if poll_s is not None and not all(stage.works_inline for stage in self._stages):
+            of_device_loops.expect(clock_s() + poll_s)
+        self._wake.wait(poll_s)
+        of_device_loops.expect(inf)
 
     def _timed_turn(self, stage: TurnStage) -> bool:
         started_s, worked_s, compiled = clock_s(), time.thread_time(), compilations.count()

@@ -7,6 +7,7 @@ do when a crowd comes, and would keep the lock for as long as they may.
 from __future__ import annotations
 
 import threading
+from math import inf
 
 from rhapsode.engine.clock import clock_s
 
@@ -24,16 +25,24 @@ class _Gave(threading.local):
 class RightOfWay:
     """A loop takes it for each turn; others give way before each small piece of work.
 
+    A loop that sleeps until it looks at the device again has to get Python's lock first. So it says before it sleeps
+    when that will be, and from then on the others give way, too.
+
     It is no lock: whoever does not ask goes on, and if two loops take turns, the others wait for one of them.
     """
 
     def __init__(self) -> None:
         self._is_taken = self._is_awaited = False
+        self._expected_s = inf
         self._left = threading.Event()
         self._gave = _Gave()
 
     def take(self) -> None:
         self._is_taken = True
+
+    def expect(self, at_s: float) -> None:
+        """The loop will be back by then; infinite: nobody knows when."""
+        self._expected_s = at_s
 
     def leave(self) -> None:
         self._is_taken = False
@@ -42,12 +51,13 @@ class RightOfWay:
             self._left.set()
 
     def give(self) -> None:
-        """Waits for the end of a turn, if there is one, and this thread has not just done so."""
-        if not self._is_taken or clock_s() < self._gave.at_s + WORK_S:
+        """Waits for the end of a turn, if there is one or is to be one, and this thread has not just done so."""
+        now_s = clock_s()
+        if not (self._is_taken or now_s > self._expected_s) or now_s < self._gave.at_s + WORK_S:
             return
         self._left.clear()
         self._is_awaited = True
-        if self._is_taken:
+        if self._is_taken or now_s > self._expected_s:
             self._left.wait(MOST_S)
         self._gave.at_s = clock_s()
 

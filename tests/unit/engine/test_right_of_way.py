@@ -2,6 +2,7 @@
 
 import threading
 import time
+from math import inf
 
 import pytest
 
@@ -59,6 +60,47 @@ def test_who_has_given_way_works_for_a_while(monkeypatch):
     way.take()
     assert waited_s(way) > MOST_S / 2
     assert waited_s(way) < MOST_S / 2
+
+
+def test_others_wait_for_a_turn_that_is_due_but_has_not_begun():
+    way = RightOfWay()
+    way.expect(time.perf_counter() + 30)
+    assert waited_s(way) < MOST_S / 2
+    way.expect(time.perf_counter())
+    assert MOST_S / 2 < waited_s(way) < 1.0
+
+
+class Sleeper(TurnStage):
+    """A stage that has a launch on its way, and notes when others would wait for it."""
+
+    poll_s = 0.02
+
+    def __init__(self, works_inline):
+        super().__init__("sleeper")
+        self.works_inline, self.expected_s, self.began_s = works_inline, [], []
+
+    def turn(self):
+        self.began_s.append(time.perf_counter())
+        return False
+
+    def jobs(self):
+        return []
+
+
+@pytest.mark.parametrize("works_inline", [False, True])
+def test_a_sleeping_loop_says_when_it_will_be_back(works_inline):
+    stage = Sleeper(works_inline)
+    loop = Loop("test", [stage])
+    loop.start()
+    while len(stage.began_s) < 2:
+        expected_s = of_device_loops._expected_s
+        if stage.began_s and expected_s != inf:
+            stage.expected_s.append(expected_s)
+        time.sleep(0.001)
+    loop.stop()
+    assert bool(stage.expected_s) == (not works_inline)
+    assert all(0.01 < at_s - stage.began_s[0] < 1.0 for at_s in stage.expected_s)
+    assert of_device_loops._expected_s == inf
 
 
 class Turns(TurnStage):
