@@ -246,7 +246,7 @@ class FrameStage(DeviceStage[FrameRow]):
         for stream in self._streams:
             stream.put(slots, step.frames, emitted)
         self._memory.table.advance(slots)
-        return torch.add(emitted.view(torch.uint8), stopped.view(torch.uint8), alpha=STOPPED)
+        return torch.add(emitted.to(torch.uint8), stopped, alpha=STOPPED)
 
     def _landed(self, launch: Launch, current: NDArray[np.bool_], values: NDArray[Any]) -> None:
         self._order.frame_landed()

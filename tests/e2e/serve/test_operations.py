@@ -26,7 +26,7 @@ def test_a_server_that_is_ready_says_so(dummy: Running) -> None:
 
 
 def test_a_server_that_still_loads_is_not_healthy(tmp_path: Path) -> None:
-    with running("dummy", tmp_path, wait=False, limits=SMALL) as server:
+    with running("rhapsode-nano", tmp_path, wait=False, limits=SMALL) as server:  # the dummy would be ready too soon
         first = server.http.get("/health")
         assert (first.status_code, first.json()["status"]) == (503, "loading")
         assert server.http.get("/ready").status_code == 503
