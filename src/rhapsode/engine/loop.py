@@ -68,8 +68,10 @@ class Loop:
     def _sleep(self) -> None:
         """Waits for a message, or until it is time to look whether a device has done something."""
         poll_s = min((stage.poll_s for stage in self._stages if stage.poll_s), default=None)
-        if poll_s is not None and not all(stage.works_inline for stage in self._stages):
-            of_device_loops.expect(clock_s() + poll_s)
+        if poll_s is None or all(stage.works_inline for stage in self._stages):
+            self._wake.wait(poll_s)
+            return
+        of_device_loops.expect(clock_s() + poll_s)
         self._wake.wait(poll_s)
         of_device_loops.expect(inf)
 
