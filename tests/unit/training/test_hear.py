@@ -22,6 +22,7 @@ def model(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_speech_drawn_together_is_what_is_served(model):
     import hear
     from rhapsode.nn import kernels
