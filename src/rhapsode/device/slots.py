@@ -39,7 +39,7 @@ class SlotTable(State):
         def floats(*shape: int) -> Tensor:
             return buffer(slots, *shape, device=device)
 
-        # What belongs together is one matrix, so that a launch reads it with one kernel.
+        # Numbers of one type are columns of one matrix, so that a launch reads all of them with one kernel.
         self.integers = ints(4)
         self.floats = floats(3)
         self.pages = ints(pages_per_slot)
@@ -121,7 +121,10 @@ class SlotTable(State):
 
 
 class Rows:
-    """The batch of one launch: its slots, and the tables they index. Valid for that launch only."""
+    """The batch of one launch: its slots, and the tables they index.
+
+    Valid for that launch only: positions, steps, seeds and sampling parameters are read once, when they are first used.
+    """
 
     def __init__(
         self,

@@ -171,7 +171,7 @@ class FrameStream:
             ahead.hold_back()
 
     def available(self, slots: Ints) -> Ints:
-        """Frames that can be consumed before the next mark."""
+        """Returns for each slot how many frames are there, and not consumed yet, before its next mark."""
         available: Ints = np.minimum(self._written[slots], self._marks.next_at[slots]) - self._consumed[slots]
         return available
 
@@ -184,7 +184,10 @@ class FrameStream:
             self.on_released()
 
     def closing(self, slots: Ints) -> Bools:
-        """Whether no frame will follow the available ones before the next mark or the end."""
+        """Returns for each slot whether its stage has all frames up to the next mark, or up to the end of the stream.
+
+        Then there is nothing to wait for, even if the frames do not fill a whole block.
+        """
         return self._ended[slots] | (self._marks.next_at[slots] <= self._written[slots])
 
     def consumed(self, slots: Ints) -> Ints:

@@ -47,12 +47,13 @@ class Admission:
 
     @property
     def places(self) -> int:
-        """How many listeners can be served faster than real time, by what was measured."""
+        """How many listeners at once can get their audio faster than they play it, by the measured pace."""
         slots = self._limits.slots
         return self._pace.most(self._headroom, slots) if self._limits.real_time else slots
 
     def fits(self, request: SpeechRequest) -> bool:
-        """Whether one more request leaves everybody in, and itself, faster than real time."""
+        """Returns whether this request can be let in: then it, and all who were let in before, get their audio faster
+        than they play it."""
         if not self._limits.real_time or not self._in:
             return True
         speed = max(self._speeds, default=0.0)

@@ -272,7 +272,7 @@ class Engine:
             raise InvalidRequest("the text has no words: there is nothing to say.", param="input")
 
     def _on_over(self, job: Job) -> None:
-        """Cleans up after a job, however it ended: called once per job, from the thread that ended it."""
+        """Forgets a job that has ended, for whatever reason. Called once per job, in the thread that ended it."""
         with self._lock:
             self._jobs.pop(job.id, None)
             self._text_chars.pop(job.id, None)

@@ -27,7 +27,7 @@ from rhapsode.engine.turn_order import TurnOrder
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import BeginsInPrefill, Following, Step, Talker
 
-EMITTED, STOPPED = 1, 2  # as booleans are 1
+EMITTED, STOPPED = 1, 2  # bits of a row's result: it made a frame, and it has ended
 FIRST = (1,)
 """The static of a launch that makes the first frame of rows whose pass was made with their prompt."""
 MOST_BESIDE = 8
@@ -246,7 +246,7 @@ class FrameStage(DeviceStage[FrameRow]):
         for stream in self._streams:
             stream.put(slots, step.frames, emitted)
         self._memory.table.advance(slots)
-        return torch.add(emitted.to(torch.uint8), stopped, alpha=STOPPED)
+        return torch.add(emitted.to(torch.uint8), stopped, alpha=STOPPED)  # true is 1, which is EMITTED
 
     def _landed(self, launch: Launch, current: NDArray[np.bool_], values: NDArray[Any]) -> None:
         self._order.frame_landed()

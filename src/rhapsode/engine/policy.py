@@ -143,7 +143,7 @@ class GpuPolicy:
         return not (full or ready.closing[rows].any() or ready.crowded[rows].any())
 
     def _wanted(self, ready: Ready, left_s: Seconds) -> Ints:
-        """Blocks of each row's next chunk."""
+        """Returns how many blocks each row's next chunk should have."""
         slots = ready.slots
         wanted, block_s = self._next[slots], self._block_wait_s(ready)
         if not block_s:
@@ -152,17 +152,20 @@ class GpuPolicy:
         return np.where(self._clock.begun(slots), wanted, first)
 
     def _first(self, block_wait_s: float) -> int:
-        """Blocks to begin with, so that they last until the second chunk; each block of it takes so long."""
+        """Returns how many blocks the first chunk needs, so that it lasts until the second one comes.
+
+        `block_wait_s`: how long it takes until everybody has one more block.
+        """
         schedule, spare_s = self._schedule, self.SPARE * self._config.patience_s
         lasting = (n for n in schedule.ladder if n * self._block_s >= block_wait_s * self._second(n) + spare_s)
         return min(next(lasting, self._most_first), self._most_first, schedule.largest)
 
     def _due(self, slots: Ints, wanted: Ints) -> Ints:
-        """Blocks that each row's next chunk waits for."""
+        """Returns how many blocks must be there before each row's next chunk is decoded."""
         return wanted
 
     def _second(self, first: int) -> int:
-        """Blocks of the chunk that follows a first one of this size."""
+        """Returns how many blocks the second chunk has after a first one of this size."""
         return self._schedule.after(first)
 
     def _block_wait_s(self, ready: Ready) -> float:

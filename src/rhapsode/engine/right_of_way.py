@@ -41,7 +41,7 @@ class RightOfWay:
         self._is_taken = True
 
     def expect(self, at_s: float) -> None:
-        """The loop will be back by then; infinite: nobody knows when."""
+        """Says that the loop, which goes to sleep now, wakes up at this moment; infinite: nobody has to wait for it."""
         self._expected_s = at_s
 
     def leave(self) -> None:

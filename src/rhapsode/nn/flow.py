@@ -86,9 +86,9 @@ class Schedules:
 
 
 def initial_noise(rows: Rows, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Returns what the next frame of each row starts from, `[B, *shape]`: it depends on seed and step alone.
+    """Returns the random noise that the flow turns into each row's next frame, `[B, *shape]`.
 
-    The request's temperature scales it.
+    It depends on the request's seed and the number of the frame alone, and is multiplied by the request's temperature.
     """
     values = normal(rows.seeds, rows.steps, 0, math.prod(shape))
     values = values * rows.temperature[:, None]

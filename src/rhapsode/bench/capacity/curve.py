@@ -21,15 +21,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ReplicaCurve:
-    """Pace and first audio by requests at once.
+    """How fast one server speaks, and when it is first heard, for every number of requests that it serves at once.
 
     Values between measured loads are interpolated; past the highest one they grow in proportion to the load, as the
     server's own admission assumes.
     """
 
-    pace: Floats  # [slots + 1]
-    first_s: Floats  # [slots + 1, quantiles]
-    head_s: Floats  # [slots + 1]
+    pace: Floats  # [slots + 1]: seconds until each request has one more second of audio
+    first_s: Floats  # [slots + 1, quantiles]: seconds until first audio
+    head_s: Floats  # [slots + 1]: seconds of audio that the first audio has
     places: int
     """How many requests are let in at once."""
     frame_s: float = 0.0

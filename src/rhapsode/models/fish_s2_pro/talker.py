@@ -32,7 +32,7 @@ SECOND_TOP_P = 0.9
 
 
 class FishState(State):
-    """The talker's state per slot, in addition to keys and values."""
+    """What the talker remembers of each request between two frames, beside its keys and values. One row per slot."""
 
     def __init__(self, slots: int, config: FishConfig, dtype: torch.dtype, device: torch.device) -> None:
         self.next = buffer(slots, config.slow.dim, dtype=dtype, device=device)  # the next step's input

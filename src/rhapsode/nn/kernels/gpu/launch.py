@@ -68,9 +68,10 @@ def overlap(wanted: bool) -> Iterator[None]:
 
 
 def options(rows: int | None = None, most: int | None = None) -> dict[str, int | bool]:
-    """Returns the keyword arguments of every launch.
+    """Returns the keyword arguments of a kernel launch that say whether it may start before the previous kernel ends.
 
-    Without `rows`, or with more than `most` (`OVERLAP_ROWS` if that is not given), it does not overlap.
+    It may if the batch has at most `most` rows (by default `OVERLAP_ROWS`) and the GPU can do it. Without `rows`, it
+    waits for the previous kernel, as launches usually do.
     """
     wanted = _overlap if _overlap is not None else rows is not None and rows <= (most or OVERLAP_ROWS)
     if wanted and _hopper():
