@@ -13,7 +13,7 @@ from math import inf
 from rhapsode.device import compilations
 from rhapsode.engine.clock import clock_s
 from rhapsode.engine.isolation import failure
-from rhapsode.engine.right_of_way import of_device_loops
+from rhapsode.engine.right_of_way import LATE_S, of_device_loops
 from rhapsode.engine.stage import TurnStage
 
 log = logging.getLogger("rhapsode.engine")
@@ -71,7 +71,7 @@ class Loop:
         if poll_s is None or all(stage.works_inline for stage in self._stages):
             self._wake.wait(poll_s)
             return
-        of_device_loops.expect(clock_s() + poll_s)
+        of_device_loops.expect(clock_s() + max(poll_s, LATE_S))
         self._wake.wait(poll_s)
         of_device_loops.expect(inf)
 

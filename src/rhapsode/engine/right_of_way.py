@@ -14,6 +14,9 @@ from rhapsode.engine.clock import clock_s
 MOST_S, WORK_S = 0.005, 0.001
 """How long others wait at most, and how long they then work before they wait again: else long turns would leave them
 nothing."""
+LATE_S = 0.01
+"""How late a loop that sleeps may come back before others give way to it. Its work is small beside theirs, and costs
+less when more of it comes together."""
 
 
 class _Gave(threading.local):
@@ -25,8 +28,9 @@ class _Gave(threading.local):
 class RightOfWay:
     """A loop takes it for each turn; others give way before each small piece of work.
 
-    A loop that sleeps until it looks at the device again has to get Python's lock first. So it says before it sleeps
-    when that will be, and from then on the others give way, too.
+    A loop that sleeps until it looks at the device again has to get Python's lock first, and a thread that lets go of
+    the lock often, for a moment each time, keeps all others from it. So the loop says before it sleeps when it should
+    be back at the latest, and from then on the others give way, too.
 
     It is no lock: whoever does not ask goes on, and if two loops take turns, the others wait for one of them.
     """
@@ -41,7 +45,7 @@ class RightOfWay:
         self._is_taken = True
 
     def expect(self, at_s: float) -> None:
-        """Says that the loop, which goes to sleep now, wakes up at this moment; infinite: nobody has to wait for it."""
+        """Says that the loop, which goes to sleep now, should be back at this moment; infinite: nobody waits for it."""
         self._expected_s = at_s
 
     def leave(self) -> None:

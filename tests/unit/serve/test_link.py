@@ -3,10 +3,12 @@
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from rhapsode.alignment.words import BookmarkTime, WordTime
 from rhapsode.engine.wake_ups import held
 from rhapsode.errors import Busy, CheckpointError
 from rhapsode.serve.process import link as links
+from rhapsode.serve.process import packing
 from rhapsode.serve.process.link import Link
 from rhapsode.serve.process.messages import Ended, Refused, SpokenChunk, Submit
 from rhapsode.types import AudioChunk, FinishReason, Outcome, Sampling, SpeechRequest, Voice
@@ -29,7 +32,7 @@ class End:
         self.batches: SimpleQueue[list] = SimpleQueue()
         self.closed = threading.Event()
         self.link = Link(end, self.batches.put, self.closed.set)
-        self.link.start()
+        self.link.read_in_thread()
 
     def get(self, count: int) -> list:
         got: list = []
@@ -111,9 +114,12 @@ def test_what_many_threads_send_arrives_once_and_in_the_order_of_each() -> None:
         assert [message[1] for message in got if message[0] == sender] == list(range(count))
 
 
-def test_a_full_connection_keeps_no_sender_waiting() -> None:
+@pytest.mark.parametrize("blocks", [True, False])
+def test_a_full_connection_keeps_no_sender_waiting(blocks: bool) -> None:
+    """Whether its socket blocks or not: uvloop makes those that it reads non-blocking."""
     ours, theirs = socket.socketpair()
     here = End(ours)
+    ours.setblocking(blocks)
     for number in range(200):
         here.link.send((number, bytes(100_000)))  # nobody reads
     there = End(theirs)
@@ -156,11 +162,11 @@ def test_what_cannot_be_sent_is_the_sender_s_error_and_nobody_else_s() -> None:
 
 def test_few_messages_are_sent_without_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     made_by: list[str] = []
-    packed = links._packed
-    monkeypatch.setattr(links, "_packed", lambda sent: made_by.append(threading.current_thread().name) or packed(sent))
+    packed = links.packed
+    monkeypatch.setattr(links, "packed", lambda sent: made_by.append(threading.current_thread().name) or packed(sent))
     with linked() as (here, there):
-        here.link.send("one")
-        there.get(1)
+        here.link.send(*range(links.MANY))
+        there.get(links.MANY)
         here.link.send(*range(100))
         there.get(100)
     assert set(made_by[1:]) == {"rhapsode-link-out"}
@@ -189,3 +195,78 @@ def test_another_thread_does_not_overtake_the_event_loop() -> None:
     with linked() as (here, there):
         asyncio.run(send_some(here.link))
         assert there.get(2) == ["submit", "abort"]
+
+
+def test_an_event_loop_reads_all_that_arrives_and_learns_of_the_end() -> None:
+    """More than the connection takes at once, while the loop has other work, and the other end leaves."""
+    ours, theirs = socket.socketpair()
+    sent = [(number, np.full(number * 50, number, np.int16)) for number in range(600)]
+
+    async def listen() -> list:
+        got: list = []
+        over = asyncio.Event()
+        link = Link(ours, got.extend, over.set)
+        link.read_in_loop()
+        there = Link(theirs, lambda messages: None, lambda: None)
+        sender = threading.Thread(target=lambda: ([there.send(message) for message in sent], there.close()))
+        sender.start()
+        while not over.is_set():
+            time.sleep(0.001)  # the loop is busy
+            await asyncio.sleep(0)
+        sender.join()
+        await asyncio.to_thread(link.close)
+        return got
+
+    got = asyncio.run(asyncio.wait_for(listen(), WAIT_S))
+    assert [number for number, _ in got] == list(range(600))
+    assert all(np.array_equal(array, sent[number][1]) for number, array in got)
+
+
+def test_an_event_loop_that_closes_its_end_learns_of_it_once() -> None:
+    ours, theirs = socket.socketpair()
+    there = End(theirs)
+
+    async def close() -> list[str]:
+        closed: list[str] = []
+        link = Link(ours, lambda messages: None, lambda: closed.append("closed"))
+        link.read_in_loop()
+        link.send("last")
+        await asyncio.to_thread(link.close)
+        await asyncio.sleep(0)
+        return closed
+
+    assert asyncio.run(close()) == ["closed"]
+    assert there.get(1) == ["last"]
+    assert there.closed.wait(WAIT_S)
+    there.link.close()
+
+
+@pytest.mark.parametrize("size", [1, 7, 4096])
+def test_messages_that_arrive_in_pieces_are_put_together(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "ROOM", size)
+    ours, theirs = socket.socketpair()
+    sent = ["a", np.arange(500), ("b", np.zeros(0, np.float32)), "c"]
+    with ours, theirs:
+        inflow, got = packing.Inflow(theirs), list[Any]()
+        ours.sendall(b"".join([*packing.packed(sent[:3]), *packing.packed(sent[3:])]))
+        while len(got) < 4:
+            got += inflow.read() or ()
+        ours.shutdown(socket.SHUT_WR)
+        assert inflow.read() is None
+    assert got[0] == "a"
+    assert np.array_equal(got[1], np.arange(500))
+    assert got[2][1].size == 0
+    assert got[3] == "c"
+
+
+def test_what_a_full_connection_does_not_take_is_returned() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        parts = packing.packed([bytes(1_000_000)])
+        rest = packing.send_now(ours, parts)
+        left = sum(map(len, rest))
+        assert 0 < left < 1_000_000
+        assert packing.send_now(ours, rest) != []  # it is still full
+        theirs.close()
+        with pytest.raises(OSError, match="Broken pipe"):
+            packing.send_now(ours, rest)

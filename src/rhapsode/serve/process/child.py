@@ -70,7 +70,7 @@ class EngineChild:
         self._link = Link(end, self._received, lambda: os._exit(0))
 
     def run(self) -> None:
-        self._link.start()
+        self._link.read_in_thread()
         deployment = self._start.get()
         configure(deployment.server.log_format)
         try:

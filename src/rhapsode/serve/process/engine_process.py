@@ -99,11 +99,11 @@ class EngineProcess:
         spawned = spawned or spawn()
         self._process = spawned.process
         self._link = Link(spawned.end, self._received, self._closed)
-        self._link.start()
         self._link.send(Start(deployment))
 
     async def ready(self) -> None:
         """Waits until the model is loaded and warm; raises why it cannot be."""
+        self._link.read_in_loop()
         await asyncio.shield(asyncio.wrap_future(self._ready))
 
     async def gone(self) -> None:

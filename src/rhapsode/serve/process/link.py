@@ -1,8 +1,4 @@
-"""Messages between two processes that trust each other, over a pair of sockets: many that wait go in one write.
-
-Audio is neither copied nor pickled: it travels behind the messages as it is. Pickling a second of it for each of 512
-listeners at once would hold the interpreter's lock, and with it the device loop, for tens of milliseconds.
-"""
+"""Messages between two processes that trust each other, over a pair of sockets: many that wait go in one write."""
 
 from __future__ import annotations
 
@@ -13,63 +9,18 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from io import BufferedReader
 from typing import Any
 
 from rhapsode.engine.wake_ups import hold
+from rhapsode.serve.process.packing import Inflow, Parts, packed, send, send_now
 
-_SIZE = struct.Struct("<Q")
-FEW, MANY = 4, 32
-"""More messages than the first are made into bytes by the link's own thread: the one that sends them has other work.
-More than the second go in several writes: others want the interpreter's lock in between."""
-MOST_PARTS = 512
-"""Parts that one system call may write."""
-
-Parts = list[bytes | memoryview]
-
-
-def _packed(messages: Sequence[Any]) -> Parts:
-    """Returns what is written for these messages: a header (the number of parts, the size of each), then the parts.
-
-    The first part is the pickle; the others are large arrays, such as audio, which are not copied into it.
-    """
-    buffers: list[pickle.PickleBuffer] = []
-    parts: Parts = [pickle.dumps(list(messages), protocol=5, buffer_callback=buffers.append)]
-    parts += (buffer.raw() for buffer in buffers)
-    return [struct.pack(f"<{len(parts) + 1}Q", len(parts), *map(len, parts)), *parts]
-
-
-def _unpacked(stream: BufferedReader) -> list[Any] | None:
-    """Reads the next messages; None at the end."""
-    head = stream.read(_SIZE.size)
-    if not head:
-        return None
-    (count,) = _SIZE.unpack(head)
-    body, *buffers = [_exactly(stream, size) for size in struct.unpack(f"<{count}Q", _exactly(stream, 8 * count))]
-    messages: list[Any] = pickle.loads(body, buffers=buffers)
-    return messages
-
-
-def _exactly(stream: BufferedReader, size: int) -> bytearray:
-    """Reads so many bytes; raises EOFError if there are fewer."""
-    data = bytearray(size)
-    if stream.readinto(data) != size:
-        raise EOFError
-    return data
-
-
-def _send(end: socket.socket, parts: Parts, flags: int = 0) -> Parts:
-    """Writes as much as one system call takes; returns the rest."""
-    sent = end.sendmsg(parts[:MOST_PARTS], [], flags)
-    done = 0
-    while done < len(parts) and sent >= len(parts[done]):
-        sent -= len(parts[done])
-        done += 1
-    return [memoryview(parts[done])[sent:], *parts[done + 1 :]] if sent else parts[done:]
+MANY = 64
+"""More messages than this are made into bytes by the link's own thread, in several writes: the one that sends them has
+other work, and others want Python's lock in between."""
 
 
 class Link:
-    """One end. Sending never waits; what arrives is handed on by a thread, in order, as many as came together."""
+    """One end. Sending never waits; what arrives is handed on in order, as many messages as came together."""
 
     def __init__(
         self, end: socket.socket, on_messages: Callable[[list[Any]], None], on_closed: Callable[[], None]
@@ -83,12 +34,19 @@ class Link:
         self._is_writing = False
         self._changed = threading.Condition()
         self._closing = False
-        self._reader = threading.Thread(target=self._read, name="rhapsode-link-in", daemon=True)
+        self._inflow = Inflow(end)
+        self._loop: asyncio.AbstractEventLoop | None = None  # that reads
         self._writer = threading.Thread(target=self._write, name="rhapsode-link-out", daemon=True)
-
-    def start(self) -> None:
-        self._reader.start()
         self._writer.start()
+
+    def read_in_thread(self) -> None:
+        """Has a thread read and hand on what arrives."""
+        threading.Thread(target=self._read, name="rhapsode-link-in", daemon=True).start()
+
+    def read_in_loop(self) -> None:
+        """Has the running event loop do it. A thread beside one that is busy would get Python's lock late."""
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._end, self._read_some)
 
     def send(self, *messages: Any) -> None:
         """Sends messages soon, and those of a turn of the device loop, or of an event loop, together."""
@@ -111,7 +69,7 @@ class Link:
             messages, self._soon = (*self._soon, *messages), []
             if not messages:
                 return
-            if self._rest or self._due or self._is_writing or self._closing or len(messages) > FEW:
+            if self._rest or self._due or self._is_writing or self._closing or len(messages) > MANY:
                 self._due += messages
                 self._changed.notify()
                 return
@@ -121,20 +79,23 @@ class Link:
     def close(self) -> None:
         """Sends what waits, and then ends the connection."""
         with self._changed:
+            self._due, self._soon = [*self._due, *self._soon], []
             self._closing = True
             self._changed.notify()
-        if self._writer.is_alive():
-            self._writer.join()
-        self._end.close()
+        self._writer.join()
+        if self._loop is None:
+            self._end.close()
+            return
+        with suppress(RuntimeError):  # the event loop is closed, and reads no more
+            self._loop.call_soon_threadsafe(self._ended)
 
     def _write_at_once(self, messages: Sequence[Any]) -> None:
         """Writes without the detour through another thread, as much as the connection takes; the rest follows."""
         rest: Parts = []
         try:
-            rest = _packed(messages)
-            rest = _send(self._end, rest, socket.MSG_DONTWAIT)
+            rest = send_now(self._end, packed(messages))
         except OSError:
-            pass  # it is full; or the other end is gone, which the reader learns
+            pass  # the other end is gone, which the reader learns
         finally:
             self._written(rest)
 
@@ -142,13 +103,14 @@ class Link:
         """Lets others write, after the rest of what was written in part."""
         with self._changed:
             self._is_writing, self._rest = False, rest
-            self._changed.notify()
+            if rest or self._due or self._closing:
+                self._changed.notify()
 
     def _write(self) -> None:
         try:
             while parts := self._wait():
                 while parts:
-                    parts = _send(self._end, parts)
+                    parts = send(self._end, parts)
                 self._written([])
         except OSError:
             pass  # the reader learns that the other end is gone
@@ -164,14 +126,34 @@ class Link:
             if not (rest or due):
                 return []
             self._due, self._is_writing = self._due[MANY:], True
-        return rest + _packed(due) if due else rest
+        return rest + packed(due) if due else rest
 
     def _read(self) -> None:
+        while (messages := self._arrived()) is not None:
+            if messages:
+                self._on_messages(messages)
+        self._on_closed()
+
+    def _read_some(self) -> None:
+        messages = self._arrived(socket.MSG_DONTWAIT)
+        if messages is None:
+            self._ended()
+        elif messages:
+            self._on_messages(messages)
+
+    def _arrived(self, flags: int = 0) -> list[Any] | None:
+        """Returns the messages that have arrived as a whole; None at the end."""
         try:
-            with self._end.makefile("rb") as stream:
-                while (messages := _unpacked(stream)) is not None:
-                    self._on_messages(messages)
-        except (OSError, EOFError, pickle.UnpicklingError, struct.error):
-            pass  # it ended in the middle of a message
-        finally:
+            return self._inflow.read(flags)
+        except BlockingIOError:
+            return []
+        except (OSError, pickle.UnpicklingError, struct.error):
+            return None  # it ended in the middle of a message
+
+    def _ended(self) -> None:
+        """The event loop has read all."""
+        if self._loop is not None:
+            self._loop.remove_reader(self._end)
+            self._loop = None
+            self._end.close()
             self._on_closed()
