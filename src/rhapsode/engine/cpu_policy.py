@@ -12,6 +12,7 @@ class CpuPolicy(GpuPolicy):
     """For devices where a launch is the work itself: chunks are so small that all listeners are served in time."""
 
     BUSY = 0.4
+    SOON_S = -np.inf
     SPARE = 1
     PROMPT_S = 0.0
     """A prompt is a turn of its own: frames do not wait for many of them."""

@@ -73,6 +73,8 @@ class GpuPolicy:
     """The real-time factor of a talker from which on its listeners need more audio in hand."""
     PROMPT_S = 0.0005
     """What the prompt of a request that joins takes, one of many in a launch: frames of the others come later by it."""
+    SOON_S = 0.03
+    """Whoever runs dry in this time goes with what there is, and ahead of those who have heard nothing yet."""
     SPARE = 2
     """How many times the `patience_s` a first chunk lasts longer than the second one takes: in a crowd, audio is sent
     late, too."""
@@ -121,7 +123,8 @@ class GpuPolicy:
         able = np.flatnonzero(due | self._urgent(ready, wanted, left_s, now_s))
         if not len(able):
             return None
-        able = able[np.argsort(left_s[able], kind="stable")]
+        needed_in_s = np.where(self._clock.begun(slots), left_s, self.SOON_S)
+        able = able[np.argsort(needed_in_s[able], kind="stable")]
         leader = able[0]
         size = max(int(wanted[leader]), self._common(ready, able))
         blocks = self._schedule.fit(min(int(ready.blocks[leader]), size, self._schedule.largest))
@@ -189,6 +192,7 @@ class GpuPolicy:
         waited_s = now_s - self._since_s[slots]
         rest_in_s = waited_s * (wanted - ready.blocks) / np.maximum(ready.blocks, 1) + self._launch_s() * wanted
         late = rest_in_s > np.maximum(left_s - patience_s, patience_s)
+        late |= (left_s > 0) & (left_s < self.SOON_S)
         larger_s = patience_s + self._talker_s(ready) * (wanted - self._next[slots])
         enough = (ready.blocks >= self._next[slots]) & (waited_s > larger_s)  # of a first chunk that was made larger
         return (ready.blocks > 0) & np.where(self._clock.begun(slots), late, enough)

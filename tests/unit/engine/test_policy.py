@@ -75,6 +75,16 @@ class TestGpuPolicy:
         assert choice.slots[0] == 1
         assert choice.blocks == 1
 
+    def test_who_runs_dry_soon_goes_before_first_audio_and_with_what_there_is(self, clock):
+        stage = Stage()
+        stage.launched(stage.choose([1, 0, 0]), 0.08)
+        assert stage.choose([1, 1, 1]).slots.tolist() == [1, 2]
+        clock[0] += 0.051
+        choice = stage.choose([1, 2, 2])  # the other block of its chunk may come too late
+        assert choice.slots.tolist() == [0, 1, 2]
+        assert choice.blocks == 1
+        assert stage.choose([2, 1, 1]).slots.tolist() == [0]
+
     def test_the_listener_nearest_to_silence_goes_first(self, clock):
         stage = Stage(comfort_s=0.0)
         for slot, audio_s in ((0, 3.0), (1, 0.5), (2, 2.0)):
