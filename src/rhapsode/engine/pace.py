@@ -11,6 +11,8 @@ from rhapsode.engine.clock import clock_s
 
 MEMORY = 64
 """Measurements of one group of batch sizes that are averaged; older ones fade."""
+PRIOR = 8
+"""How many measurements it takes to doubt what is interpolated: the first one of a size may have waited for prompts."""
 
 
 @dataclass
@@ -51,14 +53,21 @@ class Pace:
         """Enters a measurement: for so many listeners, making `audio_s` of audio in all took `work_s`."""
         if rows < 1 or audio_s <= 0:
             return
-        new = self._groups.setdefault((rows - 1).bit_length(), Group())
+        size = (rows - 1).bit_length()
+        new = self._groups.get(size) or self._new_group(rows, audio_s)
         new.add(rows, rows * work_s / audio_s, audio_s)
+        self._groups[size] = new
         for group in self._groups.values():
             ratio = group.rows / new.rows
             least, most = new.factor * min(1.0, ratio), new.factor * max(1.0, ratio)
             group.factor = min(max(group.factor, least), most)
         self._points = sorted((group.rows, group.factor) for group in self._groups.values())
         self.on_change()
+
+    def _new_group(self, rows: int, audio_s: float) -> Group:
+        """Returns what is known of sizes that were not measured yet, if some that are larger were."""
+        is_between = self.known and rows < self._points[-1][0]
+        return Group(PRIOR * audio_s, rows, self.at(rows)) if is_between else Group()
 
     def tick(self, rows: int, audio_s: float) -> None:
         """Enters a step of work that never stops: it took the time since the last one."""

@@ -60,6 +60,16 @@ def test_one_slow_step_is_no_news():
     assert pace.at(4) * FRAME_S < 0.03
 
 
+def test_one_slow_step_of_a_new_size_is_no_news_if_larger_ones_are_known():
+    pace = learnt((16, 0.004), (64, 0.005))
+    pace.observe(32, 0.02, 32 * FRAME_S)  # it had to wait for prompts
+    assert pace.at(32) * FRAME_S < 0.007
+    assert pace.at(64) * FRAME_S < 0.007
+    for _ in range(paces.PRIOR * 4):
+        pace.observe(32, 0.02, 32 * FRAME_S)
+    assert pace.at(32) * FRAME_S > 0.015
+
+
 def test_a_quiet_machine_is_noticed_for_sizes_that_are_not_measured_again():
     pace = learnt((1, 0.05), (16, 0.6))  # while something else kept it busy
     for _ in range(10 * MEMORY):
