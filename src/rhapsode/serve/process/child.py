@@ -48,6 +48,8 @@ log = logging.getLogger("rhapsode.serve")
 
 REPORT_S = 0.1
 """How often the server is told how full the engine is, if that has changed."""
+TOGETHER = 16
+"""Requests that are answered together: who is not answered yet hears nothing."""
 THREADS = 4
 SWITCH_S = 0.0025
 """How long a thread may keep Python's lock while others want it. With the usual 5 ms the device loop waits for longer;
@@ -107,17 +109,19 @@ class EngineChild:
     # --- in the link's thread ---
 
     def _received(self, messages: list[Any]) -> None:
-        with held():
-            for message in messages:
-                of_device_loops.give()
-                try:
-                    self._take(message)
-                except Exception:
-                    log.exception("a message of the server failed")
+        for start in range(0, len(messages), TOGETHER):
+            with held():
+                for message in messages[start : start + TOGETHER]:
+                    of_device_loops.give()
+                    try:
+                        self._take(message)
+                    except Exception:
+                        log.exception("a message of the server failed")
 
     def _take(self, message: Any) -> None:
         match message:
             case Submit(request_id, request):
+                self._engine.pipeline.catch_up()
                 if is_quick(self._engine, request):
                     self._submit(request_id, request)
                 else:
