@@ -112,7 +112,7 @@ class Link:
                 while parts:
                     parts = send(self._end, parts)
                 self._written([])
-        except OSError:
+        except (OSError, ValueError):  # the latter if the reader has closed it
             pass  # the reader learns that the other end is gone
         finally:
             with suppress(OSError):
