@@ -1,6 +1,7 @@
 """The engine: request lifecycle, stages, schedulers, slots, graphs, the loop."""
 
-from rhapsode.engine.engine import Engine, Load
+from rhapsode.engine.engine import Engine
+from rhapsode.engine.load import Load
 from rhapsode.engine.pipeline import Source
 from rhapsode.engine.script import SpeechScript
 from rhapsode.engine.speech import Speech

@@ -7,8 +7,7 @@ import logging
 import secrets
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Self
 
 from rhapsode.alignment.aligner import Aligner
@@ -19,10 +18,11 @@ from rhapsode.device.gpu_memory import device_bytes
 from rhapsode.engine.admission import CPU_HEADROOM, HEADROOM, Admission
 from rhapsode.engine.gate import EndGate
 from rhapsode.engine.job import Job, Life
+from rhapsode.engine.load import Load
 from rhapsode.engine.pipeline import Pipeline, Source
 from rhapsode.engine.script import SpeechScript, settings_of
 from rhapsode.engine.speech import Speech
-from rhapsode.engine.stage import Usage, Work
+from rhapsode.engine.stage import Work
 from rhapsode.engine.validate import check_length, checked
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.models.base import Embedder, ModelSpec
@@ -31,30 +31,8 @@ from rhapsode.text.front_end import TextSettings
 from rhapsode.text.lexicon import Lexicon
 from rhapsode.text.phonemes.table import read_table
 from rhapsode.types import Clip, Outcome, SpeechRequest
-from rhapsode.voices.cache import CacheStats
 
 log = logging.getLogger("rhapsode.engine")
-
-NOTHING_KEPT = CacheStats(0, 0, 0, 0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Load(Usage):
-    """What the engine holds now, and what it has done since it started."""
-
-    slots: int
-    slots_in_use: int = 0
-    queued: int = 0
-    places: int = 0
-    """How many listeners can be served faster than real time, by the measured pace."""
-    references: CacheStats = NOTHING_KEPT
-    """The cache of encoded references."""
-    slow_turns: Mapping[str, int] = field(default_factory=dict)
-    """Turns of the device loop longer than 50 ms, by stage."""
-    longest_turns_s: Mapping[str, float] = field(default_factory=dict)
-    """The longest turn of the device loop, by stage."""
-    device_bytes: int | None = None
-    """Tensors in the memory of the GPUs, if any is used."""
 
 
 class Engine:
@@ -149,6 +127,10 @@ class Engine:
             self._queue.append(job)
             self._admit()
         return job.speech
+
+    def catch_up(self) -> None:
+        """Has a thread that submits many requests wait for a moment, until those it brought are on their way."""
+        self.pipeline.catch_up()
 
     def append(self, request_id: str, text: str, final: bool = False) -> None:
         """Appends text to a request whose text is open; `final` closes it. A request that has ended is left alone."""
