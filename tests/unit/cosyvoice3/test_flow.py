@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from fuzzing import fuzzed
 from rhapsode.errors import CheckpointError, InvalidRequest
 from rhapsode.models.cosyvoice3.flow.net import fixed_noise
 from rhapsode.models.cosyvoice3.flow.parts import flow_net
@@ -58,7 +59,7 @@ def test_the_times_are_upstreams():
     assert np.array_equal(np.array(times, np.float32), golden("flow-preset")["t"])
 
 
-@settings(max_examples=12, deadline=None)
+@fuzzed(12)
 @given(prompt=st.integers(0, 14), spoken=st.integers(1, 19), seed=st.integers(0, 99))
 def test_chunks_equal_one_pass_for_every_prompt(prompt, spoken, seed):
     net, voice, tokens = flow(), voice_of(TINY, prompt, seed), tokens_of(spoken, seed)

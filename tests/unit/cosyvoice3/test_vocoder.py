@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
+from fuzzing import fuzzed
 from rhapsode.device.slots import Rows, SlotRow, SlotTable
 from rhapsode.errors import CheckpointError
 from rhapsode.models.cosyvoice3.vocoder.net import HiftNet
@@ -65,7 +66,7 @@ def test_fundamental_frequencies_equal_upstreams():
     assert np.allclose(made[0].numpy(), found["f0"], rtol=1e-9, atol=0)
 
 
-@settings(max_examples=20, deadline=None)
+@fuzzed(20)
 @given(cuts=st.lists(st.integers(1, 9), min_size=1, max_size=6), seed=st.integers(0, 99))
 def test_every_schedule_gives_the_same_samples(cuts, seed):
     net, mel = hift(), mel_of(sum(cuts), seed)

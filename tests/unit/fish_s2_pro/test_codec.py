@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from fuzzing import fuzzed
 from rhapsode.device.reach import Window
 from rhapsode.device.slots import Rows, SlotTable
 from unit.fish_s2_pro.asked import CASES, INDEX, Family, golden
@@ -58,7 +59,7 @@ def test_codes_are_not_changed_by_decoding_them(family: Family) -> None:
     assert torch.equal(codes, before)
 
 
-@settings(max_examples=8, deadline=None)
+@fuzzed(8)
 @given(st.lists(st.integers(1, 60), min_size=2, max_size=40))
 def test_every_chunk_schedule_gives_the_same_samples(exact: Family, sizes: list[int]) -> None:
     codes, at = frames(), 0
