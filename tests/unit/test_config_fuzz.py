@@ -120,4 +120,4 @@ def test_a_hostile_deployment_is_resolved_or_explained(tmp_path: Path, text: str
     text=st.text(max_size=30) | st.sampled_from(["&a [*a]", "[", "{", "1e999", "a #b", "!!int x", "~", "0x", "1:2:3"]),
 )
 def test_any_variable_is_resolved_or_explained(name: str, text: str) -> None:
-    check(None, {f"RHAPSODE_{name}": text, "RHAPSODE_DEVICE": "cpu"})
+    assert is_one_sentence(refusal(None, {f"RHAPSODE_{name}": text, "RHAPSODE_DEVICE": "cpu"}))

@@ -79,7 +79,7 @@ class SlotTable(State):
         return self.integers.device
 
     def join(self, rows: Sequence[SlotRow]) -> None:
-        """Enters new requests."""
+        """Writes the seeds, sampling settings and pages of new requests into their slots; their counters begin at 0."""
         self.write(*upload_all(self.columns(rows), self.device))
 
     def columns(self, rows: Sequence[SlotRow]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -93,7 +93,7 @@ class SlotTable(State):
         return integers, floats
 
     def write(self, integers: Tensor, floats: Tensor) -> None:
-        """On the device: enters new requests."""
+        """On the device: writes what `columns` returned into the slots of new requests."""
         slots = integers[:, 0]
         self.integers[slots], self.pages[slots], self.floats[slots] = integers[:, 1:5], integers[:, 5:], floats
 
@@ -102,15 +102,15 @@ class SlotTable(State):
         self.pages[slot, start : start + len(pages)] = upload(np.asarray(pages, np.int64), self.device)
 
     def place(self, slots: NDArray[np.int64], positions: NDArray[np.int64], steps: NDArray[np.int64]) -> None:
-        """Sets the counters of these slots."""
+        """Sets the position and the step of each of these slots."""
         self.write_counters(*upload_all((slots, positions, steps), self.device))
 
     def write_counters(self, slots: Tensor, positions: Tensor, steps: Tensor) -> None:
-        """On the device: sets the counters of these slots."""
+        """On the device: sets the position and the step of each of these slots."""
         self.position[slots], self.step[slots] = positions, steps
 
     def advance(self, slots: Tensor, frames: Tensor | int = 1, positions_per_frame: int = 1) -> None:
-        """Moves these rows on by so many frames; the scratch row stays where it is."""
+        """Counts so many frames more for each of these slots. The last row, which padding uses, stays at 0."""
         counters = self.integers[:, :2]  # position and step
         if positions_per_frame == 1:
             counters[slots] += frames[:, None] if isinstance(frames, Tensor) else frames

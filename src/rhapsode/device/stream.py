@@ -200,7 +200,7 @@ class FrameStream:
         return np.asarray(slots[reached])
 
     def pass_mark(self, slot: int) -> Mark:
-        """Takes the mark that comes before the next frame."""
+        """Removes and returns a mark (a pause, or the end of a segment) whose place in the stream has been reached."""
         return self._marks.take(slot)
 
     def begin_segment(self, slots: Ints) -> None:

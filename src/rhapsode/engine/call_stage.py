@@ -16,7 +16,7 @@ from rhapsode.engine.stage import Inbox, Outbox, Work
 from rhapsode.models.base import KnowsQuick
 
 MANY, MOST_S = 8, 0.002
-"""Works that may wait before those who bring more do, too, and for how long they wait at most."""
+"""From this many waiting works on, a thread that brings more waits, too; and for how long at most."""
 
 
 class CallStage:
@@ -33,7 +33,10 @@ class CallStage:
         batch: int,
         inside: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
-        """`inside` makes the context each worker thread runs in, such as a CUDA stream of its own."""
+        """`workers`: how many threads call the function. `batch`: how many payloads one call may take.
+
+        `inside` makes a context for each thread, such as a CUDA stream of its own.
+        """
         self.name = name
         self._inside = inside
         self.inbox = Inbox()

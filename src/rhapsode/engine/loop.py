@@ -42,7 +42,7 @@ class Loop:
         self._thread.start()
 
     def forget_turns(self) -> None:
-        """Counts turns anew."""
+        """Sets the count of slow turns and the longest turns back to none."""
         self.slow_turns, self.longest_turns_s = Counter(), {}
 
     def stop(self) -> None:

@@ -129,7 +129,7 @@ class Pipeline:
         return {name: longest_s for loop in self._running for name, longest_s in loop.longest_turns_s.items()}
 
     def forget_turns(self) -> None:
-        """Counts turns anew."""
+        """Sets the counts of slow turns and the longest turns back to none, as after a warm-up."""
         for loop in self._running:
             loop.forget_turns()
 

@@ -47,13 +47,13 @@ class ChunkPolicy(Protocol):
     """Chooses what a streaming stage does next."""
 
     def open(self, slot: int, first_frames: int | None) -> None:
-        """A new request owns the slot; it asked for a first chunk of so many of the talker's frames, or for none."""
+        """A new request has this slot. `first_frames`: how many frames it wants in its first chunk, if it says so."""
 
     def choose(self, ready: Ready, most: int) -> Choice | None:
-        """The next launch, of at most `most` rows; None: nothing to do now."""
+        """Returns the next launch, of at most `most` rows; None if there is nothing to do now."""
 
     def launched(self, choice: Choice) -> None:
-        """The choice has been launched; its audio has been entered into the listeners' clock."""
+        """Called once a choice was launched, and the listeners' clock knows how much audio it has."""
 
 
 class GpuPolicy:

@@ -40,11 +40,11 @@ class Link:
         self._writer.start()
 
     def read_in_thread(self) -> None:
-        """Has a thread read and hand on what arrives."""
+        """Starts a thread that reads, and hands each message on to `on_messages`."""
         threading.Thread(target=self._read, name="rhapsode-link-in", daemon=True).start()
 
     def read_in_loop(self) -> None:
-        """Has the running event loop do it. A thread beside one that is busy would get Python's lock late."""
+        """Has the running event loop read instead: a thread beside a busy event loop would get Python's lock late."""
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._end, self._read_some)
 
@@ -83,11 +83,11 @@ class Link:
             self._closing = True
             self._changed.notify()
         self._writer.join()
-        if self._loop is None:
+        loop = self._loop  # it may end the connection meanwhile
+        if loop is None or loop.is_closed():
             self._end.close()
-            return
-        with suppress(RuntimeError):  # the event loop is closed, and reads no more
-            self._loop.call_soon_threadsafe(self._ended)
+        else:
+            loop.call_soon_threadsafe(self._ended)
 
     def _write_at_once(self, messages: Sequence[Any]) -> None:
         """Writes without the detour through another thread, as much as the connection takes; the rest follows."""
@@ -151,7 +151,7 @@ class Link:
             return None  # it ended in the middle of a message
 
     def _ended(self) -> None:
-        """The event loop has read all."""
+        """Ends the connection in the event loop that reads it, once; called when nothing more will arrive."""
         if self._loop is not None:
             self._loop.remove_reader(self._end)
             self._loop = None
