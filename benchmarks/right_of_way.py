@@ -81,10 +81,8 @@ def take_in(requests: int, stage: CallStage) -> list[float]:
             all_are.set()
 
     def read() -> None:
-        catch_up = getattr(stage, "catch_up", lambda: None)  # older versions have none
         for number in range(requests):
             of_device_loops.give()
-            catch_up()
             work(READ_S)
             stage.receive(Work(job, number))
             if number % READ_TOGETHER == 0:

@@ -11,18 +11,17 @@ from typing import Any
 
 from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.job import Job
+from rhapsode.engine.loop import in_device_loop
 from rhapsode.engine.right_of_way import of_device_loops
 from rhapsode.engine.stage import Inbox, Outbox, Work
 from rhapsode.models.base import KnowsQuick
-
-MANY, MOST_S = 8, 0.002
-"""From this many waiting works on, a thread that brings more waits, too; and for how long at most."""
 
 
 class CallStage:
     """Calls `function(payload)`, or `function([payload, ...])` where it takes batches.
 
-    What the function says is quick is called where it arrives: passing it on to another thread would take longer.
+    What the function says is quick is called where it arrives, unless that is a device loop: passing it on to another
+    thread would take longer.
     """
 
     def __init__(
@@ -46,8 +45,6 @@ class CallStage:
         self._function = function
         self._is_quick: Callable[[Any], bool] = function.is_quick if isinstance(function, KnowsQuick) else _never
         self._batch = batch
-        self._caught_up = threading.Event()
-        self._is_awaited = False
         self._stopping = False
         self._threads = [
             threading.Thread(target=self._run, name=f"rhapsode-{name}-{i}", daemon=True) for i in range(workers)
@@ -69,31 +66,15 @@ class CallStage:
         job.release(self.name)
 
     def receive(self, work: Work) -> None:
-        if self._is_quick(work.payload):
+        if self._is_quick(work.payload) and not in_device_loop():
             self._do([work])
         else:
             self.inbox.put(work)
-
-    def catch_up(self) -> None:
-        """Waits for a moment if many works wait here.
-
-        A thread that brings them without a pause would keep Python's lock until it has brought all, and the first of
-        them would go on no earlier than the last.
-        """
-        if len(self.inbox) < MANY:
-            return
-        self._caught_up.clear()
-        self._is_awaited = True
-        if len(self.inbox) >= MANY:
-            self._caught_up.wait(MOST_S)
 
     def _run(self) -> None:
         with self._inside():
             while not self._stopping:
                 self._arrived.get()
-                if self._is_awaited and len(self.inbox) <= 1:
-                    self._is_awaited = False
-                    self._caught_up.set()
                 of_device_loops.give()
                 self._do([message for message in self.inbox.drain(self._batch) if isinstance(message, Work)])
 

@@ -89,7 +89,7 @@ class CpuPolicy(GpuPolicy):
     def _due(self, slots: Ints, wanted: Ints) -> Ints:
         return np.where(self._clock.begun(slots), np.minimum(wanted, max(1, self._lasting(self.ENOUGH_S))), wanted)
 
-    def _second(self, first: int) -> int:
+    def _second(self, first: int) -> float:
         return first  # `_wanted` makes it no larger where time is short: here a small launch costs little more
 
     def _block_wait_s(self, ready: Ready) -> float:

@@ -165,12 +165,16 @@ class DeviceStage(TurnStage, Generic[Row]):
     def _leave(self, row: Row) -> None:
         """Takes a row off the device and frees its pages. A row that has left already is left alone."""
         if self._row_of[row.slot] is row:
-            self._live[row.slot] = False
-            self._row_of[row.slot] = None
-            self._tenure[row.slot] += 1
+            self._vacate(row.slot)
         if self._prefill is not None:
             self._prefill.remove(row)
         self._free_pages(row)
+
+    def _vacate(self, slot: int) -> None:
+        """Launches nothing more of the slot's row, and ignores what is on its way."""
+        self._live[slot] = False
+        self._row_of[slot] = None
+        self._tenure[slot] += 1
 
     def _free_pages(self, row: Row) -> None:
         self._memory.pool.free(row.pages)

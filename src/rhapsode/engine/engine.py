@@ -128,10 +128,6 @@ class Engine:
             self._admit()
         return job.speech
 
-    def catch_up(self) -> None:
-        """Has a thread that submits many requests wait for a moment, until those it brought are on their way."""
-        self.pipeline.catch_up()
-
     def append(self, request_id: str, text: str, final: bool = False) -> None:
         """Appends text to a request whose text is open; `final` closes it. A request that has ended is left alone."""
         with self._lock:

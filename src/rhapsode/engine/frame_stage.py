@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.config import Deployment
-from rhapsode.device.landing import lag_of
+from rhapsode.device.landing import LANDING_S, lag_of
 from rhapsode.device.marks import Silence
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.row_writes import RowWrites
@@ -124,6 +124,7 @@ class FrameStage(DeviceStage[FrameRow]):
             self._fail(row, InvalidRequest(f"the prompt needs {needed} positions, and only {most} fit."))
             return
         assert self._prefill is not None
+        self._order.prompt_came()
         self._prefill.add(row)
 
     def _joined(self, rows: Sequence[FrameRow]) -> None:
@@ -197,21 +198,24 @@ class FrameStage(DeviceStage[FrameRow]):
 
     # --- stepping ---
 
+    @property
+    def poll_s(self) -> float | None:
+        return LANDING_S if self._order.is_crowd_coming else super().poll_s
+
     def _run_prefill(self) -> bool:
         frame_first = not self.works_inline and self._order.is_frame_due and self._able().any()
         return not frame_first and super()._run_prefill()
 
     def _launch_next(self) -> bool:
         self._extend()
-        has_prompts = self._prefill is not None and self._prefill.is_pending
+        has_prompts = self._prefill is not None and (self._prefill.is_pending or self._order.is_crowd_coming)
         prompts_first = not self.works_inline and has_prompts and not self._order.is_frame_due
         if len(self._in_flight) > self._lag or prompts_first or (self._lag and self._order.is_early):
             return False
-        if super()._launch_next():
-            return True
+        launched = super()._launch_next()
         if not self._in_flight:
             self.pace.pause()
-        return False
+        return launched
 
     def _able(self) -> NDArray[np.bool_]:
         """Whether each slot can be given a frame."""
@@ -249,8 +253,8 @@ class FrameStage(DeviceStage[FrameRow]):
         return torch.add(emitted.to(torch.uint8), stopped, alpha=STOPPED)  # true is 1, which is EMITTED
 
     def _landed(self, launch: Launch, current: NDArray[np.bool_], values: NDArray[Any]) -> None:
-        self._order.frame_landed()
-        self.pace.tick(len(launch.slots), launch.frames * self._frame_s)
+        prompts_s = self._order.frame_landed()
+        self.pace.tick(len(launch.slots), launch.frames * self._frame_s, 0.0 if self.works_inline else prompts_s)
         slots, flags = launch.slots[current], values[current]
         emitted = (flags & EMITTED).astype(np.int64)
         self._steps_total += 1
@@ -264,11 +268,8 @@ class FrameStage(DeviceStage[FrameRow]):
             self._finish(self._at(slot), of_itself)
 
     def _finish(self, row: FrameRow, of_itself: bool) -> None:
-        slot = row.slot
-        row.job.frames = self._streams[0].written(slot)
-        self._live[slot] = False
-        self._row_of[slot] = None
-        self._tenure[slot] += 1
+        row.job.frames = self._streams[0].written(row.slot)
+        self._vacate(row.slot)
         if of_itself:
             row.spoken = True
             self._ask_for_next(row)
@@ -292,7 +293,6 @@ class FrameStage(DeviceStage[FrameRow]):
 
     def _drop(self, job: Job) -> None:
         self._texts.forget(job.id)
-        row = self._rows.pop(job.id, None)
-        if row is not None:
+        if (row := self._rows.pop(job.id, None)) is not None:
             self._leave(row)
         job.release(self.name)

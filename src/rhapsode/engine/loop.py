@@ -22,6 +22,20 @@ SLOW_S = 0.05
 """A turn that takes longer is counted: all listeners of the device wait for it."""
 
 
+class _Here(threading.local):
+    """What a thread is."""
+
+    is_loop = False
+
+
+_here = _Here()
+
+
+def in_device_loop() -> bool:
+    """Returns whether this thread is a device loop: what others can do, they do elsewhere."""
+    return _here.is_loop
+
+
 class Loop:
     """Runs the turns of its stages until it is stopped; sleeps while none has anything to do."""
 
@@ -57,6 +71,7 @@ class Loop:
             self._wake.set()
 
     def _run(self) -> None:
+        _here.is_loop = True
         while not self._stopping:
             self._wake.clear()
             busy = False

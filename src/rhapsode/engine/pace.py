@@ -69,11 +69,15 @@ class Pace:
         is_between = self.known and rows < self._points[-1][0]
         return Group(PRIOR * audio_s, rows, self.at(rows)) if is_between else Group()
 
-    def tick(self, rows: int, audio_s: float) -> None:
-        """Enters a step of work that never stops: it took the time since the last one."""
+    def tick(self, rows: int, audio_s: float, other_s: float = 0.0) -> None:
+        """Enters a step of work that never stops: it took the time since the last one, less `other_s` of other work.
+
+        A step that was mostly other work says nothing.
+        """
         last_s, self._ticked_s = self._ticked_s, clock_s()
-        if last_s:
-            self.observe(rows, self._ticked_s - last_s, audio_s)
+        work_s = self._ticked_s - last_s - other_s
+        if last_s and work_s > other_s:
+            self.observe(rows, work_s, audio_s)
 
     def pause(self) -> None:
         """The work has stopped: the time until the next step is no work."""

@@ -96,12 +96,6 @@ class Pipeline:
         for stage in self._entries:
             stage.receive(work)
 
-    def catch_up(self) -> None:
-        """Has a thread that brings many requests wait for a moment, until those it has brought are on their way."""
-        for stage in self._entries:
-            if isinstance(stage, CallStage):
-                stage.catch_up()
-
     def text(self, job: Job, text: str, final: bool) -> None:
         for stage in self._spec.pipeline:
             if stage.takes_text:

@@ -75,6 +75,8 @@ class GpuPolicy:
     """What the prompt of a request that joins takes, one of many in a launch: frames of the others come later by it."""
     SOON_S = 0.03
     """Whoever runs dry in this time goes with what there is, and ahead of those who have heard nothing yet."""
+    SECOND_S = 0.12
+    """How much of a second chunk must come in time: who runs dry soon goes with what there is."""
     SPARE = 2
     """How many times the `patience_s` a first chunk lasts longer than the second one takes: in a crowd, audio is sent
     late, too."""
@@ -167,9 +169,9 @@ class GpuPolicy:
         """Returns how many blocks must be there before each row's next chunk is decoded."""
         return wanted
 
-    def _second(self, first: int) -> int:
-        """Returns how many blocks the second chunk has after a first one of this size."""
-        return self._schedule.after(first)
+    def _second(self, first: int) -> float:
+        """Returns how many blocks must come in time after a first chunk of this size."""
+        return max(1.0, self.SECOND_S / self._block_s)
 
     def _block_wait_s(self, ready: Ready) -> float:
         """Seconds until all listeners have one more block; 0: too few to plan for."""

@@ -23,6 +23,7 @@ from rhapsode.models.workers import (
     TakesAllCores,
     TakesText,
     Talker,
+    is_short,
 )
 
 __all__ = [
@@ -56,4 +57,5 @@ __all__ = [
     "Talker",
     "TextFeed",
     "TextSink",
+    "is_short",
 ]

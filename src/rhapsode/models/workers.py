@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from rhapsode.models.prompt import Span
-from rhapsode.types import Clip, Samples, Sampling
+from rhapsode.types import Clip, Samples, Sampling, SpeechRequest
 
 if TYPE_CHECKING:
     import torch
@@ -183,4 +183,15 @@ class KnowsQuick(Protocol):
     """A worker of a call stage that has payloads with little to do, such as voices without a recording."""
 
     def is_quick(self, payload: Any) -> bool:
-        """Whether the call takes well under a millisecond: then it is made in the sender's thread."""
+        """Whether the call takes well under a millisecond: then it is made in the sender's thread, beside others."""
+
+
+SHORT_CHARS = 512
+
+
+def is_short(payload: Any) -> bool:
+    """The `is_quick` of workers that tokenise: whether it is a request with little text and no recording."""
+    if not isinstance(payload, SpeechRequest):
+        return False
+    voice, texts = payload.voice, (payload.text, payload.instructions, payload.voice.description)
+    return not (voice.references or voice.continued) and sum(len(text or "") for text in texts) <= SHORT_CHARS

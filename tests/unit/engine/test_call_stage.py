@@ -1,17 +1,16 @@
 """Stages that call a function: on a thread of their own, or where the work arrives if it is quick."""
 
 import threading
-import time
 from collections.abc import Iterator
 from queue import SimpleQueue
 from typing import NamedTuple
 
 import pytest
 
-from rhapsode.engine import call_stage
 from rhapsode.engine.call_stage import CallStage
 from rhapsode.engine.job import Job
-from rhapsode.engine.stage import Work
+from rhapsode.engine.loop import Loop
+from rhapsode.engine.stage import TurnStage, Work
 from rhapsode.errors import InvalidRequest, RhapsodeError
 from rhapsode.types import SpeechRequest
 
@@ -87,51 +86,26 @@ def test_quick_work_of_a_job_that_is_over_is_not_done(stage: CallStage, results:
     assert results.empty()
 
 
-class Held:
-    """Works only once it may."""
+class Brings(TurnStage):
+    """A stage of a device loop that sends work to another in its first turn."""
 
-    def __init__(self) -> None:
-        self.may = threading.Event()
+    def __init__(self, to: CallStage) -> None:
+        super().__init__("device")
+        self._to, self._work = to, [Work(job(), "quick")]
 
-    def __call__(self, payload: str) -> str:
-        self.may.wait(10)
-        return payload
+    def turn(self) -> bool:
+        if self._work:
+            self._to.receive(self._work.pop())
+        return False
 
-
-@pytest.fixture
-def held() -> Iterator[CallStage]:
-    stage = CallStage("held", Held(), workers=1, batch=1)
-    stage.start()
-    yield stage
-    stage._function.may.set()
-    stage.stop()
+    def jobs(self) -> list[Job]:
+        return []
 
 
-def test_who_brings_few_works_does_not_wait(held: CallStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_stage, "MOST_S", 10.0)
-    for _ in range(call_stage.MANY - 1):
-        held.receive(Work(job(), "one"))
-    started_s = time.monotonic()
-    held.catch_up()
-    assert time.monotonic() - started_s < 5
-
-
-def test_who_brings_many_waits_until_they_are_on_their_way(held: CallStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_stage, "MOST_S", 10.0)
-    for _ in range(3 * call_stage.MANY):
-        held.receive(Work(job(), "one"))
-    release = threading.Timer(0.05, held._function.may.set)
-    release.start()
-    held.catch_up()
-    assert held._function.may.is_set()
-    assert len(held.inbox) <= 1
-    release.join()
-
-
-def test_a_stage_that_is_stuck_keeps_nobody_waiting_for_long(held: CallStage) -> None:
-    for _ in range(3 * call_stage.MANY):
-        held.receive(Work(job(), "one"))
-    started_s = time.monotonic()
-    held.catch_up()
-    assert time.monotonic() - started_s < 5
-    assert len(held.inbox) >= call_stage.MANY
+def test_a_device_loop_does_not_even_do_what_is_quick(stage: CallStage, results: Results) -> None:
+    loop = Loop("device", [Brings(stage)])
+    loop.start()
+    try:
+        assert results.get(timeout=10) == Called("quick", "rhapsode-call-0")
+    finally:
+        loop.stop()

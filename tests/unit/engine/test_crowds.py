@@ -49,6 +49,16 @@ def test_256_and_512_listeners_have_no_underrun(monkeypatch, listeners, most_s, 
     assert longest_turn_s < 0.05
 
 
+def test_the_first_crowd_after_a_start_hears_as_soon_as_later_ones(monkeypatch):
+    gpu = VirtualGpu(slower=0.8)
+    gpu.read_s = 0.0003
+    engine = VirtualEngine(monkeypatch, gpu, 256)
+    for rows in (1, 4, 16, 64, 256):
+        engine.listen(rows, 1, repeat((60, 10)))
+    p50_s = [first_audio_s(engine.listen(256, 1, repeat((40, FRAMES))), 0.5) for _ in range(4)]
+    assert p50_s[0] < 1.25 * min(p50_s)
+
+
 def test_one_listener_hears_the_first_frame_at_once(monkeypatch):
     outcomes, _ = served(monkeypatch, 1)
     assert max(outcome.first_audio_s for outcome in outcomes) < 0.01

@@ -97,6 +97,17 @@ def test_the_time_between_two_steps_counts_only_while_the_work_goes_on(monkeypat
     assert pace.at(2) * FRAME_S == pytest.approx(0.02)
 
 
+def test_other_work_between_two_steps_does_not_count(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(paces, "clock_s", lambda: now[0])
+    pace = Pace()
+    pace.tick(2, 2 * FRAME_S)
+    for other_s in (0.0, 0.005, 0.019, 0.021, 0.5):  # the last two are mostly other work, and say nothing
+        now[0] += other_s + (0.02 if other_s < 0.02 else 0.001)
+        pace.tick(2, 2 * FRAME_S, other_s)
+    assert pace.at(2) * FRAME_S == pytest.approx(0.02)
+
+
 def test_of_stages_side_by_side_the_slowest_decides():
     both = SlowestPace([learnt((1, 0.01), (8, 0.02)), learnt((1, 0.005), (8, 0.06)), Pace()])
     assert both.at(1) * FRAME_S == pytest.approx(0.01)

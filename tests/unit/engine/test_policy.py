@@ -274,6 +274,8 @@ def test_first_chunks_are_larger_while_many_join(clock):
         stage.policy._pace.observe(rows, 0.1 * BLOCK_S, rows * BLOCK_S)
     assert stage.choose([1, 1, 1], joining=100) is None  # their prompts take 40 ms between two frames
     assert stage.choose([4, 4, 4], joining=100).blocks == 4
+    assert stage.choose([1, 1, 1], joining=40) is None
+    assert stage.choose([2, 2, 2], joining=40).blocks == 2
     assert stage.choose([1, 1, 1], joining=10).blocks == 1
 
 

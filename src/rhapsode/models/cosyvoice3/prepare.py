@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rhapsode.errors import InvalidRequest
-from rhapsode.models.base import StageContext
+from rhapsode.models.base import StageContext, is_short
 from rhapsode.models.cosyvoice3.config import read
 from rhapsode.models.cosyvoice3.presets import CosyPreset, read_presets
 from rhapsode.models.cosyvoice3.prompt import CosyPrompt
@@ -50,6 +50,8 @@ class CosyDraft:
 
 class CosyPrepare:
     """Turns a checked request into a draft. The later prompts of a request are made already, and pass."""
+
+    is_quick = staticmethod(is_short)
 
     def __init__(self, context: StageContext) -> None:
         folder = checkpoint_of(context)

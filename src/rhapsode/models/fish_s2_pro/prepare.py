@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rhapsode.errors import InvalidRequest
-from rhapsode.models.base import StageContext
+from rhapsode.models.base import StageContext, is_short
 from rhapsode.models.fish_s2_pro import dialogue, tokenizer
 from rhapsode.models.fish_s2_pro.config import read
 from rhapsode.models.fish_s2_pro.prompt import Segments
@@ -57,6 +57,8 @@ class FishDraft:
 
 class FishPrepare:
     """Turns a checked request into the draft of its first prompt, and each batch of turns after it into another."""
+
+    is_quick = staticmethod(is_short)
 
     def __init__(self, context: StageContext) -> None:
         folder = checkpoint_of(context)

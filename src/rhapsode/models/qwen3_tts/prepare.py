@@ -10,7 +10,7 @@ import numpy as np
 
 from rhapsode.checkpoints import qwen2_tokenizer as tokenizer
 from rhapsode.errors import CheckpointError, InvalidRequest, TextTooLong
-from rhapsode.models.base import Following, Part, StageContext
+from rhapsode.models.base import Following, Part, StageContext, is_short
 from rhapsode.models.qwen3_tts.config import KINDS, read
 from rhapsode.models.qwen3_tts.feed import ROLE, ROLE_TOKENS, WordFeed
 from rhapsode.models.qwen3_tts.info import languages
@@ -41,6 +41,8 @@ class QwenDraft:
 
 class QwenPrepare:
     """Turns a checked request into a draft."""
+
+    is_quick = staticmethod(is_short)
 
     def __init__(self, context: StageContext) -> None:
         if context.checkpoint is None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from rhapsode.errors import InvalidRequest, TextTooLong
-from rhapsode.models.base import StageContext
+from rhapsode.models.base import StageContext, is_short
 from rhapsode.models.parts import checkpoint_of
 from rhapsode.models.voxcpm2 import tokenizer
 from rhapsode.models.voxcpm2.config import read
@@ -35,6 +35,8 @@ class VoxDraft:
 
 class VoxPrepare:
     """Turns a checked request into a draft."""
+
+    is_quick = staticmethod(is_short)
 
     def __init__(self, context: StageContext) -> None:
         self._settings: VoxSettings = context.settings

@@ -121,7 +121,6 @@ class EngineChild:
     def _take(self, message: Any) -> None:
         match message:
             case Submit(request_id, request):
-                self._engine.catch_up()
                 if is_quick(self._engine, request):
                     self._submit(request_id, request)
                 else:
