@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.config import Deployment
-from rhapsode.device.landing import LANDING_S, lag_of
+from rhapsode.device.landing import lag_of
 from rhapsode.device.marks import Silence
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.row_writes import RowWrites
@@ -124,7 +124,6 @@ class FrameStage(DeviceStage[FrameRow]):
             self._fail(row, InvalidRequest(f"the prompt needs {needed} positions, and only {most} fit."))
             return
         assert self._prefill is not None
-        self._order.prompt_came()
         self._prefill.add(row)
 
     def _joined(self, rows: Sequence[FrameRow]) -> None:
@@ -198,17 +197,13 @@ class FrameStage(DeviceStage[FrameRow]):
 
     # --- stepping ---
 
-    @property
-    def poll_s(self) -> float | None:
-        return LANDING_S if self._order.is_crowd_coming else super().poll_s
-
     def _run_prefill(self) -> bool:
         frame_first = not self.works_inline and self._order.is_frame_due and self._able().any()
         return not frame_first and super()._run_prefill()
 
     def _launch_next(self) -> bool:
         self._extend()
-        has_prompts = self._prefill is not None and (self._prefill.is_pending or self._order.is_crowd_coming)
+        has_prompts = self._prefill is not None and self._prefill.is_pending
         prompts_first = not self.works_inline and has_prompts and not self._order.is_frame_due
         if len(self._in_flight) > self._lag or prompts_first or (self._lag and self._order.is_early):
             return False

@@ -69,13 +69,13 @@ class GpuPolicy:
     MOST_FIRST, MOST_FIRST_S = 4, 0.32
     """Blocks that a first chunk waits for at most, unless the request asks for more; if blocks are short, the number
     that lasts so long."""
-    BUSY = 0.2
+    BUSY = 0.15
     """The real-time factor of a talker from which on its listeners need more audio in hand."""
     PROMPT_S = 0.0005
     """What the prompt of a request that joins takes, one of many in a launch: frames of the others come later by it."""
     SOON_S = 0.03
     """Whoever runs dry in this time goes with what there is, and ahead of those who have heard nothing yet."""
-    SECOND_S = 0.12
+    SECOND_S = 0.16
     """How much of a second chunk must come in time: who runs dry soon goes with what there is."""
     SPARE = 2
     """How many times the `patience_s` a first chunk lasts longer than the second one takes: in a crowd, audio is sent

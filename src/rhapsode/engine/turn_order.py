@@ -13,9 +13,6 @@ class TurnOrder:
     Prompts go first, since nobody has heard anything of them yet. But those who listen need a frame in the time that a
     frame plays. So between two frames prompts take at most `MOST_S`, and less where a frame itself takes long.
 
-    Where many prompts have just come, more will: a frame for the first of a crowd would delay all others, and so would
-    one for the next few. It waits for as long as prompts may take, whether they are all there or not.
-
     A frame is launched while another is in flight, so that the device never waits for the host. But a prompt that comes
     then waits for both. So short frames, those of few listeners, are launched just before the one in flight ends, or
     when it has ended if it is the first one of a request: then its audio goes ahead of the next frame.
@@ -26,8 +23,6 @@ class TurnOrder:
     """Parts of a frame's playing time: what prompts get at least, and what prompts and a frame may take together."""
     SHORT_S, AHEAD_S = 0.006, 0.001
     """Frames that are launched just in time, and how long before the one in flight ends."""
-    CROWD, COMING_S = 8, 0.005
-    """A crowd is coming if so many prompts came in the last seconds."""
     NEW = 0.3
     """How much a measurement changes what is known of frames."""
 
@@ -36,8 +31,6 @@ class TurnOrder:
         self._plays_s = frame_s
         self._takes_s = 0.0
         self._prompts_s = self._last_s = 0.0  # all prompts since the last frame, and their last launch
-        self._since_s = 0.0  # when the first of them were launched
-        self._came_s: deque[float] = deque(maxlen=self.CROWD)
         self._frames: deque[tuple[bool, float]] = deque()  # in flight: is it right after another, prompts before it
         self._launched_s = self._landed_s = 0.0
         self._is_first = False
@@ -45,8 +38,7 @@ class TurnOrder:
     @property
     def is_frame_due(self) -> bool:
         """Whether prompts have had their share since the last frame: one more launch like the last would exceed it."""
-        takes_s = max(self._prompts_s + self._last_s, clock_s() - self._since_s)
-        return self._prompts_s > 0 and takes_s > self.most_s
+        return self._prompts_s > 0 and self._prompts_s + self._last_s > self.most_s
 
     @property
     def most_s(self) -> float:
@@ -54,19 +46,8 @@ class TurnOrder:
         left_s = self.HEADROOM * self._plays_s - self._takes_s
         return min(self.MOST_S, max(self.LEAST * self._plays_s, left_s))
 
-    @property
-    def is_crowd_coming(self) -> bool:
-        """Whether prompts were launched since the last frame, and more are probably on their way."""
-        is_crowd = len(self._came_s) == self.CROWD and clock_s() - self._came_s[0] < self.COMING_S
-        return is_crowd and self._prompts_s > 0
-
-    def prompt_came(self) -> None:
-        self._came_s.append(clock_s())
-
     def prompts_launched(self, seconds: float) -> None:
         """Prompts were launched that take so long; 0: it is not known how long."""
-        if not self._prompts_s:
-            self._since_s = clock_s()
         self._last_s = seconds or self.most_s
         self._prompts_s += self._last_s
 

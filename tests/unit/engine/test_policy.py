@@ -253,7 +253,7 @@ class TestBusyTalker:
         assert stage.choose([8, 8, 8]).blocks == 8
 
     def test_the_first_chunk_of_a_talker_that_is_hardly_faster_than_its_listeners_is_larger(self, kind, clock):
-        assert self.stage(kind, 0.19).choose([1, 1, 1]).blocks == 1
+        assert self.stage(kind, 0.14).choose([1, 1, 1]).blocks == 1
         stage = self.stage(kind, 0.7)
         assert stage.choose([1, 1, 1]) is None
         assert stage.choose([3, 3, 3]) is None
@@ -276,7 +276,7 @@ def test_first_chunks_are_larger_while_many_join(clock):
     assert stage.choose([4, 4, 4], joining=100).blocks == 4
     assert stage.choose([1, 1, 1], joining=40) is None
     assert stage.choose([2, 2, 2], joining=40).blocks == 2
-    assert stage.choose([1, 1, 1], joining=10).blocks == 1
+    assert stage.choose([1, 1, 1], joining=4).blocks == 1
 
 
 class TestFixedPolicy:

@@ -120,40 +120,6 @@ def test_frames_that_become_shorter_are_noticed_though_each_is_alone(now):
     assert not order.is_early
 
 
-def crowd(order, now, every_s):
-    """As many prompts as make a crowd, some of which are launched."""
-    for _ in range(TurnOrder.CROWD):
-        now[0] += every_s
-        order.prompt_came()
-    order.prompts_launched(0.003)
-
-
-def test_prompts_that_come_fast_are_a_crowd_until_they_stop(now):
-    order = TurnOrder(PLAYS_S)
-    crowd(order, now, 0.0003)
-    assert order.is_crowd_coming
-    now[0] += TurnOrder.COMING_S
-    assert not order.is_crowd_coming
-
-
-def test_prompts_that_come_one_by_one_are_no_crowd(now):
-    order = TurnOrder(PLAYS_S)
-    crowd(order, now, 0.002)
-    assert not order.is_crowd_coming
-
-
-def test_a_crowd_delays_a_frame_by_no_more_than_prompts_may_take(now):
-    order = TurnOrder(PLAYS_S)
-    crowd(order, now, 0.0003)
-    now[0] += TurnOrder.MOST_S
-    assert not order.is_frame_due
-    now[0] += 0.001
-    assert order.is_frame_due
-    order.frame_launched()
-    assert not order.is_frame_due
-    assert not order.is_crowd_coming
-
-
 def test_a_frame_that_lands_tells_of_the_prompts_before_it(now):
     order = TurnOrder(PLAYS_S)
     order.prompts_launched(0.003)
