@@ -23,7 +23,7 @@ from benchmarks.request_cost import Client, request_of
 
 from rhapsode.config import resolve
 from rhapsode.serve.app import create_app
-from rhapsode.serve.observe.logs import configure
+from rhapsode.serve.observe.log_lines import configure
 from rhapsode.serve.server import Server, listen
 
 
