@@ -115,7 +115,8 @@ class Deployment(Section):
     CPU). With 8 bits a frame reads fewer bytes, which is faster for few listeners; results differ, and more memory is
     used."""
     threads: Count | None = None
-    """CPU threads of one operation. By default talker and codec share the cores. Small models are fastest with 1."""
+    """CPU threads of one operation. By default OMP_NUM_THREADS, or talker and codec share the cores. Small models are
+    fastest with 1."""
     graphs: bool = True
     """Captures launches and replays them: as CUDA graphs on a GPU, as traces on a CPU."""
     compile_processes: Annotated[int, Field(ge=0)] | None = None

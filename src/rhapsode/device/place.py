@@ -60,9 +60,10 @@ def pick_dtype(name: str, device: torch.device) -> torch.dtype:
 def use_threads(threads: int | None, loops: int | None) -> None:
     """Sets how many CPU threads one operation may use; torch has one setting for the whole process.
 
-    By default the loops share the cores equally: with more threads than cores, operations wait for each other.
+    By default the loops share the cores equally: with more threads than cores, operations wait for each other. Whoever
+    has set `OMP_NUM_THREADS` has decided that already.
     """
-    if threads is None and loops is not None:
+    if threads is None and loops is not None and "OMP_NUM_THREADS" not in os.environ:
         threads = max(1, (os.cpu_count() or 1) // loops)
     if threads is not None and threads != torch.get_num_threads():
         torch.set_num_threads(threads)
