@@ -159,7 +159,7 @@ class DeviceStage(TurnStage, Generic[Row]):
         raise NotImplementedError
 
     def _landed(self, launch: Launch, current: NDArray[np.bool_], values: NDArray[Any]) -> None:
-        """Takes the results of a launch in; rows that are not `current` have left since."""
+        """Called when results of a launch have arrived. `current`: for each row, whether its request is still here."""
         raise NotImplementedError
 
     def _leave(self, row: Row) -> None:
@@ -171,7 +171,7 @@ class DeviceStage(TurnStage, Generic[Row]):
         self._free_pages(row)
 
     def _vacate(self, slot: int) -> None:
-        """Launches nothing more of the slot's row, and ignores what is on its way."""
+        """Makes a slot empty: nothing more is launched for its row, and results that are on their way are ignored."""
         self._live[slot] = False
         self._row_of[slot] = None
         self._tenure[slot] += 1

@@ -229,7 +229,7 @@ class Engine:
                     self._admit()
 
     def _begin(self, job: Job) -> None:
-        """Sends the first section of a job's text to the pipeline; if none is known yet, later text begins the job."""
+        """Starts a job: sends the first section of its text to the pipeline. If there is none yet, `append` does so."""
         with job.script.lock:
             request = job.script.first()
             if request is not None:

@@ -23,7 +23,7 @@ SLOW_S = 0.05
 
 
 class _Here(threading.local):
-    """What a thread is."""
+    """Whether a thread is a device loop."""
 
     is_loop = False
 
@@ -32,7 +32,7 @@ _here = _Here()
 
 
 def in_device_loop() -> bool:
-    """Returns whether this thread is a device loop: what others can do, they do elsewhere."""
+    """Returns whether the calling thread is a device loop. All listeners wait for it, so others do what they can."""
     return _here.is_loop
 
 

@@ -70,9 +70,10 @@ class Pace:
         return Group(PRIOR * audio_s, rows, self.at(rows)) if is_between else Group()
 
     def tick(self, rows: int, audio_s: float, other_s: float = 0.0) -> None:
-        """Enters a step of work that never stops: it took the time since the last one, less `other_s` of other work.
+        """Enters a step of a stage that works without a pause: it took the time since the last step.
 
-        A step that was mostly other work says nothing.
+        `other_s`: how long the stage did something else in that time, which is subtracted. If that was more than half
+        of it, nothing is learnt.
         """
         last_s, self._ticked_s = self._ticked_s, clock_s()
         work_s = self._ticked_s - last_s - other_s
@@ -99,7 +100,7 @@ class Pace:
 
 
 class SlowestPace:
-    """The pace of stages that work side by side."""
+    """The pace of a whole pipeline. Its stages work at the same time, so the slowest one decides."""
 
     def __init__(self, paces: list[Pace]) -> None:
         self._paces = paces

@@ -29,7 +29,7 @@ from rhapsode.voices.cache import ReferenceCache
 
 @dataclass(frozen=True)
 class Source:
-    """What the stages are made from: the folder of a checkpoint and the content of its configuration file."""
+    """What the stages are built from: the folder of a checkpoint, and its `config.json` as a dictionary."""
 
     checkpoint: Path | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class Pipeline:
             stage.abort(job)
 
     def slow_turns(self) -> dict[str, int]:
-        """Turns of each stage that kept all listeners of its device waiting."""
+        """How many turns of each stage took over 50 ms (`loop.SLOW_S`). All listeners of a device wait for a turn."""
         return {name: count for loop in self._running for name, count in loop.slow_turns.items()}
 
     def longest_turns_s(self) -> dict[str, float]:

@@ -76,7 +76,8 @@ class GpuPolicy:
     SOON_S = 0.03
     """Whoever runs dry in this time goes with what there is, and ahead of those who have heard nothing yet."""
     SECOND_S = 0.16
-    """How much of a second chunk must come in time: who runs dry soon goes with what there is."""
+    """Seconds of audio that must be made while a first chunk plays. The second chunk may be larger: whoever runs dry
+    soon goes with what there is."""
     SPARE = 2
     """How many times the `patience_s` a first chunk lasts longer than the second one takes: in a crowd, audio is sent
     late, too."""
@@ -170,15 +171,15 @@ class GpuPolicy:
         return wanted
 
     def _second(self, first: int) -> float:
-        """Returns how many blocks must come in time after a first chunk of this size."""
+        """Returns how many blocks a listener needs before a first chunk of this size has been played."""
         return max(1.0, self.SECOND_S / self._block_s)
 
     def _block_wait_s(self, ready: Ready) -> float:
-        """Seconds until all listeners have one more block; 0: too few to plan for."""
+        """Returns the seconds until all listeners have one more block; 0 if that is so soon that nobody runs dry."""
         return self._talker_s(ready)
 
     def _talker_s(self, ready: Ready) -> float:
-        """Seconds until a talker has made one more block of each listener; 0: too few to plan for."""
+        """Returns the seconds until the talker has made one more block for every listener; 0 if that is very soon."""
         if not self._pace.known:
             return 0.0
         prompts_s = min(ready.joining * self.PROMPT_S, TurnOrder.MOST_S)

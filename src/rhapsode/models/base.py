@@ -6,6 +6,7 @@ Imports no torch.
 from rhapsode.models.prompt import Following, GeneratorPrompt, Part, Prompt, Span, TextFeed, TextSink
 from rhapsode.models.spec import Companion, Layout, ModelSpec, NoOptions, StageContext, StageSpec
 from rhapsode.models.workers import (
+    SHORT_CHARS,
     BeginsInPrefill,
     CapturesPrefill,
     CapturesReady,
@@ -27,6 +28,7 @@ from rhapsode.models.workers import (
 )
 
 __all__ = [
+    "SHORT_CHARS",
     "BeginsInPrefill",
     "CapturesPrefill",
     "CapturesReady",

@@ -187,10 +187,11 @@ class KnowsQuick(Protocol):
 
 
 SHORT_CHARS = 512
+"""Longer texts are read in a thread of their own: it takes longer than other clients should wait."""
 
 
 def is_short(payload: Any) -> bool:
-    """The `is_quick` of workers that tokenise: whether it is a request with little text and no recording."""
+    """An `is_quick` for workers that tokenise: whether the payload is a request with a short text and no recording."""
     if not isinstance(payload, SpeechRequest):
         return False
     voice, texts = payload.voice, (payload.text, payload.instructions, payload.voice.description)

@@ -6,10 +6,8 @@ import asyncio
 from typing import Protocol
 
 from rhapsode.engine import Engine, Load, Speech
+from rhapsode.models.base import SHORT_CHARS
 from rhapsode.types import Clip, SpeechRequest
-
-SMALL_CHARS = 512
-"""A longer text is read in a thread, since it takes longer than other clients should wait."""
 
 
 class ServedEngine(Protocol):
@@ -35,7 +33,7 @@ class ServedEngine(Protocol):
 def is_quick(engine: Engine, request: SpeechRequest) -> bool:
     """Returns whether a request is read so fast that nobody waits for it."""
     is_aligned = request.word_timestamps or request.end_detection or engine.deployment.alignment.end_detection
-    return len(request.text) <= SMALL_CHARS and (engine.aligner.is_loaded or not is_aligned)
+    return len(request.text) <= SHORT_CHARS and (engine.aligner.is_loaded or not is_aligned)
 
 
 class LocalEngine:

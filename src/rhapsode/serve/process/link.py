@@ -77,7 +77,7 @@ class Link:
         self._write_at_once(messages)
 
     def close(self) -> None:
-        """Sends what waits, and then ends the connection."""
+        """Writes the messages that wait to be sent, then closes the connection."""
         with self._changed:
             self._due, self._soon = [*self._due, *self._soon], []
             self._closing = True
@@ -90,7 +90,7 @@ class Link:
             loop.call_soon_threadsafe(self._ended)
 
     def _write_at_once(self, messages: Sequence[Any]) -> None:
-        """Writes without the detour through another thread, as much as the connection takes; the rest follows."""
+        """Writes in the calling thread, as much as the connection takes at once; the writer's thread sends the rest."""
         rest: Parts = []
         try:
             rest = send_now(self._end, packed(messages))
@@ -100,7 +100,7 @@ class Link:
             self._written(rest)
 
     def _written(self, rest: Parts) -> None:
-        """Lets others write, after the rest of what was written in part."""
+        """Called after a write: other threads may write again, after `rest`, which did not fit."""
         with self._changed:
             self._is_writing, self._rest = False, rest
             if rest or self._due or self._closing:
@@ -119,7 +119,7 @@ class Link:
                 self._end.shutdown(socket.SHUT_RDWR)
 
     def _wait(self) -> Parts:
-        """Returns what is to be written next; nothing at the end."""
+        """Waits until there is something to write, and returns it; nothing once all is written and the link closes."""
         with self._changed:
             self._changed.wait_for(lambda: not self._is_writing and (self._rest or self._due or self._closing))
             rest, due = self._rest, self._due[:MANY]
@@ -142,7 +142,7 @@ class Link:
             self._on_messages(messages)
 
     def _arrived(self, flags: int = 0) -> list[Any] | None:
-        """Returns the messages that have arrived as a whole; None at the end."""
+        """Reads what the other end has sent, and returns its complete messages; None if the connection is closed."""
         try:
             return self._inflow.read(flags)
         except BlockingIOError:

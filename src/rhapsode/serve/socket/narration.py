@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from rhapsode.engine import check_length
-from rhapsode.serve.local_engine import SMALL_CHARS
+from rhapsode.models.base import SHORT_CHARS
 from rhapsode.serve.request.intake import Order
 from rhapsode.serve.response.delivery import Playback, Stalled
 from rhapsode.serve.service import Service
@@ -73,8 +73,8 @@ class Narration:
         if self.is_flushed:
             text = text.lstrip()  # ElevenLabs' clients begin with a space
         self.is_flushed = self.is_flushed and not text
-        for start in range(0, len(text), SMALL_CHARS):  # how text is cut changes nothing, and nobody waits long
-            self._utterance.append(text[start : start + SMALL_CHARS])
+        for start in range(0, len(text), SHORT_CHARS):  # how text is cut changes nothing, and nobody waits long
+            self._utterance.append(text[start : start + SHORT_CHARS])
             self._news.set()
             await asyncio.sleep(0)
 

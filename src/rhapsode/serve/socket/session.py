@@ -13,7 +13,7 @@ from fastapi import WebSocket, WebSocketDisconnect
 
 from rhapsode.engine import check_length
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, TimedOut, Unavailable
-from rhapsode.serve.local_engine import SMALL_CHARS
+from rhapsode.models.base import SHORT_CHARS
 from rhapsode.serve.request.intake import Order
 from rhapsode.serve.request.schemas import SessionBody, read
 from rhapsode.serve.response.delivery import Playback, Stalled
@@ -171,8 +171,8 @@ class Session:
         try:
             utterance.chars += len(text)
             check_length(utterance.chars, self._service.deployment.limits)
-            for start in range(0, len(text), SMALL_CHARS):  # how text is cut changes nothing, and nobody waits long
-                utterance.append(text[start : start + SMALL_CHARS])
+            for start in range(0, len(text), SHORT_CHARS):  # how text is cut changes nothing, and nobody waits long
+                utterance.append(text[start : start + SHORT_CHARS])
                 await asyncio.sleep(0)
         except RhapsodeError:  # too long, or already ended: the rest of the utterance is dropped
             await self._cancel()
