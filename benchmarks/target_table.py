@@ -160,12 +160,14 @@ def run_line(run: Run) -> str:
     """Returns a run in one line."""
     first = run["summary"].get("first_playable_ms", {})
     times = " / ".join(f"{first[name]:.4g}" for name in ("p50", "p95", "p99")) if first else "none"
+    left = run["summary"].get("least_left_ms")
+    spare = f" (least left {left['min']:.0f} ms)" if left else ""
     errors = ", ".join(f"{count} x {kind}" for kind, count in run["errors"].items()) or "no errors"
     client = " CLIENT SLOW" if run["client"]["slow"] else ""
     return (
         f"  {run['label']}: {run['completed']} of {run['requests']}, first audio p50 / p95 / p99 {times} ms, "
         f"{run['audio_s_per_s']:.4g} audio-s/s, {run['underruns']} underruns in {run['requests_with_underruns']} "
-        f"requests, {errors}; {run['wall_s']:.3g} s, client lag p99 {run['client']['lag_p99_ms']} ms, "
+        f"requests{spare}, {errors}; {run['wall_s']:.3g} s, client lag p99 {run['client']['lag_p99_ms']} ms, "
         f"busy {run['client']['busy']:.2g}{client}"
     )
 

@@ -8,6 +8,7 @@ def test_audio_that_comes_in_time_never_stalls():
     played = play([Arrival(0.1, 0.08), Arrival(0.15, 0.16), Arrival(0.3, 0.32)])
     assert (played.underruns, played.stalled_s) == (0, 0)
     assert played.gaps_s == pytest.approx((0.05, 0.15))
+    assert played.least_left_s == pytest.approx(0.03)
     assert played.audio_s == pytest.approx(0.56)
     assert played.first_chunk_s == 0.08
 
@@ -15,7 +16,7 @@ def test_audio_that_comes_in_time_never_stalls():
 def test_a_late_chunk_is_an_underrun_as_long_as_the_silence():
     played = play([Arrival(0.1, 0.08), Arrival(0.25, 0.08)])
     assert played.underruns == 1
-    assert played.stalled_s == pytest.approx(0.07)
+    assert played.stalled_s == -played.least_left_s == pytest.approx(0.07)
 
 
 def test_the_clock_goes_on_from_where_it_stalled():

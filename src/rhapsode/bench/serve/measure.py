@@ -145,6 +145,7 @@ def _samples(good: Sequence[TimedResponse]) -> dict[str, list[float]]:
         "total_ms": ms([response.total_s for response in good]),
         "rtf": [response.total_s / playback.audio_s for response, playback in played],
         "longest_gap_ms": [max(playback.gaps_s) * 1e3 for _, playback in played if playback.gaps_s],
+        "least_left_ms": [playback.least_left_s * 1e3 for _, playback in played if playback.gaps_s],
         "stalled_ms": [playback.stalled_s * 1e3 for _, playback in played],
         "late_ms": [max(0.0, response.late_s) * 1e3 for response in good],
         "sent_ms": ms([response.sent_s for response in good]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 
 import numpy as np
 
@@ -31,6 +32,8 @@ class PlaybackResult:
     """The sum of the silence of all underruns."""
     gaps_s: tuple[float, ...]
     """Times between one arrival and the next."""
+    least_left_s: float
+    """The least audio that was left to play when more arrived; below 0, the longest underrun."""
     audio_s: float
     first_chunk_s: float
     """Audio that arrived at the first moment."""
@@ -45,9 +48,11 @@ class PlaybackResult:
 def play(arrivals: Sequence[Arrival]) -> PlaybackResult:
     """Plays arrivals in order. A chunk that arrives after everything before it has been played is an underrun."""
     played_until_s, audio_s, stalled_s = 0.0, 0.0, 0.0
-    underruns = 0
+    underruns, least_left_s = 0, inf
     starts: list[tuple[float, float]] = []
     for i, arrival in enumerate(arrivals):
+        if i:
+            least_left_s = min(least_left_s, played_until_s - arrival.at_s)
         if i and arrival.at_s > played_until_s:
             underruns += 1
             stalled_s += arrival.at_s - played_until_s
@@ -55,7 +60,7 @@ def play(arrivals: Sequence[Arrival]) -> PlaybackResult:
         played_until_s = starts[-1][1] + arrival.duration_s
         audio_s += arrival.duration_s
     gaps_s = tuple(later.at_s - earlier.at_s for earlier, later in pairwise(arrivals))
-    return PlaybackResult(underruns, stalled_s, gaps_s, audio_s, arrivals[0].duration_s, tuple(starts))
+    return PlaybackResult(underruns, stalled_s, gaps_s, least_left_s, audio_s, arrivals[0].duration_s, tuple(starts))
 
 
 def first_audible(samples: Pcm) -> int | None:
