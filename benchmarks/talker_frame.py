@@ -1,6 +1,6 @@
 """Measures one frame of a talker in a CUDA graph, with random weights: kernels, overlap, plain PyTorch.
 
-    python benchmarks/talker_frame.py SHAPE [--batches 1 8 32] [--kernels 15]
+    python benchmarks/talker_frame.py SHAPE [--batches 1 8 32] [--kernels 15] [--weights fp8]
 
 SHAPE is a name that `rhapsode bench engine --random-weights` takes. `--kernels` also prints the kernels that take most
 of a frame.
@@ -133,10 +133,11 @@ def main() -> None:
     arguments.add_argument("shape", help="a shape's name or folder")
     arguments.add_argument("--batches", type=int, nargs="+", default=[1, 2, 8, 16, 32, 64, 128, 256])
     arguments.add_argument("--kernels", type=int, default=0, help="so many kernels of each batch size")
+    arguments.add_argument("--weights", choices=("auto", "fp8"), default="auto")
     given = arguments.parse_args()
     torch.manual_seed(0)
     with subject(None, given.shape) as found:
-        talker = make_worker(found)
+        talker = make_worker(found, weights=given.weights)
         weights = sum(p.numel() * p.element_size() for p in talker.net.parameters())
         floor = f"{weights / 1e9:.2f} GB of weights, {weights / BANDWIDTH * 1e3:.2f} ms to read once"
         print(f"\n{given.shape}: a frame in ms at {CONTEXT} positions; {floor}")

@@ -100,8 +100,12 @@ VARIANTS = {
 }
 
 
+@pytest.mark.parametrize("rows_that_read_back", [1, 100], ids=["read back", "kept"])
 @pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS)
-def test_a_depth_stack_by_kernels_is_the_plain_one(device, config) -> None:
+def test_a_depth_stack_by_kernels_is_the_plain_one(device, config, rows_that_read_back, monkeypatch) -> None:
+    from rhapsode.nn.kernels.gpu import attention
+
+    monkeypatch.setattr(attention, "READ_BACK_ROWS", rows_that_read_back)
     stack, x = DepthStack(config, max_tokens=4).to(device), torch.randn(2, 4, 16, device=device)
     results = []
     for mode in ("off", "always"):
