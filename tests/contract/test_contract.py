@@ -150,6 +150,7 @@ class TestAbort:
             return real(payload)
 
         monkeypatch.setattr(prepare, "_function", slow)
+        monkeypatch.setattr(prepare, "_is_quick", lambda payload: False)  # else `submit` itself would be slow
         speech = engine.submit(subject.request(subject.texts[0]))
         assert entered.wait(10)
         speech.abort()
