@@ -72,8 +72,10 @@ class TrainableTalker(nn.Module):
     def rest(self, hidden: Tensor, frames: Tensor) -> Tensor:
         """Returns the predictor's loss for `frames [N, G]` that follow `hidden [N, width]`."""
         predictor = self.net.code_predictor
-        codes = [F.embedding(frames[:, :1], self.net.model.codec_embedding.weight), predictor.embed(frames[:, 1:])]
-        seen = torch.cat([hidden[:, None], *codes], 1)[:, :-1]  # the last code is only asked for
+        first = F.embedding(frames[:, :1], self.net.model.codec_embedding.weight)
+        books = torch.arange(frames.shape[1] - 1, device=frames.device)
+        others = predictor.model.codec_embedding.weight[books, frames[:, 1:]]  # [N, G - 1, width]
+        seen = torch.cat([hidden[:, None], first, others], 1)[:, :-1]  # the last code is only asked for
         state = self.through(predictor.model, predictor.small_to_mtp_projection(seen), self._dropout)[:, 1:]
         logits = torch.einsum("nbh,bkh->nbk", state, predictor.lm_head.weight.to(state.dtype))
         return F.cross_entropy(logits.float().flatten(0, 1), frames[:, 1:].flatten())

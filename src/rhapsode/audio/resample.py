@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import soxr
 
 from rhapsode.audio.samples import shaped, silence
 
 if TYPE_CHECKING:
+    import soxr
     from numpy.typing import NDArray
 
     from rhapsode.types import Clip, Samples
@@ -20,8 +20,7 @@ class Resampler:
 
     def __init__(self, from_rate: int, to_rate: int, channels: int = 1) -> None:
         self._channels = channels
-        same = from_rate == to_rate
-        self._stream = None if same else soxr.ResampleStream(from_rate, to_rate, channels, dtype="float32")
+        self._stream = None if from_rate == to_rate else _stream(from_rate, to_rate, channels)
         self._closed = False
 
     def write(self, samples: Samples) -> Samples:
@@ -43,6 +42,12 @@ class Resampler:
         assert self._stream is not None
         out: Samples = self._stream.resample_chunk(np.ascontiguousarray(samples.T), last=last)
         return np.ascontiguousarray(out.T)
+
+
+def _stream(from_rate: int, to_rate: int, channels: int) -> soxr.ResampleStream:
+    import soxr  # the engine is measured on machines without it, too
+
+    return soxr.ResampleStream(from_rate, to_rate, channels, dtype="float32")
 
 
 def resample(samples: Samples, from_rate: int, to_rate: int) -> Samples:

@@ -131,7 +131,7 @@ def test_the_whole_chain_ends_in_a_voice_that_speaks(tiny: Path, monkeypatch: py
         alone = tts.speak("Hello there.", voice=Voice.cloned(tone), max_frames=20, seed=1)
         assert alone.samples.size
         with_words = tts.speak("Hello there.", voice=Voice.cloned(tone, "A tone."), max_frames=20, seed=1)
-        assert np.array_equal(with_words.samples, alone.samples)
+        assert np.allclose(with_words.samples, alone.samples, rtol=0, atol=1e-5)  # chunks may be cut elsewhere
 
 
 def _runner(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:

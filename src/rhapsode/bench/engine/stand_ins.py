@@ -1,7 +1,7 @@
 """Stand-ins for packages that a bare GPU machine lacks, just enough to run random weights.
 
-Families import `tokenizers` to make prompts and `soxr` to resample references. Random weights need neither a real
-vocabulary nor references: torch, numpy, pydantic, yaml, typer and rich are enough to measure them.
+Families import `tokenizers` to make prompts. Random weights need no real vocabulary: torch, numpy, pydantic, yaml,
+typer and rich are enough to measure them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,6 @@ def _module(name: str, **content: Any) -> ModuleType:
     return module
 
 
-def _soxr() -> dict[str, ModuleType]:
-    return {"soxr": _module("soxr")}
-
-
 def _safetensors() -> dict[str, ModuleType]:
     return {"safetensors": _module("safetensors")}
 
@@ -48,7 +44,6 @@ def _tokenizers() -> dict[str, ModuleType]:
 
 
 _MAKERS: dict[str, Callable[[], dict[str, ModuleType]]] = {
-    "soxr": _soxr,
     "safetensors": _safetensors,
     "tokenizers": _tokenizers,
 }
