@@ -112,20 +112,27 @@ class Served:
             return None
 
     async def read_log(self) -> None:
-        """Reads the log to its end, and keeps what it says about errors."""
+        """Reads the log to its end. Keeps what it says about errors: of a traceback the error and its place."""
         assert self.process.stderr is not None
-        in_traceback = False
+        in_traceback, place = False, ""
         async for raw in self.process.stderr:
             line = raw.decode("utf-8", "replace").rstrip()
             if found := re.search(r"listening\s+(http://\S+:\d+)", line):
                 self.url = found[1]
                 self._listening.set()
             self.clock_jumps += "the clock jumped" in line
-            is_error = in_traceback or "Traceback" in line or " ERROR " in line or " CRITICAL " in line
+            if in_traceback and line.startswith(" "):
+                place = line if line.lstrip().startswith("File ") else place
+            elif in_traceback:
+                self._keep(f"{line} ({place.strip()})")
+            elif " ERROR " in line or " CRITICAL " in line:
+                self._keep(line)
             in_traceback = "Traceback" in line or (in_traceback and line.startswith(" "))
-            if is_error and not any(known in line for known in EXPECTED_LOG) and len(self.errors) < MOST_LINES:
-                self.errors.append(line[:300])
         self._listening.set()
+
+    def _keep(self, line: str) -> None:
+        if not any(known in line for known in EXPECTED_LOG) and len(self.errors) < MOST_LINES:
+            self.errors.append(line[:300])
 
     async def until_ready(self) -> None:
         async with asyncio.timeout(START_S):
