@@ -16,7 +16,7 @@ GAUGES = {
 }
 MEMORY = "memory_mib"
 TOLERANCES = {
-    MEMORY: 96.0,  # a model that is loaded again lies elsewhere in the heap; in minutes that makes up to 80
+    MEMORY: 64.0,  # a model that is loaded again lies elsewhere in the heap
     "descriptors": 4,  # connections of the soak itself, kept open
     "threads": 4,  # threads of pools that grow on demand up to a limit
     "processes": 0,
