@@ -14,9 +14,10 @@ import argparse
 import itertools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import Any
 
 import torch
 from kernels import BANDWIDTH, LINEARS, Linear, graph_us
@@ -80,10 +81,11 @@ def compile_case(case: Case) -> None:
         Linear(name, copies=1).call(rows, small_batch_linear, plan=plan)(0)
 
 
-def compile_all(work: list[Case]) -> None:
+def compile_all(compile_one: Callable[[Any], None], work: Iterable[Any]) -> None:
+    """Compiles all cases in many processes."""
     # Batches of cases go to one process each: the context of the GPU is made once.
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
-        list(pool.map(compile_case, work, chunksize=8))
+        list(pool.map(compile_one, work, chunksize=8))
 
 
 def split(x: Tensor, weight: Tensor, residual: Tensor, **_: object) -> Tensor:
@@ -125,7 +127,7 @@ def main() -> None:
     started = time.monotonic()
     # In tiles, rows are padded to 16 or 32: one compilation serves them all.
     several = {(min(rows, 3), power_of_two(rows, 16)): rows for rows in given.rows}.values()
-    compile_all([case for name in names for rows in several for case in dict.fromkeys(cases(name, rows))])
+    compile_all(compile_case, [case for name in names for rows in several for case in dict.fromkeys(cases(name, rows))])
     print(f"compiled after {time.monotonic() - started:.0f} s", flush=True)
     for name, rows in itertools.product(names, given.rows):
         time_plans(name, rows)

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 
 import torch
 from kernels import LINEARS, Call, graph_us, random
+from linear_plans import compile_all
 
 from rhapsode.nn.kernels.gpu import float8
 from rhapsode.nn.kernels.gpu.float8_input import float8_input
@@ -104,8 +102,7 @@ def main() -> None:
     work = [case for name in names for rows in given.rows for case in cases(name, rows)]
     # One compilation serves all numbers of rows, but for those whose launches overlap.
     several = {(name, plan, rows <= float8.OVERLAP_ROWS): (name, rows, plan) for name, rows, plan in work}
-    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
-        list(pool.map(compile_case, several.values(), chunksize=8))
+    compile_all(compile_case, several.values())
     print(f"{len(several)} plans compiled after {time.monotonic() - started:.0f} s", flush=True)
     for name, rows in itertools.product(names, given.rows):
         time_plans(name, rows)

@@ -92,7 +92,7 @@ class Engine:
     # --- what others call: submit, append, abort, embed, load ---
 
     def read(self, request: SpeechRequest) -> SpeechScript:
-        """Checks a request and reads its text. It takes time where the text is long, and changes nothing."""
+        """Checks a request and prepares its text, without starting it. A long text takes long: use another thread."""
         request = checked(request, self.spec, self.info, self.deployment.limits)
         settings = settings_of(request, self.info, self.lexicon)
         words = self._words_of(request, settings)
@@ -129,7 +129,8 @@ class Engine:
         return job.speech
 
     def append(self, request_id: str, text: str, final: bool = False) -> None:
-        """Appends text to a request whose text is open; `final` closes it. A request that has ended is left alone."""
+        """Adds text to a running request that was submitted with `text_open`; `final`: no more will come. Does nothing
+        if the request has ended."""
         with self._lock:
             job = self._jobs.get(request_id)
             if job is None:

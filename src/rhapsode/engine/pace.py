@@ -65,7 +65,8 @@ class Pace:
         self.on_change()
 
     def _new_group(self, rows: int, audio_s: float) -> Group:
-        """Returns what is known of sizes that were not measured yet, if some that are larger were."""
+        """Returns a group for a batch size that was not measured before. It begins with the interpolated pace if larger
+        batches were measured, and empty if not."""
         is_between = self.known and rows < self._points[-1][0]
         return Group(PRIOR * audio_s, rows, self.at(rows)) if is_between else Group()
 

@@ -140,7 +140,7 @@ class Pipeline:
         return SlowestPace(paces)
 
     def usage(self) -> Usage:
-        """Of the stage that talks, where there is one."""
+        """Returns how many KV pages the talker uses and how many frames it has made; zeros without a talker."""
         stages = [stage for stage in self.stages.values() if isinstance(stage, TurnStage)]
         return next((usage for stage in stages if (usage := stage.usage()) != Usage()), Usage())
 

@@ -77,7 +77,7 @@ class TakesText(Protocol):
     """A talker whose text may be appended to while it speaks."""
 
     def extend(self, tokens: Sequence[int], final: bool, rows: Rows, state: State) -> None:
-        """Appends text to the one running request of `rows`."""
+        """Adds the tokens of more text to what the one request in `rows` is speaking; `final`: no more will come."""
 
 
 @runtime_checkable
@@ -167,7 +167,7 @@ class Generator(Protocol):
     """An opaque model that yields audio itself."""
 
     def speak(self, prompt: Any, seed: int) -> Iterator[Samples | None]:
-        """Chunks as they are ready; `None` means: nothing to say until more text arrives."""
+        """Yields chunks of audio as soon as they are made, and `None` while it waits for more text."""
 
 
 @runtime_checkable

@@ -11,11 +11,12 @@ from rhapsode.types import Clip, SpeechRequest
 
 
 class ServedEngine(Protocol):
-    """All that a server asks of an engine. Chunks, appended text and aborts go through `Speech`."""
+    """What a server calls on an engine, in its own process or in another. The `Speech` that `submit` returns gives the
+    audio of a request, takes more text for it and aborts it."""
 
     @property
     def is_lost(self) -> bool:
-        """Whether it is gone without having been stopped."""
+        """Whether it has ended without having been stopped, as when its process has died."""
 
     async def submit(self, request: SpeechRequest, request_id: str) -> Speech:
         """Starts or queues a request; raises what is wrong with it."""
@@ -24,14 +25,14 @@ class ServedEngine(Protocol):
         """Returns the speaker embedding of a recording."""
 
     def load(self) -> Load:
-        """Returns how full it is."""
+        """Returns how many requests run and wait, and how much memory they have."""
 
     async def stop(self) -> None:
         """Ends what is running, and frees the memory."""
 
 
 def is_quick(engine: Engine, request: SpeechRequest) -> bool:
-    """Returns whether a request is read so fast that nobody waits for it."""
+    """Returns whether the text of a request is prepared so fast that the event loop can do it itself."""
     is_aligned = request.word_timestamps or request.end_detection or engine.deployment.alignment.end_detection
     return len(request.text) <= SHORT_CHARS and (engine.aligner.is_loaded or not is_aligned)
 

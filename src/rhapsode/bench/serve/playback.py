@@ -51,11 +51,12 @@ def play(arrivals: Sequence[Arrival]) -> PlaybackResult:
     underruns, least_left_s = 0, inf
     starts: list[tuple[float, float]] = []
     for i, arrival in enumerate(arrivals):
+        left_s = played_until_s - arrival.at_s
         if i:
-            least_left_s = min(least_left_s, played_until_s - arrival.at_s)
-        if i and arrival.at_s > played_until_s:
+            least_left_s = min(least_left_s, left_s)
+        if i and left_s < 0:
             underruns += 1
-            stalled_s += arrival.at_s - played_until_s
+            stalled_s -= left_s
         starts.append((audio_s, max(played_until_s, arrival.at_s)))
         played_until_s = starts[-1][1] + arrival.duration_s
         audio_s += arrival.duration_s

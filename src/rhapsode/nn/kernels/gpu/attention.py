@@ -1,8 +1,8 @@
 """Attention of one new token per row, from the qkv projection on: norm, rotary embedding, KV store and softmax.
 
 One program serves one KV head of one row. Its query heads, padded to the 16 rows of a tensor core product, share every
-key they read. The new token's own key and value stay in registers and start the online softmax, so no program reads
-what another one of the same launch writes.
+key they read. The new token's own key and value start the online softmax from registers, or are read back by the
+program that stored them: no program reads what another one of the same launch writes.
 """
 
 from __future__ import annotations
