@@ -26,8 +26,7 @@ from rhapsode.nn.kernels.gpu.tile_plan import TilePlan, tile_plan
 from rhapsode.nn.kernels.weight import FLOAT8, Float8Weight
 
 NAMES = [name for name in LINEARS if "head" not in name]
-TILES = [(64, 64, 4), (64, 128, 4), (64, 256, 8), (256, 64, 8), (128, 256, 8), (256, 128, 8)]
-TILES += itertools.product((128,), (64, 128), (4, 8))
+TILES = [(64, 32, 4), (64, 64, 4), (64, 128, 4), (128, 128, 8), *itertools.product((128,), (32, 64), (4, 8))]
 """Rows of the weights, rows of the input, and warps of a program."""
 BLOCK_K = 128
 Case = tuple[str, int, TilePlan]
@@ -51,7 +50,7 @@ class Product:
         shape, dtype = (rows, self.width), torch.bfloat16
         if self.is_shared:
             shape, dtype = (plan.shares, *shape), torch.float32
-        out = torch.empty(shape, dtype=dtype, device=x.high.device)
+        out = torch.empty(shape, dtype=dtype, device=x.halves.device)
         return lambda i: float8._launch(x, self.weights[i], out, plan, gated=self.is_gated)
 
     def call_wide(self, rows: int) -> Call:
@@ -63,9 +62,10 @@ def cases(name: str, rows: int) -> Iterator[Case]:
     k, is_shared = LINEARS[name][1], "residual" in LINEARS[name][2]
     for lines, tall, warps in TILES:
         most = min(6, shared_memory() // ((lines + 2 * tall) * BLOCK_K))
-        for stages, shares in itertools.product({most, min(most, 3)}, (1, 2, 4) if is_shared and rows <= 512 else (1,)):
-            if stages >= 2 and k % (shares * BLOCK_K) == 0:
-                yield name, rows, TilePlan(lines, tall, BLOCK_K, warps, stages, shares)
+        shares = (1, 2, 4) if is_shared and rows <= 512 else (1,)
+        for stages, share in itertools.product({2, most, min(most, 3), min(most, 4)}, shares):
+            if stages >= 2 and k % (share * BLOCK_K) == 0:
+                yield name, rows, TilePlan(lines, tall, BLOCK_K, warps, stages, share)
 
 
 def compile_case(case: Case) -> None:
@@ -100,8 +100,11 @@ def main() -> None:
     names = [name for name in NAMES if given.only in name]
     started = time.monotonic()
     work = [case for name in names for rows in given.rows for case in cases(name, rows)]
-    # One compilation serves all numbers of rows, but for those whose launches overlap.
-    several = {(name, plan, rows <= float8.OVERLAP_ROWS): (name, rows, plan) for name, rows, plan in work}
+    # One compilation serves all numbers of rows whose launches overlap and whose sums are as exact.
+    several = {
+        (name, plan, rows <= float8.OVERLAP_ROWS, rows <= float8.EXACT_ROWS): (name, rows, plan)
+        for name, rows, plan in work
+    }
     compile_all(compile_case, several.values())
     print(f"{len(several)} plans compiled after {time.monotonic() - started:.0f} s", flush=True)
     for name, rows in itertools.product(names, given.rows):

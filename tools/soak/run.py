@@ -72,7 +72,7 @@ class Result:
     ledger: Ledger = field(default_factory=Ledger)
     checks: list[readings.Check] = field(default_factory=list)
     series: list[readings.Readings] = field(default_factory=list)
-    """At rest after each round."""
+    """After each round, with nothing in flight and no model loaded."""
     health_ms: dict[str, float] = field(default_factory=dict)
     responses: dict[str, int] = field(default_factory=dict)
     model_loads: int = 0
@@ -136,12 +136,13 @@ async def _drive(subject: Subject, served: Served, seconds: float, seed: int, re
         if len(result.series) < warm_up:
             await crowd.burst(UPLOADS_AT_ONCE)
         await crowd.round(round_s)
-        result.series.append(await served.at_rest())
+        await served.rest()
+        if not await served.unloaded(IDLE_UNLOAD_S + 30):
+            raise Violation("an idle server did not unload its model")
+        result.series.append(await served.take_readings())
         if len(result.series) > warm_up:
             result.checks = readings.compare(result.series[warm_up - 1 :])
         _print_progress(result)
-        if not await served.unloaded(IDLE_UNLOAD_S + 30):
-            raise Violation("an idle server did not unload its model")
     gauges = await served.gauges()
     result.health_ms = crowd.health_ms()
     result.responses = {status: n - at_start.get(status, 0) for status, n in (await served.responses()).items()}

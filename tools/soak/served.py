@@ -83,12 +83,15 @@ class Served:
         metric = "rhapsode_longest_callback_cpu_seconds"
         return max((value for name, _, value in await self.metrics() if name == metric), default=0.0)
 
-    async def at_rest(self) -> readings.Readings:
-        """Waits until nothing is in flight and freed memory has been returned; then returns what the server holds."""
+    async def rest(self) -> None:
+        """Waits until nothing is in flight."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + REST_S
         while not readings.is_at_rest(await self.gauges()) and loop.time() < deadline_s:
             await asyncio.sleep(0.2)
+
+    async def take_readings(self) -> readings.Readings:
+        """Returns what the server holds, once freed memory has been returned."""
         await asyncio.sleep(TRIM_S)
         return readings.take(self.pid, self.folder / "voices", await self.gauges())
 

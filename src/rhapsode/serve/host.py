@@ -8,6 +8,7 @@ import logging
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 
 from rhapsode.config import DEFAULT_SLOTS, Deployment
@@ -17,6 +18,7 @@ from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.models.registry import Model
 from rhapsode.serve.garbage import collect_rarely
 from rhapsode.serve.local_engine import LocalEngine, ServedEngine
+from rhapsode.serve.memory import trim
 from rhapsode.serve.observe.metrics import Readings, Totals
 from rhapsode.serve.process.engine_process import EngineProcess, is_apart
 from rhapsode.serve.warm_up import open_warm, start_early
@@ -202,7 +204,11 @@ class Host:
             return process
         compiling, self._compiling = self._compiling, None
         own = (self.model, self.deployment, self._on_outcome, compiling)
-        return LocalEngine(await asyncio.to_thread(open_warm, *own))
+        loader = ThreadPoolExecutor(1, "load-model")  # libraries keep buffers of a thread until it ends
+        try:
+            return LocalEngine(await asyncio.get_running_loop().run_in_executor(loader, open_warm, *own))
+        finally:
+            loader.shutdown(wait=False)
 
     async def _load_when_lost(self, process: EngineProcess) -> None:
         """Loads the model again as soon as its process is gone, unless it was stopped."""
@@ -237,6 +243,7 @@ def _free_memory() -> None:
     gc.collect()
     if (torch := sys.modules.get("torch")) is not None and torch.cuda.is_available():
         torch.cuda.empty_cache()
+    trim()
 
 
 def _since(started_s: float) -> float:

@@ -1,4 +1,4 @@
-"""8-bit weights in a wider dtype: one program per row."""
+"""8-bit weights in a wider dtype: one program for a few rows."""
 
 from __future__ import annotations
 
@@ -7,23 +7,29 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.launch import power_of_two
+from rhapsode.nn.kernels.gpu.launch import options, power_of_two, wait_for_previous
+
+ROWS = 4
+"""Of one program: with fewer, starting programs takes longer than reading weights."""
 
 
 @triton.jit
-def _dequantise(values, scales, out, K: tl.constexpr, BLOCK: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    at = tl.arange(0, BLOCK)
-    scale = tl.load(scales + row)
-    for start in range(0, K, BLOCK):
-        inside = start + at < K
-        wide = tl.load(values + row * K + start + at, mask=inside, other=0.0).to(tl.float32) * scale
-        tl.store(out + row * K + start + at, wide.to(out.dtype.element_ty), mask=inside)
+def _dequantise(
+    values, scales, out, rows, K: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, OVERLAP: tl.constexpr
+):
+    row, column = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS), tl.arange(0, BLOCK)
+    at, inside = row[:, None] * K + column[None, :], (row < rows)[:, None] & (column < K)[None, :]
+    wide = tl.load(values + at, mask=inside, other=0.0).to(tl.float32)
+    wide *= tl.load(scales + row, mask=row < rows, other=0.0)[:, None]
+    wait_for_previous(OVERLAP)
+    tl.store(out + at, wide.to(out.dtype.element_ty), mask=inside)
 
 
 def dequantised(values: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
     """Multiplies `values [N, K]` by their `scales [N]`."""
     rows, k = values.shape
     out = torch.empty(rows, k, dtype=dtype, device=values.device)
-    _dequantise[(rows,)](values, scales, out, K=k, BLOCK=min(2048, power_of_two(k, 16)), num_warps=4)
+    _dequantise[(triton.cdiv(rows, ROWS),)](
+        values, scales, out, rows, K=k, ROWS=ROWS, BLOCK=power_of_two(k, 16), num_warps=4, **options(rows, rows)
+    )
     return out

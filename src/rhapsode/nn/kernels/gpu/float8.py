@@ -31,7 +31,7 @@ time."""
 
 @triton.jit(do_not_specialize=["rows"])
 def _float8(
-    high, low, row_scale, weight, scale, bias, residual, out, rows, width,
+    halves, row_scale, weight, scale, bias, residual, out, rows, width,
     K: tl.constexpr, SHARE: tl.constexpr, LINES: tl.constexpr, ROWS: tl.constexpr, BLOCK_K: tl.constexpr,
     GATED: tl.constexpr, GELU: tl.constexpr, BIAS: tl.constexpr, RESIDUAL: tl.constexpr,
     EXACT: tl.constexpr, OVERLAP: tl.constexpr,
@@ -42,26 +42,26 @@ def _float8(
     first = tl.program_id(1) * outputs
     line = tl.arange(0, LINES)  # of a gated layer: gates, then values
     sources = tl.minimum(first + line % outputs, width - 1) + line // outputs * width
-    source_row = tl.minimum(row, rows - 1).to(tl.int64)
+    half = (tl.program_id(0) * ROWS * 2 + tl.arange(0, ROWS * 2)) % (rows * 2)  # many reads of one row would wait
     at = share * SHARE + tl.arange(0, BLOCK_K)
-    inputs = source_row[:, None] * K + at[None, :]
+    inputs = halves + half.to(tl.int64)[:, None] * K + at[None, :]
     weights = weight + sources.to(tl.int64)[:, None] * K + at[None, :]
-    sums = tl.zeros((LINES, ROWS), tl.float32)
+    sums = tl.zeros((LINES, ROWS * 2), tl.float32)
     wait_for_previous(OVERLAP)
     for start in range(0, SHARE, BLOCK_K):
         if SHARE % BLOCK_K == 0:
-            upper, lower = tl.load(high + inputs + start), tl.load(low + inputs + start)
-            tile = tl.load(weights + start)
+            columns, tile = tl.load(inputs + start), tl.load(weights + start)
         else:
             inside = (start + at < K)[None, :]
-            upper = tl.load(high + inputs + start, mask=inside, other=0.0)
-            lower = tl.load(low + inputs + start, mask=inside, other=0.0)
+            columns = tl.load(inputs + start, mask=inside, other=0.0)
             tile = tl.load(weights + start, mask=inside, other=0.0)
         if EXACT:
-            sums += tl.dot(tile, upper.T, tl.dot(tile, lower.T))
+            sums += tl.dot(tile, columns.T)
         else:
-            sums = tl.dot(tile, lower.T, tl.dot(tile, upper.T, sums))
-    sums *= tl.load(scale + sources)[:, None] * tl.load(row_scale + source_row)[None, :]
+            sums = tl.dot(tile, columns.T, sums)
+    high, low = tl.split(tl.reshape(sums, (LINES, ROWS, 2)))
+    row_scales = tl.load(row_scale + tl.minimum(row, rows - 1))
+    sums = (high + low) * (tl.load(scale + sources)[:, None] * row_scales[None, :])
     if BIAS:
         sums += tl.load(bias + sources).to(tl.float32)[:, None]
     output = first + tl.arange(0, outputs)
@@ -89,7 +89,7 @@ def _launch(
     activation: Gelu | None = None,
     residual: Tensor | None = None,
 ) -> Tensor:
-    (rows, k), width = x.high.shape, out.shape[-1]
+    (rows, _, k), width = x.halves.shape, out.shape[-1]
     outputs = plan.lines // 2 if gated else plan.lines
     _float8[(triton.cdiv(rows, plan.rows), triton.cdiv(width, outputs), plan.shares)](
         *x, weight.values, weight.scales, out if bias is None else bias, out if residual is None else residual, out,
@@ -113,14 +113,14 @@ def float8_product(
 ) -> Tensor:
     """Multiplies `x`, and does what `fused_linear` does with the product: [rows, N] in `dtype`."""
     outputs, k = weight.values.shape
-    width, rows = outputs // 2 if gated else outputs, len(x.high)
+    width, rows = outputs // 2 if gated else outputs, len(x.halves)
     out = torch.empty(rows, width, dtype=dtype, device=weight.values.device)
     return _launch(x, weight, out, tile_plan(rows, width, k, gated, False), bias, gated, activation, residual)
 
 
 def float8_parts(x: Float8Input, weight: Float8Weight) -> Tensor:
     """Multiplies `x`: partial sums `[shares, rows, N]` in float32."""
-    (width, k), rows = weight.values.shape, len(x.high)
+    (width, k), rows = weight.values.shape, len(x.halves)
     plan = tile_plan(rows, width, k, False, True)
     out = torch.empty(plan.shares, rows, width, dtype=torch.float32, device=weight.values.device)
     return _launch(x, weight, out, plan)

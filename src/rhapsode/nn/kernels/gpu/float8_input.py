@@ -21,16 +21,15 @@ from rhapsode.nn.kernels.weight import FLOAT8, Norm
 
 
 class Float8Input(NamedTuple):
-    """Rows `[rows, K]` as `(high + low) * scales`."""
+    """Rows `[rows, K]`: the sum of the two halves of each, times its scale."""
 
-    high: Tensor  # [rows, K]
-    low: Tensor  # [rows, K]
+    halves: Tensor  # [rows, 2, K]
     scales: Tensor  # [rows], float32
 
 
 @triton.jit(do_not_specialize=["rows"])
 def _float8_input(
-    x, parts, weight, high, low, scales, rows, dim, eps,
+    x, parts, weight, halves, scales, rows, dim, eps,
     PARTS: tl.constexpr, NORM: tl.constexpr, BLOCK: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
@@ -44,10 +43,10 @@ def _float8_input(
         wide = rounded_times(wide * rms_scale(wide, dim, eps), weights).to(tl.float32)
     largest = tl.maximum(tl.max(tl.abs(wide), axis=0), 1e-30)
     scale = tl.exp2(tl.ceil(tl.log2(largest / 448.0)))  # 448: the largest 8-bit float
-    scaled = wide / scale  # a power of two: no bit is lost
-    upper = scaled.to(tl.float8e4nv)
-    tl.store(high + row * dim + at, upper, mask=inside)
-    tl.store(low + row * dim + at, (scaled - upper.to(tl.float32)).to(tl.float8e4nv), mask=inside)
+    scaled = wide * (1.0 / scale)  # a power of two: no bit is lost
+    high = scaled.to(tl.float8e4nv)
+    tl.store(halves + row * 2 * dim + at, high, mask=inside)
+    tl.store(halves + (row * 2 + 1) * dim + at, (scaled - high.to(tl.float32)).to(tl.float8e4nv), mask=inside)
     tl.store(scales + row, scale)
 
 
@@ -55,12 +54,12 @@ def float8_input(x: Tensor, norm: Norm | None = None, parts: Tensor | None = Non
     """Converts a contiguous `x [..., K]`, or its RMS norm; `parts [n, rows, K]` are added to it first, in place."""
     dim = x.shape[-1]
     rows, block = x.numel() // dim, power_of_two(dim)
-    high, low = torch.empty(2, rows, dim, dtype=FLOAT8, device=x.device)
+    halves = torch.empty(rows, 2, dim, dtype=FLOAT8, device=x.device)
     scales = torch.empty(rows, dtype=torch.float32, device=x.device)
     _float8_input[(rows,)](
-        x, scales if parts is None else parts, x if norm is None else norm.weight, high, low, scales,
+        x, scales if parts is None else parts, x if norm is None else norm.weight, halves, scales,
         rows, dim, 0.0 if norm is None else norm.eps,
         PARTS=0 if parts is None else len(parts), NORM=norm is not None, BLOCK=block,
         num_warps=min(8, max(1, block // 256)), **options(rows, rows),
     )  # fmt: skip
-    return Float8Input(high, low, scales)
+    return Float8Input(halves, scales)
