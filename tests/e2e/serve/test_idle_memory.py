@@ -28,8 +28,8 @@ def await_unload(server: Running) -> None:
 
 def test_an_unloaded_model_returns_its_memory(tmp_path: Path) -> None:
     held = []
-    with running("rhapsode-nano", tmp_path, server={"idle_unload_s": 1.5}, limits={"max_concurrency": 2}) as server:
-        for _ in range(3):
+    with running("rhapsode-nano", tmp_path, server={"idle_unload_s": 1.0}, limits={"max_concurrency": 2}) as server:
+        for _ in range(2):
             assert server.http.post("/v1/audio/speech", json=SPOKEN).status_code == 200
             loaded = memory_mib(server)
             await_unload(server)
