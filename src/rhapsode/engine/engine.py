@@ -104,8 +104,8 @@ class Engine:
         request_id: str | None = None,
         speech_type: Callable[..., Speech] = Speech,
     ) -> Speech:
-        """Checks and reads a request, unless that is done, and starts or queues it. Raises what is wrong with it at
-        once. `speech_type` makes its listener's end."""
+        """Checks a request, and starts or queues it. Raises an error at once if it is not valid. A `SpeechScript` was
+        checked already. `speech_type` makes the object that the listener reads from."""
         script = request if isinstance(request, SpeechScript) else self.read(request)
         request = script.request
         request_id = request_id or f"speech-{next(self._serial)}-{secrets.token_hex(4)}"
@@ -150,7 +150,7 @@ class Engine:
             raise
 
     def abort(self, request_id: str) -> None:
-        """Ends a request in any state; an unknown or ended one is left alone."""
+        """Ends a request, whether it is queued or running. Does nothing if it is unknown or has ended already."""
         job = self._jobs.get(request_id)
         if job is not None:
             job.abort()

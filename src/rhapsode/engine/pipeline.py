@@ -92,23 +92,24 @@ class Pipeline:
             stage.stop()
 
     def enter(self, work: Work) -> None:
-        """Sends a request, or the rest of a long one, to every stage that no other sends a payload to."""
+        """Sends a request, or the rest of a long one, to the first stages: those that wait for no other stage."""
         for stage in self._entries:
             stage.receive(work)
 
     def text(self, job: Job, text: str, final: bool) -> None:
+        """Sends more text of a running job to the stages that take text; `final`: no more will come."""
         for stage in self._spec.pipeline:
             if stage.takes_text:
                 self.stages[stage.name].inbox.put(Text(job, text, final))
 
     def resume(self, job: Job) -> None:
-        """Has the stages that speak a job ask for its next section again."""
+        """Tells the stages that generate speech that more of a job's text is known, so that they ask for it again."""
         for stage in self._spec.pipeline:
             if stage.kind in ("frame", "generator"):
                 self.stages[stage.name].inbox.put(Resume(job))
 
     def forget(self, job: Job) -> None:
-        """The job is over: every stage lets go of it."""
+        """Makes every stage drop a job that is over."""
         for junction in self._merging:
             junction.forget(job)
         for stage in self.stages.values():

@@ -1,4 +1,4 @@
-"""The faces of the workers that a family gives its stages. Imports no torch."""
+"""The interfaces of the workers that a family gives its stages. Imports no torch."""
 
 from __future__ import annotations
 
@@ -111,11 +111,11 @@ class StreamWorker(Protocol):
 
 @runtime_checkable
 class OpensStream(Protocol):
-    """A stream worker that prepares its slots with the payload the pipeline sends it."""
+    """A stream worker that needs the payload of a request before it can decode the request's first frames."""
 
     def open(self, payloads: Sequence[Any], rows: Rows, state: State, sizes: LaunchSizes | None) -> None:
-        """Called once for every request before its first window, for several requests at once. `sizes` are those its
-        launches are compiled for (`device.ragged`), or None where any size will do."""
+        """Prepares the slots of several requests, each before its first window. `sizes`: the launch sizes that kernels
+        are compiled for (`device.ragged`); None: any size may be launched."""
 
 
 @runtime_checkable

@@ -61,7 +61,7 @@ class Host:
     # --- start and stop ---
 
     def start_early(self, process: EngineProcess | None = None) -> None:
-        """Starts what need not wait for torch, unless the engine's process has been started already."""
+        """Begins the parts of loading that need no torch. `process`: the engine's process, if it runs already."""
         self._starting = process
         if not self._is_apart:
             self._compiling = start_early(self.model, self.deployment)
@@ -119,7 +119,8 @@ class Host:
             self.release()
 
     def hold(self) -> None:
-        """Keeps the engine from being unloaded, until it is released."""
+        """Keeps the engine from being unloaded until `release` is called. Raises an error if the server cannot take the
+        request."""
         if self.draining:
             raise Unavailable("the server is shutting down.")
         limits = self.deployment.limits
@@ -204,7 +205,7 @@ class Host:
             return process
         compiling, self._compiling = self._compiling, None
         own = (self.model, self.deployment, self._on_outcome, compiling)
-        loader = ThreadPoolExecutor(1, "load-model")  # libraries keep buffers of a thread until it ends
+        loader = ThreadPoolExecutor(1, "load-model")  # MKL keeps 15 MB for each thread until the thread ends
         try:
             return LocalEngine(await asyncio.get_running_loop().run_in_executor(loader, open_warm, *own))
         finally:

@@ -16,10 +16,10 @@ class ServedEngine(Protocol):
 
     @property
     def is_lost(self) -> bool:
-        """Whether it has ended without having been stopped, as when its process has died."""
+        """Whether the engine has ended although nobody stopped it, for example because its process has died."""
 
     async def submit(self, request: SpeechRequest, request_id: str) -> Speech:
-        """Starts or queues a request; raises what is wrong with it."""
+        """Starts a request, or queues it. Raises an error if the request is not valid or there is no room for it."""
 
     async def embed(self, clip: Clip) -> tuple[float, ...]:
         """Returns the speaker embedding of a recording."""
@@ -28,7 +28,7 @@ class ServedEngine(Protocol):
         """Returns how many requests run and wait, and how much memory they have."""
 
     async def stop(self) -> None:
-        """Ends what is running, and frees the memory."""
+        """Ends all requests, and frees the memory of the model."""
 
 
 def is_quick(engine: Engine, request: SpeechRequest) -> bool:

@@ -37,6 +37,6 @@ class Tidier:
 
 
 def trim() -> None:
-    """Returns what is free. Does nothing where the C library is not glibc."""
+    """Gives freed memory of the heap back to the system. Does nothing where the C library is not glibc."""
     if sys.platform == "linux" and (malloc_trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
         malloc_trim(0)

@@ -79,6 +79,15 @@ def test_norm_and_sums_come_before(device, narrow) -> None:
     torch.testing.assert_close(found.to(narrow), rms_norm_reference(x, *norm[:2]), rtol=1e-2, atol=1e-3)
 
 
+@pytest.mark.parametrize(("rows", "k"), [(5, 72), (9, 5000)], ids=["one block of columns", "two"])
+def test_weights_in_a_wider_dtype(device, rows, k) -> None:
+    from rhapsode.nn.kernels.gpu.dequantise import dequantised
+
+    weight = Quantised(torch.randn(rows, k).to(device))
+    found = dequantised(weight.values, weight.scales, torch.float32)
+    assert torch.equal(found, weight.values.float() * weight.scales[:, None])
+
+
 def test_a_sum_in_shares(device, narrow) -> None:
     from rhapsode.nn.kernels.gpu.float8 import float8_parts
     from rhapsode.nn.kernels.gpu.float8_input import float8_input

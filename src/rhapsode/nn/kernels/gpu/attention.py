@@ -230,9 +230,10 @@ def _tile(programs: int, heads: ProjectedHeads) -> PagedTile:
 
 
 def frame(heads: ProjectedHeads, keys: Tensor, values: Tensor, position: int) -> Tensor:
-    """Attention of new tokens to the tokens of their frame so far, with one launch for each new token.
+    """Lets each new token attend to itself and the earlier tokens of its frame. Launches one kernel per new token.
 
-    `keys` and `values [B, kv_heads, max tokens, D]` are those of the frame; the first new token is number `position`.
+    `keys` and `values [B, kv_heads, max tokens, D]` hold the tokens of the frame; new ones are added to them, the first
+    at index `position`.
     """
     qkv = heads.qkv.contiguous()  # [B, T, ..]
     batch, length, width = qkv.shape

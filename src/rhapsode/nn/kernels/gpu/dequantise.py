@@ -1,4 +1,4 @@
-"""8-bit weights in a wider dtype: one program for a few rows."""
+"""8-bit weights in a wider dtype: each program converts a few rows."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from torch import Tensor
 
 from rhapsode.nn.kernels.gpu.launch import options, power_of_two, wait_for_previous
 
-ROWS = 4
-"""Of one program: with fewer, starting programs takes longer than reading weights."""
+ROWS, MOST_COLUMNS = 4, 4096
+"""Of one program. With fewer rows, starting programs takes longer than reading weights."""
 
 
 @triton.jit
 def _dequantise(
     values, scales, out, rows, K: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, OVERLAP: tl.constexpr
 ):
-    row, column = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS), tl.arange(0, BLOCK)
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     at, inside = row[:, None] * K + column[None, :], (row < rows)[:, None] & (column < K)[None, :]
     wide = tl.load(values + at, mask=inside, other=0.0).to(tl.float32)
     wide *= tl.load(scales + row, mask=row < rows, other=0.0)[:, None]
@@ -29,7 +30,8 @@ def dequantised(values: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
     """Multiplies `values [N, K]` by their `scales [N]`."""
     rows, k = values.shape
     out = torch.empty(rows, k, dtype=dtype, device=values.device)
-    _dequantise[(triton.cdiv(rows, ROWS),)](
-        values, scales, out, rows, K=k, ROWS=ROWS, BLOCK=power_of_two(k, 16), num_warps=4, **options(rows, rows)
+    block = min(MOST_COLUMNS, power_of_two(k, 16))
+    _dequantise[(triton.cdiv(rows, ROWS), triton.cdiv(k, block))](
+        values, scales, out, rows, K=k, ROWS=ROWS, BLOCK=block, num_warps=4, **options(rows, rows)
     )
     return out

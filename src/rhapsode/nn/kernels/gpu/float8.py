@@ -42,7 +42,8 @@ def _float8(
     first = tl.program_id(1) * outputs
     line = tl.arange(0, LINES)  # of a gated layer: gates, then values
     sources = tl.minimum(first + line % outputs, width - 1) + line // outputs * width
-    half = (tl.program_id(0) * ROWS * 2 + tl.arange(0, ROWS * 2)) % (rows * 2)  # many reads of one row would wait
+    # Past the last row the first ones are read again. If it were always the last, all these reads would wait for it.
+    half = (tl.program_id(0) * ROWS * 2 + tl.arange(0, ROWS * 2)) % (rows * 2)
     at = share * SHARE + tl.arange(0, BLOCK_K)
     inputs = halves + half.to(tl.int64)[:, None] * K + at[None, :]
     weights = weight + sources.to(tl.int64)[:, None] * K + at[None, :]

@@ -21,9 +21,9 @@ from rhapsode.nn.kernels.weight import FLOAT8, Norm
 
 
 class Float8Input(NamedTuple):
-    """Rows `[rows, K]`: the sum of the two halves of each, times its scale."""
+    """Rows `[rows, K]`: each is the sum of two rows of 8-bit floats, times a scale."""
 
-    halves: Tensor  # [rows, 2, K]
+    halves: Tensor  # [rows, 2, K]: four bits of each number, and the four bits after them
     scales: Tensor  # [rows], float32
 
 

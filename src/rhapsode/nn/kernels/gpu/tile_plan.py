@@ -9,11 +9,11 @@ from rhapsode.nn.kernels.gpu.launch import MULTIPROCESSORS, power_of_two, shared
 
 MOST_SHARES = 8
 ENOUGH_PROGRAMS = 96
-"""With fewer, sums are cut into shares: most multiprocessors then have a program."""
+"""A product with fewer programs is cut into shares, so that most multiprocessors have work."""
 LONG_SUM = 2048
-"""Where a share has more inputs, twice as many programs are wanted."""
-MOST_SMALL_ROWS = 256
-"""Of products that are cut into shares. With more rows they have large tiles, and are not cut."""
+"""If a share has more inputs than this, twice as many programs are wanted."""
+MOST_ROWS_IN_SHARES = 256
+"""With more rows, a product has large tiles and is not cut into shares."""
 
 
 class TilePlan(NamedTuple):
@@ -30,17 +30,20 @@ class TilePlan(NamedTuple):
 
 @cache
 def tile_plan(rows: int, width: int, k: int, gated: bool, may_share: bool) -> TilePlan:
-    """`may_share`: the caller adds up partial sums.
+    """Returns the plan of a product of `rows` rows with `k` inputs and `width` outputs.
 
-    Programs run in waves, as many at once as there is shared memory for, and the last wave takes as long as the others.
-    So a tile is good if its last wave is nearly full: small tiles unless large ones need fewer waves.
+    `may_share`: the caller can add up partial sums.
+
+    A multiprocessor runs as many programs at once as fit its shared memory. More programs than all of them run at once
+    need a second wave, which takes as long as the first even if it is nearly empty. So the tile with fewer waves is
+    taken; if both have as many, the small one.
     """
     few = 32 if may_share else 64
     tall, block_k = min(power_of_two(rows, 16), 32 if rows <= few else 64), min(128, power_of_two(k, 32))
     small = TilePlan(64, tall, block_k, warps=4, stages=3)
     large = TilePlan(128, tall, block_k, warps=8, stages=3)
     if may_share:
-        plan = large if rows > MOST_SMALL_ROWS else _in_shares(small, rows, width, k)
+        plan = large if rows > MOST_ROWS_IN_SHARES else _in_shares(small, rows, width, k)
     else:
         plan = min(small, large, key=lambda plan: _waves(plan, _programs(plan, rows, width, gated)))
     deeper = plan._replace(stages=4)
@@ -63,7 +66,7 @@ def _stage_bytes(plan: TilePlan) -> int:
 
 
 def _in_shares(plan: TilePlan, rows: int, width: int, k: int) -> TilePlan:
-    """With as many shares as give every multiprocessor work: one program, or two where their sums are long."""
+    """Returns the plan with enough shares that most multiprocessors have a program, or two if the sums are long."""
     programs, shares = _programs(plan, rows, width, False), 1
     while shares < MOST_SHARES and k % (2 * shares * plan.block_k) == 0:
         if programs * shares >= ENOUGH_PROGRAMS * (2 if k // shares > LONG_SUM else 1):
