@@ -35,7 +35,7 @@ from rhapsode.engine.script import SpeechScript, settings_of
 from rhapsode.engine.validate import checked
 from rhapsode.models.registry import Model, find
 from rhapsode.serve.garbage import collect_rarely
-from rhapsode.serve.process.child import EngineChild
+from rhapsode.serve.process.child import TOGETHER, EngineChild
 from rhapsode.serve.process.link import MANY
 from rhapsode.serve.process.messages import Submit
 from rhapsode.serve.process.packing import Inflow, packed
@@ -83,7 +83,8 @@ class EngineCost:
 
     def round(self, number: int) -> None:
         engine, rng = self.engine, random.Random(number)
-        requests = [self._request(rng) for _ in range(self.count)]
+        given = (engine.spec, engine.info, engine.deployment.limits)
+        requests = [checked(self._request(rng), *given) for _ in range(self.count)]  # as the server sends them
         submits = [Submit(f"speech-{number}-{i}", request) for i, request in enumerate(requests)]
         for i in range(0, self.count, MANY):
             self.outer.sendall(b"".join(packed(submits[i : i + MANY])))
@@ -91,10 +92,8 @@ class EngineCost:
         with self.timed("message read"):
             while len(messages) < self.count:
                 messages += self.inflow.read() or ()
-        with self.timed("  checked"):
-            good = [checked(m.request, engine.spec, engine.info, engine.deployment.limits) for m in messages]
         with self.timed("  text read"):
-            for request in good:
+            for request in requests:
                 SpeechScript(request, settings_of(request, engine.info, engine.lexicon), 1000)
         with self.timed("submitted"):
             self.child._received(messages)
@@ -108,7 +107,7 @@ class EngineCost:
                 page_keys(prompt.content, self.talk._memory.page_size, *getattr(prompt, "brief", ()))
         with self.timed("prepared"):
             while self.prepare.inbox:
-                self.prepare._do(self.prepare.inbox.drain(1))
+                self.prepare.wake(*self.prepare.inbox.drain(TOGETHER))
         with self.timed("joined, talker"), self._still():
             while self.talk._live.sum() < self.count:
                 self.talk.turn()

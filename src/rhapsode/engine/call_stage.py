@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
@@ -14,14 +14,16 @@ from rhapsode.engine.job import Job
 from rhapsode.engine.loop import in_device_loop
 from rhapsode.engine.right_of_way import of_device_loops
 from rhapsode.engine.stage import Inbox, Outbox, Work
-from rhapsode.models.base import KnowsQuick
+from rhapsode.engine.wake_ups import hold
+from rhapsode.models.base import KnowsQuick, LooksAhead
 
 
 class CallStage:
     """Calls `function(payload)`, or `function([payload, ...])` where it takes batches.
 
     What the function says is quick is called where it arrives, unless that is a device loop: passing it on to another
-    thread would take longer.
+    thread would take longer. Requests that came together are worked on when the last of them is here, so that the
+    function can look ahead.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class CallStage:
         self.outbox = Outbox()
         self._function = function
         self._is_quick: Callable[[Any], bool] = function.is_quick if isinstance(function, KnowsQuick) else _never
+        self._look_ahead = function.look_ahead if isinstance(function, LooksAhead) else _nothing
         self._batch = batch
         self._stopping = False
         self._threads = [
@@ -66,10 +69,18 @@ class CallStage:
         job.release(self.name)
 
     def receive(self, work: Work) -> None:
-        if self._is_quick(work.payload) and not in_device_loop():
-            self._do([work])
-        else:
+        if not self._is_quick(work.payload) or in_device_loop():
             self.inbox.put(work)
+        elif not hold(self, (work,)):
+            self._do([work])
+
+    def wake(self, *works: Work) -> None:
+        """Works on quick payloads that were held until now: they came together."""
+        if len(works) > 1:
+            with suppress(Exception):  # the payload that is wrong raises it again when it is its turn
+                self._look_ahead([work.payload for work in works])
+        for work in works:
+            self._do([work])
 
     def _run(self) -> None:
         with self._inside():
@@ -95,3 +106,7 @@ class CallStage:
 
 def _never(_: Any) -> bool:
     return False
+
+
+def _nothing(_: Sequence[Any]) -> None:
+    pass

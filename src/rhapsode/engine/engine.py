@@ -93,7 +93,10 @@ class Engine:
 
     def read(self, request: SpeechRequest) -> SpeechScript:
         """Checks a request and prepares its text, without starting it. A long text takes long: use another thread."""
-        request = checked(request, self.spec, self.info, self.deployment.limits)
+        return self.script(checked(request, self.spec, self.info, self.deployment.limits))
+
+    def script(self, request: SpeechRequest) -> SpeechScript:
+        """Prepares the text of a request that was checked."""
         settings = settings_of(request, self.info, self.lexicon)
         words = self._words_of(request, settings)
         return SpeechScript(request, settings, self.deployment.limits.max_text_chars, words)

@@ -186,6 +186,17 @@ class KnowsQuick(Protocol):
         """Whether the call takes well under a millisecond: then it is made in the sender's thread, beside others."""
 
 
+@runtime_checkable
+class LooksAhead(Protocol):
+    """A quick worker of a call stage that has work which is cheaper for many payloads at once, such as tokenising."""
+
+    def look_ahead(self, payloads: Sequence[Any]) -> None:
+        """Called with the payloads of requests that came together, before each of them is worked on by itself.
+
+        What is wrong with one of them is raised when it is its turn, not here.
+        """
+
+
 SHORT_CHARS = 512
 """Longer texts are read in a thread of their own: it takes longer than other clients should wait."""
 

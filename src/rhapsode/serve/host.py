@@ -201,7 +201,7 @@ class Host:
         if self._is_apart:
             process, self._starting = self._starting or EngineProcess(self.deployment), None
             process.on_outcome = self._on_outcome
-            await process.ready()
+            await process.ready(self.model.spec)
             return process
         compiling, self._compiling = self._compiling, None
         own = (self.model, self.deployment, self._on_outcome, compiling)

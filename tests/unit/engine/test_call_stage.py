@@ -11,6 +11,7 @@ from rhapsode.engine.call_stage import CallStage
 from rhapsode.engine.job import Job
 from rhapsode.engine.loop import Loop
 from rhapsode.engine.stage import TurnStage, Work
+from rhapsode.engine.wake_ups import held
 from rhapsode.errors import InvalidRequest, RhapsodeError
 from rhapsode.types import SpeechRequest
 
@@ -25,6 +26,14 @@ Results = SimpleQueue[Called]
 
 class Function:
     """Quick for payloads that say so; refuses bad ones."""
+
+    def __init__(self) -> None:
+        self.looked_ahead: list[list[str]] = []
+
+    def look_ahead(self, payloads: list[str]) -> None:
+        self.looked_ahead.append(payloads)
+        if any("ugly" in payload for payload in payloads):
+            raise ValueError("not a text.")
 
     def __call__(self, payload: str) -> Called:
         if "bad" in payload:
@@ -52,8 +61,13 @@ def results() -> Results:
 
 
 @pytest.fixture
-def stage(results: Results) -> Iterator[CallStage]:
-    stage = CallStage("call", Function(), workers=1, batch=1)
+def function() -> Function:
+    return Function()
+
+
+@pytest.fixture
+def stage(results: Results, function: Function) -> Iterator[CallStage]:
+    stage = CallStage("call", function, workers=1, batch=1)
     stage.outbox.payload_to.append(lambda work: results.put(work.payload))
     stage.start()
     yield stage
@@ -109,3 +123,31 @@ def test_a_device_loop_does_not_even_do_what_is_quick(stage: CallStage, results:
         assert results.get(timeout=10) == Called("quick", "rhapsode-call-0")
     finally:
         loop.stop()
+
+
+def test_work_that_comes_together_is_looked_at_together(stage: CallStage, results: Results, function: Function) -> None:
+    with held():
+        for payload in ("quick a", "quick b", "quick c"):
+            stage.receive(Work(job(), payload))
+        assert results.empty()
+    assert [results.get_nowait().payload for _ in range(3)] == ["quick a", "quick b", "quick c"]
+    assert function.looked_ahead == [["quick a", "quick b", "quick c"]]
+
+
+def test_nothing_is_looked_at_ahead_for_one_alone(stage: CallStage, results: Results, function: Function) -> None:
+    with held():
+        stage.receive(Work(job(), "quick"))
+    assert results.get_nowait().payload == "quick"
+    assert function.looked_ahead == []
+
+
+@pytest.mark.parametrize("wrong", ["quick and bad", "quick and ugly"])
+def test_what_is_wrong_with_one_is_its_own_matter(stage: CallStage, results: Results, wrong: str) -> None:
+    one, other = job(), job()
+    with held():
+        stage.receive(Work(one, wrong))
+        stage.receive(Work(other, "quick"))
+    heard = [results.get_nowait().payload for _ in range(results.qsize())]
+    assert heard[-1] == "quick"
+    assert other.failed is None
+    assert (one.failed is None) == (heard[0] == wrong)

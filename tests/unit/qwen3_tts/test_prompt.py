@@ -49,6 +49,17 @@ def test_every_position_is_upstreams(family: Families, name: str) -> None:
     np.testing.assert_allclose(fed[len(trailing) :], pad.expand(2, -1), atol=1e-5)
 
 
+def test_prompts_of_requests_that_came_together_are_those_of_each_alone(family: Families) -> None:
+    parts, texts = family(CUSTOM), ["Hello there.", "Good morning.", "Hello there."]
+    requests = [SpeechRequest(text) for text in texts] + [SpeechRequest("Wait", text_open=True)]
+    alone = [parts.prompt(each) for each in requests]
+    parts.prepare.look_ahead(requests)
+    for prompt, each in zip(alone, requests, strict=True):
+        again = parts.prompt(each)
+        np.testing.assert_array_equal(again.content, prompt.content)
+        assert again.text == prompt.text
+
+
 # --- voices ---
 
 

@@ -54,6 +54,16 @@ def test_one_file_says_the_same_as_its_parts(folder: Path, tmp_path_factory: pyt
     assert tokenizer.read(other)(text) == tokenizer.read(folder)(text)
 
 
+def test_texts_that_are_known_before_have_the_same_ids(folder: Path) -> None:
+    texts = ["on the", "Hello", "", "a\ud800b", "é 12\n\n你好", "Hello"]
+    alone, together = tokenizer.read(folder), tokenizer.read(folder)
+    together.look_ahead(texts)
+    for text in [*texts, "not known before"]:
+        assert together(text) == alone(text)
+    together("Hello").append(0)
+    assert together("Hello") == alone("Hello"), "what one caller does with its ids is nothing to the next"
+
+
 @pytest.mark.parametrize("lost", ["vocab.json", "merges.txt"])
 def test_a_missing_file_is_named(folder: Path, lost: str) -> None:
     (folder / lost).unlink()

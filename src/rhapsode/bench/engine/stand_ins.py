@@ -73,3 +73,6 @@ class ByteTokenizer:
 
     def encode(self, text: str, add_special_tokens: bool = True) -> Encoding:
         return Encoding(list(text.encode("utf-8")))
+
+    def encode_batch(self, texts: list[str], add_special_tokens: bool = True) -> list[Encoding]:
+        return [self.encode(text) for text in texts]

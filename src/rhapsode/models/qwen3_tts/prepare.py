@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,6 +55,10 @@ class QwenPrepare:
         if isinstance(work, Part):
             return self._draft(work.request, work.texts)
         return self._draft(work, (work.text,) if work.text_open else self._parts(work.text))
+
+    def look_ahead(self, works: Sequence[SpeechRequest]) -> None:
+        """Tokenises requests that came together."""
+        self._encode.look_ahead([ROLE + request.text for request in works if not request.text_open])
 
     def _draft(self, request: SpeechRequest, parts: tuple[str, ...]) -> QwenDraft:
         """Returns the draft of the first part; the others are its `following`."""

@@ -24,7 +24,7 @@ from rhapsode.models.registry import find
 from rhapsode.serve.garbage import collect_rarely
 from rhapsode.serve.local_engine import is_quick
 from rhapsode.serve.observe.log_lines import configure
-from rhapsode.serve.process.link import Link
+from rhapsode.serve.process.link import MANY, Link
 from rhapsode.serve.process.messages import (
     Abort,
     Accepted,
@@ -48,8 +48,8 @@ log = logging.getLogger("rhapsode.serve")
 
 REPORT_S = 0.1
 """How often the server is told how full the engine is, if that has changed."""
-TOGETHER = 16
-"""Requests that are answered together: who is not answered yet hears nothing."""
+TOGETHER = MANY
+"""Messages that are worked on together: their requests are tokenised in one call, and reach the talker in one step."""
 THREADS = 4
 SWITCH_S = 0.0025
 """How long a thread may keep Python's lock while others want it. With the usual 5 ms the device loop waits for longer;
@@ -143,7 +143,7 @@ class EngineChild:
 
     def _submit(self, request_id: str, request: SpeechRequest) -> None:
         try:
-            self._engine.submit(request, request_id, self._speech)
+            self._engine.submit(self._engine.script(request), request_id, self._speech)
         except RhapsodeError as error:
             self._refuse(request_id, error)
         except Exception:

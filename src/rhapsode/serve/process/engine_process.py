@@ -14,8 +14,10 @@ from typing import Any
 from rhapsode.config import Deployment
 from rhapsode.device.early_start import has_gpu
 from rhapsode.engine import Load, Speech, check_length
+from rhapsode.engine.validate import checked
 from rhapsode.engine.wake_ups import WakeUps, held
 from rhapsode.errors import Aborted, InvalidRequest, RhapsodeError, Unavailable
+from rhapsode.models.base import ModelSpec
 from rhapsode.serve.process.link import Link
 from rhapsode.serve.process.messages import (
     Abort,
@@ -86,6 +88,7 @@ class EngineProcess:
         self.info: ModelInfo
         """Known once the model is loaded, as is its device."""
         self.device = ""
+        self._spec: ModelSpec
         self.is_lost = False
         self._limits = deployment.limits
         self._load = Load(slots=0)
@@ -101,8 +104,9 @@ class EngineProcess:
         self._link = Link(spawned.end, self._received, self._closed)
         self._link.send(Start(deployment))
 
-    async def ready(self) -> None:
-        """Waits until the model is loaded and warm; raises why it cannot be."""
+    async def ready(self, spec: ModelSpec) -> None:
+        """Waits until the model is loaded and warm; raises why it cannot be. `spec` is the model's."""
+        self._spec = spec
         self._link.read_in_loop()
         await asyncio.shield(asyncio.wrap_future(self._ready))
 
@@ -113,6 +117,7 @@ class EngineProcess:
     # --- what a server asks of an engine ---
 
     async def submit(self, request: SpeechRequest, request_id: str) -> Speech:
+        request = checked(request, self._spec, self.info, self._limits)  # here, since the other process has more to do
         speech, call = ReceivedSpeech(request_id, self.info, self, self._limits.max_unread_s, self._taken), _Call()
         with self._lock:
             self._check_is_there()

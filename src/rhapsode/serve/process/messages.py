@@ -33,7 +33,7 @@ class Start(NamedTuple):
 
 
 class Submit(NamedTuple):
-    """Speak this."""
+    """Speak this. The request was checked."""
 
     request_id: str
     request: SpeechRequest
