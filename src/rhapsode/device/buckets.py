@@ -15,11 +15,14 @@ MOST_KEPT = 4096
 
 
 def batch_sizes(most: int) -> list[int]:
-    """Rows of a launch: 1, 2, 4, 8, then steps that waste at most a quarter of it."""
+    """Rows of a launch: 1, 2, 4, 8, and from 32 on four sizes between a power of two and the next.
+
+    Matrix products have tiles of 16, 32 or 64 rows, and most of these sizes fill them.
+    """
     sizes, size = [], 1
     while size < most:
         sizes.append(size)
-        size = size * 2 if size < 8 else size + max(8, size // 4 // 8 * 8)
+        size = size * 2 if size < 8 else size + max(8, _power_of_two(size + 1) // 8)
     return [*sizes, most]
 
 

@@ -16,7 +16,7 @@ from rhapsode.nn.kernels.linear import takes_float8
 from rhapsode.nn.kernels.rotary import RotaryAngles
 from rhapsode.nn.quantised import Widened
 
-WIDENED_ROWS = 128
+WIDENED_ROWS = 256
 """With more rows 8-bit layers are widened once per frame, which takes 0.1 ms with Qwen3-TTS, and not in every pass."""
 
 

@@ -14,7 +14,14 @@ def test_no_batch_wastes_more_than_a_quarter_past_eight_rows(most):
     sizes = batch_sizes(most)
     assert sizes[-1] == most
     for smaller, larger in pairwise(sizes):
-        assert smaller < larger <= max(2 * smaller, smaller + 8) or larger <= smaller * 1.3
+        assert smaller < larger <= (2 * smaller if smaller < 8 else smaller + max(8, smaller / 4))
+
+
+def test_crowds_fill_the_tiles_of_matrix_products():
+    sizes = batch_sizes(1024)
+    assert all(size % 32 == 0 for size in sizes if size > 112)
+    assert all(size % 64 == 0 for size in sizes if size > 224)
+    assert {128, 256, 512} < set(sizes)
 
 
 @given(st.integers(1, 100), st.integers(1, 3000), st.sampled_from([16, 100, 512, 1024, 2048]))
