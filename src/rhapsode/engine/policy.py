@@ -73,9 +73,9 @@ class GpuPolicy:
     """The real-time factor of a talker from which on its listeners need more audio in hand."""
     PROMPT_S = 0.0005
     """What the prompt of a request that joins takes, one of many in a launch: frames of the others come later by it."""
-    SOON_S = 0.05
+    SOON_S = 0.065
     """Whoever runs dry in this time goes with what there is, and ahead of those who have heard nothing yet. In a crowd
-    it can take 40 ms from here to the client."""
+    it can take 60 ms from here to the client."""
     SECOND_S = 0.16
     """Seconds of audio that must be made while a first chunk plays. The second chunk may be larger: whoever runs dry
     soon goes with what there is."""
