@@ -1,5 +1,6 @@
 """`rhapsode say` tells early what is wrong, shows what it does, and ends when it is told to."""
 
+import json
 import os
 import pty
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,25 +51,36 @@ COMPLAINTS = {
 TONE = Audio(0.3 * np.sin(np.arange(48_000) * 0.05)[None].astype(np.float32), 24_000)
 
 
-@pytest.mark.parametrize("kind", WRONG)
-def test_what_is_wrong_is_told_before_anything_is_loaded(tmp_path: Path, kind: str) -> None:
-    (tmp_path / "long.txt").write_text("word " * 5000)
-    (tmp_path / "noise.mp3").write_bytes(bytes(range(256)))
-    TONE.save(tmp_path / "tone.wav")
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    """What `say` says of each wrong call, whether torch was loaded by then, and which files there are: one process."""
+    folder = tmp_path_factory.mktemp("wrong")
+    (folder / "long.txt").write_text("word " * 5000)
+    (folder / "noise.mp3").write_bytes(bytes(range(256)))
+    TONE.save(folder / "tone.wav")
+    calls = ", ".join(f"{kind!r}: lambda: dict({wrong})" for kind, wrong in WRONG.items())
     code = f"""
-import sys
+import json, os, sys
 from pathlib import Path
 from rhapsode.cli.say import say
 from rhapsode.errors import RhapsodeError
-try:
-    say(**{{"text": "Hello.", **dict({WRONG[kind]})}})
-except RhapsodeError as error:
-    print("torch" in sys.modules, error.message)
+told = {{}}
+for kind, call in {{{calls}}}.items():
+    try:
+        say(**{{"text": "Hello.", **call()}})
+    except RhapsodeError as error:
+        told[kind] = [error.message, "torch" in sys.modules, sorted(os.listdir())]
+print(json.dumps(told))
 """
-    loaded, _, message = python(code, tmp_path).partition(" ")
-    assert loaded == "False", message
-    assert sorted(os.listdir(tmp_path)) == ["long.txt", "noise.mp3", "tone.wav"]
+    return json.loads(python(code, folder))
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_what_is_wrong_is_told_before_anything_is_loaded(told: dict[str, list[Any]], kind: str) -> None:
+    message, is_loaded, files = told[kind]
     assert message.startswith(COMPLAINTS.get(kind, ""))
+    assert not is_loaded, message
+    assert files == ["long.txt", "noise.mp3", "tone.wav"]
 
 
 @pytest.mark.parametrize("name", ["my.wav", pytest.param("my.mp3", marks=pytest.mark.slow)])

@@ -18,7 +18,7 @@ def attempt(operation: APIOperation, mode: GenerationMode) -> set[int]:
     """The statuses of many requests, none of which may be a server's fault."""
     seen: set[int] = set()
 
-    @fuzzed(EXAMPLES.get(operation.label, 8))
+    @fuzzed(EXAMPLES.get(operation.label, 4))
     @given(case=operation.as_strategy(generation_mode=mode))
     def run(case: Case) -> None:
         answer = case.call(timeout=HANG_S)

@@ -44,7 +44,9 @@ def marks_of(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return found
 
 
-@pytest.mark.parametrize("interleave", [False, True], ids=["known", "in turns"])
+@pytest.mark.parametrize(
+    "interleave", [pytest.param(False, id="known"), pytest.param(True, id="in turns", marks=pytest.mark.slow)]
+)
 def test_a_long_text_is_spoken_in_parts_of_one_request(engine: Engine, monkeypatch, interleave: bool) -> None:
     marks = marks_of(engine, monkeypatch)
     request = SpeechRequest(LONG, BOB, seed=3, options={"interleave": interleave, "enforce_min_length": False})
