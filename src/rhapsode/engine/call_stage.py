@@ -93,7 +93,10 @@ class CallStage:
         wanted = [work for work in works if not work.job.over]
         for done, results in isolate(wanted, self._call, self._fail):
             for work, result in zip(done, results, strict=True):
-                self.outbox.payload(Work(work.job, result, work.part))
+                try:
+                    self.outbox.payload(Work(work.job, result, work.part))
+                except Exception as error:  # of the next stage, in this thread, which has others to serve
+                    self._fail(work, error)
 
     def _call(self, works: Sequence[Work]) -> Sequence[Any]:
         if self._batch > 1:

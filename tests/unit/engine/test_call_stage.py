@@ -12,7 +12,7 @@ from rhapsode.engine.job import Job
 from rhapsode.engine.loop import Loop
 from rhapsode.engine.stage import TurnStage, Work
 from rhapsode.engine.wake_ups import held
-from rhapsode.errors import InvalidRequest, RhapsodeError
+from rhapsode.errors import GenerationFailed, InvalidRequest, RhapsodeError
 from rhapsode.types import SpeechRequest
 
 
@@ -151,3 +151,18 @@ def test_what_is_wrong_with_one_is_its_own_matter(stage: CallStage, results: Res
     assert heard[-1] == "quick"
     assert other.failed is None
     assert (one.failed is None) == (heard[0] == wrong)
+
+
+def test_what_the_next_stage_cannot_take_fails_alone(stage: CallStage, results: Results) -> None:
+    def refuse(work: Work) -> None:
+        if "odd" in work.payload.payload:
+            raise TypeError("not a prompt.")
+
+    stage.outbox.payload_to.insert(0, refuse)
+    odd, other = job(), job()
+    with held():
+        stage.receive(Work(odd, "quick and odd"))
+        stage.receive(Work(other, "quick"))
+    assert isinstance(odd.failed, GenerationFailed)
+    assert other.failed is None
+    assert results.get_nowait().payload == "quick"
