@@ -23,7 +23,12 @@ from unit.qwen3_tts.asked import Family, Stage
 GOLDEN = Path(__file__).parents[2] / "golden" / "own_voice.json"
 KNOWN: dict[str, Any] = json.loads(GOLDEN.read_text("utf-8"))
 REFERENCE = Voice.cloned(Clip(reference_audio(KNOWN["reference"]["samples"])[None], SAMPLE_RATE))
-each_case = pytest.mark.parametrize("case", KNOWN["cases"], ids=lambda case: f"{case['speaker']}-{case['text']}")
+CASES = [pytest.param(case, id=f"{case['speaker']}-{case['text']}") for case in KNOWN["cases"]]
+EACH_THIRD = [
+    pytest.param(*case.values, id=case.id, marks=[pytest.mark.slow] if number % 3 else [])
+    for number, case in enumerate(CASES)
+]
+"""All of them, of which two thirds are slow: presets and clones, with the text in the prompt and beside it."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +46,7 @@ def test_the_goldens_were_made_with_this_voice() -> None:
     assert hashlib.sha256((FOLDER / "model.safetensors").read_bytes()).hexdigest() == KNOWN["sha256"]
 
 
-@each_case
+@pytest.mark.parametrize("case", CASES)
 def test_the_front_end_writes_what_upstream_was_given(voice: Family, case: dict[str, Any]) -> None:
     request = checked(asked(case, case["text"]), SPEC, voice.info, Limits())
     first = SpeechScript(request, settings_of(request, voice.info, Lexicon())).first()
@@ -49,7 +54,7 @@ def test_the_front_end_writes_what_upstream_was_given(voice: Family, case: dict[
     assert first.text == case["spoken"]
 
 
-@each_case
+@pytest.mark.parametrize("case", EACH_THIRD)
 def test_greedy_codes_are_upstreams(voice: Family, case: dict[str, Any]) -> None:
     with torch.inference_mode():
         stage = Stage(voice.talker, slots=1, positions=512)
