@@ -1,5 +1,6 @@
 """A family's options, of a request and of a deployment, are typed and strict."""
 
+import pickle
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from rhapsode.models.dummy.spec import SPEC as DUMMY
 from rhapsode.models.dummy.spec import DummyOptions, DummySettings
 from rhapsode.models.options import parse_options, parse_settings
 from rhapsode.models.qwen3_tts.spec import SPEC as QWEN
+from rhapsode.models.registry import families
 from rhapsode.types import SpeechRequest
 
 
@@ -136,3 +138,10 @@ def test_stages_get_the_parsed_options_and_the_request_of_the_user_stays_as_it_i
         assert sum(chunk.samples.shape[1] for chunk in engine.submit(request)) > 0
     assert seen == [DummyOptions(endless=False)]
     assert request.options == {"endless": False}
+
+
+@pytest.mark.parametrize("name", families()[0])
+def test_options_can_go_to_another_process(name: str) -> None:
+    """A server checks requests, and sends them to the process of its engine."""
+    options = parse_options(families()[0][name], {})
+    assert pickle.loads(pickle.dumps(options)) == options

@@ -22,7 +22,7 @@ Tokenize = Callable[[str], list[int]]
 
 
 class Qwen2Tokenizer:
-    """Text to ids, by calling it. Texts that are known before can be tokenised together, which takes less time."""
+    """Called with a text, it returns the ids of its tokens. Many texts at once take less time: see `look_ahead`."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -36,7 +36,8 @@ class Qwen2Tokenizer:
         return ids
 
     def look_ahead(self, texts: Sequence[str]) -> None:
-        """Tokenises texts on all cores, without Python's lock. Their ids are kept until this is called again."""
+        """Tokenises texts that it will be called with, on all cores and without Python's lock. It remembers their ids
+        until this is called again."""
         found = self._tokenizer.encode_batch([_whole(text) for text in texts], add_special_tokens=False)
         self._ahead = {text: encoding.ids for text, encoding in zip(texts, found, strict=True)}
 

@@ -15,7 +15,8 @@ MOST_KEPT = 4096
 
 
 def batch_sizes(most: int) -> list[int]:
-    """Rows of a launch: 1, 2, 4, 8, and from 32 on four sizes between a power of two and the next.
+    """Returns the numbers of rows that launches are captured with, up to `most`: 1, 2, 4, 8, 16, 24, 32, and then four
+    steps from each power of two to the next (64, 80, 96, 112, 128).
 
     Matrix products have tiles of 16, 32 or 64 rows, and most of these sizes fill them.
     """

@@ -75,7 +75,7 @@ class CallStage:
             self._do([work])
 
     def wake(self, *works: Work) -> None:
-        """Works on quick payloads that were held until now: they came together."""
+        """Called at the end of a `wake_ups.held` block with the quick work that came within it: does all of it."""
         if len(works) > 1:
             with suppress(Exception):  # the payload that is wrong raises it again when it is its turn
                 self._look_ahead([work.payload for work in works])

@@ -96,7 +96,7 @@ class Engine:
         return self.script(checked(request, self.spec, self.info, self.deployment.limits))
 
     def script(self, request: SpeechRequest) -> SpeechScript:
-        """Prepares the text of a request that was checked."""
+        """Prepares the text of a request that `validate.checked` has returned, without starting it."""
         settings = settings_of(request, self.info, self.lexicon)
         words = self._words_of(request, settings)
         return SpeechScript(request, settings, self.deployment.limits.max_text_chars, words)
@@ -107,8 +107,12 @@ class Engine:
         request_id: str | None = None,
         speech_type: Callable[..., Speech] = Speech,
     ) -> Speech:
-        """Checks a request, and starts or queues it. Raises an error at once if it is not valid. A `SpeechScript` was
-        checked already. `speech_type` makes the object that the listener reads from."""
+        """Checks a request and starts it, or puts it into the queue. Returns the speech, which gives the audio as it is
+        made. Raises an error at once if the request is not valid or the queue is full.
+
+        A `SpeechScript` is a request that was checked and whose text was prepared before (`read`). `speech_type` makes
+        the object that is returned.
+        """
         script = request if isinstance(request, SpeechScript) else self.read(request)
         request = script.request
         request_id = request_id or f"speech-{next(self._serial)}-{secrets.token_hex(4)}"

@@ -116,11 +116,14 @@ class Pipeline:
             stage.abort(job)
 
     def slow_turns(self) -> dict[str, int]:
-        """How many turns of each stage took over 50 ms (`loop.SLOW_S`). All listeners of a device wait for a turn."""
+        """Returns, for each stage, how many of its turns took over 50 ms (`loop.SLOW_S`).
+
+        A turn is one pass of the device loop through a stage. All listeners of that device wait for it.
+        """
         return {name: count for loop in self._running for name, count in loop.slow_turns.items()}
 
     def longest_turns_s(self) -> dict[str, float]:
-        """The longest turn of each stage."""
+        """Returns the seconds that the longest turn of each stage took."""
         return {name: longest_s for loop in self._running for name, longest_s in loop.longest_turns_s.items()}
 
     def forget_turns(self) -> None:

@@ -75,7 +75,7 @@ class GpuPolicy:
     """What the prompt of a request that joins takes, one of many in a launch: frames of the others come later by it."""
     SOON_S = 0.065
     """Whoever runs dry in this time goes with what there is, and ahead of those who have heard nothing yet. In a crowd
-    it can take 60 ms from here to the client."""
+    it can take more than 50 ms from here to the client."""
     SECOND_S = 0.16
     """Seconds of audio that must be made while a first chunk plays. The second chunk may be larger: whoever runs dry
     soon goes with what there is."""
@@ -92,7 +92,8 @@ class GpuPolicy:
         clock: ListenerClock,
         pace: Pace | None = None,
     ) -> None:
-        """`pace`: that of the talker."""
+        """`schedule`: which sizes chunks may have. `block_s`: how long a block plays. `clock`: how much audio each
+        listener has left. `pace`: how fast the talker is, measured while it runs."""
         self._pace = pace or Pace()
         self._schedule = schedule
         self._config = config

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Step(NamedTuple):
-    """What one step made, one entry per row."""
+    """What one step of a talker made, with an entry for each request of the batch."""
 
     frames: Tensor  # [B, *frame_shape]
     emitted: Tensor  # [B] bool: the frame is to be heard
@@ -33,30 +33,34 @@ class Step(NamedTuple):
 
 @runtime_checkable
 class PrefillsPrompt(Protocol):
-    """A worker with paged keys and values, which a prompt is run into before the first step."""
+    """A worker with attention over the past: before its first step, a request's prompt is run to fill the KV cache."""
 
     def kv(self) -> tuple[KVLayout, ...]:
-        """One layout per stack of layers that shares the slot's page table."""
+        """Returns the shapes of its KV cache, one for each stack of layers. All use the same pages of a slot."""
 
     def prefill(self, prompts: Sequence[Any], spans: Sequence[Span], rows: Rows, state: State) -> None:
-        """Runs one span of each prompt. A prompt may take several calls; the last one ends at its `length`, and must
-        leave the slot ready for its first step."""
+        """Runs a part of each prompt, from the start to the stop of its span. A long prompt takes several calls; the
+        last one ends at the prompt's `length`, and must leave the slot ready for its first step."""
 
 
 class Talker(PrefillsPrompt, Protocol):
-    """The autoregressive model: emits one frame per step."""
+    """The autoregressive model, from text to frames (codec tokens or latents of some milliseconds of speech).
+
+    Each step makes the next frame of every request in the batch.
+    """
 
     frame_shape: tuple[int, ...]
     frame_dtype: torch.dtype
     defaults: Sampling
-    """Every field set: what holds where the user set nothing."""
+    """The sampling settings that are used where a request sets none; every field has a value."""
 
     def state(self, slots: int) -> State:
-        """Slot-indexed buffers beyond keys and values, allocated once."""
+        """Allocates all it remembers of requests beside the KV cache, with one row for each slot. Called once."""
 
     def step(self, rows: Rows, state: State) -> Step:
-        """Computes one frame for these rows, in place: this is what is captured. On a CPU it is traced: all that
-        changes is in `rows` and `state`, and what looks at values is marked with `device.trace.decides`."""
+        """Computes the next frame of these rows, and updates `state` in place. On a GPU the call is recorded as a CUDA
+        graph, on a CPU it is traced, and both are replayed later: so all that changes from call to call is in `rows`
+        and `state`, and code that looks at values is marked with `device.trace.decides`."""
 
 
 @runtime_checkable
@@ -82,20 +86,23 @@ class TakesText(Protocol):
 
 @runtime_checkable
 class CapturesPrefill(Protocol):
-    """A worker whose prefill launches can be captured, too."""
+    """A worker that can record its prefill launches as CUDA graphs, as the engine does with its steps."""
 
     def capture(self, rows: Rows, most_positions: int) -> None:
-        """Called before the first request, on a GPU. The one slot of `rows` is scratch; the table and the memory are
-        those that every later call is given."""
+        """Records the launches for prompts of up to `most_positions`. Called once, on a GPU, before the first request.
+
+        `rows` has one slot, which belongs to no request and may be overwritten. Its tables and buffers are those that
+        every later call gets, as a recorded launch always uses the same memory.
+        """
 
 
 @runtime_checkable
 class CapturesReady(Protocol):
-    """A worker that captures how it makes slots ready for their first step (`device.row_writes`)."""
+    """A worker that can record how it makes slots ready for their first step (`device.row_writes`) as a CUDA graph."""
 
     def capture_ready(self, rows: Rows, state: State) -> None:
-        """Called before the first request, on a GPU. The one slot of `rows` is scratch; the state is that of all later
-        calls."""
+        """Records it. Called once, on a GPU, before the first request. `rows` has one slot, which belongs to no request
+        and may be overwritten; `state` is the one that every later call gets."""
 
 
 class StreamWorker(Protocol):
@@ -164,10 +171,11 @@ class Converter(StreamWorker, Protocol):
 
 
 class Generator(Protocol):
-    """An opaque model that yields audio itself."""
+    """A model that is one piece for the engine: it gets a prompt and yields audio, without frames, slots or batches."""
 
     def speak(self, prompt: Any, seed: int) -> Iterator[Samples | None]:
-        """Yields chunks of audio as soon as they are made, and `None` while it waits for more text."""
+        """Yields each chunk of audio as soon as it is made. While it waits for more text it yields `None`, so that the
+        engine can end it in between."""
 
 
 @runtime_checkable
@@ -180,7 +188,7 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class KnowsQuick(Protocol):
-    """A worker of a call stage that has payloads with little to do, such as voices without a recording."""
+    """A worker of a call stage for which some payloads are very little work, such as a voice without a recording."""
 
     def is_quick(self, payload: Any) -> bool:
         """Whether the call takes well under a millisecond: then it is made in the sender's thread, beside others."""
@@ -188,12 +196,15 @@ class KnowsQuick(Protocol):
 
 @runtime_checkable
 class LooksAhead(Protocol):
-    """A quick worker of a call stage that has work which is cheaper for many payloads at once, such as tokenising."""
+    """A worker of a call stage that does a part of its work for many payloads at once, because that takes less time.
+
+    Tokenising is such a part. Only payloads that `is_quick` allows are shown to it.
+    """
 
     def look_ahead(self, payloads: Sequence[Any]) -> None:
-        """Called with the payloads of requests that came together, before each of them is worked on by itself.
+        """Called with the payloads of requests that came together, before the worker is called with each of them.
 
-        What is wrong with one of them is raised when it is its turn, not here.
+        It may fail: then the worker is called with each payload all the same, and raises what is wrong with it.
         """
 
 

@@ -61,7 +61,8 @@ class Host:
     # --- start and stop ---
 
     def start_early(self, process: EngineProcess | None = None) -> None:
-        """Begins the parts of loading that need no torch. `process`: the engine's process, if it runs already."""
+        """Begins to load the model while the server itself still starts: only what does not need torch, whose import
+        takes seconds. `process`: the process of the engine, if one was started already."""
         self._starting = process
         if not self._is_apart:
             self._compiling = start_early(self.model, self.deployment)

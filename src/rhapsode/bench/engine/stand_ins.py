@@ -50,12 +50,15 @@ _MAKERS: dict[str, Callable[[], dict[str, ModuleType]]] = {
 
 
 class Encoding:
+    """What a tokenizer returns: the ids of a text."""
+
     def __init__(self, ids: list[int]) -> None:
         self.ids = ids
 
 
 class NoSplit:
-    """Leaves a text in one piece. To a vocabulary of bytes that makes no difference."""
+    """Stands for `tokenizers.pre_tokenizers.Split`, which cuts a text into words. It leaves it in one piece: where
+    every byte is a token, the tokens are the same."""
 
     def __init__(self, pattern: str, behavior: str) -> None:
         pass
@@ -65,7 +68,7 @@ class NoSplit:
 
 
 class ByteTokenizer:
-    """Makes one token per byte, whatever `tokenizer.json` says."""
+    """Stands for `tokenizers.Tokenizer`: makes one token of every byte, whatever `tokenizer.json` says."""
 
     @staticmethod
     def from_str(description: str) -> ByteTokenizer:

@@ -57,7 +57,7 @@ class QwenPrepare:
         return self._draft(work, (work.text,) if work.text_open else self._parts(work.text))
 
     def look_ahead(self, works: Sequence[SpeechRequest]) -> None:
-        """Tokenises requests that came together."""
+        """Tokenises the texts of requests that came together, in one call."""
         self._encode.look_ahead([ROLE + request.text for request in works if not request.text_open])
 
     def _draft(self, request: SpeechRequest, parts: tuple[str, ...]) -> QwenDraft:

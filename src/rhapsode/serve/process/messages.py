@@ -33,7 +33,7 @@ class Start(NamedTuple):
 
 
 class Submit(NamedTuple):
-    """Speak this. The request was checked."""
+    """Start this request. The server has checked it (`validate.checked`)."""
 
     request_id: str
     request: SpeechRequest
