@@ -45,8 +45,6 @@ SWITCHES: dict[str, tuple[str, Any]] = {
     "apart": ("kernels.gpu.linear_plan.OVERLAP_PROGRAMS", 0),
     "threads": ("kernels.gpu.linear_plan.PER_THREAD", 128),
     "wave": ("kernels.gpu.linear_plan.WAVES", 1),
-    "alone": ("kernels.gpu.float8.OVERLAP_ROWS", 16),
-    "together": ("kernels.gpu.float8.OVERLAP_ROWS", 1 << 20),
     "exact": ("kernels.gpu.float8.EXACT_ROWS", 1 << 20),
     "fast": ("kernels.gpu.float8.EXACT_ROWS", 0),
     "narrow": ("depth.WIDENED_ROWS", 1 << 20),
@@ -55,8 +53,8 @@ SWITCHES: dict[str, tuple[str, Any]] = {
 """Names of `rhapsode.nn`, and their other values."""
 
 QWEN, QWEN8 = "qwen3-tts-1.7b", "qwen3-tts-1.7b fp8"
-EIGHT_BITS = {1: (), 2: (), 4: (), 8: (), 16: (), 32: ("alone", "fast"), 64: ("alone", "fast")} | dict.fromkeys(
-    (128, 256, 512), ("together", "narrow", "widened", "exact", "fast")
+EIGHT_BITS = {1: (), 2: (), 4: (), 8: (), 16: (), 32: ("fast",), 64: ("fast",)} | dict.fromkeys(
+    (128, 256, 512), ("narrow", "widened", "exact", "fast")
 )
 MEASURED: list[tuple[str, int, tuple[str, ...]]] = [
     *(one for rows, names in EIGHT_BITS.items() for one in ((QWEN, rows, ("",)), (QWEN8, rows, ("", *names)))),

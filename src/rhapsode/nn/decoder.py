@@ -127,20 +127,19 @@ class Attention(Derived):
             x, attended = x[:, -last:].contiguous(), attended[:, -last:].contiguous()
         return linear(attended, self.o_proj, residual=x)
 
-    def float8_parts(
-        self, normed: Float8Input, x: Tensor, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend
-    ) -> Tensor:
-        """Does what `add_to` does, with 8-bit weights and without the last addition.
+    def add_float8_to(
+        self, x: Tensor, normed: Float8Input, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend
+    ) -> Tensor | None:
+        """Does what `add_to` does, with 8-bit weights: `x [B, T, hidden]` is overwritten, `normed` is its norm.
 
-        `normed` is the norm of `x [B, T, hidden]`. Returns partial sums `[shares, rows, hidden]`, still to be added to
-        `x`.
+        Returns partial sums `[shares, rows, hidden]` that are still to be added to `x`, if there are any.
         """
-        from rhapsode.nn.kernels.gpu.float8 import float8_parts, float8_product
+        from rhapsode.nn.kernels.gpu.float8 import float8_add, float8_product
         from rhapsode.nn.kernels.gpu.float8_input import float8_input
 
         qkv = float8_product(normed, float8_weight_of(self.qkv), x.dtype, self.qkv.bias)
         attended = self.attend_projected(qkv.view(*x.shape[:-1], -1), layer, rotary, backend)
-        return float8_parts(float8_input(attended.contiguous()), float8_weight_of(self.o_proj))
+        return float8_add(x, float8_input(attended.contiguous()), float8_weight_of(self.o_proj))
 
     def attend_projected(
         self, qkv: Tensor, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend
@@ -175,13 +174,13 @@ class GatedMLP(nn.Module):
         inner = normed_linear(x, norm, weight_of(self.gate_up), gated=True)
         return linear(inner, self.down_proj, residual=x)
 
-    def float8_parts(self, normed: Float8Input, x: Tensor) -> Tensor:
-        """Does what `add_to` does, with 8-bit weights and without the last addition: see `Attention.float8_parts`."""
-        from rhapsode.nn.kernels.gpu.float8 import float8_parts, float8_product
+    def add_float8_to(self, x: Tensor, normed: Float8Input) -> Tensor | None:
+        """Does what `add_to` does, with 8-bit weights: see `Attention.add_float8_to`."""
+        from rhapsode.nn.kernels.gpu.float8 import float8_add, float8_product
         from rhapsode.nn.kernels.gpu.float8_input import float8_input
 
         inner = float8_product(normed, float8_weight_of(self.gate_up), x.dtype, gated=True)
-        return float8_parts(float8_input(inner), float8_weight_of(self.down_proj))
+        return float8_add(x, float8_input(inner), float8_weight_of(self.down_proj))
 
 
 class PlainMLP(nn.Module):
@@ -267,8 +266,8 @@ class DecoderStack(nn.Module):
     def _run_float8(self, x: Tensor, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
         """Runs all layers with 8-bit weights. A contiguous `x` is overwritten.
 
-        What a layer adds to `x` comes as partial sums. One kernel adds them, applies the next norm, and converts the
-        result to what the next product takes.
+        What a layer adds to `x` may come as partial sums. One kernel adds them, applies the next norm, and converts
+        the result to what the next product takes.
         """
         from rhapsode.nn.kernels.gpu.float8_input import float8_input
 
@@ -278,8 +277,7 @@ class DecoderStack(nn.Module):
             assert isinstance(layer, DecoderLayer)
             assert isinstance(layer.mlp, GatedMLP)
             normed = float8_input(x, rms_norm_of(layer.input_layernorm), parts)
-            parts = layer.self_attn.float8_parts(normed, x, i, rotary, backend)
+            parts = layer.self_attn.add_float8_to(x, normed, i, rotary, backend)
             normed = float8_input(x, rms_norm_of(layer.post_attention_layernorm), parts)
-            parts = layer.mlp.float8_parts(normed, x)
-        assert parts is not None
-        return add_and_norm(x, parts, None)
+            parts = layer.mlp.add_float8_to(x, normed)
+        return x if parts is None else add_and_norm(x, parts, None)

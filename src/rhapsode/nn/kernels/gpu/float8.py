@@ -1,7 +1,7 @@
 """Linear layers of many rows by 8-bit weights, which tensor cores take as they are: see `gpu.float8_input`.
 
 With few programs the inputs of a sum are cut into shares, and the kernel that follows adds the partial sums up, in
-their order.
+their order. With any number of rows these kernels start while the one before still runs.
 """
 
 from __future__ import annotations
@@ -19,9 +19,6 @@ from rhapsode.nn.kernels.gpu.split import add_and_norm
 from rhapsode.nn.kernels.gpu.tile_plan import TilePlan, tile_plan
 from rhapsode.nn.kernels.norm import normalise
 from rhapsode.nn.kernels.weight import Float8Weight, Norm
-
-OVERLAP_ROWS = 512
-"""Up to this many rows these kernels start while the one before still runs."""
 
 EXACT_ROWS = 128
 """Up to this many rows sums are float32. Above, they stay in the tensor cores' registers, which keep fewer bits of
@@ -98,7 +95,7 @@ def _launch(
         K=k, SHARE=k // plan.shares, LINES=plan.lines, ROWS=plan.rows, BLOCK_K=plan.block_k, GATED=gated,
         GELU=0 if activation is None else 2 if activation == "gelu_tanh" else 1, BIAS=bias is not None,
         RESIDUAL=residual is not None, EXACT=rows <= EXACT_ROWS, num_warps=plan.warps, num_stages=plan.stages,
-        **options(rows, OVERLAP_ROWS),
+        **options(rows, rows),
     )  # fmt: skip
     return out
 
@@ -119,10 +116,16 @@ def float8_product(
     return _launch(x, weight, out, tile_plan(rows, width, k, gated, False), bias, gated, activation, residual)
 
 
-def float8_parts(x: Float8Input, weight: Float8Weight) -> Tensor:
-    """Multiplies `x`: partial sums `[shares, rows, N]` in float32."""
+def float8_add(residual: Tensor, x: Float8Input, weight: Float8Weight) -> Tensor | None:
+    """Multiplies `x` and adds the product to a contiguous `residual [..., N]`, in place.
+
+    If the inputs are cut into shares, it returns partial sums `[shares, rows, N]` in float32 that are still to be added.
+    """
     (width, k), rows = weight.values.shape, len(x.halves)
     plan = tile_plan(rows, width, k, False, True)
+    if plan.shares == 1:
+        _launch(x, weight, residual.view(rows, width), plan, residual=residual)
+        return None
     out = torch.empty(plan.shares, rows, width, dtype=torch.float32, device=weight.values.device)
     return _launch(x, weight, out, plan)
 
@@ -142,7 +145,8 @@ def float8_linear(
         x, norm = normalise(x, norm), None
     given = float8_input(x, norm)
     if residual is not None and residual.is_contiguous() and bias is None and activation is None and not gated:
-        return add_and_norm(residual, float8_parts(given, weight), None)
+        parts = float8_add(residual, given, weight)
+        return residual if parts is None else add_and_norm(residual, parts, None)
     residual = None if residual is None else residual.contiguous()
     product = float8_product(given, weight, x.dtype, bias, gated, activation, residual)
     return product.view(*x.shape[:-1], -1)
