@@ -119,7 +119,7 @@ def float8_product(
 def float8_add(residual: Tensor, x: Float8Input, weight: Float8Weight) -> Tensor | None:
     """Multiplies `x` and adds the product to a contiguous `residual [..., N]`, in place.
 
-    If the inputs are cut into shares, it returns partial sums `[shares, rows, N]` in float32 that are still to be added.
+    If the inputs are cut into shares, it returns partial sums `[shares, rows, N]` in float32, which remain to be added.
     """
     (width, k), rows = weight.values.shape, len(x.halves)
     plan = tile_plan(rows, width, k, False, True)
