@@ -193,8 +193,9 @@ class TestFailure:
         assert_all_free(engine)
 
     def test_an_unknown_option_is_refused_at_once(self, subject, engine):
+        options = {**subject.wishes.get("options", {}), "no_such_thing": 1}
         with pytest.raises(InvalidRequest, match="no option"):
-            engine.submit(subject.request(subject.texts[0], options={"no_such_thing": 1}))
+            engine.submit(subject.request(subject.texts[0], options=options))
         assert_all_free(engine)
 
 

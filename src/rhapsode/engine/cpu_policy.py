@@ -13,6 +13,7 @@ class CpuPolicy(GpuPolicy):
 
     BUSY = 0.4
     SOON_S = -np.inf
+    CAN_WAIT_S = np.inf
     SPARE = 1
     PROMPT_S = 0.0
     """A prompt is a turn of its own: frames do not wait for many of them."""

@@ -42,7 +42,14 @@ class Pace:
         self._groups: dict[int, Group] = {}
         self._points: list[tuple[float, float]] = []
         self._ticked_s = 0.0
+        self.steps = 0
+        """Steps so far, of a stage that counts them by `tick`."""
         self.on_change: Callable[[], None] = lambda: None
+
+    @property
+    def is_working(self) -> bool:
+        """Whether another step follows the last one without a pause."""
+        return self._ticked_s > 0
 
     @property
     def known(self) -> bool:
@@ -76,6 +83,7 @@ class Pace:
         `other_s`: how long the stage did something else in that time, which is subtracted. If that was more than half
         of it, nothing is learnt.
         """
+        self.steps += 1
         last_s, self._ticked_s = self._ticked_s, clock_s()
         work_s = self._ticked_s - last_s - other_s
         if last_s and work_s > other_s:

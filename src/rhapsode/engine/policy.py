@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -64,6 +65,9 @@ class GpuPolicy:
     a launch waits for more rows. A talker that is hardly faster than its listeners, or has many prompts to run, gets
     larger first chunks, which last until the next one. And a first chunk takes all blocks that the rows which start
     with it have: a stage whose source makes a second at a time need not begin with a fraction of it.
+
+    Launches go ahead of the talker's on the device. So between two of its frames at most two are for listeners who can
+    wait: otherwise the last chunks of a crowd, which nobody needs yet, keep newcomers without a frame for 0.2 seconds.
     """
 
     MOST_FIRST, MOST_FIRST_S = 4, 0.32
@@ -79,6 +83,10 @@ class GpuPolicy:
     SECOND_S = 0.16
     """Seconds of audio that must be made while a first chunk plays. The second chunk may be larger: whoever runs dry
     soon goes with what there is."""
+    CAN_WAIT_S = 0.25
+    """Listeners with more than this left can wait for the talker's next frame."""
+    MOST_BETWEEN_FRAMES = 2
+    """Launches between two frames of the talker, after which such listeners do wait."""
     SPARE = 2
     """How many times the `patience_s` a first chunk lasts longer than the second one takes: in a crowd, audio is sent
     late, too."""
@@ -103,6 +111,8 @@ class GpuPolicy:
         self._since_s = np.zeros(slots + 1, np.float64)  # when the blocks of the next chunk began to come
         self._asked = np.zeros(slots + 1, np.bool_)  # for a first chunk of this size
         self._most_first = max(self.MOST_FIRST, self._lasting(self.MOST_FIRST_S))
+        self._steps = deque([-1] * self.MOST_BETWEEN_FRAMES, self.MOST_BETWEEN_FRAMES)
+        """How many steps the talker had made at each of the last launches."""
 
     def _lasting(self, seconds: float) -> int:
         """Returns how many blocks last about so long."""
@@ -114,6 +124,7 @@ class GpuPolicy:
         self._asked[slot] = first_frames is not None
 
     def launched(self, choice: Choice) -> None:
+        self._steps.append(self._pace.steps)
         self._since_s[choice.slots] = self._clock.now_s()
         # A chunk that was cut short because it was urgent does not make the next ones small: many small launches
         # would cost the time that was lacking.
@@ -136,7 +147,13 @@ class GpuPolicy:
         rows = able[self._joins(ready, wanted, blocks)[able]][:most]
         if left_s[leader] > self._config.comfort_s and self._can_wait(ready, rows, most):
             return None
+        if left_s[leader] > self.CAN_WAIT_S and self._is_talkers_turn() and not ready.crowded[rows].any():
+            return None
         return Choice(slots[rows], blocks)
+
+    def _is_talkers_turn(self) -> bool:
+        """Whether the talker works, and has made no frame since the last few launches."""
+        return self._pace.is_working and self._steps[0] == self._pace.steps
 
     def _common(self, ready: Ready, able: Ints) -> int:
         """Returns how many blocks all rows have that start with the first of `able`; 0 if that one does not start."""

@@ -75,6 +75,37 @@ class TestGpuPolicy:
         assert choice.slots[0] == 1
         assert choice.blocks == 1
 
+    def test_who_can_wait_gives_way_to_the_talker_after_two_launches(self, clock):
+        stage, talker = self.comfortable()
+        assert stage.choose([16, 16, 16]) is None
+        talker.tick(3, 0.24)
+        assert len(stage.choose([16, 16, 16]).slots) == 3
+
+    def test_nobody_waits_for_a_talker_that_has_stopped(self, clock):
+        stage, talker = self.comfortable()
+        talker.pause()
+        assert len(stage.choose([16, 16, 16]).slots) == 3
+
+    def test_nobody_waits_for_a_talker_that_waits_for_room(self, clock):
+        stage, _ = self.comfortable()
+        assert len(stage.choose([16, 16, 16], crowded=np.array([True, False, False])).slots) == 3
+
+    def test_who_cannot_wait_does_not_give_way(self, clock):
+        stage, _ = self.comfortable()
+        clock[0] += 0.4
+        assert len(stage.choose([16, 16, 16]).slots) == 3
+
+    def comfortable(self):
+        """A stage whose listeners have 0.6 s left, right after two launches for one of them, and its talker's pace."""
+        stage = Stage()
+        for slot in LIVE:
+            stage.send(slot, 1, 0.6)
+        talker = stage.policy._pace
+        talker.tick(3, 0.24)
+        for _ in range(2):
+            stage.launched(stage.choose([16, 16, 16], most=1), 0.0)
+        return stage, talker
+
     def test_who_runs_dry_soon_goes_before_first_audio_and_with_what_there_is(self, clock):
         stage = Stage()
         stage.launched(stage.choose([1, 0, 0]), 0.08)
