@@ -102,6 +102,17 @@ def test_a_sum_in_shares(device, narrow) -> None:
     torch.testing.assert_close(residual, (expected + 1).to(narrow), rtol=1e-2, atol=0.1)
 
 
+def test_a_sum_that_is_not_cut_is_added_in_place(device, narrow) -> None:
+    from rhapsode.nn.kernels.gpu.float8 import float8_add
+    from rhapsode.nn.kernels.gpu.float8_input import float8_input
+
+    x, weight = torch.randn(20, 72).to(device, narrow), Quantised(torch.randn(40, 72).to(device)).packed
+    residual = torch.ones(20, 40, device=device, dtype=narrow)
+    assert float8_add(residual, float8_input(x), weight) is None
+    expected = x.float() @ weight.dequantised(torch.float32).T + 1
+    torch.testing.assert_close(residual, expected.to(narrow), rtol=1e-2, atol=0.1)
+
+
 @pytest.mark.parametrize("rows", [20, 132], ids=["sums in float32", "sums in the tensor cores"])
 def test_a_stack_of_8_bit_layers(device, narrow, rows) -> None:
     config = DecoderConfig(64, 96, 2, 4, 2, 16, RopeConfig(16, 1000.0), attention_bias=rows == 20)
