@@ -1,6 +1,5 @@
 """Kernels run on the GPU where there is one, and in Triton's interpreter where there is none."""
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,8 +11,6 @@ ON_GPU = torch.cuda.is_available()
 HAS_TRITON = find_spec("triton") is not None
 
 if HAS_TRITON and not ON_GPU:
-    os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is defined
-
     from triton.runtime import interpreter
 
     original = interpreter._patch_lang_tensor
