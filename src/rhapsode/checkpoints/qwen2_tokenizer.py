@@ -77,7 +77,7 @@ def _from_parts(folder: Path) -> Any:
 
 
 def assemble(model: BPE) -> Any:
-    """Byte pairs, with Qwen2's way of cutting text before them."""
+    """Makes a byte-level BPE tokenizer that normalises and splits text as Qwen2's does."""
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(

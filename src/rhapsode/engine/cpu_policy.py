@@ -13,7 +13,6 @@ class CpuPolicy(GpuPolicy):
 
     BUSY = 0.4
     SOON_S = -np.inf
-    CAN_WAIT_S = np.inf
     SPARE = 1
     PROMPT_S = 0.0
     """A prompt is a turn of its own: frames do not wait for many of them."""
@@ -38,7 +37,7 @@ class CpuPolicy(GpuPolicy):
     def choose(self, ready: Ready, most: int) -> Choice | None:
         choice = super().choose(ready, most)
         self._chosen_s, self._is_usual = self._clock.now_s(), not ready.closing.all()
-        return None if choice is None or self._yields(ready, choice) else self._in_time(ready, choice)
+        return None if choice is None else self._in_time(ready, choice)
 
     def _yields(self, ready: Ready, choice: Choice) -> bool:
         """Returns whether all of a launch can wait for the next frame of somebody who is about to run dry."""

@@ -163,7 +163,7 @@ class Engine:
             job.abort()
 
     def embed(self, clip: Clip) -> tuple[float, ...]:
-        """Returns the speaker embedding of a recording, as `Voice.embedding` takes it. Blocks while it is computed."""
+        """Computes the speaker embedding of a recording, in the form of `Voice.embedding`. Blocks until it is done."""
         embedders = [stage.name for stage in self.spec.pipeline if stage.embeds]
         if not self.info.can.embedding or not embedders:
             raise InvalidRequest(f"{self.info.title} makes no speaker embeddings.", param="voice")

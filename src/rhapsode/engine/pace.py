@@ -43,7 +43,7 @@ class Pace:
         self._points: list[tuple[float, float]] = []
         self._ticked_s = 0.0
         self.steps = 0
-        """Steps so far, of a stage that counts them by `tick`."""
+        """How many steps `tick` was called for."""
         self.on_change: Callable[[], None] = lambda: None
 
     @property

@@ -103,7 +103,7 @@ class Pipeline:
                 self.stages[stage.name].inbox.put(Text(job, text, final))
 
     def resume(self, job: Job) -> None:
-        """Tells the stages that generate speech that more of a job's text is known, so that they ask for it again."""
+        """Tells talkers and generators that more text of a job has arrived, so that they ask for its next prompt."""
         for stage in self._spec.pipeline:
             if stage.kind in ("frame", "generator"):
                 self.stages[stage.name].inbox.put(Resume(job))

@@ -48,13 +48,13 @@ class ChunkPolicy(Protocol):
     """Chooses what a streaming stage does next."""
 
     def open(self, slot: int, first_frames: int | None) -> None:
-        """A new request has this slot. `first_frames`: how many frames it wants in its first chunk, if it says so."""
+        """Called when a request gets a slot. `first_frames`: the size that it asked for of its first chunk, or None."""
 
     def choose(self, ready: Ready, most: int) -> Choice | None:
         """Returns the next launch, of at most `most` rows; None if there is nothing to do now."""
 
     def launched(self, choice: Choice) -> None:
-        """Called once a choice was launched, and the listeners' clock knows how much audio it has."""
+        """Called after a choice was launched. The listeners' clock counts its audio already."""
 
 
 class GpuPolicy:
@@ -83,10 +83,10 @@ class GpuPolicy:
     SECOND_S = 0.16
     """Seconds of audio that must be made while a first chunk plays. The second chunk may be larger: whoever runs dry
     soon goes with what there is."""
-    CAN_WAIT_S = 0.25
-    """Listeners with more than this left can wait for the talker's next frame."""
+    YIELDS_ABOVE_S = 0.25
+    """A launch whose listeners all have more than this left yields to the talker."""
     MOST_BETWEEN_FRAMES = 2
-    """Launches between two frames of the talker, after which such listeners do wait."""
+    """It does so after this many launches since the talker's last frame."""
     SPARE = 2
     """How many times the `patience_s` a first chunk lasts longer than the second one takes: in a crowd, audio is sent
     late, too."""
@@ -112,10 +112,10 @@ class GpuPolicy:
         self._asked = np.zeros(slots + 1, np.bool_)  # for a first chunk of this size
         self._most_first = max(self.MOST_FIRST, self._lasting(self.MOST_FIRST_S))
         self._steps = deque([-1] * self.MOST_BETWEEN_FRAMES, self.MOST_BETWEEN_FRAMES)
-        """How many steps the talker had made at each of the last launches."""
+        """The talker's number of steps at each of the last launches."""
 
     def _lasting(self, seconds: float) -> int:
-        """Returns how many blocks last about so long."""
+        """Converts seconds of audio to the nearest number of blocks."""
         return round(seconds / self._block_s)
 
     def open(self, slot: int, first_frames: int | None) -> None:
@@ -147,13 +147,15 @@ class GpuPolicy:
         rows = able[self._joins(ready, wanted, blocks)[able]][:most]
         if left_s[leader] > self._config.comfort_s and self._can_wait(ready, rows, most):
             return None
-        if left_s[leader] > self.CAN_WAIT_S and self._is_talkers_turn() and not ready.crowded[rows].any():
-            return None
-        return Choice(slots[rows], blocks)
+        choice = Choice(slots[rows], blocks)
+        return None if self._yields(ready, choice) else choice
 
-    def _is_talkers_turn(self) -> bool:
-        """Whether the talker works, and has made no frame since the last few launches."""
-        return self._pace.is_working and self._steps[0] == self._pace.steps
+    def _yields(self, ready: Ready, choice: Choice) -> bool:
+        """Returns whether a launch waits for the talker's next frame."""
+        if not self._pace.is_working or self._steps[0] != self._pace.steps:
+            return False
+        has_time = self._clock.left_s(choice.slots[:1])[0] > self.YIELDS_ABOVE_S  # the first row has the least left
+        return bool(has_time and not ready.crowded[np.isin(ready.slots, choice.slots)].any())
 
     def _common(self, ready: Ready, able: Ints) -> int:
         """Returns how many blocks all rows have that start with the first of `able`; 0 if that one does not start."""

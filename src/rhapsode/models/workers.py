@@ -55,25 +55,33 @@ class Talker(PrefillsPrompt, Protocol):
     """The sampling settings that are used where a request sets none; every field has a value."""
 
     def state(self, slots: int) -> State:
-        """Allocates all it remembers of requests beside the KV cache, with one row for each slot. Called once."""
+        """Allocates what the talker keeps of requests beside the KV cache, one row for each slot. Called once."""
 
     def step(self, rows: Rows, state: State) -> Step:
-        """Computes the next frame of these rows, and updates `state` in place. On a GPU the call is recorded as a CUDA
-        graph, on a CPU it is traced, and both are replayed later: so all that changes from call to call is in `rows`
-        and `state`, and code that looks at values is marked with `device.trace.decides`."""
+        """Computes the next frame of these rows, and updates `state` in place.
+
+        The call is captured as a CUDA graph on a GPU, or traced on a CPU, and replayed for later frames. So everything
+        that changes between calls must be in `rows` and `state`. Mark code that branches on values with
+        `device.trace.decides`.
+        """
 
 
 @runtime_checkable
 class BeginsInPrefill(Protocol):
-    """A talker that can make the pass of a request's first step with its prompt: its first frame comes sooner."""
+    """A talker that can run the first step's pass through its layers together with the prompt.
+
+    The first frame then comes sooner.
+    """
 
     begins: bool
-    """Whether it does so, where the padding of the launch has room; it then sets `Prompt.is_begun`. The engine sets
-    this before anything is captured."""
+    """Whether it does so. The engine sets this before anything is captured. Where the padding of a prompt's launch has
+    no room for the pass, the first step is a usual one; where it has, the talker sets `Prompt.is_begun`."""
 
     def first_step(self, rows: Rows, state: State) -> Step:
-        """What `step` does after its pass, for rows whose prompts are begun. Every row emits a frame, and none stops:
-        the engine hands the frames on before it has seen them."""
+        """Makes the first frame of rows whose prompts are begun: what `step` does after its pass.
+
+        Every row must emit a frame and none may stop, because the engine hands these frames on before it sees them.
+        """
 
 
 @runtime_checkable
@@ -191,7 +199,7 @@ class KnowsQuick(Protocol):
     """A worker of a call stage for which some payloads are very little work, such as a voice without a recording."""
 
     def is_quick(self, payload: Any) -> bool:
-        """Whether the call takes well under a millisecond: then it is made in the sender's thread, beside others."""
+        """Returns whether the call takes well under a millisecond. Such calls run in the thread that sends them."""
 
 
 @runtime_checkable
@@ -202,9 +210,9 @@ class LooksAhead(Protocol):
     """
 
     def look_ahead(self, payloads: Sequence[Any]) -> None:
-        """Called with the payloads of requests that came together, before the worker is called with each of them.
+        """Does that part of the work for requests that arrived together. The worker is called for each of them later.
 
-        It may fail: then the worker is called with each payload all the same, and raises what is wrong with it.
+        If this fails, the worker is called all the same, and raises the error of the request that is wrong.
         """
 
 

@@ -95,17 +95,17 @@ class Host:
 
     @property
     def is_starting(self) -> bool:
-        """Returns whether the model is being loaded for the first time, and no request waits for it."""
+        """Whether the first load, at the server's start, is still running, and no request waits for it yet."""
         return self._loading is not None and not self.warm and not self._leases
 
     @property
     def busy(self) -> int:
-        """Returns the number of requests that use the engine or wait for it to load."""
+        """How many requests use the engine or wait until it is loaded."""
         return self._leases
 
     @property
     def loaded(self) -> ServedEngine | None:
-        """The engine, if it is loaded."""
+        """The engine; `None` if no model is loaded, or if the engine's process has died."""
         return None if self._engine is None or self._engine.is_lost else self._engine
 
     # --- requests ---
