@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.launch import LIGHT_OVERLAP_ROWS, options, wait_for_previous
+from rhapsode.nn.kernels.gpu.launch import LIGHT_OVERLAP_ROWS, blocks, options, wait_for_previous
 from rhapsode.nn.kernels.gpu.norm import rounded_times
 
 BLOCK = 1024
@@ -48,5 +48,5 @@ def silu_mul(x: Tensor) -> Tensor:
     out = x.new_empty(*x.shape[:-1], width)
     rows = out.numel() // width
     early = options(rows, LIGHT_OVERLAP_ROWS)
-    _silu_mul[(rows, triton.cdiv(width, BLOCK))](x, out, width, BLOCK=BLOCK, num_warps=4, **early)
+    _silu_mul[(rows, blocks(width, BLOCK))](x, out, width, BLOCK=BLOCK, num_warps=4, **early)
     return out

@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rhapsode.nn.kernels.gpu.activation import silu_times
-from rhapsode.nn.kernels.gpu.launch import let_next_start, options, power_of_two, wait_for_previous
+from rhapsode.nn.kernels.gpu.launch import blocks, let_next_start, options, power_of_two, wait_for_previous
 from rhapsode.nn.kernels.gpu.linear_plan import Plan
 from rhapsode.nn.kernels.gpu.norm import rounded_times
 from rhapsode.nn.kernels.weight import Float8Weight, GpuWeight, Norm
@@ -147,7 +147,7 @@ def ahead_linear(
     width = outputs // 2 if gated else outputs
     rows = x.numel() // k
     out = x.new_empty(*x.shape[:-1], width)
-    _ahead[(triton.cdiv(width, plan.block_n),)](
+    _ahead[(blocks(width, plan.block_n),)](
         x, values, scales, x if norm is None else norm.weight, x if residual is None else residual, out,
         rows, width, 0.0 if norm is None else norm.eps,
         K=k, ROWS=power_of_two(rows, 8), BLOCK_N=plan.block_n, BLOCK_K=plan.block_k, REST=k - plan.block_k,

@@ -9,7 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rhapsode.nn.kernels.gpu.conv import store
-from rhapsode.nn.kernels.gpu.launch import options, wait_for_previous
+from rhapsode.nn.kernels.gpu.launch import blocks, options, wait_for_previous
 from rhapsode.nn.kernels.gpu.snake import sin_squared
 from rhapsode.nn.kernels.snake import SnakeWeights
 
@@ -43,7 +43,7 @@ def snaked_sum(
     """
     batch, length, channels = x.shape
     numbers = length * channels
-    _snaked_sum[(triton.cdiv(numbers, BLOCK), batch)](
+    _snaked_sum[(blocks(numbers, BLOCK), batch)](
         x, added, out, act, snake.frequency, snake.size, numbers,
         x.stride(0), 0 if added is None else added.stride(0), act.stride(0),
         CHANNELS=channels, BLOCK=BLOCK, num_warps=4, **options(),
@@ -79,7 +79,7 @@ def upsampled_mean(branches: Sequence[Tensor], out: Tensor, rate: int, slope: fl
     """
     numbers, channels = out.shape[1] * out.shape[2], out.shape[2]
     given = [*branches, *[branches[0]] * (MOST_BRANCHES - len(branches))]
-    _upsampled_mean[(triton.cdiv(numbers, BLOCK), len(out))](
+    _upsampled_mean[(blocks(numbers, BLOCK), len(out))](
         *given, out, numbers, slope, branches[0].stride(0), out.stride(0),
         COUNT=len(branches), RATE=rate, CHANNELS=channels, BLOCK=BLOCK, num_warps=4, **options(),
     )  # fmt: skip

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.launch import options, wait_for_previous
+from rhapsode.nn.kernels.gpu.launch import blocks, options, wait_for_previous
 from rhapsode.nn.kernels.gpu.snake import snake
 from rhapsode.nn.kernels.snake import SnakeWeights
 
@@ -200,7 +200,7 @@ def conv(
         tile = tile or pick_grouped(rows, width, width // weights.groups, inputs, exact)
     tile = tile or (_EXACT if exact else pick(rows, width, inputs, weights.taps))
     act_channels = width if snake is None else snake.size.numel()
-    _conv[(triton.cdiv(rows, tile.rows) * triton.cdiv(width, tile.columns),)](
+    _conv[(blocks(rows, tile.rows) * blocks(width, tile.columns),)](
         x, weights.matrix, weights.bias, scale, residual, out, act, affine and affine.gain, affine and affine.shift,
         snake and snake.frequency, snake and snake.size, valid,
         rows, length, weights.dilation * weights.groups - 1, norm_eps or 0.0,
@@ -237,7 +237,7 @@ def pick(rows: int, width: int, inputs: int, taps: int = 1) -> Tile:
     few = (Tile(16, 64, deep, 4, 3), Tile(16, 32, deep, 4, 3), Tile(16, 16, deep, 4, 3))
     some = (*many, Tile(32, 32, deep, 4, 3), Tile(32, 16, deep, 4, 3))
     for tile in few if rows <= 16 else some:
-        if triton.cdiv(rows, tile.rows) * triton.cdiv(width, tile.columns) >= _PROGRAMS:
+        if blocks(rows, tile.rows) * blocks(width, tile.columns) >= _PROGRAMS:
             return tile
     return tile
 
@@ -249,6 +249,6 @@ def pick_grouped(rows: int, width: int, group: int, inputs: int, exact: bool) ->
         return Tile(32, columns, 32, 4, 2)
     depth = next(d for d in (64, 32, 16) if inputs % d == 0 or d == 16)
     for size in (128, 64, 32):
-        if triton.cdiv(rows, size) * (width // columns) >= _PROGRAMS:
+        if blocks(rows, size) * (width // columns) >= _PROGRAMS:
             break
     return Tile(size, columns, depth, 4, 4)

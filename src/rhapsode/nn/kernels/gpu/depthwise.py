@@ -7,7 +7,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rhapsode.nn.kernels.gpu.conv import store
-from rhapsode.nn.kernels.gpu.launch import options, power_of_two, wait_for_previous
+from rhapsode.nn.kernels.gpu.launch import blocks, options, power_of_two, wait_for_previous
 from rhapsode.nn.kernels.gpu.snake import snake as apply_snake
 from rhapsode.nn.kernels.snake import SnakeWeights
 
@@ -47,7 +47,7 @@ def depthwise(
     batch, length, channels = out.shape
     block_c = min(CHANNELS, power_of_two(channels))
     block_t = min(NUMBERS // block_c, power_of_two(length))
-    _depthwise[(triton.cdiv(length, block_t), triton.cdiv(channels, block_c), batch)](
+    _depthwise[(blocks(length, block_t), blocks(channels, block_c), batch)](
         x, weight, bias, snake and snake.frequency, snake and snake.size, out, length, dilation, x.stride(0),
         TAPS=len(weight), CHANNELS=channels, BLOCK_T=block_t, BLOCK_C=block_c, num_warps=4, **options(),
     )  # fmt: skip

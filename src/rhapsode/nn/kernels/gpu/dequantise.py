@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.launch import options, power_of_two, wait_for_previous
+from rhapsode.nn.kernels.gpu.launch import blocks, options, power_of_two, wait_for_previous
 
 ROWS, MOST_COLUMNS = 4, 4096
 """Of one program. With fewer rows, starting programs takes longer than reading weights."""
@@ -31,7 +31,7 @@ def dequantised(values: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
     rows, k = values.shape
     out = torch.empty(rows, k, dtype=dtype, device=values.device)
     block = min(MOST_COLUMNS, power_of_two(k, 16))
-    _dequantise[(triton.cdiv(rows, ROWS), triton.cdiv(k, block))](
+    _dequantise[(blocks(rows, ROWS), blocks(k, block))](
         values, scales, out, rows, K=k, ROWS=ROWS, BLOCK=block, num_warps=4, **options(rows, rows)
     )
     return out

@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.launch import options, wait_for_previous
+from rhapsode.nn.kernels.gpu.launch import blocks, options, wait_for_previous
 
 BLOCK = 256
 
@@ -33,7 +33,7 @@ def frame_sum(codes: Tensor, first: Tensor, others: Tensor) -> Tensor:
     batch = codes.shape[0]
     books, size, width = others.shape
     out = first.new_empty(batch, width)
-    _frame_sum[(batch, triton.cdiv(width, BLOCK))](
+    _frame_sum[(batch, blocks(width, BLOCK))](
         codes.contiguous(), first, others, out, size, width, BOOKS=books, BLOCK=BLOCK, num_warps=1, **options(batch)
     )
     return out

@@ -14,7 +14,7 @@ from torch import Tensor
 from rhapsode.nn.kernels.activation import Gelu
 from rhapsode.nn.kernels.gpu.activation import gelu, silu_times
 from rhapsode.nn.kernels.gpu.float8_input import Float8Input, float8_input
-from rhapsode.nn.kernels.gpu.launch import options, wait_for_previous
+from rhapsode.nn.kernels.gpu.launch import blocks, options, wait_for_previous
 from rhapsode.nn.kernels.gpu.split import add_and_norm
 from rhapsode.nn.kernels.gpu.tile_plan import TilePlan, tile_plan
 from rhapsode.nn.kernels.norm import normalise
@@ -89,7 +89,7 @@ def _launch(
 ) -> Tensor:
     (rows, _, k), width = x.halves.shape, out.shape[-1]
     outputs = plan.lines // 2 if gated else plan.lines
-    _float8[(triton.cdiv(rows, plan.rows), triton.cdiv(width, outputs), plan.shares)](
+    _float8[(blocks(rows, plan.rows), blocks(width, outputs), plan.shares)](
         *x, weight.values, weight.scales, out if bias is None else bias, out if residual is None else residual, out,
         rows, width,
         K=k, SHARE=k // plan.shares, LINES=plan.lines, ROWS=plan.rows, BLOCK_K=plan.block_k, GATED=gated,

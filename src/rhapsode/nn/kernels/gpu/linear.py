@@ -27,7 +27,7 @@ from torch import Tensor
 from rhapsode.nn.kernels.activation import Gelu
 from rhapsode.nn.kernels.gpu.activation import gelu, silu_times
 from rhapsode.nn.kernels.gpu.ahead import ahead_linear
-from rhapsode.nn.kernels.gpu.launch import options, power_of_two, reads_float8, wait_for_previous
+from rhapsode.nn.kernels.gpu.launch import blocks, options, power_of_two, reads_float8, wait_for_previous
 from rhapsode.nn.kernels.gpu.linear_plan import Plan, float8_plan, overlapping_rows, plan_for
 from rhapsode.nn.kernels.gpu.norm import rounded_times
 from rhapsode.nn.kernels.weight import Float8Weight, GpuWeight, Norm
@@ -269,7 +269,7 @@ def small_batch_linear(
     norm_weight, eps, norm_bias = norm or (x, 0.0, None)
     given = (x if one is None else one for one in (bias, norm_weight, norm_bias, residual))
     others = (*given, out)
-    programs = -(-width // plan.block_n)  # `triton.cdiv` is slow, and a frame has 428 of these
+    programs = blocks(width, plan.block_n)
     constants = {
         "K": k,
         "BLOCK_N": plan.block_n,

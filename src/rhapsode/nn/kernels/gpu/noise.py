@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.launch import options, power_of_two, wait_for_previous
+from rhapsode.nn.kernels.gpu.launch import blocks, options, power_of_two, wait_for_previous
 
 
 @triton.jit
@@ -46,7 +46,7 @@ def _uniform(seeds, steps, out, book, n, BLOCK: tl.constexpr, OVERLAP: tl.conste
 def uniform(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> Tensor:
     out = torch.empty(len(seeds), n, device=seeds.device)
     block = min(1024, power_of_two(n, 16))
-    grid = (len(seeds), triton.cdiv(n, block))
+    grid = (len(seeds), blocks(n, block))
     _uniform[grid](seeds, steps, out, codebook, n, BLOCK=block, num_warps=4, **options())
     return out
 

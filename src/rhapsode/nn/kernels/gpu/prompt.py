@@ -22,7 +22,7 @@ from rhapsode.nn.kernels.gpu.heads import (
     norm_weights,
     rotary_tables,
 )
-from rhapsode.nn.kernels.gpu.launch import MULTIPROCESSORS, options, power_of_two, wait_for_previous
+from rhapsode.nn.kernels.gpu.launch import MULTIPROCESSORS, blocks, options, power_of_two, wait_for_previous
 from rhapsode.nn.kernels.heads import ProjectedHeads
 
 BLOCK = 64
@@ -226,7 +226,7 @@ def prompt(
         )  # fmt: skip
         return out
     common["TOKENS"] = tile_tokens(batch * heads.heads, length, qkv.dtype)
-    chunks = triton.cdiv(length, common["TOKENS"])
+    chunks = blocks(length, common["TOKENS"])
     _store_prompt[(batch, heads.kv_heads, chunks)](
         qkv, k_weight, *angles, keys, values, slots, tables, positions, padding, eps, length, width,
         VALID=valid is not None, **common,
@@ -240,5 +240,5 @@ def prompt(
 
 def tile_tokens(heads: int, length: int, dtype: torch.dtype) -> int:
     """Returns the queries of one program: 64, which the fastest tensor core instructions need, if there are enough."""
-    most = 64 if dtype != torch.float32 and heads * triton.cdiv(length, 64) >= MULTIPROCESSORS else 32
+    most = 64 if dtype != torch.float32 and heads * blocks(length, 64) >= MULTIPROCESSORS else 32
     return min(most, power_of_two(length, 16))

@@ -10,7 +10,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rhapsode.nn.kernels.gpu.conv import ConvWeights, Tile, finish, precision, product, stride
-from rhapsode.nn.kernels.gpu.launch import MULTIPROCESSORS, options, power_of_two, wait_for_previous
+from rhapsode.nn.kernels.gpu.launch import MULTIPROCESSORS, blocks, options, power_of_two, wait_for_previous
 from rhapsode.nn.kernels.gpu.snake import snake
 from rhapsode.nn.kernels.snake import SnakeWeights
 
@@ -69,7 +69,7 @@ def residual_unit(
     length = x.shape[1] - (first.taps - 1) * first.dilation
     rows = x.shape[0] * length
     tile = pick(rows, channels)
-    _residual_unit[(triton.cdiv(rows, tile.rows),)](
+    _residual_unit[(blocks(rows, tile.rows),)](
         x, first.matrix, first.bias, middle.frequency, middle.size, second.matrix, second.bias,
         residual, out, act, snake.frequency, snake.size, valid,
         rows, length, first.dilation - 1, x.stride(0), stride(residual), stride(out), stride(act),

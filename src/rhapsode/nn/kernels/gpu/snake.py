@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.launch import options, wait_for_previous
+from rhapsode.nn.kernels.gpu.launch import blocks, options, wait_for_previous
 
 BLOCK = 1024
 
@@ -48,6 +48,6 @@ def snake_beta(x: Tensor, frequency: Tensor, size: Tensor) -> Tensor:
     """`x [B, C, T]` is contiguous."""
     batch, channels, length = x.shape
     out = torch.empty_like(x)
-    grid = (batch * channels, triton.cdiv(length, BLOCK))
+    grid = (batch * channels, blocks(length, BLOCK))
     _snake[grid](x, frequency, size, out, channels, length, BLOCK=BLOCK, num_warps=4, **options())
     return out

@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rhapsode.nn.kernels.gpu.ahead import load_inputs, load_weights, shared_product
-from rhapsode.nn.kernels.gpu.launch import let_next_start, options, power_of_two, wait_for_previous
+from rhapsode.nn.kernels.gpu.launch import blocks, let_next_start, options, power_of_two, wait_for_previous
 from rhapsode.nn.kernels.gpu.norm import rms_scale, rounded_times
 from rhapsode.nn.kernels.weight import Norm
 
@@ -46,7 +46,7 @@ def split_product(x: Tensor, weight: Tensor, share: int) -> Tensor:
     """`x [rows, K]`; K is a multiple of `share`."""
     (rows, k), width = x.shape, len(weight)
     parts = torch.empty(k // share, rows, width, dtype=torch.float32, device=x.device)
-    _split_product[(triton.cdiv(width, OUTPUTS), k // share)](
+    _split_product[(blocks(width, OUTPUTS), k // share)](
         x, weight, parts, rows, width,
         K=k, SHARE=share, ROWS=power_of_two(rows, 16), BLOCK_N=OUTPUTS, WARPS=WARPS,
         PRECISION="ieee" if x.dtype == torch.float32 else "tf32", num_warps=WARPS, **options(rows, rows),

@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rhapsode.nn.kernels.gpu.launch import MULTIPROCESSORS, options, power_of_two, wait_for_previous
+from rhapsode.nn.kernels.gpu.launch import MULTIPROCESSORS, blocks, options, power_of_two, wait_for_previous
 
 
 @triton.jit(do_not_specialize=["length"])
@@ -41,7 +41,7 @@ def to_samples(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, tanh: bool 
     """
     batch, length = out.shape
     block = 64 if batch * length > 64 * 2 * MULTIPROCESSORS else 16
-    _to_samples[(triton.cdiv(length, block), batch)](
+    _to_samples[(blocks(length, block), batch)](
         x, weight, bias, out, length, x.stride(0),
         TAPS=weight.shape[0], CHANNELS=x.shape[2], BLOCK_T=block, BLOCK_C=power_of_two(x.shape[2]),
         TANH=tanh, CLAMP=clamp,
