@@ -225,8 +225,8 @@ def prompt(
             TOKENS=tokens, QUERIES=queries, BLOCK=BLOCK, VALID=valid is not None, PRECISION=precision, **common,
         )  # fmt: skip
         return out
-    common["TOKENS"] = tile_tokens(batch * heads.heads, length, qkv.dtype)
-    chunks = blocks(length, common["TOKENS"])
+    common["TOKENS"] = tokens = tile_tokens(batch * heads.heads, length, qkv.dtype)
+    chunks = blocks(length, tokens)
     _store_prompt[(batch, heads.kv_heads, chunks)](
         qkv, k_weight, *angles, keys, values, slots, tables, positions, padding, eps, length, width,
         VALID=valid is not None, **common,
