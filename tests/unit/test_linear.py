@@ -42,35 +42,37 @@ def assert_linear(work: Callable[[int], object]) -> None:
     raise AssertionError(f"{2 * SIZE} characters took {large_s:.3f} s of CPU")
 
 
-def sources() -> dict[str, ast.Module]:
-    root = Path(rhapsode.__file__).parent
-    return {str(file.relative_to(root)): ast.parse(file.read_text("utf-8")) for file in sorted(root.rglob("*.py"))}
+CALL = re.compile(r"\b(\w+)\.(\w+)\(")
 
 
-def calls(tree: ast.AST) -> Iterator[tuple[str, str, ast.Call]]:
-    """Calls of the form `name.method(...)`."""
+def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    """Calls of the form `re.method(...)`, and which method it is."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             owner = node.func.value
-            if isinstance(owner, ast.Name):
-                yield owner.id, node.func.attr, node
+            if isinstance(owner, ast.Name) and owner.id == "re":
+                yield node.func.attr, node
 
 
 def patterns() -> Iterator[tuple[str, str, set[str]]]:
     """Every regular expression of the package: where it is, what it says, and the methods it is used by."""
-    trees = sources()
+    root = Path(rhapsode.__file__).parent
+    texts = {str(file.relative_to(root)): file.read_text("utf-8") for file in sorted(root.rglob("*.py"))}
     used: dict[str, set[str]] = {}
-    for tree in trees.values():
-        for name, method, _ in calls(tree):
+    for text in texts.values():
+        for name, method in CALL.findall(text):
             used.setdefault(name, set()).add(method)
-    for file, tree in trees.items():
+    for file, text in texts.items():
+        if not re.search(r"\bre\.", text):
+            continue  # to parse every file takes seconds
+        tree = ast.parse(text)
         names = {
             id(node.value): node.targets[0].id
             for node in ast.walk(tree)
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
         }
-        for owner, method, call in calls(tree):
-            if owner == "re" and call.args and isinstance(call.args[0], ast.Constant):
+        for method, call in calls(tree):
+            if call.args and isinstance(call.args[0], ast.Constant):
                 methods = {method} if method != "compile" else used.get(names.get(id(call), ""), {"search"})
                 yield f"{file}:{call.lineno}", call.args[0].value, methods  # by default as others may use it
 

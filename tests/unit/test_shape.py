@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -16,10 +17,15 @@ def lines_of(path: Path) -> int:
     return len(path.read_text().splitlines())
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
 def functions() -> Iterator[tuple[str, int]]:
     """Names and lengths; nested functions count as part of the outer one, and again by themselves."""
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 assert node.end_lineno is not None
                 yield f"{path.relative_to(PACKAGE)}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1
@@ -42,7 +48,7 @@ def test_no_function_is_too_long() -> None:
 def test_every_class_has_a_name_of_its_own() -> None:
     where: dict[str, list[str]] = {}
     for path in FILES:
-        for node in ast.parse(path.read_text("utf-8")).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef):
                 where.setdefault(node.name, []).append(path.name)
     assert not {name: files for name, files in where.items() if len(files) > 1}
