@@ -11,7 +11,6 @@ ON_GPU = torch.cuda.is_available()
 HAS_TRITON = find_spec("triton") is not None
 
 if HAS_TRITON and not ON_GPU:
-    from triton import language
     from triton.runtime import interpreter
 
     original = interpreter._patch_lang_tensor
@@ -31,26 +30,6 @@ if HAS_TRITON and not ON_GPU:
         return convert_float(values, source, wanted, mode)
 
     interpreter._convert_float = rounded
-    patch_language, patched = interpreter._patch_lang, set()
-
-    def patch_once(function):
-        """As is, but once in a launch: the interpreter looks through the whole language for each call of a function."""
-        seen = [id(value) for value in function.__globals__.values()]
-        names = {module.__name__ for module in (language, language.core) if id(module) in seen}
-        if names <= patched:
-            return interpreter._LangPatchScope()
-        scope = patch_language(function)
-        patched.update(names)
-        restore = scope.restore
-
-        def restore_all():
-            patched.clear()
-            restore()
-
-        scope.restore = restore_all
-        return scope
-
-    interpreter._patch_lang = patch_once
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

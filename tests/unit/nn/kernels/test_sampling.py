@@ -54,10 +54,10 @@ def settings(device, batch: int, temperature: float, top_k: int, top_p: float) -
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
 @pytest.mark.parametrize("ties", [False, True], ids=["distinct", "tied"])
 def test_the_same_ids(device, top_k: int, top_p: float, temperature: float, ties: bool) -> None:
-    logits = torch.randn(3, SIZES[1], device=device) * 2
+    logits = torch.randn(6, SIZES[1], device=device) * 2
     if ties:
         logits = logits.mul(2).round().bfloat16()
-    asked = settings(device, 3, temperature, top_k, top_p)
+    asked = settings(device, 6, temperature, top_k, top_p)
     found, expected = (drawn(mode, device, logits, asked, 1) for mode in ("always", "off"))
     assert torch.equal(found, expected)
 
@@ -67,10 +67,10 @@ def test_the_same_ids(device, top_k: int, top_p: float, temperature: float, ties
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
 @pytest.mark.parametrize("ties", [False, True], ids=["distinct", "tied"])
 def test_the_same_ids_by_rank(device, rule: TopP, top_k: int, top_p: float, temperature: float, ties: bool) -> None:
-    logits = torch.randn(3, SIZES[1], device=device) * 2
+    logits = torch.randn(6, SIZES[1], device=device) * 2
     if ties:
         logits = logits.mul(2).round().bfloat16()
-    asked = replace(settings(device, 3, temperature, top_k, top_p), rule=rule)
+    asked = replace(settings(device, 6, temperature, top_k, top_p), rule=rule)
     found, expected = (drawn(mode, device, logits, asked, 1) for mode in ("always", "off"))
     assert torch.equal(found, expected)
 
@@ -85,7 +85,7 @@ FAMILIES = {
 @pytest.mark.parametrize(("first", "second", "how"), FAMILIES.values(), ids=FAMILIES)
 @pytest.mark.parametrize("limit", [1, 2])
 def test_rows_that_repeat_themselves_draw_again(device, first, second, how, limit: int) -> None:
-    batch, width = 12, SIZES[0]
+    batch, width = 24, SIZES[0]
     logits = torch.randn(batch, width, device=device) * 3
     ids = torch.arange(width, device=device)
     zeros = torch.zeros(batch, dtype=torch.int64, device=device)
