@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from contract.families import dummy, qwen3_tts
-from contract.subject import DEVICE, Subject, assert_all_free, hear, speak
+from contract.subject import DEVICE, LONG, Subject, assert_all_free, hear, speak
 from rhapsode.engine import Engine, Speech
 from rhapsode.engine.frame_stage import FrameStage
 from rhapsode.engine.job import Job
 from rhapsode.types import Samples, SpeechRequest
 
 SUBJECTS = {subject.name: subject for subject in (dummy.SUBJECTS[0], qwen3_tts.SUBJECTS[0])}
-REQUESTS = 40 if DEVICE == "cpu" else 1000
+REQUESTS = 1000 if DEVICE != "cpu" else 40 if LONG else 24
 CROWDS = 4
 """Threads that submit and listen."""
 EACH = 4

@@ -73,7 +73,9 @@ def stall(server: Running, clients: int, wait_s: float, **fields) -> tuple[float
     for raw in stalled:
         reset(raw)
     server.settle(timeout_s=30)
-    time.sleep(2)  # an idle server returns what it has freed
+    deadline_s = time.monotonic() + 2  # an idle server returns what it has freed
+    while resident(server) > before + 10 * MIB and time.monotonic() < deadline_s:
+        time.sleep(0.1)
     return resident(server) - before, waited_s
 
 

@@ -155,7 +155,7 @@ def test_requests_join_and_leave_between_frames(family: Families) -> None:
 
 
 @pytest.mark.parametrize("name", ["cv_auto_stream", "xvec_en_stream", "vd_plain_de_stream", "cv_instruct_auto_stream"])
-@pytest.mark.parametrize("chars", [1, 5])
+@pytest.mark.parametrize("chars", [1, pytest.param(5, marks=pytest.mark.slow)])
 def test_text_in_pieces_gives_the_codes_of_the_whole_text(family: Families, name: str, chars: int) -> None:
     case, wanted = CASES[name], golden(name)
     parts = family(case["checkpoint"])
