@@ -108,7 +108,7 @@ class Running:
             if not any(held.values()):
                 return
             assert time.monotonic() < deadline_s, f"left behind: {held}"
-            time.sleep(0.1)
+            time.sleep(0.03)
 
     def close(self) -> None:
         self.openai.close()
