@@ -35,17 +35,17 @@ class PrepareParts(DummyPrepare):
         if text == "fail":
             raise InvalidRequest("this line cannot be spoken.")
         prompt = super().__call__(replace(part.request, text=text, instructions=None))
+        prompt = replace(prompt, following=(lambda: Part(part.request, tuple(rest))) if rest else None)
         how = part.request.instructions or ""
         follows = isinstance(work, Part)
         return replace(
             prompt,
-            following=(lambda: Part(part.request, tuple(rest))) if rest else None,
             continues=follows and "continues" in how,
             positions=512 if "continues" in how else 0,
             new_segment=follows and "segment" in how,
             silence_s=0.5 if "pause" in how else 0.0,
             **({"max_frames": 0} if text == "context" else {}),
-            afresh=replace(prompt, following=None) if "afresh" in how else None,
+            afresh=prompt if "afresh" in how else None,
         )
 
 
@@ -163,6 +163,7 @@ def test_a_prompt_without_room_to_continue_starts_afresh(engine):
     long = "Something long to say, again and again." * 4
     lines = [long] * 8
     heard = say(engine, *lines, how="continues afresh")
+    assert heard.shape == say(engine, *lines).shape
     assert np.array_equal(heard, say(engine, *lines, how="continues afresh"))
     assert_all_free(engine)
 
