@@ -127,7 +127,7 @@ class CheckpointError(RhapsodeError):
     def __init__(self, message: str, *, param: str | None = None, details: Sequence[str] = ()) -> None:
         super().__init__(message, param=param)
         self.details = tuple(details)
-        """Every problem, where the message names only the first."""
+        """All problems; the message names only the first."""
 
 
 class MissingDependency(RhapsodeError):

@@ -1,4 +1,4 @@
-"""The offline API: one model, spoken to from Python."""
+"""The offline API: one model, used from Python."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger("rhapsode")
 
 
 class Stream:
-    """Chunks as they are spoken, with the speed, loudness and channels asked for: `for chunk in stream`, or
+    """Yields chunks as they are spoken, with the requested speed, loudness and channels: `for chunk in stream`, or
     `async for`."""
 
     def __init__(self, speech: Speech, request: SpeechRequest, marks: Marker) -> None:
@@ -38,15 +38,15 @@ class Stream:
 
     @property
     def outcome(self) -> Outcome | None:
-        """How it went, once it is over."""
+        """The result of the request, once it has ended; `None` before."""
         return self._speech.outcome
 
     def append(self, text: str) -> None:
-        """More text, where the stream was opened with `text_open=True`."""
+        """Appends text to a stream that was opened with `text_open=True`."""
         self._speech.append(text)
 
     def finish_text(self) -> None:
-        """No more text will come."""
+        """Tells the engine that no more text will come."""
         self._speech.finish_text()
 
     def abort(self) -> None:
@@ -71,7 +71,7 @@ class Stream:
             yield out
 
     def _chunk(self, chunk: AudioChunk | None, index: int) -> AudioChunk | None:
-        """Returns what is heard of a chunk of the model, or of the end (`None`)."""
+        """Returns the next chunk for the listener, or `None` if there is none yet. `chunk=None` ends the stream."""
         samples = self._finish.write([chunk]) if chunk else self._finish.close()
         words = self._finish.words([chunk]) if chunk else ()
         marks = self._finish.bookmarks([chunk]) if chunk else ()
@@ -102,7 +102,7 @@ class TTS:
 
     @classmethod
     def opened(cls, model: Model, deployment: Deployment) -> Self:
-        """Loads a model that was found, with a deployment that was resolved."""
+        """Loads a model that the registry has found, with a resolved deployment."""
         tts = cls.__new__(cls)
         tts._marks = Marker(deployment.marking)
         tts.engine = open_engine(model, deployment)
@@ -115,8 +115,8 @@ class TTS:
     def speak(
         self, text: str | Sequence[Segment] | SpeechRequest, voice: str | Voice | None = None, **wishes: Any
     ) -> Audio:
-        """Returns the whole utterance, or a dialogue of segments. `wishes` are the fields of `SpeechRequest`, of
-        `Sampling`, or the family's options."""
+        """Speaks a whole utterance, or a dialogue of segments. `wishes` are fields of `SpeechRequest` or of
+        `Sampling`, or options of the family."""
         with self.stream(text, voice, **wishes) as stream:
             chunks = list(stream)
         words = tuple(word for chunk in chunks for word in chunk.words)
@@ -127,7 +127,7 @@ class TTS:
     def stream(
         self, text: str | Sequence[Segment] | SpeechRequest, voice: str | Voice | None = None, **wishes: Any
     ) -> Stream:
-        """Returns speech as it is made; with `text_open=True` more text may be appended while it speaks."""
+        """Speaks as a stream of chunks; with `text_open=True` more text may be appended while it speaks."""
         request = text if isinstance(text, SpeechRequest) else make_request(text, voice, **wishes)
         return Stream(self.engine.submit(request), request, self._marks)
 
@@ -149,7 +149,10 @@ def open_engine(
     on_outcome: Callable[[Outcome], None] = lambda outcome: None,
     compiling: Compilation | None = None,
 ) -> Engine:
-    """A model, loaded and running. Kernels are compiled while its weights are read; `compiling` has begun already."""
+    """Loads a model and starts its engine. Kernels are compiled while the weights are read.
+
+    `compiling` is a compilation that has already begun.
+    """
     model.check_checkpoint()
     source = Source(model.checkpoint, model.config)
     loading.report("kernel cache")
@@ -157,7 +160,7 @@ def open_engine(
     hashing = start_triton() if launches_kernels(model.spec, deployment) else None
 
     def wait() -> None:
-        """Compiling takes memory, so what is left is known only afterwards."""
+        """Waits for the kernels: compiling takes memory, so the free memory is known only afterwards."""
         nonlocal compiling
         if hashing is not None:
             hashing.join()
@@ -175,13 +178,13 @@ def open_engine(
 
 
 def check(model: Model, deployment: Deployment, request: SpeechRequest) -> None:
-    """Raises what is wrong with a request; the model need not be loaded."""
+    """Raises if a request is invalid for a model; the model need not be loaded."""
     model.check_checkpoint()
     checked(request, model.spec, model.info(), deployment.limits)
 
 
 def make_request(text: str | Sequence[Segment], voice: str | Voice | None = None, **wishes: Any) -> SpeechRequest:
-    """A request from keywords: what is neither its own field nor a sampling parameter is an option of the family."""
+    """Builds a request from keywords. Those that are neither its fields nor sampling parameters are family options."""
     if not isinstance(text, str):
         text, wishes = "", {**wishes, "segments": tuple(text)}
     request_fields = SpeechRequest.__dataclass_fields__.keys() - {"text", "voice", "sampling", "options"}

@@ -43,21 +43,21 @@ class AudioChunk(Clip):
 
     index: int = 0
     pace: float = 1.0
-    """Times as fast as the rest that these samples are to be played, at the same pitch."""
+    """The playback speed of these samples, relative to the rest of the utterance. The pitch stays the same."""
     is_pause: bool = False
-    """Exact silence, as long as the text asks for: no speed changes it."""
+    """Whether the samples are a pause that the text asks for: silence whose length no speed changes."""
     speaker: int = 0
-    """Which of the voices of a dialogue says it: each is brought to its loudness by itself."""
+    """The number of the voice, in a dialogue, that says these samples. The loudness of each voice is set separately."""
     words: tuple[WordTime, ...] = ()
-    """Words that are known now, where a request asks for them. They have been heard: a chunk may have words alone."""
+    """Words whose times are known now, where a request asks for them. Such a chunk may have no samples."""
     bookmarks: tuple[BookmarkTime, ...] = ()
-    """Marks of SSML that the speech has reached, where a request asks for words."""
+    """SSML bookmarks (`<mark>`) that the speech has reached, where a request asks for words."""
     pcm16: NDArray[np.int16] | None = None
-    """The same samples as 16-bit numbers, where a GPU has made such. Who changes `samples` sets it to None."""
+    """The same samples as 16-bit numbers, where a GPU has made them. Code that changes `samples` sets this to None."""
 
     @classmethod
     def of_pcm16(cls, pcm16: Any, *about: Any) -> Self:
-        """Makes a chunk of 16-bit numbers, which become `samples` when somebody asks for them: few do."""
+        """Makes a chunk of 16-bit numbers. They are converted to `samples` only when these are read, which is rare."""
         chunk = object.__new__(cls)  # the class has the defaults; setting each field of a frozen one takes longer
         vars(chunk).update(zip([*cls.__dataclass_fields__][1:], about, strict=False), pcm16=pcm16)
         return chunk
@@ -80,7 +80,7 @@ class Reference:
     audio: Clip
     text: str | None = None
     sha256: str | None = None
-    """Of the file it came from, for the audit log."""
+    """The hash of the file that the recording came from, for the audit log."""
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,9 @@ class Segment:
 
     text: str
     voice: Voice = field(default_factory=Voice)
-    """A preset's name is enough."""
+    """A `Voice`, or the name of a preset."""
     pause_s: float | None = None
-    """The silence before it; by default a short one, and none before the first segment."""
+    """The silence before the segment; by default a short one, and none before the first segment."""
 
     def __post_init__(self) -> None:
         if isinstance(self.voice, str):
@@ -144,9 +144,9 @@ class SpeechRequest:
     instructions: str | None = None
     speed: float = 1.0
     loudness: float | None = None
-    """In LUFS, -40 to -10; `None` is as loud as the model speaks. Like speed, it is applied after the model."""
+    """In LUFS, -40 to -10; `None` keeps the loudness of the model. Like speed, it is applied after the model."""
     channels: int | None = None
-    """1 is mono, 2 is stereo; `None` is what the model makes. `TTS` mixes the channels; a server has a field for it."""
+    """1 is mono, 2 is stereo; `None`: as the model makes. Only `TTS` applies it; the server has a field of its own."""
     seed: int | None = None
     sampling: Sampling = field(default_factory=Sampling)
     max_frames: int | None = None
@@ -159,17 +159,17 @@ class SpeechRequest:
     text_open: bool = False
     """More text will be appended while the request is spoken."""
     real_time: bool = False
-    """A listener plays the speech while it is made: it must be made faster than it plays."""
+    """Whether a listener plays the speech while it is made: it must then be made faster than it plays."""
     normalise: bool | None = None
-    """Whether numbers, dates and the like are written out as words; `None` is what the model wants."""
+    """Whether numbers, dates and the like are written out as words; `None`: only if the model needs it."""
     input_type: str = "text"
     """`text`, or `ssml`: the text is an SSML document."""
     lexicon: Any = field(default_factory=lambda: MappingProxyType({}))
-    """Respellings by word, before those of the deployment."""
+    """Respellings by word; they override those of the deployment."""
     word_timestamps: bool = False
     """Measure when each word is heard: `AudioChunk.words`."""
     end_detection: bool | None = None
-    """End speech that goes on after its last word; `None` is what the deployment says."""
+    """Whether to end speech that goes on after its last word; `None`: the deployment decides."""
 
 
 class FinishReason(StrEnum):
@@ -186,13 +186,13 @@ class SpeechQuality:
     """How much of the text was heard in the audio, where that was measured."""
 
     words: int
-    """Words of the text that were looked for."""
+    """Number of words of the text that the alignment looked for."""
     unheard: int
-    """Those of them that were not heard."""
+    """Number of these words that were not heard."""
     reached_end: bool
-    """The last word was heard."""
+    """Whether the speech reached the end of the text."""
     ended_early: bool = False
-    """The speech went on after its last word, and was ended there."""
+    """Whether the speech went on after its last word, and was ended there."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class Outcome:
     first_audio_s: float | None
     total_s: float
     underruns: int = 0
-    """How often playback would have stalled, had it started with the first chunk."""
+    """How often playback would have run out of audio, if it had started with the first chunk."""
     longest_gap_s: float = 0.0
     """The longest time between two chunks."""
     error: RhapsodeError | None = None
@@ -225,21 +225,21 @@ class Capabilities:
     embedding: bool = False
     design: bool = False
     instructions: bool = False
-    """Instructions change how a text is spoken."""
+    """Whether instructions change how a text is spoken."""
     text_stream: bool = False
     reference_embedding: bool = False
-    """A speaker embedding may be given beside a reference: it is taken in place of one computed from the recording."""
+    """Whether a speaker embedding may be given beside a reference. It replaces the one computed from the recording."""
     references: int = 1
     """How many references one cloned voice may have."""
 
     def names(self) -> tuple[str, ...]:
-        """The abilities that are there."""
+        """The names of the abilities that are present."""
         return tuple(name for name, value in vars(self).items() if value is True)
 
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What one checkpoint is and can do; of a family without checkpoints, what its spec says."""
+    """What one checkpoint is and can do; for a family without checkpoints, what its spec says."""
 
     family: str
     summary: str
@@ -248,29 +248,29 @@ class ModelInfo:
     frame_hz: float | None = None
     can: Capabilities = field(default_factory=Capabilities)
     voices: tuple[str, ...] = ()
-    """Presets that are here. Empty although `can.presets` is set: their names are unknown."""
+    """Presets that are on this machine. If this is empty although `can.presets` is set, their names are unknown."""
     to_download: tuple[str, ...] = ()
-    """Presets that are not here yet: each is downloaded when it is first asked for."""
+    """Presets that are not on this machine yet: each is downloaded when a request first names it."""
     languages: tuple[str, ...] = ()
-    """ISO 639-1 codes, or the checkpoint's own names. Empty: any language is taken."""
+    """ISO 639-1 codes, or the checkpoint's own names. Empty: any language is accepted."""
     embedding_size: int | None = None
     reference_needs: tuple[str, ...] = ()
-    """Of a checkpoint that cannot encode a recording and so does not clone: what a request must give beside a
+    """For a checkpoint that cannot encode a recording, and so does not clone: what a request must give beside a
     reference, `speaker_embedding` or options by name. Empty: it takes no reference, unless it clones."""
     normalise: bool = False
-    """The model wants numbers, dates and the like as words."""
+    """Whether the model needs numbers, dates and the like as words."""
     phonemes: bool = False
-    """The model wants English words as phonemes."""
+    """Whether the model needs English words as phonemes."""
     default_voice: bool = True
-    """It speaks although a request names no voice."""
+    """Whether the model speaks if a request names no voice."""
     sampling: tuple[str, ...] = ()
     """The fields of `Sampling` that have an effect."""
     options: tuple[str, ...] = ()
     """The family's options that have an effect."""
     instead: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """What to do without an ability that this checkpoint lacks, by its name; before what the spec says."""
+    """For abilities that this checkpoint lacks, by name: a hint what to do instead. It overrides the spec's hint."""
     name: str = ""
-    """Of a checkpoint that is part of this package."""
+    """The name of a checkpoint that is part of this package; otherwise empty."""
     variant: str = ""
     """Which kind of checkpoint of its family this is, where a family has several."""
 
@@ -286,15 +286,15 @@ class ModelInfo:
 
     @property
     def takes_references(self) -> bool:
-        """A request may have reference audio, alone or with `reference_needs`."""
+        """Whether a request may have reference audio, alone or with `reference_needs`."""
         return self.can.clone or bool(self.reference_needs)
 
     @property
     def takes_recordings(self) -> bool:
-        """It speaks with a recording alone, so one may be uploaded as a voice."""
+        """Whether the model speaks with a recording alone, so that a recording may be uploaded as a voice."""
         return self.can.clone or self.can.continuation
 
     @property
     def takes_uploads(self) -> bool:
-        """A voice may be uploaded: a recording, or a speaker embedding."""
+        """Whether a voice may be uploaded: a recording, or a speaker embedding."""
         return self.takes_recordings or self.can.embedding

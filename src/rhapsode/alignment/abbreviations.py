@@ -23,8 +23,8 @@ _SHORT_WORDS = frozenset(_COMMON.split())
 def said(word: str) -> str:
     """Returns a word as it is said: the names of its letters, or the word itself.
 
-    Single letters have names, except "a" and "I". So have two to six capitals without a vowel, and two or three with
-    one that make no syllable and no common word. Others, such as "NASA", are read as words.
+    Single letters are spelled, except "a" and "I". So are two to six capitals without a vowel, and two or three
+    capitals with a vowel that make neither a syllable nor a common word. Others, such as "NASA", are read as words.
     """
     if len(word) == 1:
         return word if word in "aAI" else _NAMES.get(word.lower(), word)

@@ -22,12 +22,13 @@ LogProbs = NDArray[np.float32]
 ENGLISH = Path(__file__).parent / "english"
 """The model that the package contains."""
 BLOCK = 8
-"""Frames computed at once. It never changes: products of one shape give the same bits however the audio is cut."""
+"""Frames computed at once. It is constant: products of one shape give the same bits however the audio is cut."""
 
 FEW = 4
-"""Fewer streams are computed one after the other: a trace takes less time than Python between small operators."""
+"""Fewer streams than this are computed one after the other: to replay a trace for each takes less time than to launch
+small operators from Python."""
 BATCH = 16
-"""Streams computed at once, at most: the caches of a core hold no more."""
+"""The most streams computed at once: the caches of a core hold no more."""
 
 
 class AcousticModel:
@@ -59,7 +60,7 @@ class AcousticModel:
         return AcousticStream(self)
 
     def feed_many(self, heard: Sequence[tuple[AcousticStream, Samples]]) -> list[LogProbs]:
-        """Feeds several streams; each gets exactly what it gets alone. They are different streams."""
+        """Feeds several different streams; each gets exactly the result that it gets alone."""
         for stream, samples in heard:
             stream.push(samples)
         streams = [stream for stream, _ in heard]
@@ -96,14 +97,14 @@ class AcousticStream:
         self._waiting: Samples = np.zeros(OVERLAP, np.float32)
         self._found: list[LogProbs] = []
         self._early = model.blocks.look_ahead  # rows that are about time before the speech
-        self._owed = 0.0  # frames of the audio so far that have not come out
+        self._owed = 0.0  # frames of the audio so far that were not returned yet
 
     def feed(self, samples: Samples) -> LogProbs:
-        """Takes samples of any number; returns the frames that are certain now."""
+        """Takes any number of samples; returns the frames that are certain now."""
         return self._model.feed_many([(self, samples)])[0]
 
     def finish(self) -> LogProbs:
-        """Ends the speech with silence; returns the remaining frames. The last one may be a part of a frame."""
+        """Ends the speech with silence; returns the remaining frames. The last one may be incomplete."""
         owed = int(np.ceil(self._owed - 1e-9))
         blocks = -(-(owed + self._early) // BLOCK) if owed else 0
         missing = blocks * BLOCK * FRAME - (len(self._waiting) - OVERLAP)
@@ -114,7 +115,7 @@ class AcousticStream:
         return len(self._waiting) >= OVERLAP + BLOCK * FRAME
 
     def push(self, samples: Samples) -> None:
-        """Takes samples, and computes nothing."""
+        """Stores samples, without computing anything."""
         self._owed += len(samples) / FRAME
         self._waiting = np.concatenate([self._waiting, np.asarray(samples, np.float32)])
 

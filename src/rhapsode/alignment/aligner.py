@@ -36,7 +36,7 @@ class Aligner:
         return self._model is not None
 
     def text(self, settings: TextSettings) -> WordText:
-        """Returns the text of a request, still empty; raises if its language is not known here."""
+        """Returns an empty text for a request; raises if the acoustic model does not know its language."""
         model = self._loaded()
         return WordText(settings, model.symbols, model.language)
 
@@ -45,7 +45,7 @@ class Aligner:
         return WordTrack(self._loaded(), text, sample_rate, listener, ends, self._wake)
 
     def stop(self) -> None:
-        """Stops the thread; alignments that still run are told nothing any more."""
+        """Stops the thread; listeners of running alignments get no more callbacks."""
         with self._changed:
             self._stopped = True
             self._changed.notify()
@@ -84,7 +84,7 @@ class Aligner:
 
     @staticmethod
     def _align(model: Acoustic, tracks: list[WordTrack]) -> None:
-        """Aligns what waits, of all tracks in one batch."""
+        """Aligns the pending audio of all tracks in one batch."""
         taken = [(track, *track.take()) for track in tracks]
         frames = model.feed_many([(track.stream, samples) for track, samples, _ in taken])
         for (track, _, is_last), log_probs in zip(taken, frames, strict=True):
@@ -94,7 +94,7 @@ class Aligner:
                     track.advance(track.stream.finish())
                     track.end()
                     track.dropped = True
-            except Exception as error:  # of one request: the others go on
+            except Exception as error:  # an error of one request does not end the others
                 log.exception("an alignment failed")
                 _fail(track, error)
 

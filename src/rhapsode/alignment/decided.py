@@ -1,4 +1,4 @@
-"""Reads words with their first and last frames off the states that the search has decided."""
+"""Turns the states that the search has decided into words with their first and last frames."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import NamedTuple
 from rhapsode.alignment.graph import Floats, TextGraph
 
 LONGEST_TAIL = 8
-"""Frames that a word may sound on after its last letter: a CTC model names a letter where it is clearest."""
+"""The most frames that a word continues after its last letter: a CTC model emits a letter where it is clearest."""
 
 LONGEST_LEAD = 8
-"""Frames of sound after silence that are part of the next word: its first letter may be named late, or misheard."""
+"""The most frames of sound after silence that belong to the next word: its first letter may be emitted late, or be
+misheard."""
 
 LOWEST_SCORE = -5.0
-"""Mean log probability of the letters of a word, below which it was not said: its frames are only where it would be."""
+"""A word whose letters have a lower mean log probability was not said: its frames only show where it would be."""
 
 
 class FoundWord(NamedTuple):
-    """A word of the text, and its frames `[start, end)`. A word that was not said has none."""
+    """A word of the text, and its frames `[start, end)`. A word that was not said has no frames."""
 
     number: int
     """Which word of the text it is."""
@@ -32,27 +33,27 @@ class FoundWord(NamedTuple):
 
 
 class DecidedPath:
-    """Takes the state of each frame, in order.
+    """Finds the words in the decided states, which come frame by frame.
 
     A word ends in the first frame of near silence after its last letter, where the next word begins, or a few frames
-    later. After silence it begins with the sound, and after another word where its first letter is named, less the
-    frames by which the acoustic model is late.
+    later. After silence a word begins with the sound. After another word it begins where its first letter is emitted,
+    minus the frames by which the acoustic model is late.
     """
 
     def __init__(self, graph: TextGraph, late: int = 0) -> None:
-        """`late`: frames by which the acoustic model names a letter after its sound begins, in running speech."""
+        """`late`: how many frames after its sound begins the acoustic model emits a letter, in running speech."""
         self._graph = graph
         self._late = late
         self.state = 0
-        """The last one decided."""
+        """The last state that was decided."""
         self.end = 0
         """Where the last word ended."""
         self.words_ended = 0
         self._frame = 0
         self._sound = -1  # the first frame after the last near silence
-        self._start = -1  # of the word that is being said, or sounds on
-        self._first = -1  # its first letter
-        self._last = -1  # its last letter so far
+        self._start = -1  # the first frame of the current word; -1 between words
+        self._first = -1  # the frame of its first letter
+        self._last = -1  # the frame of its last letter so far
         self._total = 0.0
 
     def take(self, state: int, columns: Floats, is_quiet: bool) -> list[FoundWord]:
@@ -79,7 +80,7 @@ class DecidedPath:
         return found
 
     def finish(self) -> list[FoundWord]:
-        """Ends the audio; returns the rest of the words."""
+        """Ends the audio; returns the remaining words."""
         found = [self._ended(self._frame)] if self._start >= 0 else []
         while self.words_ended < self._graph.words:
             found.append(self._ended(self._frame))

@@ -1,4 +1,4 @@
-"""Finds where speech should have ended: after its last word, where it goes on in near silence or in other words."""
+"""Finds where speech should end: after its last word, if near silence or other words follow."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from rhapsode.alignment.decided import FoundWord
 from rhapsode.alignment.graph import Floats
 
 QUIET_FRAMES = 20
-"""Near silence after the last word, until speech is ended."""
+"""Speech is ended after this many frames of near silence behind the last word."""
 KEPT_FRAMES = 10
-"""Of that silence, those that are kept."""
+"""How many of these silent frames are kept."""
 OTHER_FRAMES = 5
-"""Frames of other letters after the last word, until speech is ended."""
+"""Speech is ended after this many frames of other letters behind the last word."""
 AFTER_WORD = 3
-"""Frames after the last word that may be its own end."""
+"""Frames after the last word that may still belong to it."""
 SURE = ((0.1, -2.0),)
 LIKELY = ((0.0, -3.0), *SURE, (0.25, -0.5))
-"""The more words are not heard, the clearer the last one must be: pairs of their share of all words, at most, and the
-mean log probability of the last word's letters, at least. Near silence ends speech where it is likely that all has been
-said. Other words, which may be those of the text, end it only where that is sure."""
+"""Pairs of limits: the highest share of words that were not heard, and the lowest mean log probability of the last
+word's letters. The more words were not heard, the clearer the last word must be. Near silence ends speech if a pair of
+`LIKELY` holds. Other words, which may be words of the text, end it only if a pair of `SURE` holds."""
 
 
 class EndWatch:
-    """Takes what is heard of each frame; tells the frame after which nothing of the text is left to say."""
+    """Watches the frames of a request, and returns the frame after which speech should end."""
 
     def __init__(self) -> None:
         self._quiet: list[bool] = []
@@ -46,7 +46,10 @@ class EndWatch:
         self._last = found[-1] if found else self._last
 
     def end(self, said_at: int | None) -> int | None:
-        """Returns where speech ends, if it is to end now; `said_at`: where the last word ends, once that is known."""
+        """Returns the frame where speech ends; `None` if it does not end yet.
+
+        `said_at` is the frame where the last word ends, once that is known.
+        """
         if said_at is None:
             self._forget(len(self._quiet) - 2 * QUIET_FRAMES)
             return None
@@ -55,7 +58,7 @@ class EndWatch:
         return self._other_end(first) if end is None and self._is(SURE) else end
 
     def _is(self, sure: Sequence[tuple[float, float]]) -> bool:
-        """Whether the alignment can be relied upon so much."""
+        """Whether the alignment holds one of these pairs of limits: `SURE` or `LIKELY`."""
         last, share = self._last, self._unheard / max(1, self._words)
         if last is None or not last.is_heard:
             return False

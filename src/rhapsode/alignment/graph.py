@@ -1,4 +1,4 @@
-"""The states of a known text that a path of the search may be in."""
+"""The graph of a known text: the states that a path of the search may be in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Floats = NDArray[np.float32]
 BLANK = 0
 FORBIDDEN = np.float32(-1e30)
 ROOM = 256
-"""States that a graph has room for at first."""
+"""How many states a new graph has room for."""
 
 
 class GraphWindow(NamedTuple):

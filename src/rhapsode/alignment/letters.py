@@ -9,7 +9,9 @@ _LIGATURES = str.maketrans({"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ":
 
 
 def spelled(word: str, known: Collection[str]) -> list[str]:
-    """Returns the letters of a word: a hyphen or another sign inside it makes two, and a sign alone none.
+    """Returns the spellings of a word in known letters: a sign inside it, such as a hyphen, makes two of it.
+
+    A word of signs alone has none.
 
     A letter that the model does not know as it is, such as "é", is taken apart, and its accent dropped.
     """

@@ -11,7 +11,7 @@ from rhapsode.errors import CheckpointError, ConfigError
 
 PACKAGED = AlignmentConfig()
 PACKAGED_LANGUAGE = "en"
-"""Of the acoustic model that the package contains."""
+"""The language of the acoustic model that the package contains."""
 PUBLISHED = "wav2vec2"
 """The `model_type` of the published checkpoints that are read."""
 
@@ -50,7 +50,7 @@ def load_acoustic(config: AlignmentConfig = PACKAGED, device: str = "cpu") -> Ac
 
 
 def _language(config: AlignmentConfig, folder: Path) -> str:
-    """Returns the language of a folder's model: ours say it, published ones do not."""
+    """Returns the language of a folder's model. Our own models state it; for published ones the deployment does."""
     values = read_config(folder)
     kind, said = values.get("model_type"), values.get("language")
     if kind is not None and kind != PUBLISHED:

@@ -1,4 +1,4 @@
-"""How loud each frame of speech is."""
+"""Measures how loud each frame of speech is."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 SILENT_DB = -60.0
-"""Near silence, whatever comes before."""
+"""A quieter frame is always near silence."""
 BELOW_PEAK_DB = 40.0
-"""Near silence is so much below the loudest frame so far."""
+"""A frame that is this much below the loudest frame so far is near silence."""
 
 
 class Loudness:
-    """Takes samples, returns the level of whole frames in dB of full scale. How the samples are cut changes nothing."""
+    """Measures the level of whole frames, in dB of full scale. The result does not depend on how samples are cut."""
 
     def __init__(self, frame: int) -> None:
         """`frame`: samples of a frame."""

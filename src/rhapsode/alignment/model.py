@@ -1,4 +1,4 @@
-"""What the aligner needs of an acoustic model."""
+"""The interface of an acoustic model to the aligner."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ Floats = NDArray[np.float32]
 
 
 class FrameBlocks(NamedTuple):
-    """A model hears audio in blocks; after each block it knows all frames but the last ones."""
+    """A model processes audio in blocks; after each block it knows all frames but the last `look_ahead` ones."""
 
     size: int
     """Frames of a block."""
     look_ahead: int
-    """Frames that it hears past a frame before it names its letter."""
+    """Frames that the model hears after a frame before it emits the letter of that frame."""
 
     @property
     def delay(self) -> int:
-        """Frames after a frame that must be heard before its letter is known, at most."""
+        """The most frames that must be heard after a frame before its letter is known."""
         return self.look_ahead + self.size - 1
 
     def left(self, frames: int) -> int:
-        """Returns how many more frames come with the block with which this many are known."""
+        """Returns how many more frames become known until the end of a block, once `frames` are known; 0 at its end."""
         return -(frames + self.look_ahead) % self.size
 
 
@@ -37,23 +37,23 @@ class Acoustic(Protocol):
 
     @property
     def rate(self) -> int:
-        """Samples per second that it takes."""
+        """The sample rate of its input."""
 
     @property
     def frame_s(self) -> float:
-        """Seconds of a frame."""
+        """The length of a frame in seconds."""
 
     @property
     def blocks(self) -> FrameBlocks:
-        """Which frames it computes at once."""
+        """The blocks in which it computes frames."""
 
     @property
     def late(self) -> int:
-        """Frames by which it names a letter after its sound begins, in running speech."""
+        """How many frames after its sound begins the model emits a letter, in running speech."""
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The blank, a space, and letters."""
+        """The meaning of each output column: the blank, a space, and letters."""
 
     @property
     def language(self) -> str:

@@ -13,7 +13,7 @@ from rhapsode.nn.mel import MelConfig, filterbank
 RATE = 16_000
 WINDOW = 400
 HOP = 160
-"""Samples of a window of the spectrum, and between two: 25 and 10 ms."""
+"""Samples of a window of the spectrum, and from one window to the next: 25 and 10 ms."""
 FRAME = 2 * HOP
 """Samples of a frame of letters: two windows, 20 ms."""
 OVERLAP = WINDOW - HOP
@@ -34,18 +34,18 @@ class AcousticConfig:
     blocks: int = 8
     kernel: int = 11
     look_ahead: int = 10
-    """Frames that the network hears past a frame before it names its letter."""
+    """Frames that the network hears after a frame before it emits the letter of that frame."""
     late: int = 0
-    """Frames by which it names a letter after its sound begins, in running speech: its labels were late."""
+    """How many frames after its sound begins it emits a letter, in running speech: its training labels were late."""
 
 
 class AcousticLinear(nn.Linear):
-    """A linear layer with a product per stream: its shape, so also its rounding, is the same in any batch."""
+    """A linear layer with one product per stream, so that its shape and its rounding are the same in any batch."""
 
     turned: Tensor | None = None
 
     def prepare(self) -> None:
-        """Turns the weight `[in, out]`, in memory too, for inference: products of a few rows are faster so."""
+        """Copies the weight as `[in, out]` in memory, for inference: this makes products of a few rows faster."""
         self.turned = self.weight.detach().T.contiguous()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ class LetterBlock(nn.Module):
         return x + self.down(F.relu(self.up(mixed))), joined[..., length:, :]
 
     def _convolved(self, joined: Tensor, length: int) -> Tensor:
-        """A short block is one product; over long inputs in training, a product per tap takes less memory."""
+        """Returns the convolution. A short block is one product; in training, one product per tap saves memory."""
         if not self.training:
             return (joined.unfold(-2, len(self.taps), 1) * self.taps.T).sum(-1)
         mixed = joined[:, :length] * self.taps[0]
@@ -84,7 +84,7 @@ class LetterBlock(nn.Module):
 
 
 class AcousticNetwork(nn.Module):
-    """Returns log-probabilities of letters, `look_ahead` frames late, so that every layer is causal.
+    """Computes log-probabilities of letters, `look_ahead` frames late, so that every layer is causal.
 
     Its state is explicit: `tails [blocks, B, kernel - 1, width]`, the last inputs of every block, zeros at first. For
     one stream `B` may be left out everywhere.

@@ -14,7 +14,7 @@ from rhapsode.alignment.graph import BLANK, FORBIDDEN, Floats, TextGraph
 from rhapsode.alignment.model import FRAME_BY_FRAME, FrameBlocks
 
 WINDOW = 200
-"""States that are searched, from the last decided one on: about 20 words."""
+"""How many states are searched, from the last decided one on: about 20 words."""
 SKIPPED_WORD = 20.0
 """Cost of a word that is not said, in nats."""
 OTHER_SPEECH = 2.0
@@ -26,7 +26,7 @@ SKIP = 3
 
 
 class _SearchStep(NamedTuple):
-    """How the best paths came to each state of the window, in one frame that is not decided."""
+    """One frame that is not decided yet, with the moves by which the best paths came to each state of the window."""
 
     low: int
     moves: NDArray[np.uint8]
@@ -39,7 +39,7 @@ class WordSearch:
 
     A path moves on by one state or, past a blank or a gap, by two. From gap to gap it skips a word that is not said.
     A state is decided for good at the end of the block that contains the frame `lag` frames later. So time and memory
-    per frame are bounded. Blocks count from the start: how the audio is cut changes nothing.
+    per frame are bounded. Blocks count from the start, so the result does not depend on how the audio is cut.
     """
 
     def __init__(self, symbols: Sequence[str], lag: int, blocks: FrameBlocks = FRAME_BY_FRAME, late: int = 0) -> None:
@@ -86,7 +86,7 @@ class WordSearch:
         return found
 
     def finish(self) -> list[FoundWord]:
-        """Ends the audio; returns the other words, also those that are not said."""
+        """Ends the audio; returns the remaining words, including those that were not said."""
         self._closed = True
         states = range(self._low, self._low + len(self._scores))
         costs = np.array([self._unsaid_cost(state) for state in states], np.float32)
@@ -130,7 +130,7 @@ class WordSearch:
         return found
 
     def _move_window(self) -> None:
-        """Begins the window at the last decided state, and lets new states in."""
+        """Moves the window to the last decided state, and adds the states that are now within reach."""
         low, high = self._path.state, min(self._path.state + WINDOW, len(self._graph))
         scores = np.full(high - low, FORBIDDEN, np.float32)
         kept = self._scores[low - self._low :]

@@ -1,4 +1,4 @@
-"""One block of one listener, by C kernels or traced: most of its time would else be Python between small operators."""
+"""Computes one block of one stream, with C kernels or a trace, since Python between small operators takes most time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def _packed(block: LetterBlock) -> ConvNeXtProgram:
 
 
 class TracedStep:
-    """The same without a C compiler. It runs the network's operators, so it gives the same bits."""
+    """Continues one stream by a block where there is no C compiler: replays a trace of the network's own operators.
+
+    It gives the same bits as the network.
+    """
 
     def __init__(self, network: AcousticNetwork, samples: int) -> None:
         self._samples, self._tails = torch.zeros(1, samples), network.fresh(1)[:, 0]
@@ -58,7 +61,7 @@ class TracedStep:
 
 
 def step_of(network: AcousticNetwork, samples: int) -> PackedStep | TracedStep | None:
-    """Returns the step for blocks of so many samples; none on another device, or where it cannot be traced."""
+    """Returns the step for blocks of this many samples; `None` on a GPU, or where the network cannot be traced."""
     if network.bank.device.type != "cpu":
         return None
     if library() is not None:

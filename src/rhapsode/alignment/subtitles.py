@@ -21,7 +21,7 @@ _TAG = re.compile(r"<[^<>]*>")
 
 
 class ShownWord(NamedTuple):
-    """A word with the signs around it."""
+    """A word with the punctuation around it, and its times."""
 
     text: str
     start_s: float
@@ -30,7 +30,7 @@ class ShownWord(NamedTuple):
 
 @dataclass(frozen=True)
 class Cue:
-    """Lines that are shown at once."""
+    """One subtitle: lines that are shown at the same time."""
 
     start_s: float
     end_s: float
@@ -108,7 +108,7 @@ def _fits(group: list[ShownWord]) -> bool:
 
 
 def _clause_cut(group: list[ShownWord]) -> int:
-    """Returns after which word a cue that is full ends: after a clause in its second half, else after all."""
+    """Returns how many words of a full cue to keep: up to the end of a clause in its second half, else all."""
     ends = [index + 1 for index, word in enumerate(group) if _CLAUSE_END.search(word.text)]
     return next((end for end in reversed(ends) if 2 * end >= len(group)), len(group))
 

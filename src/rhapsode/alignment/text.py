@@ -1,4 +1,4 @@
-"""The words of a request's text that are looked for in its audio."""
+"""The words of a request's text that the aligner looks for in its audio."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class SoughtWord(NamedTuple):
     start_char: int
     stop_char: int
     is_last: bool
-    """No other spoken word belongs to the same written one: "$5" is said in two words."""
+    """Whether it is the last spoken word of its written word: "$5" is said in two words."""
 
 
 SoughtItem = SoughtWord | Bookmark | Pause
-"""What the text of a request has, in order."""
+"""An item of a request's text: a word to look for, a bookmark or a pause."""
 
 
 def unknown_language(language: str, known: str) -> InvalidRequest:
@@ -45,9 +45,9 @@ def unknown_language(language: str, known: str) -> InvalidRequest:
 
 
 class WordText:
-    """Text in, as it was written and as it arrives; words to look for out.
+    """Turns written text, which may arrive in pieces, into the spoken words to look for.
 
-    Numbers and the like are written out here, whatever the model is told: they are spoken as words.
+    Numbers and the like are always written out here, even if the model gets digits: they are spoken as words.
     """
 
     def __init__(self, settings: TextSettings, symbols: Sequence[str], language: str) -> None:
@@ -73,20 +73,23 @@ class WordText:
         self._read(self._front_end.push(text))
 
     def close(self) -> None:
-        """Tells that no more text comes: what was held back, in case a word went on, is now complete."""
+        """Ends the text. A last word that was held back, because it could have continued, is now complete."""
         self._read(self._front_end.close())
         with self._lock:
             self._items += self._ended(len(self._buffer.text))
             self._closed = True
 
     def take(self) -> tuple[list[SoughtItem], bool]:
-        """Returns the words and marks since the last call, and whether they are the last ones. From any thread."""
+        """Returns the words and marks since the last call, and whether they are the last ones. Thread-safe."""
         with self._lock:
             items, self._items = self._items, []
             return items, self._closed
 
     def check(self, text: str) -> None:
-        """Raises if the first letter of the text is not of the acoustic model's language. Latin letters may be."""
+        """Raises if the first letter of the text is from another script than the acoustic model's language.
+
+        Latin letters are accepted for every language.
+        """
         if not self._is_judged and (letter := next(filter(str.isalpha, text), None)):
             language = language_of_letter(letter)
             if language not in ("en", self._language):
@@ -115,7 +118,7 @@ class WordText:
         return end
 
     def _ended(self, count: int) -> list[SoughtWord]:
-        """Takes the first characters of the buffer, which are whole words."""
+        """Removes the first `count` characters, which are whole words, from the buffer; returns the words."""
         found: list[SoughtWord] = []
         for match in _WORD.finditer(self._buffer.text[:count]):
             parts = spelled(self._said(match[0]), self._known)

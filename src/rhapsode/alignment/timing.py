@@ -1,4 +1,4 @@
-"""Joins the spoken words that were found to the written words they stand for, and bookmarks to the words."""
+"""Joins found spoken words into the written words they stand for, and finds the times of bookmarks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class WordTimes:
         self._reached: list[BookmarkTime] = []
 
     def expect(self, item: SoughtItem) -> None:
-        """Announces what the text has next."""
+        """Adds the next item of the text."""
         self._sought.append(item)
 
     def take(self, found: list[FoundWord]) -> list[WordTime]:

@@ -1,4 +1,4 @@
-"""One request's alignment: its text and its audio in, words with times out."""
+"""Aligns one request: takes its text and its audio, and reports words with times."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from rhapsode.errors import RhapsodeError
 from rhapsode.types import Samples, SpeechQuality
 
 LATEST_S = 0.5
-"""A word is known when so much more audio has come after its end."""
+"""A word should be known when this much audio has arrived after its end."""
 HELD_S = 0.04
-"""Audio that the resampler holds back, at most."""
+"""The most audio that the resampler holds back."""
 SHORTEST_LAG, LONGEST_LAG = 3, 15
 
 
 class TrackListener(Protocol):
-    """Is told of a request's alignment, in the aligner's thread."""
+    """Callbacks about a request's alignment, called in the aligner's thread."""
 
     def heard(self, seconds: float) -> None:
         """All audio up to here has been aligned."""
@@ -43,7 +43,7 @@ class TrackListener(Protocol):
         """The whole text has been said, and the speech goes on: it may end here."""
 
     def aligned(self, quality: SpeechQuality) -> None:
-        """The audio has ended, and all words have been told."""
+        """The audio has ended, and all words have been reported."""
 
     def misaligned(self, error: RhapsodeError) -> None:
         """The alignment failed, because of a bug."""
@@ -61,7 +61,7 @@ class WordTrack:
         ends: bool,
         on_news: Callable[[WordTrack], None],
     ) -> None:
-        """`ends`: also tell where speech should have ended."""
+        """`ends`: also report where speech should end. `on_news` is called when the track has work for the aligner."""
         self.stream = model.open()
         self.listener = listener
         self.dropped = False
@@ -105,14 +105,14 @@ class WordTrack:
         self._on_news(self)
 
     def drop(self) -> None:
-        """Ends the alignment: nothing is told any more."""
+        """Ends the alignment: the listener gets no more callbacks."""
         self.dropped = True
         self._on_news(self)
 
     # --- in the aligner's thread ---
 
     def take(self) -> tuple[Floats, bool]:
-        """Returns the audio that waits, as the acoustic model takes it, and whether that is the last."""
+        """Returns the pending audio, mono and at the model's sample rate, and whether it is the last."""
         with self._lock:
             waiting, self._waiting, is_last = self._waiting, [], self._finished
             self._taken = self._arrived
@@ -124,16 +124,16 @@ class WordTrack:
         return samples[0], is_last
 
     def advance(self, log_probs: Floats) -> None:
-        """Takes frames of the acoustic model, and tells the words that are known with them."""
+        """Takes frames of the acoustic model, and reports the words that become known with them."""
         self._read_text()
-        while len(log_probs) and not self.dropped:  # by blocks: how the audio is cut changes nothing
+        while len(log_probs) and not self.dropped:  # by blocks, so that the cuts of the audio change nothing
             count = self._blocks.left(self._search.frames) or self._blocks.size
             self._advance(log_probs[:count])
             log_probs = log_probs[count:]
 
     def _advance(self, log_probs: Floats) -> None:
         count = len(log_probs)
-        missing = max(0, count - len(self._levels))  # the last frame may be a part of one
+        missing = max(0, count - len(self._levels))  # the last frame may be incomplete
         levels = np.r_[self._levels[:count], np.full(missing, -120.0, np.float32)]
         self._levels = self._levels[count:]
         quiet = self._loudness.quiet(levels)
@@ -148,7 +148,7 @@ class WordTrack:
                 self.listener.said(end * self._frame_s, self._times.quality(reached_end=True))
 
     def end(self) -> None:
-        """Tells the rest, after the last frames."""
+        """Reports the remaining words, after the last frames."""
         self._read_text()
         reached_end = self._search.said_at is not None
         rest = self._search.finish()

@@ -20,7 +20,7 @@ RATE = 16_000
 
 @dataclass(frozen=True)
 class Wav2Vec2Config:
-    """The keys of `config.json` that decide what is computed."""
+    """The keys of `config.json` that affect the computation."""
 
     vocab_size: int = 32
     hidden_size: int = 768
@@ -44,7 +44,7 @@ class Wav2Vec2Config:
     """The blank of CTC."""
 
     def check(self, where: str) -> None:
-        """Raises if something is asked for that is not implemented."""
+        """Raises if the configuration needs something that is not implemented."""
         known = {
             "hidden_act": ("gelu",),
             "feat_extract_activation": ("gelu",),
@@ -239,7 +239,7 @@ class Wav2Vec2Letters(nn.Module):
         with torch.device("meta"):
             network = cls(config)
         stored = open_weights(folder)
-        folded = fold_weight_norm({name: stored.read(name) for name in stored})  # of the positions
+        folded = fold_weight_norm({name: stored.read(name) for name in stored})  # of `RelativePositions`
         tensors = TensorsInMemory(stored.file_of(next(iter(stored))), folded)
         load(network, tensors, device=device, ignore=("wav2vec2.masked_spec_embed",))
         return network.eval().requires_grad_(False)

@@ -1,4 +1,4 @@
-"""An acoustic model that is not causal, over windows of the audio that overlap: published Wav2Vec2 checkpoints."""
+"""Runs acoustic models that are not causal, published Wav2Vec2 checkpoints, over overlapping windows of the audio."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from rhapsode.errors import CheckpointError
 Floats = NDArray[np.float32]
 
 PAST = 100
-"""Frames before a block that are heard again with it."""
+"""Frames before a block that are computed again with it."""
 GPU_BLOCKS = FrameBlocks(size=8, look_ahead=10)
 CPU_BLOCKS = FrameBlocks(size=25, look_ahead=15)
-"""Each block costs a window of the past, too: long blocks where computing is dear, short ones where words can come
-within half a second of their audio."""
+"""Every block is computed together with a window of its past. Blocks are long on a CPU, where this is expensive, and
+short on a GPU, where words can be known within half a second of their audio."""
 UNKNOWN = -30.0
 """The log probability of a space where the vocabulary has none."""
 
 
 class WindowedModel:
-    """A CTC model over letters. It hears each block with some audio before and after it, always the same."""
+    """A CTC model over letters. It computes each block with a fixed amount of audio before and after it."""
 
     rate = RATE
     late = 0
@@ -60,7 +60,7 @@ class WindowedModel:
         return WindowedStream(self)
 
     def feed_many(self, heard: Sequence[tuple[WindowedStream, Floats]]) -> list[Floats]:
-        """Feeds several streams. On a CPU each gets exactly what it gets alone; on a GPU, but for rounding."""
+        """Feeds several streams. Each gets the result that it gets alone: exactly on a CPU, up to rounding on a GPU."""
         for stream, samples in heard:
             stream.push(samples)
         streams = [stream for stream, _ in heard]
@@ -97,16 +97,16 @@ class WindowedStream:
         self._samples: Floats = np.zeros(0, np.float32)
         self._first = 0  # the frame that the samples begin with
         self._heard = 0  # frames of the audio that windows have covered
-        self._known = 0  # frames that have come out
+        self._known = 0  # frames that were returned or are in `_found`
         self._found: list[Floats] = []
         self._owed = 0.0
 
     def feed(self, samples: Floats) -> Floats:
-        """Takes samples of any number; returns the frames that are certain now."""
+        """Takes any number of samples; returns the frames that are certain now."""
         return self._model.feed_many([(self, samples)])[0]
 
     def finish(self) -> Floats:
-        """Ends the speech with silence; returns the remaining frames. The last one may be a part of a frame."""
+        """Ends the speech with silence; returns the remaining frames. The last one may be incomplete."""
         owed = int(np.ceil(self._owed - 1e-9))
         blocks = self._model.blocks
         ends = self._known + owed + blocks.look_ahead if owed else self._heard
@@ -119,7 +119,7 @@ class WindowedStream:
         return len(self._samples) >= (self._heard + self._model.blocks.size - self._first) * self._model.frame
 
     def push(self, samples: Floats) -> None:
-        """Takes samples, and computes nothing."""
+        """Stores samples, without computing anything."""
         self._owed += len(samples) / self._model.frame
         self._samples = np.concatenate((self._samples, np.asarray(samples, np.float32)))
 
@@ -176,7 +176,7 @@ class LetterColumns:
 
 
 def _margin(kernels: Sequence[int], strides: Sequence[int]) -> int:
-    """Returns how many samples a frame has after the last one that the next frame begins with."""
+    """Returns how many samples the receptive field of a frame extends past the start of the next frame."""
     length, step = 1, 1
     for kernel, stride in zip(kernels, strides, strict=True):
         length += (kernel - 1) * step

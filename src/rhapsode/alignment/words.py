@@ -16,7 +16,7 @@ class WordTime:
     text: str
     start_s: float
     end_s: float
-    """Equal to `start_s` where the voice left the word out: it then names the place where the word is missing."""
+    """Equal to `start_s` if the voice left the word out; both then say where the word is missing."""
     start_char: int
     stop_char: int
     """The word is `input[start_char:stop_char]`."""
@@ -31,11 +31,11 @@ class WordTime:
 
     @classmethod
     def read(cls, body: dict[str, Any]) -> WordTime:
-        """Returns the word that JSON has."""
+        """Reads a word from its JSON form."""
         return cls(body["word"], body["start"], body["end"], body["from"], body["to"])
 
     def body(self) -> dict[str, Any]:
-        """Returns the word as JSON has it."""
+        """Returns the word in its JSON form."""
         return {
             "word": self.text,
             "start": round(self.start_s, 3),
@@ -59,5 +59,5 @@ class BookmarkTime:
         return replace(self, time_s=heard_s(self.time_s))
 
     def body(self) -> dict[str, Any]:
-        """Returns the bookmark as JSON has it."""
+        """Returns the bookmark in its JSON form."""
         return {"name": self.name, "time": round(self.time_s, 3), "at": self.at_char}

@@ -30,7 +30,7 @@ class CodecNames:
     codec: str
     sample_format: str
     bit_rate: int | None = None
-    """Of mono; stereo gets half as much again."""
+    """Bits per second for mono; stereo gets 1.5 times as many."""
     codec_options: dict[str, str] = field(default_factory=dict)
     stream_options: dict[str, str] = field(default_factory=dict)
     """Muxer options for a stream, whose header cannot be rewritten at the end."""
@@ -49,12 +49,12 @@ CODECS = {
 
 
 class FrameMaker:
-    """Makes PyAV's frames of samples, one after the other."""
+    """Converts samples to PyAV's frames, with time stamps that follow each other."""
 
     def __init__(self, sample_format: str, sample_rate: int, channels: int) -> None:
         self._format, self._rate, self._layout = sample_format, sample_rate, layout_of(channels)
         self.pts = 0
-        """How many samples it was given."""
+        """The number of samples converted so far."""
 
     def make(self, samples: Samples) -> AudioFrame:
         data: NDArray[Any] = pcm16(samples) if self._format == "s16" else clipped(samples)
@@ -101,7 +101,7 @@ class AvMux:
                 codec.codec, rate=sample_rate, layout=layout_of(channels), options=dict(codec.codec_options)
             ),
         )
-        self._stream.codec_context.thread_count = 1  # more make nothing faster
+        self._stream.codec_context.thread_count = 1  # more threads are not faster
         self._stream.codec_context.format = codec.sample_format
         if codec.bit_rate:
             self._stream.codec_context.bit_rate = codec.bit_rate * (channels + 1) // 2

@@ -57,7 +57,7 @@ def write_book(
     chapters: Sequence[ChapterMark],
     tags: Mapping[str, str],
 ) -> None:
-    """Writes all blocks, one after the other, in little memory. If this fails, an old file stays as it was."""
+    """Writes all blocks to a file, without keeping them in memory. If this fails, an existing file is unchanged."""
     fmt = book_format(path)
     temporary = path.with_name(f".{secrets.token_hex(8)}{fmt.extensions[0]}")
     try:
@@ -65,7 +65,7 @@ def write_book(
             _write_wav(temporary, blocks, sample_rate, channels)
         else:
             codec = _M4B_CODEC if fmt is M4B else CODECS[fmt.name]
-            if fmt is FLAC:  # FFmpeg writes no chapters there, but reads them from these comments
+            if fmt is FLAC:  # FFmpeg cannot write FLAC chapters, but reads them from these comments
                 tags = {**tags, **_chapter_comments(chapters)}
             _write_with(codec, temporary, blocks, (sample_rate, fmt.rate_for(sample_rate), channels), chapters, tags)
         os.replace(temporary, path)
@@ -129,7 +129,7 @@ def _chapter_comments(chapters: Sequence[ChapterMark]) -> dict[str, str]:
 
 
 def _write_wav(path: Path, blocks: Iterable[Samples], sample_rate: int, channels: int) -> None:
-    """WAV has no chapters."""
+    """Writes a WAV file, which has no chapter marks."""
     with wave.open(str(path), "wb") as file:
         file.setnchannels(channels)
         file.setsampwidth(2)

@@ -19,7 +19,7 @@ class Transform(Protocol):
 
 
 class Chain:
-    """Any number of transforms in a row; none changes nothing."""
+    """Applies transforms one after the other. An empty chain changes nothing."""
 
     def __init__(self, *steps: Transform) -> None:
         self._steps = steps
@@ -30,7 +30,7 @@ class Chain:
         return samples
 
     def close(self, last: Samples) -> Samples:
-        """Takes the last samples, and returns what becomes of them and the rest."""
+        """Takes the last samples, closes every transform, and returns all remaining samples."""
         for step in self._steps:
             last = np.concatenate((step.write(last), step.close()), axis=1)
         return last

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Remix:
-    """A streaming change of the number of channels: mono is the mean of both, stereo is the same on both."""
+    """A streaming change of the number of channels: mono is the mean of both channels, stereo has mono on both."""
 
     def __init__(self, from_channels: int, to_channels: int) -> None:
         layout_of(from_channels)

@@ -50,7 +50,7 @@ class Audio(Clip):
         return cls(clip.samples, clip.sample_rate)
 
     def save(self, path: str | os.PathLike[str], format: str | None = None) -> Path:
-        """Writes a file in the format of its extension or of `format`. If this fails, an old file stays as it was."""
+        """Writes a file in the format of its extension or of `format`. If this fails, an existing file is unchanged."""
         file = Path(path)
         try:
             fmt = format_of(format) if format else format_of(file)

@@ -39,12 +39,12 @@ _OPTIONS = {
     "max_streams": "16",
 }
 
-_MAX_DAMAGED = 1000  # packets more than good ones, before a file is given up
+_MAX_DAMAGED = 1000  # decoding stops when a file has this many more damaged packets than good ones
 _MAX_FRAME_SAMPLES = str(2**20)  # a hostile header can declare a frame of gigabytes
 _UNREADABLE = "The audio cannot be read: it is damaged or in an unknown format."
 
 _LENIENT: dict[str, Any] = {"metadata_errors": "ignore"} if int(av.__version__.partition(".")[0]) < 19 else {}
-"""Tags that are not valid text do not matter. PyAV 19 is lenient by itself."""
+"""Makes PyAV ignore tags that are not valid text. PyAV 19 does so by itself."""
 
 av.logging.set_level(None)
 
@@ -59,7 +59,7 @@ def decode(
 ) -> Clip:
     """Decodes a file or its bytes, mixes it to mono unless told otherwise, and resamples it if `sample_rate` is given.
 
-    Whatever goes wrong is `BadAudio`.
+    Every failure is raised as `BadAudio`.
     """
     try:
         with _opened(source, max_bytes) as file:

@@ -1,6 +1,6 @@
-"""Decodes audio of users in a few processes of its own, each of which can be stopped.
+"""Decodes audio of users in separate processes.
 
-A file can be made to keep a decoder busy for minutes, or to crash it, and a thread cannot be stopped. A process can.
+A hostile file can keep a decoder busy for minutes, or crash it. A process can be stopped; a thread cannot.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from rhapsode.errors import BadAudio, Busy, Unavailable
 from rhapsode.types import Clip
 
 _START_S = 30.0  # a busy machine takes this long to start a process
-_WALL_FACTOR = 10.0  # ... and gives a process a small share of a core
+_WALL_FACTOR = 10.0  # wall time per second of CPU time: on a busy machine a process gets a small share of a core
 
 
 @dataclass(frozen=True)
 class DecodeLimits:
-    """What one file may cost."""
+    """Limits of size, duration and CPU time for one file."""
 
     max_bytes: int = MAX_BYTES
     max_duration_s: float = MAX_DURATION_S
@@ -36,7 +36,7 @@ class DecodeLimits:
 
 
 class DecoderPool:
-    """Up to `workers` processes, started when they are needed; `waiting` further files may wait for one of them."""
+    """Up to `workers` decoder processes, started when they are needed; `waiting` further files may be queued."""
 
     def __init__(
         self, workers: int = 2, limits: DecodeLimits | None = None, waiting: int = 32, *, mono: bool = True
@@ -69,7 +69,7 @@ class DecoderPool:
         return [decoder.process.pid for decoder in self._all if decoder.process is not None]
 
     def close(self) -> None:
-        """Ends all processes, also those that decode."""
+        """Ends all processes, including those that are decoding."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -97,7 +97,7 @@ class DecoderPool:
 
 
 class _Decoder:
-    """One process, which is started again after it has ended."""
+    """One decoder process. If it has ended, the next file starts it again."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
@@ -109,7 +109,7 @@ class _Decoder:
         timer.start()
         try:
             return _exchange(process, data, limits, mono)
-        except (OSError, EOFError, ValueError):  # it was stopped, or it crashed
+        except (OSError, EOFError, ValueError):  # the process was stopped, or crashed
             self.stop()
             raise BadAudio("The audio takes too long to decode, or its decoder failed.") from None
         finally:
@@ -136,7 +136,7 @@ class _Decoder:
                         stdout=subprocess.PIPE,
                         stderr=subprocess.DEVNULL,
                         env={**os.environ, "OMP_NUM_THREADS": "1"},
-                        start_new_session=True,  # a Ctrl-C is for the server, which then ends this
+                        start_new_session=True,  # Ctrl-C reaches the server alone, which then ends this process
                     )
                 except OSError as error:
                     raise Unavailable(f"no process to decode audio can be started: {error.strerror}.") from None

@@ -1,7 +1,7 @@
 """The process that decodes audio of users: one file at a time from standard input, its samples to standard output.
 
-A message is one line of JSON, then as many bytes as the line says. The process ends with its input, when a file takes
-more CPU time than it may, or when a decoder crashes; whoever started it starts another.
+A message is one line of JSON, then as many bytes as the line says. The process ends when its input ends, when a file
+exceeds its CPU time, or when a decoder crashes; its parent then starts another for the next file.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _limit_memory() -> None:
 
 
 def _limit_cpu(max_cpu_s: float) -> None:
-    """The system ends this process when it has used so many seconds more, in whole seconds."""
+    """Makes the system end this process after so many more seconds of CPU time, rounded up to whole seconds."""
     if sys.platform != "win32":
         used = resource.getrusage(resource.RUSAGE_SELF)
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)

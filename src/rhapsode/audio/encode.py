@@ -18,7 +18,7 @@ __all__ = ["Encoder", "encode", "pcm16"]
 
 
 class FileMarks(Protocol):
-    """What is written into files beside the audio."""
+    """Tags and a signature that are written into files beside the audio."""
 
     def tags(self) -> Mapping[str, str]: ...
 
@@ -65,7 +65,7 @@ class Encoder:
         return self._marks.sign(data, self.format) if self._marks else data
 
     def abandon(self) -> None:
-        """Frees the codec without its last bytes, for a stream that is cut off."""
+        """Frees the codec and drops its last bytes, for a stream that is cut off."""
         self._closed = True
         mux, self._mux = self._mux, NOTHING  # its threads end with the last reference to it
         mux.abandon()

@@ -1,4 +1,4 @@
-"""What happens to speech between the model and the listener."""
+"""Post-processing of speech between the model and the listener: channels, speed, loudness."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Finish:
         return leveled if rest is None else np.concatenate((rest, leveled), axis=1)
 
     def _leveled(self, samples: Samples) -> Samples:
-        """Brings what the current voice says to the loudness that is asked for."""
+        """Brings samples of the current voice to the requested loudness."""
         if self._loudness is None:
             return samples
         if self._speaker not in self._levelers:

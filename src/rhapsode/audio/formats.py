@@ -24,18 +24,18 @@ class Format:
     """The sample rates that the codec supports; empty means any."""
     lossless: bool = False
     coding: Literal["s16le", "s16be", "mulaw", "alaw"] | None = None
-    """How a sample is written where no codec library is needed."""
+    """How each sample is written, in formats that need no codec library."""
     riff_tag: int | None = None
     """WAV's number for the coding; `None`: the file has no WAV header."""
     default_rate: int | None = None
-    """The sample rate unless another is asked for; `None` is the model's."""
+    """The sample rate, unless a request names another; `None` is the model's."""
     default_channels: Literal[1, 2] | None = None
     names_rate: bool = False
-    """The media type has the sample rate and the channels as parameters."""
+    """Whether the media type has the sample rate and the channels as parameters."""
     bit_rate: int | None = None
-    """Bits per second of a codec, for mono; `None` is what it usually has."""
+    """Bits per second of the codec, for mono; `None` is the default in `av_mux.py`."""
     has_packets: bool = False
-    """The bytes are packets with their lengths: see `packets.py`."""
+    """Whether the bytes are packets with their lengths: see `packets.py`."""
 
     def rate_for(self, sample_rate: int) -> int:
         """Returns the rate to encode at: the given one if the codec supports it, else the next higher one."""

@@ -1,4 +1,4 @@
-"""G.711: the two codings of telephony, 8 bits for every sample of 16."""
+"""G.711: the two codings of telephony, which turn samples of 16 bits into 8 bits."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _MULAW_BIAS, _MULAW_CLIP = 132, 32635
 
 
 def encode_mulaw(values: NDArray[np.int16]) -> NDArray[np.uint8]:
-    """Returns the mu-law code of every sample, as telephony in North America and Japan has it."""
+    """Returns the mu-law code of every sample, as used for telephony in North America and Japan."""
     return _mulaw_table()[values.view(np.uint16)]
 
 
 def encode_alaw(values: NDArray[np.int16]) -> NDArray[np.uint8]:
-    """Returns the A-law code of every sample, as telephony elsewhere has it."""
+    """Returns the A-law code of every sample, as used for telephony elsewhere."""
     return _alaw_table()[values.view(np.uint16)]
 
 

@@ -1,4 +1,4 @@
-"""Brings speech to a loudness while it is spoken."""
+"""Brings speech to a requested loudness, as a stream."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from rhapsode.types import Samples
 
 MIN_LOUDNESS, MAX_LOUDNESS = -40.0, -10.0
-"""In LUFS. Above it, speech would be limited all the time."""
+"""In LUFS. Above the maximum, the limiter would act all the time."""
 
-_USUAL_LUFS = -22.0  # of speech as models make it
-_TRUSTED_BLOCKS = 2.0  # from here on what was measured counts more than what is usual
+_USUAL_LUFS = -22.0  # typical loudness of a model's speech
+_TRUSTED_BLOCKS = 2.0  # with more blocks, the measured loudness counts more than the typical one
 _MEMORY_BLOCKS = 600  # a minute
 _MOST_GAIN_DB = 24.0
 _MOST_CORRECTION_DB = 2.0
@@ -28,10 +28,11 @@ _MOST_CORRECTION_DB = 2.0
 class Leveler:
     """A streaming transform that brings speech to `loudness` LUFS, without delay and without clipping.
 
-    The gain of each step of 100 ms follows from the steps before it: what they lack of the loudness that is asked for,
-    and half of what the result lacks so far. It starts from what speech usually has, so that a soft first sound does
-    not make the next one a shout, and it moves the less the more was heard. So the result does not depend on how the
-    samples are cut into chunks.
+    The gain of each step of 100 ms depends on the steps before it alone, so the result does not depend on how the
+    samples are cut into chunks. The gain makes up for the difference between the measured and the requested loudness,
+    and for half of the error that the output has so far. At first, typical loudness is assumed in place of a
+    measurement, so that a soft first sound does not make the next one far too loud. Measurements count more as more
+    audio is heard.
     """
 
     def __init__(self, loudness: float, sample_rate: int, channels: int = 1) -> None:
@@ -59,7 +60,7 @@ class Leveler:
         return silence(self._channels)
 
     def _amplified(self, samples: Samples) -> Samples:
-        """Applies the gain, which moves from that of the step before to that of this one."""
+        """Applies the gain, which moves from the gain of the previous step to that of this step."""
         begun = self._given.begun
         ramp = (np.arange(begun, begun + samples.shape[1]) + 1) / self._size
         gain = self._gain_before + (self._gain - self._gain_before) * ramp
@@ -85,7 +86,7 @@ class _Meter:
         self._blocks: deque[float] = deque(maxlen=_MEMORY_BLOCKS)
         self._step = silence(channels, self._size)
         self.begun = 0
-        """How many samples of the current step are there."""
+        """The number of samples of the current step so far."""
 
     def add(self, samples: Samples) -> bool:
         """Adds samples of the current step; returns whether they complete it."""
@@ -99,7 +100,7 @@ class _Meter:
         return True
 
     def reading(self) -> tuple[float | None, int]:
-        """Returns the loudness in LUFS, if there was any sound, and the number of blocks that it is the mean of."""
+        """Returns the loudness in LUFS, if there was any sound, and the number of blocks that were averaged."""
         heard = gated_blocks(np.array(self._blocks))
         return (lufs(float(heard.mean())) if heard.size else None), heard.size
 

@@ -18,8 +18,8 @@ _RELEASE_DB_PER_S = 60.0
 class Limiter:
     """Turns the gain down at once where a sample is above the ceiling, and back up slowly.
 
-    The envelope is the highest level so far, falling at a constant rate. As a running maximum of levels that rise at
-    that rate it needs no loop over samples, and is exact however the samples are cut.
+    The envelope is the highest level so far, falling at a constant rate. It is computed as the running maximum of
+    levels that rise at that rate. This needs no loop over samples, and is exact however the samples are cut.
     """
 
     def __init__(self, sample_rate: int) -> None:

@@ -40,7 +40,7 @@ def lufs(power: float) -> float:
 
 
 def gated_blocks(blocks: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the powers of the blocks that are no pauses."""
+    """Returns the powers of the blocks that are not pauses."""
     heard = blocks[blocks > _power(ABSOLUTE_GATE_LUFS)]
     if not heard.size:
         return heard
@@ -74,7 +74,10 @@ def _weights(length: int, sample_rate: int) -> NDArray[np.float64]:
 
 
 def _shelf(z: NDArray[np.complex128], sample_rate: int) -> NDArray[np.complex128]:
-    """The head: frequencies above 1.7 kHz are 4 dB louder. Constants of the standard's filter, for any sample rate."""
+    """Returns the response of the shelf filter, which models the head: 4 dB more above 1.7 kHz.
+
+    These are the constants of the standard's filter, for any sample rate.
+    """
     k, q = math.tan(math.pi * 1681.9744509555319 / sample_rate), 0.7071752369554196
     high = 10 ** (3.99984385397334 / 20)
     band = high**0.4996667741545416
@@ -83,7 +86,7 @@ def _shelf(z: NDArray[np.complex128], sample_rate: int) -> NDArray[np.complex128
 
 
 def _high_pass(z: NDArray[np.complex128], sample_rate: int) -> NDArray[np.complex128]:
-    """Low frequencies are hardly heard."""
+    """Returns the response of the high-pass filter: low frequencies are hardly heard."""
     k, q = math.tan(math.pi * 38.13547087602444 / sample_rate), 0.5003270373238773
     # The standard's numerator is 1 - 2z + z², whatever the rate.
     return _over((1 - z) ** 2 * (1 + k / q + k * k), k, q, z)

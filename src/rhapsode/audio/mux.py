@@ -1,4 +1,4 @@
-"""Chooses what writes samples as the bytes of a format."""
+"""Chooses the muxer that writes samples as the bytes of a format."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def mux_for(fmt: Format, sample_rate: int, channels: int, whole: bool, tags: Map
 
 
 class _NoMux:
-    """Takes nothing and gives nothing: what is left of a stream that was cut off."""
+    """A muxer that writes nothing: it replaces the muxer of a stream that was cut off."""
 
     def write(self, samples: Samples) -> bytes:
         return b""

@@ -1,4 +1,4 @@
-"""Plays speech at the speed that is asked for, part by part; pauses keep their length."""
+"""Changes the speed of speech, section by section; pauses keep their length."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class _PacedStretch(NamedTuple):
-    """From this sample on, samples are heard so many times as fast."""
+    """A stretch of constant speed: its first sample before and after the change of speed, and the speed."""
 
     sample: int
     heard: int
@@ -22,7 +22,7 @@ class _PacedStretch(NamedTuple):
 
 
 class Pacer:
-    """Changes the speed of samples by `speed` times their own pace. How they are cut changes nothing."""
+    """Plays samples at `speed` times their own pace. The result does not depend on how they are cut."""
 
     def __init__(self, speed: float, sample_rate: int, channels: int = 1) -> None:
         self._speed = speed
@@ -50,11 +50,11 @@ class Pacer:
         return self._tempo.write(samples)
 
     def flush(self) -> Samples:
-        """Returns the rest of what was written so far; what follows starts afresh."""
+        """Returns the rest of the samples written so far; later samples are processed independently."""
         return self._restarted(self._pace)
 
     def heard_s(self, seconds: float) -> float:
-        """Returns when a moment of the samples written so far is heard."""
+        """Converts a time in the samples written so far to the time at which it is heard."""
         sample = seconds * self._sample_rate
         index = bisect_right(self._stretches, sample, key=lambda stretch: stretch.sample) - 1
         start, heard, speed = self._stretches[max(0, index)]
@@ -65,7 +65,7 @@ class Pacer:
         return self._tempo.close()
 
     def _restarted(self, pace: float) -> Samples:
-        """Ends what is in progress, and goes on at another pace."""
+        """Closes the current filter, starts one with another pace, and returns the rest."""
         rest = self._tempo.close()
         self._pace = pace
         self._tempo = Tempo(self._tempo_speed, self._sample_rate, self._channels)
@@ -76,6 +76,6 @@ class Pacer:
         return min(MAX_SPEED, max(MIN_SPEED, self._speed * self._pace))
 
     def _stretch(self, speed: float) -> None:
-        """Begins a stretch of another speed after the samples so far."""
+        """Begins a stretch with this speed after the samples so far."""
         start, heard, before = self._stretches[-1]
         self._stretches.append(_PacedStretch(self._samples, heard + round((self._samples - start) / before), speed))

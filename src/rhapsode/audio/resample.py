@@ -45,7 +45,7 @@ class Resampler:
 
 
 def _stream(from_rate: int, to_rate: int, channels: int) -> soxr.ResampleStream:
-    import soxr  # the engine is measured on machines without it, too
+    import soxr  # the engine is also measured on machines without soxr
 
     return soxr.ResampleStream(from_rate, to_rate, channels, dtype="float32")
 

@@ -25,7 +25,7 @@ _CODINGS: dict[str | None, tuple[int, Callable[[NDArray[np.int16]], NDArray[Any]
     "mulaw": (1, encode_mulaw),
     "alaw": (1, encode_alaw),
 }
-"""The bytes of a sample, and how they are made of 16 bits."""
+"""For each coding: the bytes of one sample, and the function that encodes 16-bit samples."""
 _PLAIN_PCM = 1
 
 

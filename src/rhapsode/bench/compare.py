@@ -16,11 +16,11 @@ METRICS = {
     "quality": ("wer", "cer", "rtf", "similarity", "mos", "dnsmos"),
 }
 AVERAGED = ("wer", "cer", "similarity", "mos", "dnsmos")
-"""Compared by mean: most sentences have no error at all, so that a median says little."""
+"""Metrics that are compared by mean: most sentences have no error at all, so a median says little."""
 
 
 def ratios(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, dict[str, Ratio | None]]:
-    """Returns by label and metric the second report over the first, for what both have."""
+    """Returns the ratios of the second report to the first, by label and metric, for those that both have."""
     if first["kind"] != second["kind"]:
         raise InvalidRequest(f"a report on {first['kind']} cannot be compared with one on {second['kind']}.")
     others = {run["label"]: run for run in second["runs"]}

@@ -40,7 +40,7 @@ class Run:
 def compose(
     kind: str, config: Mapping[str, Any], seed: int, runs: Sequence[Run], notes: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Returns the whole report as types that JSON has."""
+    """Returns the whole report as JSON types."""
     return {
         "schema": SCHEMA_VERSION,
         "kind": kind,

@@ -1,4 +1,4 @@
-"""Reports what a broken checkpoint makes a family raise as an error of the checkpoint. Imports no torch."""
+"""Turns the errors that a broken checkpoint causes in a family's code into checkpoint errors. Imports no torch."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ _CAUSES = (ArithmeticError, AssertionError, AttributeError, LookupError, Runtime
 
 @contextmanager
 def blaming(checkpoint: Path | None) -> Iterator[None]:
-    """Turns any error of the block into a `CheckpointError` that names the checkpoint.
+    """Turns an error of the block into a `CheckpointError` that names the checkpoint.
 
-    Families check what they know to go wrong. A configuration can be wrong in more ways: sizes that are negative, lists
-    that are too short, numbers that divide by zero. The original error is kept as the cause.
+    Families check for the usual mistakes. A configuration can be wrong in more ways: sizes that are negative, lists
+    that are too short, numbers that divide by zero. The original error is kept as the cause. A lack of GPU memory is
+    not the checkpoint's fault, and stays as it is.
     """
     try:
         yield

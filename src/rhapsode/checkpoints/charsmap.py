@@ -1,4 +1,4 @@
-"""SentencePiece's character map: a trie of what is replaced before tokenising, such as full-width letters."""
+"""SentencePiece's character map: a trie of characters to replace before tokenising, such as full-width letters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 
 
 class Charsmap:
-    """Replaces, from the start of a text on, the longest known run of bytes by its normal form."""
+    """Replaces known runs of bytes in a text by their normal forms; at each place, the longest run counts."""
 
     def __init__(self, data: bytes) -> None:
         (size,) = struct.unpack_from("<I", data)
@@ -28,7 +28,7 @@ class Charsmap:
         return out.decode("utf-8", "replace")
 
     def _longest(self, data: bytes, at: int) -> tuple[int | None, int]:
-        """Returns where the form of the longest match begins, and the bytes that it replaces."""
+        """Returns where the form of the longest match begins (None without a match), and how many bytes it replaces."""
         found: int | None = None
         length = 0
         node = _offset(self._units[0])

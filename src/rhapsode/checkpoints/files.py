@@ -45,7 +45,7 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def unpickle(path: Path) -> Any:
-    """Returns what a pickle holds, which may be tensors and plain containers alone: no code is executed."""
+    """Returns the content of a pickle. It may hold only tensors and plain containers, so no code is executed."""
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, OSError, RuntimeError, EOFError, ValueError, KeyError) as error:

@@ -14,7 +14,7 @@ from rhapsode.errors import CheckpointError
 
 T = TypeVar("T")
 LARGEST_NUMBER = 2**24
-"""Of sizes, ids and positions: published models stay far below it."""
+"""The largest size, id or position that a configuration may have; published models stay far below it."""
 
 
 def as_folder(name: str) -> Path | None:
@@ -22,7 +22,7 @@ def as_folder(name: str) -> Path | None:
     try:
         folder = Path(name).expanduser()
         return folder if folder.is_dir() else None
-    except (OSError, ValueError, RuntimeError):  # too long, a null byte, the home of nobody: no folder
+    except (OSError, ValueError, RuntimeError):  # too long, a null byte, the home of an unknown user
         return None
 
 
@@ -51,13 +51,16 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def parse(into: type[T], values: Mapping[str, Any], where: str) -> T:
-    """Returns a dataclass from the keys it names. Other keys are ignored; a missing or mistyped one is an error."""
+    """Returns the dataclass `into`, filled from the keys that are its fields. Other keys are ignored.
+
+    A key of another type is an error, and so is a missing key whose field has no default.
+    """
     types = get_type_hints(into)
     note_keys(where, values, types)
     found: dict[str, Any] = {}
     for field in fields(into):  # type: ignore[arg-type]
         wanted, value = types[field.name], values.get(field.name)
-        # Upstream writes null for "as by default", unless None is a value of its own.
+        # A null in an upstream file means the default, unless the type of the field allows None.
         if value is not None or (field.name in values and NoneType in get_args(wanted)):
             found[field.name] = _typed(value, wanted, f"'{field.name}' of {where}")
         elif field.default is MISSING and field.default_factory is MISSING:

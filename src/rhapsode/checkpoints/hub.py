@@ -25,7 +25,7 @@ def is_offline() -> bool:
 
 
 def fetch(name: str, files: tuple[str, ...] = FILES) -> Path:
-    """Returns the local folder of a checkpoint on the hub, after the download of what the local cache does not have."""
+    """Downloads the files of a checkpoint that the local cache lacks, and returns the checkpoint's local folder."""
     try:
         from huggingface_hub import constants, errors, snapshot_download
     except ImportError:

@@ -14,7 +14,7 @@ from rhapsode.checkpoints.audit import note_tensors
 from rhapsode.checkpoints.weights import Tensors, Weights
 from rhapsode.errors import CheckpointError
 
-# The name of a fused linear layer and the layers of the checkpoint it consists of; its `sizes` are their rows.
+# By the name of a fused linear layer, the checkpoint's layers that it joins. Its attribute `sizes` has their rows.
 FUSED = {"qkv": ("q_proj", "k_proj", "v_proj"), "gate_up": ("gate_proj", "up_proj")}
 
 
@@ -42,8 +42,8 @@ def load(
     """Fills a module that was built on the meta device with the checkpoint's tensors whose names begin with `prefix`.
 
     Floating-point tensors are converted to `dtype`. Buffers that are not in the checkpoint keep their values. `ignore`
-    has shell patterns, without the prefix, of checkpoint tensors that are not needed. `names` says what the checkpoint
-    calls a part of a name, by what the module calls it; a fused layer that has an entry is fused there, too.
+    has shell patterns, without the prefix, of checkpoint tensors that are not needed. `names` maps parts of the
+    module's tensor names to those in the checkpoint; a fused layer with an entry is fused in the checkpoint, too.
     """
     weights = Weights(source) if isinstance(source, Path) else source
     wanted = dict(stored_tensors(module))
@@ -71,7 +71,7 @@ def set_tensor(module: nn.Module, name: str, value: Tensor) -> None:
 
 
 def move_buffers(module: nn.Module, device: torch.device) -> None:
-    """Moves the buffers to the device: those that no checkpoint has are still where they were made."""
+    """Moves all buffers to the device: buffers that no checkpoint has are still on the device that made them."""
     for name, buffer in list(module.named_buffers(remove_duplicate=False)):
         if buffer.is_meta:
             raise ValueError(f"buffer '{name}' has no values: make it with an explicit device, or in `derive`")
@@ -89,7 +89,7 @@ def stored_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 @dataclass(frozen=True)
 class _Naming:
-    """From a module's names to a checkpoint's."""
+    """Translates a module's tensor names to a checkpoint's."""
 
     prefix: str
     names: Mapping[str, str]
@@ -100,14 +100,15 @@ class _Naming:
         return f"{self.prefix}{name}"
 
     def fuses(self, layer: str) -> bool:
-        """Whether the checkpoint has this fused layer as one."""
+        """Returns whether the checkpoint has this fused layer as one layer."""
         return any(ours.rpartition(".")[2] == layer for ours in self.names)
 
 
 def _sources(
     name: str, shape: tuple[int, ...], sizes: Sequence[int], weights: Tensors, naming: _Naming
 ) -> list[TensorSource]:
-    """Returns what fills a tensor: the one of its name, the parts of a fused layer, or a list to be stacked."""
+    """Returns the checkpoint's tensors that fill one tensor of a module: one of the same name, the parts of a fused
+    layer, or a list to stack."""
     path, _, leaf = name.rpartition(".")
     owner, _, last = path.rpartition(".")
     if last in FUSED and sizes and not naming.fuses(last):
@@ -123,7 +124,7 @@ def _sources(
 
 
 def _check(plan: Mapping[str, Sequence[TensorSource]], weights: Tensors, prefix: str, ignore: Sequence[str]) -> None:
-    """Raises one error for all tensors that are missing, unused or of another shape; it names the first."""
+    """Raises one error for all tensors that are missing, unused or of another shape; its message names the first."""
     problems: list[str] = []
     used: set[str] = set()
     for source in (source for sources in plan.values() for source in sources):

@@ -1,4 +1,4 @@
-"""Text to ids, as the Qwen2 tokenizer of a checkpoint does it; marks that users write are text like any other."""
+"""Encodes text with a checkpoint's Qwen2 tokenizer. Control tokens that users write are treated as plain text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Tokenize = Callable[[str], list[int]]
 
 
 class Qwen2Tokenizer:
-    """Called with a text, it returns the ids of its tokens. Many texts at once take less time: see `look_ahead`."""
+    """Returns the token ids of the text it is called with. Many texts at once take less time: see `look_ahead`."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -36,8 +36,8 @@ class Qwen2Tokenizer:
         return ids
 
     def look_ahead(self, texts: Sequence[str]) -> None:
-        """Tokenises texts that it will be called with, on all cores and without Python's lock. It remembers their ids
-        until this is called again."""
+        """Tokenises texts that are asked for later, on all cores and without Python's lock. Their ids are kept until
+        the next call of this method."""
         found = self._tokenizer.encode_batch([_whole(text) for text in texts], add_special_tokens=False)
         self._ahead = {text: encoding.ids for text, encoding in zip(texts, found, strict=True)}
 
@@ -49,7 +49,7 @@ def _whole(text: str) -> str:
 def read(folder: Path) -> Qwen2Tokenizer:
     """Returns the tokenizer of a checkpoint.
 
-    Added tokens are left out on purpose: prompts place the ids of `<|im_start|>` and its like themselves, and a user
+    Added tokens are left out on purpose: prompts insert control tokens such as `<|im_start|>` by their ids, and a user
     who writes `<|im_end|>` means those ten characters.
     """
     return Qwen2Tokenizer(_from_json(folder) if (folder / "tokenizer.json").is_file() else _from_parts(folder))

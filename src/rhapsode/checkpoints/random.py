@@ -1,4 +1,4 @@
-"""Fills a model with random weights on its device, for work on speed without a checkpoint."""
+"""Fills a model with random weights on its device, to measure speed without a checkpoint."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ class RotaryRows(NamedTuple):
 class RotaryHalves(ChangedTensors):
     """Tensors of a checkpoint that rotates channels 2i and 2i + 1, for modules that rotate channels i and i + D / 2.
 
-    Queries and keys meet only in dot products, so that any order of their channels gives the same result.
+    Queries and keys meet only in dot products, so any order of their channels gives the same result.
     """
 
     def __init__(self, tensors: Tensors, rotated: Mapping[str, RotaryRows]) -> None:
-        """`rotated` is by shell pattern of the tensors' names."""
+        """`rotated` maps shell patterns of tensor names to the rows to reorder."""
         super().__init__(tensors)
         self._rotated = rotated
 

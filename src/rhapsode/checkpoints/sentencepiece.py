@@ -1,4 +1,4 @@
-"""Reads `tokenizer.model` files of SentencePiece and encodes text with them: BPE models, without that package.
+"""Reads SentencePiece's `tokenizer.model` files of type BPE, and encodes text without the sentencepiece package.
 
 The file is a protobuf message. Only the fields that BPE needs are read.
 """
@@ -93,7 +93,7 @@ class SentencePiece:
             yield text[start:]
 
     def _merged(self, text: str) -> list[int]:
-        """Joins neighbours that make a piece, the best score first and then the leftmost, until none are left."""
+        """Returns the ids of a text. Neighbours that make a piece are merged: best score first, then the leftmost."""
         parts: list[str] = list(text)
         after, before = list(range(1, len(parts) + 1)), list(range(-1, len(parts) - 1))
         agenda: list[tuple[float, int, str]] = []
@@ -141,7 +141,7 @@ def _piece(data: bytes) -> VocabularyPiece:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Yields number and value of each field of a message: integers, or bytes."""
+    """Yields the number and the value of each field of a message; a value is an integer or bytes."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)

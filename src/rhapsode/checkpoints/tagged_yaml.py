@@ -11,7 +11,7 @@ import yaml
 
 from rhapsode.errors import CheckpointError
 
-_DEEPEST = 64  # levels of nesting; past that references go round in a circle
+_DEEPEST = 64  # levels of nesting; deeper ones mean that a reference refers to itself
 
 
 class TaggedMapping(dict[Any, Any]):
@@ -33,7 +33,7 @@ class TaggedText(str):
 
 
 def read_tagged_yaml(path: Path) -> dict[str, Any]:
-    """Returns the mapping in a YAML file; nodes with custom tags become plain data that knows its `tag`."""
+    """Returns the mapping in a YAML file; nodes with custom tags become plain data with an attribute `tag`."""
     try:
         content = yaml.load(path.read_text("utf-8"), Loader=_Loader)
     except (OSError, ValueError, AttributeError, RecursionError, yaml.YAMLError):
@@ -44,7 +44,7 @@ def read_tagged_yaml(path: Path) -> dict[str, Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader, which knows plain types alone, and keeps what has another tag as data."""
+    """The safe loader, which knows plain types only; it keeps nodes with other tags as data."""
 
 
 def _keep(loader: _Loader, node: yaml.Node) -> TaggedMapping | TaggedList | TaggedText:
@@ -64,9 +64,9 @@ _Loader.add_constructor(None, _keep)
 
 
 def resolved(value: Any, content: Mapping[str, Any], depth: int = 0) -> Any:
-    """Returns plain data: every `!ref <name>`, and every product of such, replaced by what `content` says.
+    """Returns plain data: each `!ref <name>`, and each product of such names, is replaced by its value in `content`.
 
-    Anything else that a reference could compute is an error: it would have to be executed.
+    Any other expression in a reference is an error: it would have to be executed.
     """
     if depth > _DEEPEST:
         raise CheckpointError("a '!ref' of the checkpoint's YAML refers to itself.")

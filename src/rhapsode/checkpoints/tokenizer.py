@@ -1,4 +1,4 @@
-"""A checkpoint's `tokenizer.json` for text that users write: of its added tokens, only those that are allowed count."""
+"""Encodes users' text with a checkpoint's `tokenizer.json`; only the added tokens that are allowed are recognised."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Encode = Callable[[str], list[int]]
 
 
 def added_tokens(folder: Path) -> dict[str, int]:
-    """Returns the ids of added tokens by name, from whichever file has them; `tokenizer.json` counts first."""
+    """Returns the ids of added tokens by name, from both tokenizer files; `tokenizer.json` takes precedence."""
     found: dict[str, int] = {}
     settings, whole = folder / "tokenizer_config.json", folder / "tokenizer.json"
     if settings.is_file():
@@ -27,7 +27,7 @@ def added_tokens(folder: Path) -> dict[str, int]:
 
 
 def text_encoder(folder: Path, allowed: Mapping[str, int]) -> Encode:
-    """Returns a function from text to ids. Of the added tokens it knows `allowed` alone.
+    """Returns a function from text to ids. Of the added tokens, it recognises only those in `allowed`.
 
     Others are read as the characters they consist of: a user who writes `<|im_end|>` means these ten characters.
     """

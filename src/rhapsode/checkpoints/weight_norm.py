@@ -14,7 +14,7 @@ NAMES = ((".weight_g", ".weight_v"), (".parametrizations.weight.original0", ".pa
 def fold_weight_norm(tensors: Mapping[str, Tensor], inside: str = "") -> dict[str, Tensor]:
     """Returns the tensors with `weight` in place of magnitude and direction.
 
-    `inside` is put before the names of these modules' tensors: "conv." gives `layer.conv.weight`.
+    `inside` is put between the name of a convolution and those of its tensors: "conv." gives `layer.conv.weight`.
     """
     folded: dict[str, Tensor] = {}
     used: set[str] = set()
@@ -35,7 +35,7 @@ def fold_weight_norm(tensors: Mapping[str, Tensor], inside: str = "") -> dict[st
 def _weight(magnitude: Tensor, direction: Tensor) -> Tensor:
     """Computes the weight in float64, so that a model in float64 has the full precision of the file.
 
-    The axis that the magnitude has is the one that is not normalised over; mostly it is the first.
+    The magnitude has one value for each index of the axis that is not normalised over, usually the first axis.
     """
     axis = next((axis for axis, size in enumerate(magnitude.shape) if size > 1), 0)
     return torch._weight_norm(direction.double(), magnitude.double(), axis)

@@ -90,7 +90,7 @@ def open_weights(folder: Path) -> Tensors:
 class Weights:
     """The tensors of a folder's safetensors files.
 
-    `every`: of all such files in the folder, as Mistral's layout has them, whatever their names are.
+    With `every`, all such files in the folder are read, whatever their names are, as Mistral's checkpoints need it.
     """
 
     def __init__(self, folder: Path, *, every: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""`rhapsode say -o book.m4b`: speaks a book part by part, and goes on where it was interrupted."""
+"""`rhapsode say -o book.m4b`: speaks a book part by part, and continues where it was interrupted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Say = Callable[[str], "Stream | RemoteStream"]
 
 @dataclass(frozen=True)
 class BookPart:
-    """What is spoken in one request, and the file that keeps it."""
+    """A part of a book: the text of one request, and the file that keeps its audio."""
 
     text: str
     chapter: int
@@ -43,7 +43,7 @@ class BookPart:
 
 
 def say_book(text: str | None, file: Path | None, pattern: str | None, wish: Wish, listened: Listened) -> None:
-    """Speaks what has no part yet, then writes the book. An interruption keeps all parts that are complete."""
+    """Speaks the parts that have no file yet, then writes the book. After an interruption, complete parts are kept."""
     from rhapsode.audio.book_file import book_format
 
     if file is None and text is None:
@@ -81,7 +81,7 @@ def with_seed(wish: Wish, book: BookText) -> Wish:
 
 
 def parts_of(book: BookText, wish: Wish, folder: Path) -> list[BookPart]:
-    """Returns the parts of a book. The name of a file has a hash of all that decides what it holds."""
+    """Returns the parts of a book. The name of each file has a hash of everything that affects its audio."""
     references = [(hashlib.sha256(file.read_bytes()).hexdigest(), words) for file, words in wish.cloned]
     fields = {name: value for name, value in wish.fields.items() if name != "loudness"}
     where = wish.place.server or wish.place.model()[1].model_dump_json(exclude={"server"})
@@ -95,7 +95,7 @@ def parts_of(book: BookText, wish: Wish, folder: Path) -> list[BookPart]:
 
 
 def speak_parts(parts: list[BookPart], wish: Wish, listened: Listened) -> None:
-    """Speaks all parts whose files are not there; each file is complete or not there."""
+    """Speaks all parts that have no file yet. A file is written only once its part is complete."""
     import numpy as np
 
     from rhapsode.audio.clip import Audio
@@ -118,7 +118,7 @@ def speak_parts(parts: list[BookPart], wish: Wish, listened: Listened) -> None:
 
 @contextmanager
 def speaker(wish: Wish, first: str, listened: Listened) -> Iterator[Say]:
-    """Yields what speaks a part: a server, or a model that is loaded here."""
+    """Yields a function that speaks a part: with a server, or with a model that is loaded here."""
     wish = replace(wish, fields={name: value for name, value in wish.fields.items() if name != "loudness"})
     if wish.place.server is not None:
         yield wish.remote
@@ -154,7 +154,7 @@ def assemble(book: BookText, parts: list[BookPart], output: Path, wish: Wish) ->
 
 
 def tags_of(book: BookText, wish: Wish) -> dict[str, str]:
-    """Returns what the file says of itself; the marks of a server are in its samples alone."""
+    """Returns the tags of the file. Audio from a server is marked in its samples alone, not in tags."""
     tags = {"title": book.title, **({"artist": book.author} if book.author else {})}
     if wish.place.server is not None:
         return tags
@@ -177,7 +177,7 @@ def _blocks(parts: list[BookPart]) -> Iterator[Samples]:
 
 
 def _frames(part: BookPart) -> int | None:
-    """Returns the length of a part in samples; `None` if its file is not there, or damaged."""
+    """Returns the length of a part in samples; `None` if its file is missing or damaged."""
     try:
         with wave.open(str(part.file)) as file:
             size = file.getnframes() * file.getnchannels() * file.getsampwidth()

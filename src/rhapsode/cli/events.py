@@ -13,7 +13,7 @@ AudioAndWords = tuple[bytes, tuple[WordTime, ...]]
 
 
 def read_events(lines: Iterable[bytes]) -> Iterator[AudioAndWords]:
-    """Yields audio and words as they come; raises if the events end without the last one."""
+    """Yields audio and words as they arrive; raises if the events end without the final event."""
     for line in lines:
         if not line.startswith(b"data:"):
             continue

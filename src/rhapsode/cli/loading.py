@@ -13,11 +13,11 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 TICK_S = 0.1
 PLAIN_EVERY_S = 10.0
-"""How often a line is printed where standard error is no terminal."""
+"""How often a line is printed if standard error is not a terminal."""
 
 
 def load(open_model: Callable[[], T], quiet: bool = False) -> T:
-    """Returns what `open_model` returns. It runs in a thread: imports and weights would hold up an interrupt."""
+    """Runs `open_model` in a thread and returns its result. In this thread, imports and weights would delay Ctrl-C."""
     from rhapsode.engine.loading import LOGGER
 
     steps, show = _Steps(), _Line(quiet)
@@ -71,7 +71,7 @@ class _Steps(logging.Handler):
 
 
 class _Line:
-    """One line on a terminal that is rewritten; elsewhere a plain line now and then, none of a quick load."""
+    """Rewrites one line on a terminal; elsewhere prints a plain line now and then, and none for a quick load."""
 
     def __init__(self, quiet: bool) -> None:
         self._quiet, self._is_terminal = quiet, sys.stderr.isatty()

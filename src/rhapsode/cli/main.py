@@ -57,7 +57,7 @@ def _root(
 
 
 def main() -> None:
-    """Runs a command. What a user can cause ends in one sentence on standard error and a non-zero exit status."""
+    """Runs a command. An error that a user can cause becomes one sentence on standard error and an exit status."""
     try:
         sys.exit(app(sys.argv[1:] or ["--help"], standalone_mode=False))
     except UsageError as error:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Listened:
-    """What becomes of the audio."""
+    """Where the audio goes: its file and format, and whether and when it is played."""
 
     output: str
     format: str | None
@@ -28,7 +28,7 @@ class Listened:
 
 
 def check_output(output: str, format: str | None, subtitles: Path | None = None) -> None:
-    """Find out before speaking whether the result can be written."""
+    """Raises, before anything is spoken, if the result cannot be written."""
     from rhapsode.audio.formats import format_of
 
     if subtitles is not None:
@@ -44,7 +44,7 @@ def check_output(output: str, format: str | None, subtitles: Path | None = None)
 
 
 def check_folder(path: Path) -> None:
-    """Raises if a file cannot be written there."""
+    """Raises if a file cannot be written at this path."""
     output = str(path)
     try:
         if path.is_dir():

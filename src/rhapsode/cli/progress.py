@@ -1,4 +1,4 @@
-"""Shows how much has been spoken, of about how much."""
+"""Shows how many seconds have been spoken, of an estimated total."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 PLAIN_EVERY_S = 10.0
 Advance = Callable[[float], None]
-"""Tells that so many more seconds have been spoken."""
+"""Adds seconds of speech to the progress."""
 
 
 @contextmanager

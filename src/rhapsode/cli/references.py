@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 AUDIO = (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aif", ".aiff", ".webm", ".wma")
-"""How the name of a recording ends, where it stands in place of a voice."""
+"""Extensions that mark a `--voice` as a recording, not as the name of a voice."""
 
 
 def parted(voices: Sequence[str]) -> tuple[list[str], list[Path]]:
-    """Returns the names of voices, and the recordings that are given in place of one."""
+    """Separates the names of voices from recordings that are given in place of a name."""
     files = [voice for voice in voices if voice.lower().endswith(AUDIO) and "=" not in voice]
     return [voice for voice in voices if voice not in files], list(map(Path, files))
 

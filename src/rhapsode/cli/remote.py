@@ -1,4 +1,4 @@
-"""A server, spoken to: what `rhapsode say --server` listens to. Needs nothing but Python."""
+"""The HTTP client of `rhapsode say --server`. Needs only the standard library and NumPy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ READ_BYTES = 2**14
 
 
 class RemoteStream:
-    """Chunks as a server speaks them; a stream that breaks off is an error, never a short file."""
+    """Yields chunks as a server speaks them. A stream that breaks off raises an error, so no short file is saved."""
 
     marks = None  # the server has marked the samples; its tags are those of its own file
 
@@ -32,7 +32,7 @@ class RemoteStream:
         headers = {"Content-Type": "application/json", "Accept": "audio/wav"}
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
-        # wav names its rate, so that the model's own is kept; what is asked for is made from the samples.
+        # WAV can have any rate, so the model's own rate is kept. The requested format is encoded here.
         self._has_words = bool(body.get("word_timestamps"))
         wish = {**body, "response_format": "wav", "stream_format": "sse" if self._has_words else "audio"}
         try:
@@ -94,7 +94,7 @@ class RemoteStream:
 
 
 def connect(server: str, timeout_s: float) -> tuple[http.client.HTTPConnection, str]:
-    """A connection to `http://host:port/prefix`, and the prefix."""
+    """Returns a connection to `http://host:port/prefix`, and the prefix."""
     parts = urlsplit(server if "://" in server else f"http://{server}")
     kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
     try:

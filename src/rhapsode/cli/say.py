@@ -101,7 +101,7 @@ def is_book(output: str, file: Path | None, book: bool, chapter_pattern: str | N
 
 
 def say_here(wish: Wish, words: str, segments: list[ScriptLine] | None, listened: Listened) -> None:
-    """Speaks with a model in this process. What is wrong with the request is found before the model is loaded."""
+    """Speaks with a model in this process. An invalid request fails before the model is loaded."""
     from rhapsode.tts import check
 
     request = wish.request(words, segments)
@@ -126,7 +126,7 @@ def respellings(file: Path | None) -> dict[str, str] | None:
 
 
 def say_from(wish: Wish, words: str, segments: list[ScriptLine] | None, listened: Listened) -> None:
-    """Listens to a server: heard while it comes, saved once it is whole."""
+    """Speaks with a server: plays the audio while it arrives, and saves it once it is complete."""
     expected_s = estimate_s(words) / float(wish.fields["speed"])
     audio, timing = speak(lambda: wish.remote(words, segments), listened, expected_s)
     if listened.subtitles is not None:
@@ -162,7 +162,7 @@ class Timing:
 
 
 def speak(listen: Callable[[], Stream | RemoteStream], listened: Listened, expected_s: float) -> tuple[Audio, Timing]:
-    """Speaks into memory, and on the way to whoever listens live; saves only what is whole."""
+    """Speaks into memory and, at the same time, to live outputs. Saves only complete audio."""
     import numpy as np
 
     from rhapsode.audio.clip import Audio

@@ -16,14 +16,14 @@ _PAUSE = re.compile(r"\[pause\s+(?P<seconds>\d{1,2}(?:\.\d{1,3})?)\s*s?\]", re.I
 
 @dataclass(frozen=True)
 class ScriptLine:
-    """What one speaker says."""
+    """One line of a dialogue: what one voice says, after a pause."""
 
     text: str
     voice: str | None
     pause_s: float | None = None
 
     def body(self) -> dict[str, Any]:
-        """Returns the segment as a server takes it."""
+        """Returns the line as a segment of the HTTP API."""
         fields = {"input": self.text, "voice": self.voice, "pause_s": self.pause_s}
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -48,7 +48,7 @@ def read_script(file: Path, voices: Sequence[str], text: str | None, text_file: 
 
 
 def parse_script(content: str) -> list[ScriptLine]:
-    """Returns the lines of a script; text without a name goes on with the line before."""
+    """Returns the lines of a script; text without a name continues the line before."""
     lines: list[ScriptLine] = []
     pause_s: float | None = None
     for number, raw in enumerate(content.splitlines(), 1):

@@ -51,8 +51,8 @@ def serve(
 
 
 def run_server(config: Path | None, flags: dict[str, Any]) -> None:
-    """Serves with a deployment file and flags; those that are None are not set."""
-    gc.disable()  # a tenth of the time of all imports; it is on again once the model is loaded
+    """Serves with a deployment file and flags; flags that are None are ignored."""
+    gc.disable()  # it takes a tenth of the time of all imports; it is enabled again once the model is loaded
     early = spawn_early(flags.get("device"))
     try:
         from rhapsode.config import resolve

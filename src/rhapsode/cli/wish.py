@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SpeakingPlace:
-    """Where speech is made."""
+    """Where speech is made: by a model in this process, or by a server."""
 
     config: Path | None
     flags: dict[str, Any]
@@ -29,11 +29,11 @@ class SpeakingPlace:
     api_key: str | None
 
     def model(self) -> tuple[Model, Deployment]:
-        """Returns the model of this process, not loaded."""
+        """Returns the model for this process, not loaded yet, and its deployment."""
         from rhapsode.config import resolve
         from rhapsode.models.registry import find
 
-        # One slot: nothing is made ready for anybody else.
+        # One slot is enough: there is one request at a time.
         deployment = resolve(self.config, flags={**without_none(self.flags), "limits": {"max_concurrency": 1}})
         return find(deployment.model), deployment
 
@@ -57,7 +57,7 @@ class Wish:
 
     @property
     def voice(self) -> str | None:
-        """The voice of what has no voice of its own."""
+        """The voice for text that names no voice of its own."""
         plain = [name for name in self.voices if "=" not in name]
         if len(plain) > 1:
             raise InvalidRequest(f"give one --voice, not {len(plain)}; of a --script, name=voice for every name.")
@@ -74,7 +74,7 @@ class Wish:
         return SpeechRequest(words, voice, segments=segments, options=self.options, **self.fields)
 
     def remote(self, words: str, lines: Sequence[ScriptLine] | None = None) -> RemoteStream:
-        """Has a server say it."""
+        """Sends the request to the server, and returns the stream of its answer."""
         from rhapsode.cli.remote import RemoteStream
 
         assert self.place.server is not None
@@ -85,7 +85,7 @@ class Wish:
 
 
 def without_none(values: dict[str, Any]) -> dict[str, Any]:
-    """Returns what was given."""
+    """Returns the values that are not `None`."""
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -67,7 +67,7 @@ def _model_options(config: ClusterConfig, model: ClusterModel) -> dict[str, Any]
 
 def _autoscaling(count: ReplicaCount, scaling: Scaling) -> AutoscalingConfig:
     with warnings.catch_warnings():
-        # Its successor is a variable of every replica's environment, with 10 s for all deployments of a cluster.
+        # Its successor is an environment variable of every replica: one value, 10 s, for all deployments of a cluster.
         warnings.filterwarnings("ignore", "The `metrics_interval_s` field", DeprecationWarning)
         return AutoscalingConfig(
             min_replicas=count.min,
@@ -95,12 +95,12 @@ def _edge_options(config: ClusterConfig) -> dict[str, Any]:
 
 def _common_options(config: ClusterConfig) -> dict[str, Any]:
     return {
-        # Ray kills a replica that has not ended by then; ours ends its last stream before.
+        # Ray kills a replica that has not ended by then. Our replicas end their last stream earlier.
         "graceful_shutdown_timeout_s": config.server.drain_timeout_s + 3 * LAST_BYTES_S,
         "graceful_shutdown_wait_loop_s": 0.1,
         "health_check_period_s": 5.0,
         "health_check_timeout_s": 30.0,
-        "logging_config": LoggingConfig(enable_access_log=False),  # the edge asks for reports all the time
+        "logging_config": LoggingConfig(enable_access_log=False),  # the edge asks for reports twice a second
     }
 
 

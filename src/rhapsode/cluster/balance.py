@@ -1,4 +1,4 @@
-"""Chooses among replicas: the one that knows a voice or session already, unless it is busier than the others."""
+"""Chooses among replicas: prefers the one that already served a voice or session, unless it is too busy."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 BUSIER = 1.25
-"""How much busier than the average a preferred replica may be."""
+"""How many times the average load a preferred replica may have."""
 SPARE = 1.0
-"""Requests that make no difference: with few requests the average says little."""
+"""Requests that it may have beyond that: with few requests the average says little."""
 
 
 class Loaded(Protocol):

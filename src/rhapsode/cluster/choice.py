@@ -1,4 +1,4 @@
-"""Reads from a request which model it wants, and which replica of it may know its voice already."""
+"""Reads from a request which model it names, and the key of the replica that may have cached its voice."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from rhapsode.serve.request.names import OPENAI_MODELS, OPENAI_VOICES, served_id
 from rhapsode.serve.request.shape import check_shape
 
 SMALL_BYTES = 2**14
-"""A larger body is parsed in a thread, since it takes longer than other clients should wait."""
+"""A larger body is parsed in a thread, so that other clients do not wait for it."""
 REFERENCES = ("ref_audio", "references", "prompt_audio", "speaker_embedding")
 
 
 @dataclass(frozen=True)
 class RoutingWish:
-    """What the edge has to know of a request's body. All else is checked by the replica."""
+    """The fields of a request's body that the edge needs to choose a replica. The replica checks all others."""
 
     model: str | None = None
     voice: str | None = None
-    """The name or id of its voice, or a hash of its references."""
+    """The name or id of the request's voice, or a hash of its references."""
 
 
 async def read_wish(body: bytes) -> RoutingWish:
-    """Returns the wish of a speech request or a batch; of a body that is no JSON object it is empty."""
+    """Returns the wish of a speech request or a batch; it is empty if the body is not a JSON object."""
     if len(body) <= SMALL_BYTES:
         return _read(body)
     return await asyncio.to_thread(_read, body)
@@ -77,7 +77,7 @@ class ModelNames:
     def __init__(self, config: ClusterConfig) -> None:
         self.default = next(iter(config.models))
         self._known: dict[str, str] = {}
-        for name in config.models:  # a model's own name is stronger than a name that another one has beside it
+        for name in config.models:  # a model's own name takes precedence over an alias of another model
             self._known.setdefault(name, name)
         for name in config.models:
             deployment = config.deployment(name)
@@ -87,7 +87,7 @@ class ModelNames:
             self._known.setdefault(also, self.default)
 
     def find(self, name: str | None) -> str:
-        """Returns the model of this name, or raises `UnknownModel`; without a name it is the first one."""
+        """Returns the model of this name, or raises `UnknownModel`; without a name returns the first model."""
         if name is None:
             return self.default
         if name.startswith("gpt-4o-mini-tts-"):

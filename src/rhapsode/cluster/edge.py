@@ -39,7 +39,7 @@ class Edge:
     """An ASGI application that answers as one server would, for all replicas of all models."""
 
     def __init__(self, config: ClusterConfig, fleet: Fleet, *, is_lazy: bool = False) -> None:
-        """A lazy edge looks for replicas with its first request: it may never get one."""
+        """`is_lazy`: the edge starts to poll replicas with its first request, since it may never get one."""
         self.is_draining = False
         self.metrics = EdgeMetrics()
         self._config = config
@@ -65,7 +65,7 @@ class Edge:
 
     @property
     def in_flight(self) -> int:
-        """Returns the speech requests and WebSockets that go through this edge."""
+        """The number of speech requests and WebSockets in flight through this edge."""
         return self._owners.in_flight + self._sockets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,12 +112,12 @@ class Edge:
         return {"status": status, "models": models}
 
     async def _health(self, request: Request) -> Response:
-        """Healthy once every model that should have replicas has one."""
+        """Answers 200 once every model that should have replicas has one."""
         state = self._state()
         return JSONResponse(state, 503 if state["status"] == "loading" else 200, {"Cache-Control": "no-store"})
 
     async def _ready(self, request: Request) -> Response:
-        """Ready once it can serve some model; a model that cannot be loaded does not take the others with it."""
+        """Answers 200 once the edge can serve any model: one that cannot be loaded does not block the others."""
         state = self._state()
         served = any(
             model["replicas"] or not self._config.models[name].replicas.min for name, model in state["models"].items()
@@ -177,7 +177,7 @@ class Edge:
         return self._names.default
 
     async def _send(self, request: Request, wish: RoutingWish | None) -> Response:
-        """Returns the forwarded request; without a wish its body says what it wants, and it is speech."""
+        """Returns a response that forwards the request. Without a wish it is speech, and the wish is in its body."""
         try:
             body = await request.body()
         except ClientDisconnect:
@@ -211,7 +211,7 @@ class Edge:
         return ForwardedResponse(self._upstream, forwarding, taken_by)
 
     async def _relay(self, socket: WebSocket) -> None:
-        """Relays a WebSocket. If several models are served its first message is read, to choose one."""
+        """Relays a WebSocket. If several models are served, its first message is read to choose the model."""
         self._fleet.start()
         relay = SocketRelay(socket)
         self._sockets += 1

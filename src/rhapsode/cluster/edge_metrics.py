@@ -1,4 +1,4 @@
-"""Metrics of an edge: what it answered, how many replicas it knows, and who waits for one."""
+"""Metrics of an edge: its responses, the replicas it knows, and the requests that wait for a replica."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from rhapsode.serve.server import LAST_BYTES_S
 
 
 class EdgeServer(uvicorn.Server):
-    """uvicorn with the connections of a single server. When it drains it accepts no more, so that another edge on the
-    same port does, and ends with its last request."""
+    """uvicorn with the connection limits of a single server. When it drains, it closes its listening socket, so that
+    another edge on the same port gets new connections, and it ends with its last request."""
 
     def __init__(self, edge: Edge, config: ClusterConfig) -> None:
         self._edge = edge

@@ -1,4 +1,4 @@
-"""Joins the metrics of several replicas into one Prometheus page, with labels that say whose they are."""
+"""Joins the metrics of several replicas into one Prometheus page, with labels that name the replica."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 
 def join(pages: Iterable[tuple[Mapping[str, str], str]]) -> str:
-    """Returns one page of all pages. Prometheus wants the samples of one metric together, under one description."""
+    """Joins pages into one. Prometheus needs the samples of one metric together, under one description."""
     about: dict[str, list[str]] = {}
     samples: dict[str, list[str]] = {}
     for labels, page in pages:

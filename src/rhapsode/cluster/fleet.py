@@ -20,13 +20,13 @@ POLL_S = 0.5
 
 
 class ReplicaSource(Protocol):
-    """Who knows the replicas of a model, and starts the first one."""
+    """The source of a model's replicas: it reports them, and starts the first one."""
 
     async def reports(self) -> Sequence[ReplicaReport] | None:
-        """Returns the reports of all replicas; None if that cannot be said now."""
+        """Returns the reports of all replicas; None if they are not known now."""
 
     async def wake(self) -> bool:
-        """Asks for a first replica, and waits for it; false: there will be none."""
+        """Asks for a first replica, and waits for it; returns false if none can be started."""
 
 
 @dataclass(eq=False)
@@ -36,14 +36,14 @@ class FleetReplica:
     report: ReplicaReport
     load: float
     suspected_s: float | None = None
-    """When a connection to it failed. It is not used again before it has answered a later question."""
+    """When a connection to the replica failed. It gets no requests until it has answered a later poll."""
 
     @property
     def is_suspect(self) -> bool:
         return self.suspected_s is not None
 
     def suspect(self) -> None:
-        """A connection has failed."""
+        """Marks the replica as suspect: a connection to it has failed."""
         self.suspected_s = time.monotonic()
 
     @property
@@ -52,7 +52,7 @@ class FleetReplica:
 
     @contextmanager
     def busier(self) -> Iterator[None]:
-        """Counts a request that the next report may not know of yet."""
+        """Adds one request to the load while the context is open, since the last report does not include it."""
         self.load += 1
         try:
             yield
@@ -61,7 +61,7 @@ class FleetReplica:
 
 
 class ModelFleet:
-    """The replicas of one model. It asks for them twice a second, and never on the path of a request."""
+    """The replicas of one model. They are polled twice a second, in the background of all requests."""
 
     def __init__(self, name: str, source: ReplicaSource, cold_start_s: float, max_waiting: int) -> None:
         self.name = name
@@ -76,19 +76,19 @@ class ModelFleet:
 
     @property
     def replicas(self) -> Sequence[FleetReplica]:
-        """The replicas that can be asked now."""
+        """The replicas that can get requests now."""
         return [replica for replica in self._replicas.values() if not replica.is_suspect]
 
     @property
     def known(self) -> ReplicaReport | None:
-        """Any report of this model, also an old one: what a checkpoint can do does not change."""
+        """The last report of any replica, which may be old: what a checkpoint can do does not change."""
         return self._last_report
 
     def find(self, replica_id: str) -> FleetReplica | None:
         return self._replicas.get(replica_id)
 
     async def candidates(self, key: str | None) -> list[FleetReplica]:
-        """Returns the replicas that a request may go to, the best first; while there is none, waits for one."""
+        """Returns the replicas that a request may go to, the best first. If there is none, waits for one."""
         if not self.replicas:
             await self._wait_for_one()
         return in_order(self.replicas, key)
@@ -106,7 +106,7 @@ class ModelFleet:
         for report in reports:
             replica = before.get(report.id) or FleetReplica(report, 0.0)
             replica.report, replica.load = report, float(report.load)
-            if replica.suspected_s is not None and replica.suspected_s < asked_s:  # it may have answered, then died
+            if replica.suspected_s is not None and replica.suspected_s < asked_s:  # else it answered before it died
                 replica.suspected_s = None
             self._replicas[report.id] = replica
             self._last_report = report
@@ -130,7 +130,7 @@ class ModelFleet:
             raise Unavailable(f"no replica of '{self.name}' could be started.")
 
     async def _wake(self) -> None:
-        """Asks for a first replica, and tells those who wait if there will be none."""
+        """Asks for a first replica. If none can be started, the waiting requests fail at once."""
         self._has_failed = False
         try:
             async with asyncio.timeout(self._cold_start_s):

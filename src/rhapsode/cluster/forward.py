@@ -17,9 +17,9 @@ from rhapsode.serve.response.audio import CancellableResponse, event
 log = logging.getLogger("rhapsode.cluster")
 
 REFUSALS = (429, 503)
-"""Answers of a replica that is full or shuts down: another one may have room."""
+"""Status codes of a replica that is full or shuts down: another replica may have room."""
 MOST_LOST = 1
-"""Replicas that a request may lose before it is given up: it may be the request that ends them."""
+"""How many replicas may fail under a request before the request fails, too: the request may be the cause."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class Forwarding:
     body: bytes
     request_id: str
     is_repeatable: bool
-    """Speech that was not heard may be spoken again elsewhere. What changes something is sent once."""
+    """Whether another replica may get the request after a failure. A request that changes state is sent only once."""
 
 
 class ForwardedResponse(CancellableResponse):
-    """The answer of the first replica that takes the request. When the client disconnects, so does the edge."""
+    """The answer of the first replica that accepts the request. If the client disconnects, so does the edge."""
 
     def __init__(
         self, upstream: Upstream, forwarding: Forwarding, taken_by: Callable[[FleetReplica | None], None]
@@ -63,7 +63,7 @@ class ForwardedResponse(CancellableResponse):
             if not left and refusal is not None:
                 await refusal(scope, receive, send)
                 return
-            if not left:  # all were lost, and none has come back yet
+            if not left:  # all replicas were lost, and none has come back yet
                 raise ReplicaLost("no replica is left that could take the request.")
             replica = left[0]
             tried.add(replica.id)
@@ -84,7 +84,7 @@ class ForwardedResponse(CancellableResponse):
             refusal = _sooner(refusal, refused)
 
     async def _try(self, replica: FleetReplica, send: Send) -> Response | None:
-        """Hands on the answer of a replica; returns it instead if it is a refusal."""
+        """Sends the answer of a replica to the client, unless it is a refusal: then returns it."""
         what = self._what
         self._taken_by(replica)
         async with self._upstream.request(
@@ -104,7 +104,10 @@ class ForwardedResponse(CancellableResponse):
         return None
 
     async def _break_off(self, answer: aiohttp.ClientResponse, error: ReplicaLost, send: Send) -> None:
-        """Ends a stream visibly: with an event where there are events, and always without its last chunk."""
+        """Ends a stream so that the client sees the failure: with an error event, if the stream has events.
+
+        Never sends the last chunk of the HTTP body, so that the body is incomplete.
+        """
         log.warning("a stream broke off", extra={"fields": {"request_id": self._what.request_id, "code": error.code}})
         if answer.content_type == "text/event-stream":
             await send({"type": "http.response.body", "body": event("error", **error.body()), "more_body": True})
@@ -118,7 +121,7 @@ async def _whole(answer: aiohttp.ClientResponse) -> Response:
 
 
 def _sooner(one: Response | None, other: Response) -> Response:
-    """Returns the refusal after which the client may come back sooner; 429 says more than 503."""
+    """Returns the refusal to show to the client: 429 rather than 503, then the one with the shorter `retry-after`."""
     if one is None:
         return other
     return min(one, other, key=lambda refusal: (refusal.status_code, int(refusal.headers.get("retry-after", "1"))))

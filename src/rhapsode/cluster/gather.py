@@ -28,7 +28,7 @@ class Gatherer:
         self._models: dict[str, dict[str, Any]] = {}
 
     async def models(self, request: Request) -> list[dict[str, Any]]:
-        """Returns all models; one without a replica as it was last described, or by its name alone."""
+        """Returns all models. A model without a replica has its last known description, or its name alone."""
         lists = await asyncio.gather(*(self._first(model, request) for model in self._fleet.models.values()))
         found: dict[str, dict[str, Any]] = {}
         for name, answer in zip(self._fleet.models, lists, strict=True):
@@ -39,7 +39,7 @@ class Gatherer:
         return list(found.values())
 
     async def voices(self, request: Request, names: list[str]) -> list[dict[str, Any]]:
-        """Returns the voices of these models: presets of each, and uploaded ones, which all share."""
+        """Returns the voices of these models: the presets of each, and the uploaded voices, which all models share."""
         lists = await asyncio.gather(*(self._first(self._fleet.models[name], request) for name in names))
         found: dict[str, dict[str, Any]] = {}
         for answer in lists:
@@ -59,7 +59,7 @@ class Gatherer:
         return join([({}, own), *pages])
 
     async def outcome(self, request: Request, request_id: str, owner: str | None) -> dict[str, Any] | None:
-        """Returns the outcome of a request, from its owner if that is known, otherwise from whoever knows it."""
+        """Returns the outcome of a request, from its owner if that is known, otherwise from any replica."""
         target, headers = request.url.path, request.headers.raw
         known = self._fleet.find(owner) if owner else None
         replicas = [known] if known else [replica for _, replica in self._fleet.all()]
@@ -70,7 +70,7 @@ class Gatherer:
         return None
 
     async def _first(self, model: ModelFleet, request: Request) -> dict[str, Any] | None:
-        """Returns what any replica of a model answers; without a replica nothing, and none is started for it."""
+        """Returns the first successful answer of a model's replicas, or `None`. Never starts a replica."""
         for replica in model.replicas:
             answer = await self._ask(replica, request.url.path, request.headers.raw)
             if answer is not None and answer[0] == 200:

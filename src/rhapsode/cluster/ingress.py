@@ -45,7 +45,7 @@ class EdgeIngress:
             raise Unavailable("the server of this edge has ended.")
 
     async def __del__(self) -> None:
-        """Accepts no more, and waits for the last request."""
+        """Stops accepting connections, and waits for the last request."""
         if not hasattr(self, "_thread"):
             return
         self._edge.is_draining = True

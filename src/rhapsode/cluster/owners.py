@@ -1,4 +1,4 @@
-"""Which replica took which request, for the last requests of this edge."""
+"""Remembers which replica got which request, for the last requests of this edge."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST = 4096
 
 
 class Owners:
-    """Replica ids by request id; those in flight are known apart, so that an id in use is refused by its owner."""
+    """Replica ids by request id. Requests in flight are kept separately, so that the edge can refuse an id in use."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most

@@ -11,7 +11,7 @@ from ray.serve.handle import DeploymentHandle
 from rhapsode.cluster.report import ReplicaReport
 
 ANSWER_S = 10.0
-"""A replica that says nothing for so long is not waited for; Ray's health check decides about it."""
+"""How long to wait for the replicas' reports. Ray's health check decides whether a silent replica is dead."""
 
 
 class RaySource:
@@ -31,7 +31,7 @@ class RaySource:
         return [answer for answer in answers if isinstance(answer, ReplicaReport)]
 
     async def wake(self) -> bool:
-        """Makes a call that waits for a replica: from this Ray learns that a model without replicas is needed.
+        """Makes a call that waits for a replica, so that Ray starts one for a model without replicas.
 
         Returns false if Ray has given up, because no replica could be started.
         """

@@ -30,7 +30,7 @@ FORWARDED = ("authorization", "x-api-key")
 
 
 class SocketRelay:
-    """One WebSocket of a client. `first` is what was read of it to learn which model it wants."""
+    """Relays one WebSocket of a client. If its first message was read to choose a model, it is sent on first."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
@@ -95,7 +95,7 @@ class SocketRelay:
             user_agent_header=None,
             compression=None,
             open_timeout=CONNECT_S,
-            ping_interval=None,  # the replica asks whether its peer is there, and the edge asks the client
+            ping_interval=None,  # the replica pings the edge, and the edge pings the client
             max_size=None,
             proxy=None,
         )

@@ -52,7 +52,7 @@ class ModelReplica:
         )
 
     def record_autoscaling_stats(self) -> dict[str, float]:
-        """Returns what the number of replicas is decided by, for Ray."""
+        """Returns the load and capacity, from which Ray decides the number of replicas."""
         load = self._service.host.readings().load
         return {"load": load.slots_in_use + load.queued, "capacity": self._capacity()}
 
@@ -62,7 +62,7 @@ class ModelReplica:
             raise Unavailable("the server of this replica has ended.")
 
     async def __del__(self) -> None:
-        """Speaks what is running to its end, for at most `drain_timeout_s`. Ray has told the edges to send no more."""
+        """Finishes running requests, for at most `drain_timeout_s`. Ray has already told the edges to send no more."""
         if not hasattr(self, "_thread") or not self._thread.is_running:
             return
         self._server.handle_exit(signal.SIGTERM, None)

@@ -1,4 +1,4 @@
-"""What a replica tells the edge: where it listens, how busy it is, and what its checkpoint can do."""
+"""The report of a replica to the edge: where it listens, how busy it is, and what its checkpoint can do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ReplicaReport:
     load: int
     """Slots in use plus the queue. An open WebSocket that says nothing does not count."""
     capacity: int
-    """How many requests it can speak at once; with real-time admission, how many listeners."""
+    """How many requests the replica can speak at once; with real-time admission, how many listeners it can serve."""
     presets: tuple[str, ...]
     """Voices that need no reference: for these every replica is as good as another."""
     takes_voices: bool

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-# Ray reads it when it is imported, and would report what runs here.
+# Ray reads this variable when it is imported. Without it, Ray would send usage statistics.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 import ray
@@ -40,7 +40,7 @@ def serve_cluster(config: ClusterConfig, address: str | None) -> str:
         connect(address)
     else:
         ray.init(
-            address="local",  # never one that runs here for somebody else
+            address="local",  # never connects to a cluster that already runs on this machine
             include_dashboard=False,
             object_store_memory=LOCAL_STORE_BYTES,
             logging_level="warning",

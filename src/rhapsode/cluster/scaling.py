@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 class LoadPolicy:
     """Keeps the load of all replicas at a share of their capacity.
 
-    Ray's own policy counts requests that pass through Ray: ours do not, and an open connection is not work. Ray applies
-    the limits and delays to what this policy returns, and starts the first replica for a call that waits.
+    Ray's own policy counts requests that pass through Ray. Our requests do not, and an open connection is not load. Ray
+    applies its limits and delays to the result of this policy, and starts the first replica for a pending call.
     """
 
     def __init__(self, target: float) -> None:

@@ -30,7 +30,7 @@ class ServerThread:
         return self._thread.is_alive()
 
     async def ended(self, timeout_s: float) -> None:
-        """Waits until the server has ended by itself; after the time-out it is told to."""
+        """Waits until the server has ended by itself; after the timeout it is told to end."""
         deadline_s = asyncio.get_running_loop().time() + timeout_s
         while self.is_running and asyncio.get_running_loop().time() < deadline_s:
             await asyncio.sleep(TICK_S)

@@ -38,7 +38,7 @@ class Upstream:
     """The connections of an edge to its replicas."""
 
     def __init__(self, max_request_s: float) -> None:
-        # The time between two reads has no other limit: a request may wait in a replica's queue.
+        # A request may wait in a replica's queue, so no shorter limit applies to the time between two reads.
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=max_request_s + SLACK_S)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S),
@@ -64,7 +64,7 @@ class Upstream:
         try:
             yield answer
         finally:
-            answer.close()  # a connection whose answer was read to its end is kept all the same
+            answer.close()  # does not close a connection whose answer was read to its end
 
     async def _send(self, method: str, url: URL, headers: list[tuple[str, str]], body: bytes) -> aiohttp.ClientResponse:
         data: Any = body or None

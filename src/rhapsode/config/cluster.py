@@ -79,7 +79,7 @@ class ClusterConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _named_models(cls, value: Any) -> Any:
-        """A model's name stands for the model itself, where its deployment names none."""
+        """Uses a model's name as its `deployment.model`, where the deployment names none."""
         if not isinstance(value, Mapping) or not isinstance(value.get("models"), Mapping):
             return value
         models = {name: _with_model(str(name), model) for name, model in value["models"].items()}
@@ -96,7 +96,7 @@ class ClusterConfig(Section):
         return deployment.model_copy(update={"server": merged})
 
     def for_edge(self) -> ClusterConfig:
-        """Returns what an edge has to know. All else may change without a new edge, which would cut its connections."""
+        """Returns the part that an edge needs. All else may change without a new edge, which would cut connections."""
         models = {}
         for name, model in self.models.items():
             server = ServerConfig(model_aliases=self.deployment(name).server.model_aliases)

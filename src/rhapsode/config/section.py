@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 Count = Annotated[int, Field(ge=1)]
 DeviceName = Annotated[str, AfterValidator(lambda name: _known_device(name))]
-"""`auto`, `cpu`, `cuda` or `cuda:N`; whether it is there is known once torch is imported."""
+"""`auto`, `cpu`, `cuda` or `cuda:N`. Whether the device exists is checked later, once torch is imported."""
 Seconds = Annotated[float, Field(ge=0)]
 
 

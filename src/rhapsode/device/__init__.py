@@ -1,1 +1,1 @@
-"""What belongs to a device: slot state, paged keys and values, transfers, capture and replay."""
+"""The memory and the launches of a device: slot state, paged keys and values, transfers, capture and replay."""

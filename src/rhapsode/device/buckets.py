@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 MOST_PROMPTS = 64
-"""Prompts in one prefill launch."""
+"""The most prompts in one prefill launch."""
 LEAST_POSITIONS = 16
 """Positions in the smallest prefill launch."""
 LEAST_CROWD = 8
-"""Prompts in those of the largest launches that exist with three quarters of their length, too."""
+"""The largest launches with at least this many prompts also exist with three quarters of their length."""
 MOST_KEPT = 4096
-"""Answers that are kept of each function: in a crowd the same few are asked for, several times for each prompt."""
+"""Cached results of each function: under load, the same few are needed several times for each prompt."""
 
 
 def batch_sizes(most: int) -> list[int]:
@@ -28,7 +28,7 @@ def batch_sizes(most: int) -> list[int]:
 
 
 def prompt_shapes(most_positions: int) -> list[tuple[int, int]]:
-    """Rows and positions of prefill launches, where a turn runs `most_positions`; the smallest first."""
+    """Returns the rows and positions of all prefill launches, smallest first. A turn runs `most_positions`."""
     most = _power_of_two(max(most_positions, LEAST_POSITIONS))
     rows = [1 << i for i in range(MOST_PROMPTS.bit_length())]
     lengths = [LEAST_POSITIONS << i for i in range((most // LEAST_POSITIONS).bit_length())]
@@ -39,14 +39,14 @@ def prompt_shapes(most_positions: int) -> list[tuple[int, int]]:
 
 @lru_cache(MOST_KEPT)
 def prompts_fit(rows: int, positions: int, most_positions: int) -> bool:
-    """Returns whether a batch of `rows` prompts, the longest with `positions`, fits one of the recorded shapes."""
+    """Returns whether a batch of `rows` prompts, the longest with `positions`, fits one of the captured shapes."""
     most = _power_of_two(max(most_positions, LEAST_POSITIONS))
     return rows <= MOST_PROMPTS and positions <= most and _power_of_two(rows) * _length(positions) <= 2 * most
 
 
 @lru_cache(MOST_KEPT)
 def padded_positions(rows: int, positions: int, most_positions: int) -> int:
-    """Returns the size of the recorded shape that such a batch runs in: rows times positions, padding included."""
+    """Returns the size of the captured shape that such a batch runs in: rows times positions, padding included."""
     most, batch, length = _power_of_two(max(most_positions, LEAST_POSITIONS)), _power_of_two(rows), _length(positions)
     is_crowd = batch * length == 2 * most and batch >= LEAST_CROWD
     return batch * (length_step(positions) if is_crowd else length)

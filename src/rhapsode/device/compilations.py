@@ -29,25 +29,25 @@ def watch() -> None:
 
 
 def captured(what: str) -> None:
-    """A launch was captured."""
+    """Counts a captured launch."""
     _events.append(f"{CAPTURE} {what}")
 
 
 def spent(what: str, seconds: float) -> None:
-    """A part of capturing took so long."""
+    """Adds to the time that a part of capturing has taken."""
     _spent_s[what] = _spent_s.get(what, 0.0) + seconds
 
 
 def spent_s() -> dict[str, float]:
-    """Returns how long the parts of capturing took so far."""
+    """Returns the seconds that each part of capturing has taken so far."""
     return dict(_spent_s)
 
 
 def count() -> int:
-    """How many kernels were compiled and launches captured so far."""
+    """Returns how many kernels were compiled and launches captured so far."""
     return len(_events)
 
 
 def since(mark: int) -> Sequence[str]:
-    """What was compiled or captured since `count` returned this number."""
+    """Returns what was compiled or captured since `count` returned this number."""
     return _events[mark:]

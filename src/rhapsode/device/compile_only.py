@@ -1,4 +1,4 @@
-"""Goes through launches without running them: their kernels are compiled, here or by other processes."""
+"""Makes launches without running their kernels: they are only compiled, here or by other processes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import torch
 from torch import Tensor
 
 _EMPTY = [(torch, "empty"), (torch, "empty_like"), (torch, "empty_strided"), (Tensor, "new_empty")]
-"""What makes the tensors that kernels fill."""
+"""The functions that make the tensors which kernels fill."""
 _active = False
 _ELSEWHERE = object()
 """Stands in Triton's table for a kernel that another process compiles: launches of it return at once."""
 GivesAway = Callable[[Any, Any, Mapping[str, Any]], bool]
-"""Whether another process compiles a kernel: asked once for each, with Triton's function, key and arguments."""
+"""Decides if another process compiles a kernel. Called once for each, with Triton's function, key and arguments."""
 
 
 def active() -> bool:
-    """Whether launches compile their kernels and do nothing else."""
+    """Returns whether launches only compile their kernels now."""
     return _active
 
 
@@ -30,7 +30,7 @@ def active() -> bool:
 def compile_only(gives_away: GivesAway) -> Iterator[list[tuple[str, float]]]:
     """Makes every kernel launch compile, not run. Yields the kernels that were compiled here, with the seconds of each.
 
-    Tensors that kernels would fill are zero, so that whatever is looked up with them exists.
+    Tensors that kernels would fill are zero, so that indices read from them are valid.
     """
     global _active
     from triton import knobs
@@ -70,7 +70,7 @@ def compile_only(gives_away: GivesAway) -> Iterator[list[tuple[str, float]]]:
 
 
 def claimed_by_others(claims: Path) -> GivesAway:
-    """For processes that share a folder and make the same launches: the first one that claims a kernel compiles it."""
+    """Makes a `GivesAway` for processes that make the same launches: the first one to claim a kernel compiles it."""
     return lambda function, key, _: not claim(claims, f"{function.name}{key}")
 
 
@@ -101,7 +101,7 @@ def _zeros() -> Iterator[None]:
 
 
 def available() -> bool:
-    """Whether kernels are compiled here at all: on a GPU, by Triton."""
+    """Returns whether Triton compiles kernels on this machine: it needs a GPU."""
     if not torch.cuda.is_available():
         return False
     try:

@@ -1,7 +1,7 @@
-"""Calls of CUDA that keep Python's lock.
+"""Calls to CUDA that keep Python's lock (the GIL).
 
-Every call of torch gives the lock away. A thread that reads requests takes it then, and returns it after 5 ms: in a
-crowd a turn of ten calls waited for most of 50 ms. These calls take microseconds, so nobody has to be let in.
+Every call of torch releases the lock. Another thread, such as one that reads requests, then takes it and keeps it for
+5 ms: under load, a turn of ten calls waited for most of 50 ms. These calls take microseconds, so they keep the lock.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import torch
 _NOT_READY = 600
 _NO_TIMING = 2
 _BY_ADDRESS = 4
-"""The direction of a copy follows from its two addresses."""
+"""Tells CUDA to find the direction of a copy from its two addresses."""
 
 
 @cache
 def _runtime() -> ctypes.PyDLL:
-    """The CUDA runtime that torch has loaded."""
+    """Returns the CUDA runtime that torch has loaded."""
     version = str(torch.version.cuda).partition(".")[0]
     runtime = ctypes.PyDLL(f"cudart64_{version}.dll" if sys.platform == "win32" else f"libcudart.so.{version}")
     address, size = ctypes.c_void_p, ctypes.c_size_t
@@ -51,12 +51,12 @@ def _stream(device: torch.device) -> int:
 
 
 def launch(graph: int, device: torch.device) -> None:
-    """Launches a graph, by its `raw_cuda_graph_exec`, on the device's current stream."""
+    """Launches a graph, given as its `raw_cuda_graph_exec`, on the device's current stream."""
     _check(_runtime().cudaGraphLaunch(graph, _stream(device)))
 
 
 def copy(target: int, source: int, nbytes: int, device: torch.device) -> None:
-    """Starts a copy from one address to another on the device's current stream. Memory of the host has to be pinned."""
+    """Starts a copy from one address to another on the device's current stream. Host memory must be pinned."""
     _check(_runtime().cudaMemcpyAsync(target, source, nbytes, _BY_ADDRESS, _stream(device)))
 
 
@@ -85,7 +85,7 @@ class CudaEvent:
         return True
 
     def hold_back(self) -> None:
-        """Has what is launched next on the device's current stream wait for the point. The host does not wait."""
+        """Makes later launches on the device's current stream wait for this point. The host does not wait."""
         _check(_runtime().cudaStreamWaitEvent(_stream(self._device), self._handle, 0))
 
     def seconds_since(self, earlier: CudaEvent) -> float:

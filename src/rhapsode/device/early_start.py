@@ -1,4 +1,4 @@
-"""Starts what a GPU needs and Python has no part in, in threads beside the imports and the weights."""
+"""Starts CUDA and Triton in threads, while the main thread imports modules and loads weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CUDA = "libcuda.so.1"
 
 
 def has_gpu() -> bool:
-    """Whether there seems to be a GPU that this process may use; asked without torch."""
+    """Returns whether this process seems to have a GPU, without importing torch."""
     return any(Path("/dev").glob("nvidia[0-9]*")) and os.environ.get("CUDA_VISIBLE_DEVICES") != ""
 
 
@@ -27,7 +27,7 @@ def start_cuda(device: str) -> threading.Thread | None:
 
 
 def _retain_context(number: int) -> None:
-    """Creates the context that the whole process shares. Whatever goes wrong here goes wrong in torch, and is told."""
+    """Creates the context that the whole process shares. Errors are ignored: torch will meet and report them."""
     os.environ.setdefault("CUDA_MODULE_LOADING", "LAZY")  # as torch does before it starts CUDA
     cuda, device, context = ctypes.CDLL(CUDA), ctypes.c_int(), ctypes.c_void_p()
     if cuda.cuInit(0) == 0 and cuda.cuDeviceGet(ctypes.byref(device), number) == 0:
@@ -35,9 +35,9 @@ def _retain_context(number: int) -> None:
 
 
 def start_triton() -> threading.Thread | None:
-    """Computes what is part of every kernel's key in the cache: a hash of Triton's files, 400 MB, and of its assembler.
+    """Computes the hashes that are in every kernel's cache key: of Triton's files (400 MB) and of its assembler.
 
-    Triton keeps both. They are imported here, because imports in two threads may wait for each other.
+    Triton keeps both. The imports run in the calling thread, because imports in two threads may wait for each other.
     """
     try:
         cache = importlib.import_module("triton.runtime.cache")
@@ -55,7 +55,7 @@ def start_triton() -> threading.Thread | None:
 
 def _beside(name: str, work: Callable[[], None]) -> threading.Thread:
     def run() -> None:
-        with suppress(Exception):  # it only saves time
+        with suppress(Exception):  # the work only saves time: without it the start is slower
             work()
 
     thread = threading.Thread(target=run, name=name, daemon=True)

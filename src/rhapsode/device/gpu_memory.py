@@ -6,7 +6,7 @@ import sys
 
 
 def device_bytes() -> int | None:
-    """Returns the bytes of all tensors on GPUs; `None` if none is used."""
+    """Returns the bytes of all tensors on GPUs; `None` if no GPU is used."""
     torch = sys.modules.get("torch")  # a process that uses a GPU has imported it
     if torch is None or not torch.cuda.is_initialized():
         return None

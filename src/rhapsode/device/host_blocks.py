@@ -1,4 +1,4 @@
-"""Pinned memory on the host, through which arrays go to a GPU and come back while the host goes on."""
+"""Pinned host memory, through which arrays are copied to and from a GPU while the host goes on."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ class HostBlock:
         self._address = self._memory.data_ptr()
         self._copied = cuda_calls.CudaEvent(device)
         self.bytes = self._memory.numpy().data
-        """Numpy would give Python's lock away to fill it; a slice of this that is assigned to does not."""
+        """The memory. Assigning to a slice of it keeps Python's lock, which numpy would release."""
 
     def __len__(self) -> int:
         return len(self.bytes)
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Returns its first bytes as an array, without a copy."""
+        """Returns the block's first bytes as an array, without a copy."""
         return np.frombuffer(self.bytes, dtype, math.prod(shape)).reshape(shape)
 
     def copy_to(self, target: Tensor) -> None:
-        """Fills a tensor on the device with the first bytes."""
+        """Starts a copy of the block's first bytes into a tensor on the device."""
         cuda_calls.copy(target.data_ptr(), self._address, target.nbytes, self.device)
         self._copied.record()
 
     def copy_from(self, source: Tensor) -> None:
-        """Fills the first bytes with those of a tensor on the device."""
+        """Starts a copy of a tensor on the device into the block's first bytes."""
         cuda_calls.copy(self._address, source.data_ptr(), source.nbytes, self.device)
         self._copied.record()
 
@@ -61,7 +61,7 @@ _free: defaultdict[tuple[torch.device, int], deque[HostBlock]] = defaultdict(deq
 
 
 def take(nbytes: int, device: torch.device) -> HostBlock:
-    """Returns a block of at least so many bytes, which no copy reads or writes."""
+    """Returns a block of at least this many bytes that no copy in flight uses."""
     size = max(LEAST_BYTES, 1 << (nbytes - 1).bit_length())
     free = _free[device, size]
     try:
@@ -75,5 +75,5 @@ def take(nbytes: int, device: torch.device) -> HostBlock:
 
 
 def give_back(block: HostBlock) -> None:
-    """Lets others have the block, once its last copy has ended."""
+    """Returns a block to the pool. It is used again once its last copy has ended."""
     _free[block.device, len(block)].append(block)

@@ -1,7 +1,7 @@
 """Copies of arrays on the host that keep Python's lock.
 
-Numpy gives the lock away where it copies more than 500 numbers. A thread that reads requests takes it then, and returns
-it milliseconds later.
+Numpy releases the lock when it copies more than 500 numbers. Another thread, such as one that reads requests, then
+takes it and keeps it for milliseconds.
 """
 
 from __future__ import annotations

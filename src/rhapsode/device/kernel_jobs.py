@@ -1,4 +1,4 @@
-"""Kernels to compile, as files in a folder: one process writes them, others compile them, and need no GPU for it."""
+"""A queue of kernels to compile, as files in a folder: one process writes them, others compile them without a GPU."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class KernelJob:
 
     @classmethod
     def of(cls, function: Any, given: Mapping[str, Any]) -> Self:
-        """From what Triton tells its hook about a kernel that it is about to compile."""
+        """Makes a job from what Triton passes to its hook before it compiles a kernel."""
         options = json.loads(given["specialization_data"])["options"]
         target = function.jit_function.device_caches[given["device"]][2]
         return cls(
@@ -56,14 +56,14 @@ class KernelJob:
         source = ASTSource(function, dict(self.signature), dict(self.constants), dict(self.attributes))
         compiled = compile_source(source, target=GPUTarget(*self.target), options=dict(self.options))
         if self.target[0] == "cuda":
-            with suppress(Exception):  # what is missing here is missing where it is launched, and told there
+            with suppress(Exception):  # the launch makes it again, and reports the error
                 from triton.backends.nvidia.driver import CudaLauncher
 
                 CudaLauncher(source, compiled.metadata)
 
 
 class JobFolder:
-    """A queue of jobs in a folder, for processes that may end at any moment: a job belongs to whoever renames it."""
+    """A queue of jobs in a folder, for processes that may end at any moment: a process takes a job by renaming it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -76,7 +76,7 @@ class JobFolder:
         """Adds a job; returns whether it could be written."""
         try:
             content = pickle.dumps(job)
-        except Exception:  # an argument that only this process knows
+        except Exception:  # an argument that cannot be pickled
             return False
         name = f"{next(self._serial):06d}"
         unfinished = self._folder / name
@@ -85,17 +85,17 @@ class JobFolder:
         return True
 
     def close(self) -> None:
-        """No more jobs will come."""
+        """Closes the queue: no more jobs will be added."""
         self._closed.touch()
 
     def take(self) -> Iterator[KernelJob]:
-        """Yields the jobs that no other process has taken, oldest first, until there will be no more.
+        """Yields the jobs that no other process has taken, oldest first, and waits for more until the queue is closed.
 
-        It ends also when the process that started this one has ended, or the folder is gone.
+        Also ends when the parent process has ended or the folder is gone.
         """
         parent = os.getppid()
         while os.getppid() == parent and self._waiting.exists():
-            is_closed = self._closed.exists()  # before looking: a job may come in between
+            is_closed = self._closed.exists()  # read before `_next`: a job may be added in between
             job = self._next()
             if job is not None:
                 yield job

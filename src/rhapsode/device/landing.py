@@ -1,4 +1,4 @@
-"""Copies from the device to the host that nobody has to wait for."""
+"""Asynchronous copies from the device to the host."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Landing:
         return self._block is None or self._block.is_copied()
 
     def numpy(self) -> NDArray[Any]:
-        """Returns the values, which hold until `end`; waits if the copy has not arrived."""
+        """Returns the values, which are valid until `end`. Waits if the copy has not arrived."""
         while not self.ready():
             time.sleep(LANDING_S)
         return self._values
 
     def end(self) -> None:
-        """The values have been read: their memory is used again."""
+        """Frees the memory of the values for the next copy. Call it once they have been read."""
         if self._block is not None:
             host_blocks.give_back(self._block)
             self._block = None

@@ -1,4 +1,4 @@
-"""How long launches take on a device, and how many of them are in flight: measured without waiting for any."""
+"""Measures how long launches take on a device and how many are in flight, without waiting for any."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LaunchTimes:
     """
 
     NEW = 0.3
-    """How much a measurement changes what is known of its size."""
+    """The weight of a new measurement in the moving average for its size."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -42,7 +42,7 @@ class LaunchTimes:
 
     @property
     def in_flight(self) -> int:
-        """Launches that have not ended yet."""
+        """How many launches have not ended yet."""
         while self._in_flight and self._in_flight[0][2].is_past():
             size, begun, ended = self._in_flight.popleft()
             took_s = ended.seconds_since(begun)
@@ -55,11 +55,11 @@ class LaunchTimes:
         return self._took_s.get(size, self._unit_s() * size)
 
     def most(self, seconds: float) -> int | None:
-        """Returns the size of a launch that takes so long; None if nothing was measured."""
+        """Returns the largest launch size that takes at most this long; None if nothing was measured."""
         unit_s = self._unit_s()
         return int(seconds / unit_s) if unit_s else None
 
     def _unit_s(self) -> float:
-        """Returns the seconds per unit of size of the launch that does best, which is a large one; 0 if nothing was
+        """Returns the seconds per unit of size of the most efficient launch, usually a large one; 0 if nothing was
         measured."""
         return min((took_s / size for size, took_s in self._took_s.items() if size), default=0.0)

@@ -1,4 +1,4 @@
-"""Launches a function on a batch of slots: eagerly, or replayed from the captured launch of the next larger batch."""
+"""Launches a function on a batch of slots: eagerly, or by a replay of the captured launch of the next larger batch."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from rhapsode.device.upload import fill, upload
 
 Statics = tuple[int, ...]
 MOST_TRACED = 4
-"""On a CPU this batch size is traced, and batch size 1. Each costs a third of a second at start; more gain little."""
+"""On a CPU, batch sizes 1 and this one are traced. A trace costs a third of a second at start; others gain little."""
 
 LONG_S = 0.25
-"""A launch that takes longer on a CPU is bound by arithmetic, and gains nothing from a trace."""
+"""A launch that takes longer than this on a CPU is bound by arithmetic, and gains nothing from a trace."""
 
 log = logging.getLogger("rhapsode.engine")
 
@@ -32,8 +32,8 @@ class Launcher:
     """Runs `function(inputs, *statics)`, which works in place on slot-indexed buffers and returns one tensor.
 
     `inputs [B, k]` has a row of numbers per request, the slot first. A batch between two captured sizes is padded with
-    the scratch slot, whose results nobody reads. With `fixed`, every batch is padded to that size: how a row is
-    computed then depends on nothing but the row.
+    the scratch slot, whose results are not read. With `fixed`, every batch is padded to that size, so that a row's
+    result does not depend on the other rows.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Launcher:
         self._padding = np.zeros((1, columns), np.int64)
         self._padding[0, 0] = scratch_slot
         self._graphs: dict[Statics, list[tuple[int, Recording]]] = {}  # by batch size, smallest first
-        self._uploaded: dict[int, NDArray[np.int64]] = {}  # what is in each graph's input
+        self._uploaded: dict[int, NDArray[np.int64]] = {}  # what each graph's input holds now
 
     def __call__(self, inputs: NDArray[np.int64], *statics: int) -> Tensor:
         fitting = (entry for entry in self._graphs.get(statics, ()) if entry[0] >= len(inputs))
@@ -68,7 +68,7 @@ class Launcher:
     def capture(self, most: int, *statics: int, buffers: Sequence[Tensor] = ()) -> None:
         """Captures batch sizes up to `most`, largest first so that the smaller ones share its memory.
 
-        `buffers` are all that changes between launches, which a trace on a CPU has to know.
+        `buffers` are all tensors that change between launches: a trace on a CPU has to know them.
         """
         replay = Replay(lambda inputs: self._function(inputs, *statics), buffers)
         on_cpu = self._device.type == "cpu"
@@ -84,7 +84,7 @@ class Launcher:
             self._graphs.setdefault(statics, []).insert(0, (bucket, recording))
 
     def reserve_landings(self, count: int) -> None:
-        """Lets as many results of each launch arrive at once as later may: pinned memory is slow to allocate."""
+        """Allocates the pinned memory for `count` results of each launch in advance, because allocating it is slow."""
         for _, captured in (entry for graphs in self._graphs.values() for entry in graphs):
             if not compile_only.active() and (output := captured.replay()) is not None:
                 for landing in [Landing(output) for _ in range(count)]:
@@ -94,11 +94,11 @@ class Launcher:
         return upload(np.repeat(self._padding, rows, axis=0), self._device)
 
     def _is_long(self, statics: Statics) -> bool:
-        """Whether a launch of one row takes long. The first one may do so because of what is imported with it."""
+        """Returns whether a launch of one row takes long. A long one is measured twice: the first may do imports."""
         return self._eager_s(statics) > LONG_S and self._eager_s(statics) > LONG_S
 
     def _eager_s(self, statics: Statics) -> float:
-        """CPU seconds of this thread for one eager launch."""
+        """Returns the CPU seconds that one eager launch costs this thread."""
         started_s = time.thread_time()
         self._function(self._blank(1), *statics)
         return time.thread_time() - started_s

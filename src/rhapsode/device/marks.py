@@ -14,28 +14,28 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class SegmentEnd:
-    """The frames before are complete: look-ahead is flushed, and the state of later stages starts anew."""
+    """The frames before this mark are complete: later stages flush their look-ahead and start with fresh state."""
 
 
 @dataclass(frozen=True)
 class Silence:
-    """Exact silence of this length is heard here."""
+    """The listener hears exact silence of this length here."""
 
     seconds: float
     is_pause: bool = False
-    """The text asks for it: it is so long at any speed."""
+    """The text asks for this pause: its length does not change with the speed."""
 
 
 @dataclass(frozen=True)
 class PaceChange:
-    """What follows is to be played so many times as fast."""
+    """The audio after this mark is to be played this many times as fast."""
 
     pace: float
 
 
 @dataclass(frozen=True)
 class SpeakerChange:
-    """What follows is said by this voice of a dialogue."""
+    """The audio after this mark is said by this voice of a dialogue."""
 
     speaker: int
 
@@ -50,7 +50,7 @@ class Marks:
         self._marks: list[deque[tuple[int, Mark]]] = [deque() for _ in range(slots + 1)]
         self._lock = threading.Lock()
         self.next_at: NDArray[np.int64] = np.full(slots + 1, NEVER)
-        """The frame before which each slot's next mark stands."""
+        """For each slot, the number of frames before its next mark; `NEVER` without a mark."""
 
     def clear(self, slots: NDArray[np.int64]) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""Everything a stage keeps on its device: the slot table, paged keys and values, the worker's own state."""
+"""The memory of a stage on its device: the slot table, paged keys and values, the worker's own state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rhapsode.device.upload import upload
 
 
 class SlotMemory:
-    """Allocated once, when the engine starts; requests come and go in it."""
+    """All device memory of a stage. It is allocated once, when the engine starts; requests are given slots in it."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class SlotMemory:
         pages: int | None = None,
         positions_per_slot: int = 0,
     ) -> None:
-        """`pages` in all; None: enough for every slot to use all of its positions. Without layouts there are none."""
+        """`pages`: how many in all; None: enough for all positions of every slot. Without layouts there are none."""
         self.device = device
         self.page_size = page_size
         self.positions_per_slot = positions_per_slot if layouts else 0
@@ -41,7 +41,7 @@ class SlotMemory:
         self.kv = tuple(PagedKV(layout, self.pool.total, self.page_size, dtype, device) for layout in layouts)
         self.state = state
         self.on_join: Callable[[Tensor], None] = lambda slots: None
-        """On the device: what else begins anew with the new owners of slots. Set before `capture`."""
+        """On the device: resets whatever else belongs to these slots when requests join. Set it before `capture`."""
         self._joins = RowWrites(SlotMemory._join, device)
 
     def pages_for(self, positions: int) -> int:
@@ -49,11 +49,11 @@ class SlotMemory:
 
     @property
     def most_positions(self) -> int:
-        """The most positions one request can ever get."""
+        """The most positions that one request can get."""
         return min(self.positions_per_slot, self.pool.total * self.page_size)
 
     def tensors(self) -> Iterator[Tensor]:
-        """Yields every buffer that launches change in place: a trace on a CPU has to know them."""
+        """Yields every buffer that launches change in place, for the trace on a CPU."""
         yield from self.table.tensors()
         yield from self.state.tensors()
         for kv in self.kv:
@@ -67,7 +67,7 @@ class SlotMemory:
         return Rows(given, self.table, self.kv, self.state)
 
     def join(self, rows: Sequence[SlotRow]) -> None:
-        """Gives these slots to new requests: nothing of the old ones stays."""
+        """Gives these slots to new requests, and clears the state of the old ones."""
         self._joins(self, *self.table.columns(rows))
 
     def capture(self) -> None:

@@ -39,7 +39,7 @@ class PackedArray:
 
 
 class Packing:
-    """The places of several arrays in one block of bytes."""
+    """The layout of several arrays in one block of bytes."""
 
     def __init__(self, arrays: Sequence[NDArray[Any]]) -> None:
         self.places: list[PackedArray] = []
@@ -50,11 +50,11 @@ class Packing:
         self.nbytes = end
 
     def blank(self, device: torch.device) -> Tensor:
-        """Returns a block on the device."""
+        """Returns an uninitialised block on the device."""
         return torch.empty(self.nbytes, dtype=torch.uint8, device=device)
 
     def fill(self, block: Tensor, arrays: Sequence[NDArray[Any] | None]) -> None:
-        """Copies these arrays into a block, in one go; what lies in the place of a `None` does not matter."""
+        """Copies these arrays into a block, in one copy. The bytes in the place of a `None` are undefined."""
         if not block.is_cuda:
             self._pack(block.numpy().data, arrays)
             return
@@ -94,7 +94,7 @@ class Captured:
 class PackedReplay:
     """Runs `function(*tensors)` like a `Replay`, but takes arrays, too: one copy brings all of them to the device.
 
-    A copy for each array would be a launch for each, and every call of torch gives Python's lock away.
+    With a copy for each array there would be more launches, and every call of torch releases Python's lock.
     """
 
     def __init__(self, function: Callable[..., Tensor | None], device: torch.device) -> None:
@@ -104,7 +104,7 @@ class PackedReplay:
         self._captured: dict[tuple[tuple[int, ...], ...], Captured] = {}
 
     def capture(self, *inputs: Input) -> None:
-        """Captures a launch of these shapes. Inputs that are tensors here are copied one by one, later, too."""
+        """Captures a launch of these shapes. Inputs that are tensors here are copied one by one in every replay."""
         is_packed = [isinstance(x, np.ndarray) for x in inputs]
         arrays = [x for x in inputs if isinstance(x, np.ndarray)]
         packing = Packing(arrays)
@@ -124,7 +124,7 @@ class PackedReplay:
 
 
 def upload_all(arrays: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
-    """Copies several arrays to the device in one go."""
+    """Copies several arrays to the device in one copy."""
     if device.type == "cpu":
         return [torch.from_numpy(array) for array in arrays]
     packing = Packing(arrays)

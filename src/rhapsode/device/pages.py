@@ -16,7 +16,7 @@ def page_keys(content: NDArray[Any] | None, page_size: int, columns: int = 0, br
     """Returns a key for each whole page of a prompt: a hash of everything from the first position to the page's end.
 
     It covers content (all codebooks, embeddings), never placeholder ids: equal keys mean equal keys and values.
-    The first `columns` alone decide the first `brief` positions: only they are hashed there.
+    In the first `brief` positions only the first `columns` columns can differ, so only these are hashed there.
     """
     if content is None:
         return []
@@ -30,7 +30,7 @@ def page_keys(content: NDArray[Any] | None, page_size: int, columns: int = 0, br
 
 
 class PagePool:
-    """Hands out pages 1..n. Shared pages have several owners; unused ones are kept until they are evicted."""
+    """Hands out pages 1..n. A shared page has several owners; one without an owner keeps its content until evicted."""
 
     def __init__(self, pages: int) -> None:
         self.total = pages
@@ -47,7 +47,7 @@ class PagePool:
 
     @property
     def available(self) -> int:
-        """Pages without an owner: free, or evicted when they are needed."""
+        """How many pages have no owner: they are free, or are evicted when they are needed."""
         return len(self._free) + len(self._idle)
 
     def cost(self, count: int, keys: Sequence[Key]) -> int:
@@ -71,13 +71,13 @@ class PagePool:
         return shared + self._take(count - len(shared)), len(shared)
 
     def publish(self, page: int, key: Key) -> None:
-        """Offers a page for sharing: it holds the content of `key` now. The first page with this content is used."""
+        """Offers a page, which now holds the content of `key`, for sharing, unless a page with it is offered."""
         if key not in self._page_of and page not in self._key_of:
             self._page_of[key] = page
             self._key_of[page] = key
 
     def free(self, pages: Sequence[int]) -> None:
-        for page in reversed(pages):  # the first pages of a request are written first: they are given out again first
+        for page in reversed(pages):  # reversed, so that a request's first pages are reused first
             if page not in self._key_of:
                 self._free.append(page)
             elif self._sharers[page]:
@@ -86,7 +86,7 @@ class PagePool:
                 self._idle[page] = None
 
     def _shared(self, count: int, keys: Sequence[Key]) -> list[int]:
-        """The pages that have the content of the first keys already."""
+        """Returns the pages that hold the content of the first keys already, up to the first key without a page."""
         found = []
         for key in keys[:count]:
             page = self._page_of.get(key)

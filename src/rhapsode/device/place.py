@@ -1,4 +1,4 @@
-"""Which device and number format a stage runs on."""
+"""Picks the device and the number format that a stage runs on."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def pick_device(name: str) -> torch.device:
 
 
 def own_stream(device: str) -> Callable[[], AbstractContextManager[Any]]:
-    """Makes the context for threads that work beside the device loop: on a GPU, a CUDA stream of their own.
+    """Returns a function that makes a context for a thread beside the device loop: on a GPU, a CUDA stream of its own.
 
-    On the default stream their kernels would stand in line with the talker's, and it with them.
+    On the default stream, the kernels of such threads and the talker's would wait for each other.
     """
     if not device.startswith("cuda"):
         return nullcontext
@@ -60,8 +60,8 @@ def pick_dtype(name: str, device: torch.device) -> torch.dtype:
 def use_threads(threads: int | None, loops: int | None) -> None:
     """Sets how many CPU threads one operation may use; torch has one setting for the whole process.
 
-    By default the loops share the cores equally: with more threads than cores, operations wait for each other. Whoever
-    has set `OMP_NUM_THREADS` has decided that already.
+    By default the loops share the cores equally: with more threads than cores, operations wait for each other. If
+    `OMP_NUM_THREADS` is set, that number stays.
     """
     if threads is None and loops is not None and "OMP_NUM_THREADS" not in os.environ:
         threads = max(1, (os.cpu_count() or 1) // loops)

@@ -1,4 +1,4 @@
-"""Batched prefill: spans of several prompts as one padded rectangle, on a GPU replayed from captured graphs."""
+"""Batched prefill: runs spans of several prompts as one padded rectangle, on a GPU by replaying captured graphs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PromptRuns:
         self._function = function
         self._device = device
         self._replay: PackedReplay | None = None
-        self._shapes: list[tuple[int, int]] = []  # captured ones, smallest first
+        self._shapes: list[tuple[int, int]] = []  # captured shapes, smallest first
 
     def shape(self, spans: Spans) -> tuple[int, int]:
         """Returns the rows and positions the inputs must have: the smallest captured shape, or the exact one."""
@@ -68,8 +68,8 @@ class PromptRuns:
         last one, and their rows of the batch.
 
         `inputs(shape)` makes the function's inputs for this many rows and positions. `runs` are longer pieces to run
-        instead, for a worker that computes a position beyond the prompt; whether a prompt has ended is still said by
-        `spans`.
+        instead, for a worker that computes a position beyond the prompt; `spans` still decide whether a prompt has
+        ended.
         """
         runs = runs or spans
         if any(start < stop for start, stop, _ in runs):
@@ -78,9 +78,9 @@ class PromptRuns:
         return [prompts[i] for i in ended], rows if len(ended) == len(prompts) else rows.some(ended)
 
     def capture(self, rows: Rows, most_positions: int, blank: Callable[[int, int], tuple[Input, ...]]) -> None:
-        """Captures every shape the engine launches; `blank(batch, length)` makes inputs of one.
+        """Captures every shape the engine launches; `blank(batch, length)` makes the inputs of one.
 
-        Inputs that are arrays there come with one copy for all of them.
+        Inputs that `blank` makes as arrays reach the device in one copy for all of them.
         """
         self._replay = self._on(rows)
         shapes = prompt_shapes(most_positions)
@@ -112,7 +112,7 @@ def _places(spans: Spans, batch: int, length: int) -> tuple[NDArray[np.int64], N
     """Returns, for every cell of the rectangle `[batch, length]`, its position in the slot, and whether it holds a part
     of a prompt or is padding.
 
-    Row by row: for arrays of more than 500 numbers numpy gives Python's lock away.
+    Works row by row, because numpy releases Python's lock for arrays of more than 500 numbers.
     """
     where, valid = np.empty((batch, length), np.int64), np.empty((batch, length), np.bool_)
     where[len(spans) :], valid[len(spans) :] = 0, False
@@ -124,10 +124,10 @@ def _places(spans: Spans, batch: int, length: int) -> tuple[NDArray[np.int64], N
 
 
 def content_of(prompts: Sequence[Any], spans: Spans, shape: tuple[int, int], blank: NDArray[Any]) -> NDArray[Any]:
-    """The content of these spans, `[rows, positions, columns]`, filled up with `blank` columns."""
+    """Returns the content of these spans, `[rows, positions, columns]`. Positions of padding hold `blank`."""
     content = np.empty((*shape, len(blank)), blank.dtype)
     content[len(prompts) :] = blank
-    for row, prompt, (start, stop, _) in zip(content, prompts, spans, strict=False):  # the others are padding
+    for row, prompt, (start, stop, _) in zip(content, prompts, spans, strict=False):  # further rows are padding
         copy_into(row[: stop - start], prompt.content[start:stop])
         row[stop - start :] = blank
     return content

@@ -17,7 +17,7 @@ from rhapsode.device.upload import upload
 
 @dataclass(frozen=True)
 class LaunchSizes:
-    """The sizes a worker's launches are compiled for, ascending: frames of a row, and rows."""
+    """The sizes a worker's launches are compiled for, ascending: frames per row, and rows."""
 
     frames: Sequence[int]
     rows: Sequence[int]
@@ -31,10 +31,10 @@ class RaggedRun:
     start: int
     stop: int
     slots: Tensor
-    """Of these sequences, padded with the scratch slot."""
+    """The slots of these sequences, padded with the scratch slot."""
 
     def stack(self, sequences: Sequence[NDArray[Any]] | Sequence[Tensor]) -> Tensor:
-        """The positions of this launch, `[rows, stop - start, ...]`; padding rows are zero."""
+        """Returns the positions of this launch, `[rows, stop - start, ...]`; padding rows are zero."""
         pieces = [sequences[i][self.start : self.stop] for i in self.which]
         spare = len(self.slots) - len(pieces)
         if isinstance(pieces[0], Tensor):
@@ -47,9 +47,10 @@ class RaggedRun:
 def ragged_runs(
     lengths: Sequence[int], slots: Tensor, scratch: int, most: int, sizes: LaunchSizes | None = None
 ) -> Iterator[RaggedRun]:
-    """Cuts sequences into launches that several share. Each is covered once, in order, without padding inside.
+    """Cuts sequences into batched launches, which cover every position once, in order, without padding in a row.
 
-    No launch is longer than `most`. With `sizes`, launches have only these sizes, so that nothing is compiled for them.
+    No launch is longer than `most`. With `sizes`, launches have these sizes where they fit, so that no kernel is
+    compiled for them.
     """
     start = 0
     while active := [i for i, length in enumerate(lengths) if length > start]:

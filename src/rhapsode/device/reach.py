@@ -1,4 +1,4 @@
-"""Which frames a streaming worker needs around those it works on, and the window of frames it is given."""
+"""The context that a streaming worker needs around the frames it works on, and the window of frames that it gets."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Reach:
-    """What a streaming worker declares about the frames of its input."""
+    """What a streaming worker declares about its input: the context it needs, and the block size."""
 
     lookahead: int = 0
-    """Frames after the last one it works on that it must see. Fewer are there at the end of a segment."""
+    """Frames after the last one it works on that the worker must see. At the end of a segment there are fewer."""
     lookbehind: int = 0
-    """Frames before the first one that it reads again, because it cannot carry them as state."""
+    """Frames before the first one that the worker reads again, because it cannot carry them as state."""
     granularity: int = 1
-    """It works on whole blocks of so many frames. The last block of a segment may be shorter, the first one too."""
+    """The worker works on whole blocks of this many frames. The first and last block of a segment may be shorter."""
     incremental: bool = False
-    """It keeps the look-ahead that it has seen as state, so it gets every frame once: the first window of a segment has
-    `due + lookahead` frames, and each later one the `due` frames that follow those."""
+    """The worker keeps the look-ahead that it has seen as state, so it gets every frame once: the first window of a
+    segment has `due + lookahead` frames, and each later one the `due` frames that follow those."""
 
     def __post_init__(self) -> None:
         if self.incremental and (self.lookbehind or self.granularity > 1):
@@ -28,12 +28,12 @@ class Reach:
 
     @property
     def plain(self) -> bool:
-        """Whether every frame of a window is one to work on."""
+        """Whether the worker needs no context and no blocks: it works on every frame of a window."""
         return self == Reach()
 
     @property
     def context(self) -> int:
-        """Frames of a window that are only looked at."""
+        """How many frames of a window are only context."""
         return self.lookbehind + self.lookahead
 
 
@@ -42,8 +42,8 @@ class Window:
     """The frames of one launch: context before, frames to work on, context after.
 
     Some may be absent: context beyond either end of a segment, and the missing frames of a short first or last block.
-    A worker computes as if absent frames did not exist; what it returns for them is thrown away. Later windows of an
-    incremental worker have only the last `due` of these frames: it has seen the others.
+    A worker computes as if absent frames did not exist; what it returns for them is discarded. Later windows of an
+    incremental worker have only the last `due` of these frames: the worker has seen the others.
     """
 
     frames: Tensor  # [B, lookbehind + due + lookahead, *frame_shape]
@@ -53,7 +53,7 @@ class Window:
 
     @classmethod
     def of(cls, frames: Tensor) -> Window:
-        """A window without context: all of these frames are due."""
+        """Makes a window without context: all of these frames are due."""
         return cls(frames, frames.shape[1], Reach())
 
     @property
@@ -62,7 +62,7 @@ class Window:
         return self.frames[:, self.reach.lookbehind : self.reach.lookbehind + self.due]
 
     def to(self, device: torch.device) -> Window:
-        """The same window on another device, where the next stage runs."""
+        """Returns the same window on another device, where the next stage runs."""
         if self.frames.device == device:
             return self
         present = None if self.present is None else self.present.to(device)

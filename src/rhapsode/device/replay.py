@@ -22,7 +22,7 @@ log = logging.getLogger("rhapsode.engine")
 
 
 class Recording(Protocol):
-    """A captured launch: replaying it works on what its buffers hold now."""
+    """A captured launch. A replay reads what its buffers hold at that time."""
 
     @property
     def inputs(self) -> Sequence[Tensor]: ...
@@ -36,11 +36,11 @@ class CudaGraph:
 
     graph: torch.cuda.CUDAGraph
     executable: int
-    """Its address. The graph keeps it."""
+    """The address of the executable graph, which `graph` keeps alive."""
     inputs: Sequence[Tensor]
     output: Tensor | None
     events: Any = None
-    """Of its sections, if a recorder was installed at capture."""
+    """The timing events of its sections, if a recorder was installed at capture."""
 
     def replay(self) -> Tensor | None:
         cuda_calls.launch(self.executable, self.inputs[0].device)
@@ -71,7 +71,7 @@ def _own_stream() -> torch.cuda.Stream | None:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Pauses garbage collection: a graph that is freed during a capture would end the capture."""
+    """Pauses garbage collection: freeing a graph during a capture would end the capture."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -96,7 +96,10 @@ class Replay:
         self._pool: Any = None
 
     def capture(self, *inputs: Tensor) -> Recording:
-        """Captures a launch of these shapes; `inputs` become its static buffers. The largest first saves memory."""
+        """Captures a launch of these shapes; `inputs` become its static buffers.
+
+        Capturing the largest shape first saves memory.
+        """
         if compile_only.active():
             self._function(*inputs)
             return NotCaptured(inputs)
@@ -110,19 +113,19 @@ class Replay:
         return recording
 
     def _record_first(self, inputs: Sequence[Tensor]) -> CudaGraph:
-        """Records after an eager launch: everything that is made on first use, such as a library's memory, is made."""
+        """Records after an eager launch, which makes all that is made on first use, such as a library's memory."""
         self._run_eagerly(inputs)
         return self._record(inputs)
 
     def _record_later(self, inputs: Sequence[Tensor]) -> CudaGraph:
-        """Records another shape at once. All that it can lack is a kernel, and `relaxed` allows one to be loaded."""
+        """Records a further shape without an eager launch. Kernels may still have to load, which `relaxed` allows."""
         stream = torch.cuda.current_stream() if inputs[0].is_cuda else None
         try:
             return self._record(inputs, "relaxed")
         except RuntimeError as error:
             log.warning("a launch is captured again, after an eager one: %s", error)
         if stream is not None:
-            torch.cuda.set_stream(stream)  # a capture that fails to end leaves its own
+            torch.cuda.set_stream(stream)  # a failed capture leaves its own stream as the current one
         return self._record_first(inputs)
 
     def _run_eagerly(self, inputs: Sequence[Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""Writes of new rows into slot-indexed buffers: what a request brings with it from the host."""
+"""Writes what new requests bring from the host into the rows of slot-indexed buffers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rhapsode.device.packed import PackedReplay
 
 SIZES = (1, 8, 64)
-"""Rows of a captured launch. Fewer are padded, more take several launches."""
+"""The numbers of rows that launches are captured for. Fewer rows are padded, more take several launches."""
 
 
 class RowWrites:
@@ -30,9 +30,9 @@ class RowWrites:
         self._replay: PackedReplay | None = None
 
     def capture(self, target: Any, *blank: NDArray[Any]) -> None:
-        """Captures launches for this target, for GPUs. `blank` is the row of padding, `[1, ...]`: its slot is scratch.
+        """Captures launches for this target, on a GPU. `blank` is the padding row, `[1, ...]`, for the scratch slot.
 
-        The first launch also runs eagerly, so that those that are not captured find their kernels loaded.
+        The first launch also runs eagerly, so that the kernels of launches that are not captured are loaded, too.
         """
         self._target, self._blank = target, blank
         self._replay = PackedReplay(lambda *columns: self._function(target, *columns), self._device)

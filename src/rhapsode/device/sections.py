@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 
 class Recorder(Protocol):
-    """Is told of each section by the thread that runs it. Sections of one thread nest."""
+    """Receives the begin and end of each section, in the thread that runs it. Sections of one thread nest."""
 
     def begin(self, name: str) -> None: ...
 
@@ -24,7 +24,7 @@ class Recorder(Protocol):
         """Returns the events of the sections in the graph this thread has just captured, or `None` without any."""
 
     def replayed(self, events: Any) -> None:
-        """The graph with these events has been launched again."""
+        """Notes that the graph with these events has been launched again."""
 
 
 _recorder: Recorder | None = None
@@ -55,7 +55,7 @@ def section(name: str) -> SectionScope:
 
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[None]:
-    """Installs a recorder for all threads of this process. One at a time: an inner one replaces the outer one."""
+    """Installs a recorder for all threads of this process. Only one is active: an inner one replaces the outer one."""
     global _recorder
     before, _recorder = _recorder, recorder
     try:
@@ -65,13 +65,13 @@ def recording(recorder: Recorder) -> Iterator[None]:
 
 
 def captured() -> Any:
-    """For the graph wrapper: returns the events that are now nodes of the graph just captured, to be kept with it."""
+    """For the graph wrapper: returns the section events inside the graph just captured, to be kept with it."""
     recorder = _recorder
     return None if recorder is None else recorder.captured()
 
 
 def replayed(events: Any) -> None:
-    """For the graph wrapper, after each replay of a graph with these events."""
+    """For the graph wrapper: notes that a graph with these events has been replayed."""
     recorder = _recorder
     if events is not None and recorder is not None:
         recorder.replayed(events)

@@ -83,7 +83,7 @@ class SlotTable(State):
         self.write(*upload_all(self.columns(rows), self.device))
 
     def columns(self, rows: Sequence[SlotRow]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Returns what `write` needs of new requests, a row for each."""
+        """Returns the arguments of `write` for new requests, with a row for each."""
         integers = np.full((len(rows), 5 + self.pages.shape[1]), SCRATCH_PAGE, np.int64)
         integers[:, :5] = [(row.slot, 0, 0, row.seed, row.top_k) for row in rows]
         for entry, row in zip(integers, rows, strict=True):
@@ -98,7 +98,7 @@ class SlotTable(State):
         self.integers[slots], self.pages[slots], self.floats[slots] = integers[:, 1:5], integers[:, 5:], floats
 
     def add_pages(self, slot: int, start: int, pages: Sequence[int]) -> None:
-        """Enters further pages of a request, from place `start` of its page table on."""
+        """Adds further pages to a request's page table, from index `start` on."""
         self.pages[slot, start : start + len(pages)] = upload(np.asarray(pages, np.int64), self.device)
 
     def place(self, slots: NDArray[np.int64], positions: NDArray[np.int64], steps: NDArray[np.int64]) -> None:
@@ -110,7 +110,7 @@ class SlotTable(State):
         self.position[slots], self.step[slots] = positions, steps
 
     def advance(self, slots: Tensor, frames: Tensor | int = 1, positions_per_frame: int = 1) -> None:
-        """Counts so many frames more for each of these slots. The last row, which padding uses, stays at 0."""
+        """Advances the counters of these slots by this many frames. The scratch row, which padding uses, stays at 0."""
         counters = self.integers[:, :2]  # position and step
         if positions_per_frame == 1:
             counters[slots] += frames[:, None] if isinstance(frames, Tensor) else frames
@@ -141,21 +141,21 @@ class Rows:
 
     @cached_property
     def slots(self) -> Tensor:
-        """On the device, [B]."""
+        """The slots on the device, [B]."""
         return self._given if isinstance(self._given, Tensor) else upload(self._given, self.table.device)
 
     @cached_property
     def host_slots(self) -> NDArray[np.int64]:
-        """On the host, [B]. Waits for the GPU if the slots were given as a tensor there."""
+        """The slots on the host, [B]. Waits for the GPU if the slots were given as a tensor there."""
         return self._given.cpu().numpy() if isinstance(self._given, Tensor) else self._given
 
     @property
     def on_host(self) -> bool:
-        """Whether `host_slots` takes no wait."""
+        """Whether `host_slots` can be read without waiting for the GPU."""
         return not (isinstance(self._given, Tensor) and self._given.is_cuda)
 
     def some(self, which: Sequence[int]) -> Rows:
-        """Returns these of the rows, by their place in the batch."""
+        """Returns some of these rows, by their index in the batch."""
         index = np.asarray(which, np.int64)
         given = self._given
         chosen = given[upload(index, given.device)] if isinstance(given, Tensor) else given[index]

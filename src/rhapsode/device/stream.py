@@ -44,9 +44,9 @@ class FrameStream:
         self.on_released: Callable[[], None] = lambda: None
         """Called when there is room again; the pipeline wakes the producer with it."""
         self.changes = 0
-        """Counts what either side has changed on the host, as far as the other side decides by it."""
+        """Counts changes on the host, by either side, that the decisions of the other side depend on."""
         self.lead = 0
-        """Frames that the producer may be ahead until the consumer has read some or asks for more; 0: any number."""
+        """How many frames the producer may write before the consumer has read any or asks for more; 0: any number."""
         self._ahead: CudaEvent | None = None
         self._reach = reach
         self._scratch = slots
@@ -54,7 +54,7 @@ class FrameStream:
         self._head = buffer(slots, dtype=torch.int64, device=device)  # frames put
         self._tail = buffer(slots, dtype=torch.int64, device=device)  # frames consumed
         self._start = buffer(slots, dtype=torch.int64, device=device)  # the first frame of the segment
-        self._promised = np.zeros(slots + 1, np.int64)  # launched; perhaps not all of them will be emitted
+        self._promised = np.zeros(slots + 1, np.int64)  # launched; not all of them may be emitted
         self._written = np.zeros(slots + 1, np.int64)
         self._consumed = np.zeros(slots + 1, np.int64)
         self._released = np.zeros(slots + 1, np.int64)  # consumed, and no launch reads them any more
@@ -63,7 +63,7 @@ class FrameStream:
         self._marks = Marks(slots)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """The buffers that change from launch to launch."""
+        """Returns the buffers that change from launch to launch."""
         return self._ring, self._head, self._tail, self._start
 
     # --- the producer's side ---
@@ -74,8 +74,8 @@ class FrameStream:
         self.write_heads(*upload_all((slots, heads), self.device))
 
     def started(self, slots: Ints, go_on: Bools) -> Ints:
-        """Resets the counters on the host for new streams. Returns how many frames each slot's ring has had: the caller
-        passes that to `write_heads`, which resets the device's side. `open` does both.
+        """Resets the counters on the host for new streams. Returns how many frames were written to each slot's
+        stream: the caller passes that to `write_heads`, which resets the device's side. `open` does both.
 
         Slots that `go_on` after a pause keep their stream: frames launched but not committed before it are forgotten.
         """
@@ -92,14 +92,14 @@ class FrameStream:
         self._head[slots] = heads
 
     def room(self) -> Ints:
-        """How many more frames each slot's ring takes."""
+        """Returns how many more frames each slot's ring can take."""
         room: Ints = self.capacity - self._promised + np.maximum(self._released - self._reach.lookbehind, 0)
         if not self.lead:
             return room
         return np.where(self._led | (self._released > 0), room, np.minimum(room, self.lead - self._promised))
 
     def promise(self, slots: Ints, frames: Ints | int = 1) -> None:
-        """At most so many frames have been launched and will be committed."""
+        """Notes that a launch which will commit at most this many frames of each slot has started."""
         self._promised[slots] += frames
 
     def put(self, slots: Tensor, frames: Tensor, emitted: Tensor) -> None:
@@ -118,7 +118,7 @@ class FrameStream:
         self._head[slots] = head + counts
 
     def commit(self, slots: Ints, promised: Ints | int, emitted: Ints) -> None:
-        """Of the frames promised for these slots, so many have arrived."""
+        """Notes that `emitted` of the `promised` frames of these slots have arrived, and the rest will not come."""
         self._written[slots] += emitted
         self._promised[slots] -= promised - emitted
         self.changes += 1
@@ -133,7 +133,7 @@ class FrameStream:
         self.commit(slots, 1, np.ones_like(slots))
 
     def landed_ahead(self) -> None:
-        """Something that was committed ahead has arrived."""
+        """Called when a launch that was committed ahead has landed. Later launches need not wait for it any more."""
         if self._ahead is not None and self._ahead.is_past():
             self._ahead = None
 
@@ -144,39 +144,39 @@ class FrameStream:
         self.on_written()
 
     def end(self, slot: int) -> None:
-        """No frame and no mark will follow."""
+        """Ends the stream of a slot: no frame and no mark will follow."""
         self._ended[slot] = True
         self.changes += 1
         self.on_written()
 
     def written(self, slot: int) -> int:
-        """Frames committed since the stream was opened."""
+        """Returns how many frames were committed since the stream was opened."""
         return int(self._written[slot])
 
     # --- the consumer's side ---
 
     def begin(self, slots: Ints) -> None:
-        """Reads these streams from their first frame on."""
+        """Sets the read position of these streams to their first frame."""
         self.rewind(upload(slots, self.device))
 
     def rewind(self, slots: Tensor) -> None:
-        """On the device: reads these streams from their first frame on."""
+        """On the device: sets the read position of these streams to their first frame."""
         self._tail.index_fill_(0, slots, 0)
         self._start.index_fill_(0, slots, 0)
 
     def wait_on_device(self) -> None:
-        """Has what is launched next wait for frames that were committed ahead."""
+        """Makes later launches wait, on the device, for frames that were committed ahead."""
         ahead = self._ahead
         if ahead is not None:
             ahead.hold_back()
 
     def available(self, slots: Ints) -> Ints:
-        """Returns for each slot how many frames are there, and not consumed yet, before its next mark."""
+        """Returns, for each slot, how many frames before its next mark have arrived and are not consumed yet."""
         available: Ints = np.minimum(self._written[slots], self._marks.next_at[slots]) - self._consumed[slots]
         return available
 
     def ask(self, slots: Ints) -> None:
-        """More frames are needed before any of these slots is read."""
+        """Lifts the limit `lead` for those of these slots that have reached it unread, so that more frames come."""
         waiting = ~self._led[slots] & (self._written[slots] >= self.lead) & (self._released[slots] == 0)
         if self.lead and waiting.any():
             self._led[slots[waiting]] = True
@@ -184,9 +184,9 @@ class FrameStream:
             self.on_released()
 
     def closing(self, slots: Ints) -> Bools:
-        """Returns for each slot whether its stage has all frames up to the next mark, or up to the end of the stream.
+        """Returns, for each slot, whether all frames up to its next mark, or up to the end of its stream, have arrived.
 
-        Then there is nothing to wait for, even if the frames do not fill a whole block.
+        Then there is no reason to wait, even if the frames do not fill a whole block.
         """
         return self._ended[slots] | (self._marks.next_at[slots] <= self._written[slots])
 
@@ -194,7 +194,7 @@ class FrameStream:
         return self._consumed[slots]
 
     def at_mark(self, slots: Ints) -> Ints:
-        """Those of these slots whose next mark comes before the next frame, with no launch in flight."""
+        """Returns those of the slots whose next mark comes before the next frame, with no launch in flight."""
         consumed = self._consumed[slots]
         reached: Bools = (consumed == self._marks.next_at[slots]) & (consumed == self._released[slots])
         return np.asarray(slots[reached])
@@ -204,15 +204,15 @@ class FrameStream:
         return self._marks.take(slot)
 
     def begin_segment(self, slots: Ints) -> None:
-        """Frames consumed so far are no context of those that follow."""
+        """Starts a segment: frames consumed so far are no context for later frames."""
         on_device, consumed = upload_all((slots, self._consumed[slots]), self.device)
         self._start[on_device] = consumed
 
     def window(self, slots: Tensor, due: int, inputs: Tensor | None = None, seen: int = 0) -> Window:
-        """On the device: the next `due` frames of each row with their context, except the first `seen` of them.
+        """On the device: returns the next `due` frames of each row with their context, except the first `seen` of them.
 
         `inputs [B, 3]` has, for each row, the frames its first block lacks, the frames to work on, and the frames of
-        look-ahead that are there; None: all of them.
+        look-ahead that have arrived; None: every row has all of its frames.
         """
         reach = self._reach
         steps = torch.arange(seen - reach.lookbehind, due + reach.lookahead, device=slots.device)
@@ -239,7 +239,7 @@ class FrameStream:
         self.on_released()
 
     def exhausted(self, slots: Ints) -> Bools:
-        """Whether each of these slots has ended, and all its frames and marks have been read."""
+        """Returns, for each slot, whether its stream has ended and all its frames and marks have been read."""
         read = (self._released[slots] == self._written[slots]) & (self._marks.next_at[slots] > self._written[slots])
         exhausted: Bools = self._ended[slots] & read
         return exhausted

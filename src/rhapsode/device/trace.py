@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_jit: Any = torch.jit  # its types say less than there is
+_jit: Any = torch.jit  # its type stubs lack some names
 _torch: Any = torch._C
 _tensor: Any = Tensor
 _SIZES = (_tensor.shape.__get__, Tensor.size, Tensor.numel, Tensor.__len__)
@@ -55,16 +55,16 @@ class Trace:
         self.replay()  # warm-up: everything lazy happens now
 
     def replay(self) -> Tensor | None:
-        with _jit.optimized_execution(False):  # its profiling takes long and finds nothing to fuse
+        with _jit.optimized_execution(False):  # profiling would take long and find nothing to fuse
             output: Tensor | None = self._launch(*self._given)
         return output
 
 
 class _OneShape(TorchFunctionMode):
-    """While this thread traces: sizes are plain numbers, since a trace is for one shape, and values stay unknown.
+    """Makes sizes plain numbers while this thread traces, since a trace is for one shape, and forbids reading values.
 
-    torch only warns where the host asks for values, and warnings belong to the whole process: another thread's filters
-    may hide them.
+    torch only warns when the host reads values, and warning filters belong to the whole process: another thread's may
+    hide the warning.
     """
 
     def __torch_function__(

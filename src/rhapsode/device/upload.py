@@ -1,4 +1,4 @@
-"""Copies from the host to the device that nobody has to wait for."""
+"""Asynchronous copies from the host to the device."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def upload(values: NDArray[Any], device: torch.device) -> Tensor:
 
 @cache
 def torch_type(dtype: np.dtype[Any]) -> torch.dtype:
-    """Returns the type of a tensor that has these numbers."""
+    """Returns the torch type for a numpy type."""
     return torch.from_numpy(np.empty(0, dtype)).dtype

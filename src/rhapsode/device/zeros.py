@@ -1,4 +1,4 @@
-"""Zeroed memory that costs nothing until it is used."""
+"""Zeroed tensors whose memory is provided only when it is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Admission: lets a request in only while all listeners can be served faster than real time."""
+"""Admission: a request is admitted only while all listeners can be served faster than real time."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from rhapsode.engine.pace import SlowestPace
 from rhapsode.types import FinishReason, SpeechRequest
 
 HEADROOM, CPU_HEADROOM = 0.75, 0.6
-"""The largest real-time factor that is planned for. The rest is for prompts of newcomers and for other programs.
+"""The largest real-time factor that is planned for, on a GPU and on a CPU. The rest is for the prompts of new requests
+and for other programs.
 
-Other programs share the cores of a CPU, HTTP among them. Fewer listeners at once cost no throughput there."""
+On a CPU, other programs and the HTTP server use the same cores, and fewer concurrent listeners cost no throughput."""
 SPEECH_S, CHARACTER_S = 4.0, 0.065
-"""Seconds of a usual request and of one character, until requests have ended."""
+"""First estimates of how long a request and one character last, until requests have ended."""
 NEARLY = 0.1
-"""The part of its expected length that is left of speech which lasts longer than expected."""
+"""Speech that lasts longer than expected is estimated to need this part of its expected length still."""
 LEARNT = 0.1
-"""How much a request that has ended changes what is expected of the next one."""
+"""The weight of an ended request in the moving averages of these estimates."""
 
 PROMISE_S = 0.1
-"""How long a promise is repeated before it is worked out again."""
+"""How long an estimated wait is reused before it is computed again."""
 
 
 class Admission:
-    """Knows who is in, what everybody needs, and when there will be room.
+    """Decides which requests are admitted, and estimates when there will be room for more.
 
-    A listener plays its audio while it is made (`SpeechRequest.real_time`). Requests without one have no deadline, but
-    they take part in the same batches: they are let in freely while no listener is in, and by the same rule as
-    listeners while one is. Somebody is always let in, even by a machine that is too slow for one listener.
+    A listener plays its audio while it is made (`SpeechRequest.real_time`). Requests without a listener have no
+    deadline, but share the batches: they are admitted freely while no listener is being served, and by the same rule as
+    listeners while one is. One request is always admitted, even if the machine is too slow for one listener.
     """
 
     def __init__(self, pace: SlowestPace, limits: Limits, headroom: float = HEADROOM) -> None:
@@ -41,19 +42,19 @@ class Admission:
         self._headroom = headroom
         self._limits = limits
         self._in: dict[str, Job] = {}
-        self._speeds: Counter[float] = Counter()  # of those in who listen
+        self._speeds: Counter[float] = Counter()  # of the admitted listeners
         self._speech_s, self._character_s = SPEECH_S, CHARACTER_S
         self._promised_at_s, self._promised_s = -inf, 0.0
 
     @property
     def places(self) -> int:
-        """How many listeners at once can get their audio faster than they play it, by the measured pace."""
+        """How many concurrent listeners can get their audio faster than they play it, by the measured pace."""
         slots = self._limits.slots
         return self._pace.most(self._headroom, slots) if self._limits.real_time else slots
 
     def fits(self, request: SpeechRequest) -> bool:
-        """Returns whether this request can be let in: then it, and all who were let in before, get their audio faster
-        than they play it."""
+        """Returns whether this request can be admitted: then it, and all requests admitted before, get their audio
+        faster than they play it."""
         if not self._limits.real_time or not self._in:
             return True
         speed = max(self._speeds, default=0.0)
@@ -82,21 +83,21 @@ class Admission:
             self._character_s += LEARNT * (outcome.audio_s / characters - self._character_s)
 
     def promised_s(self, queue: Iterable[Job]) -> float:
-        """Returns `wait_s`, which is worked out ten times a second at most: a crowd that is refused must not keep
-        those waiting who are in."""
+        """Returns `wait_s`, computed at most ten times a second: refusing many requests must not delay the admitted
+        ones."""
         now_s = clock_s()
         if now_s - self._promised_at_s > PROMISE_S:
             self._promised_at_s, self._promised_s = now_s, self.wait_s(queue)
         return max(0.0, self._promised_s - (now_s - self._promised_at_s))
 
     def wait_s(self, queue: Iterable[Job]) -> float:
-        """Returns how long a request behind this queue would wait until it is let in, by what is known now."""
+        """Returns an estimate of how long a request behind this queue would wait until it is admitted."""
         places = max(1, self.places)
         factor = self._pace.at(max(len(self._in), 1))
         factor = factor if isfinite(factor) else 1.0
         ends_s = [self._left_s(job) * factor for job in self._in.values()]
         heapq.heapify(ends_s)
-        while len(ends_s) > places:  # nobody takes the place of these
+        while len(ends_s) > places:  # more are admitted than there are places now: these are not replaced
             heapq.heappop(ends_s)
         for job in queue:
             starts_s = heapq.heappop(ends_s) if len(ends_s) >= places else 0.0

@@ -1,4 +1,4 @@
-"""The blocks of frames that a streaming stage works on: where they begin, and how many have come."""
+"""The blocks of frames that a streaming stage works on: where they begin, and how many have arrived."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rhapsode.engine.policy import Choice
 
 
 class BlockGrid:
-    """For every slot, the frame at which its next block begins. A block may begin before the first frame there is."""
+    """For every slot, the frame at which its next block begins. A first block may begin before the first frame."""
 
     def __init__(self, slots: int, source: FrameStream, reach: Reach) -> None:
         self._source = source
@@ -24,11 +24,11 @@ class BlockGrid:
         """Frames of look-ahead that the worker has seen after each launch."""
 
     def begin(self, slot: int, frame: int) -> None:
-        """The next block of this slot begins with this frame."""
+        """Sets the frame at which the next block of this slot begins."""
         self._at[slot] = frame
 
     def forget(self, slot: int) -> None:
-        """The worker keeps no look-ahead of this slot any more."""
+        """Notes that the worker keeps no look-ahead of this slot any more."""
         self._seen[slot] = 0
 
     def keeps(self, slot: int) -> bool:
@@ -36,14 +36,14 @@ class BlockGrid:
         return bool(self._seen[slot])
 
     def whole(self, live: Ints, available: Ints, closing: NDArray[np.bool_]) -> Ints:
-        """Returns how many blocks each slot could give now; at its end, the last one need not be whole."""
+        """Returns how many blocks of each slot are ready. If a slot is `closing`, its last block need not be whole."""
         size, skip = self._reach.granularity, self._source.consumed(live) - self._at[live]
         complete = np.maximum(available - self._reach.lookahead + skip, 0) // size
         blocks: Ints = np.where(closing, -(-(available + skip) // size), complete) * (available > 0)
         return blocks
 
     def launch(self, choice: Choice) -> Launch:
-        """Returns the launch of a choice: of those rows that have seen as much as the most urgent one."""
+        """Returns the launch of a choice, limited to rows with as much look-ahead seen as the most urgent row."""
         seen = int(self._seen[choice.slots[0]])
         slots, due = choice.slots[self._seen[choice.slots] == seen], choice.blocks * self._reach.granularity
         if self._reach.plain:

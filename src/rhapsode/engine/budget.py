@@ -1,4 +1,4 @@
-"""How many requests fit: what a GPU has left once the weights are on it, as slots and pages."""
+"""Computes how many slots and pages fit into the memory that a GPU has left beside the weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GRAPHS = 0.1
 USUAL_POSITIONS = 512
 """Prompt and frames of a usual request: 30 s of speech at 12.5 frames a second, and its text."""
 USUAL_BLOCKS = 8
-"""Pages of a usual request in a stage that takes them block by block."""
+"""Pages of a usual request in a stage that takes pages block by block."""
 MOST_SLOTS = 512
 
 
@@ -25,10 +25,10 @@ def fit(
     device: torch.device,
     dtype: torch.dtype,
 ) -> Deployment:
-    """The deployment with every number known: `auto` slots as memory allows, pages no more than that.
+    """Returns the deployment with every number set: as many `auto` slots as fit in memory, and no more pages than fit.
 
-    `workers` are those of the device, each with the positions of its keys and values that belong to a frame. Requests
-    that find no page wait; nothing is allocated later on.
+    `workers` are those of the device, each with the number of KV positions per frame. Requests that find no free page
+    wait; nothing is allocated later on.
     """
     free = _free_bytes(device)
     if free is None:
@@ -51,9 +51,9 @@ def fit(
 def block_pages(
     worker: PagesPerBlock, others: Sequence[StreamWorker], slots: int, device: torch.device, dtype: torch.dtype
 ) -> int:
-    """Returns how many pages a stage gets that takes them block by block.
+    """Returns how many pages a stage that takes pages block by block gets.
 
-    On a GPU it is what is left once the states of the `others` are allocated, too; on a CPU, what is usual.
+    On a GPU: what is left once the states of the `others` are allocated, too. On a CPU: what is usual.
     """
     usual = max(slots * USUAL_BLOCKS, -(-worker.most_positions // worker.page_size))
     free = _free_bytes(device)
@@ -66,14 +66,14 @@ def block_pages(
 
 
 def _block_bytes(worker: object, dtype: torch.dtype) -> int:
-    """What a page of a stage costs that takes them block by block."""
+    """Returns the bytes of one page of a stage that takes pages block by block; 0 for other stages."""
     if not isinstance(worker, PagesPerBlock) or not isinstance(worker, PrefillsPrompt):
         return 0
     return worker.page_size * sum(layout.bytes_per_position(dtype) for layout in worker.kv())
 
 
 def _free_bytes(device: torch.device) -> int | None:
-    """What may be spent; None on a CPU, whose memory is not counted."""
+    """Returns the bytes that may be used; None on a CPU, whose memory is not counted."""
     if device.type != "cuda":
         return None
     free, total = torch.cuda.mem_get_info(device)
@@ -82,7 +82,7 @@ def _free_bytes(device: torch.device) -> int | None:
 
 
 def _slot_bytes(worker: Talker | StreamWorker) -> int:
-    """What one more slot costs beside its pages."""
+    """Returns the bytes that one more slot needs beside its pages."""
     few, more = worker.state(1), worker.state(2)
     return int(more.nbytes() - few.nbytes())
 

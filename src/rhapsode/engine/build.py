@@ -68,7 +68,7 @@ class DeviceStages:
     # --- sizes ---
 
     def _fit(self, deployment: Deployment) -> Deployment:
-        """The deployment, once what memory leaves room for is known."""
+        """Returns the deployment with the numbers of slots and pages that fit into memory."""
         talker = self._places[next(stage.name for stage in self._chain if stage.kind == "frame")]
         here = [stage for stage in self._chain if self._places[stage.name].device == talker.device]
         workers = [(self._workers[stage.name], self._rate(stage)) for stage in here]
@@ -98,7 +98,7 @@ class DeviceStages:
         return ChunkSchedule(self.deployment.chunks, captured or self.deployment.deterministic, per_frame)
 
     def _stream_into(self, stage: StageSpec) -> FrameStream:
-        """The stream a stage reads, as large as the deployment says and its launches need."""
+        """Makes the stream that a stage reads, as large as the deployment says and its launches need."""
         chunks, reach = self.deployment.chunks, self._workers[stage.name].reach
         if chunks.ring <= chunks.largest:
             raise ConfigError(f"chunks.ring must be more than {chunks.largest}, the largest chunk.")
@@ -144,10 +144,10 @@ class DeviceStages:
         )
 
     def _cuda_stream(self, stage: StageSpec) -> torch.cuda.Stream | None:
-        """On a GPU, returns a stream for the launches of a stage, ahead of those of the stages before it.
+        """On a GPU, returns a CUDA stream for a stage, with a higher priority than the streams of the stages before it.
 
-        What is nearest to a listener comes first. A frame the host knows of has been written, unless it was committed
-        ahead, and one is only overwritten once it has been read: the streams need not wait for each other.
+        Work nearest to a listener goes first. The CUDA streams need not wait for each other: a frame the host knows of
+        has been written, unless it was committed ahead, and it is overwritten only once it has been read.
         """
         device = self._places[stage.name].device
         return torch.cuda.Stream(device, priority=-self._chain.index(stage)) if device.type == "cuda" else None

@@ -21,9 +21,9 @@ from rhapsode.models.base import KnowsQuick, LooksAhead
 class CallStage:
     """Calls `function(payload)`, or `function([payload, ...])` where it takes batches.
 
-    What the function says is quick is called where it arrives, unless that is a device loop: passing it on to another
-    thread would take longer. Requests that came together are worked on when the last of them is here, so that the
-    function can look ahead.
+    Payloads that the function calls quick (`KnowsQuick`) are handled in the sender's thread, unless that is a device
+    loop: passing them to another thread would take longer. Quick payloads that are sent together are handled when the
+    last of them has arrived, so that the function can look ahead.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class CallStage:
         self._stopping = True
         while any(thread.is_alive() for thread in self._threads):
             for thread in self._threads:
-                self.inbox.on_put()  # one of them wakes up
+                self.inbox.on_put()  # wakes one thread, not always this one
                 thread.join(0.05)
 
     def abort(self, job: Job) -> None:
@@ -77,7 +77,7 @@ class CallStage:
     def wake(self, *works: Work) -> None:
         """Called at the end of a `wake_ups.held` block with the quick work that came within it: does all of it."""
         if len(works) > 1:
-            with suppress(Exception):  # the payload that is wrong raises it again when it is its turn
+            with suppress(Exception):  # the invalid payload raises the error again in its own call
                 self._look_ahead([work.payload for work in works])
         for work in works:
             self._do([work])
@@ -95,7 +95,7 @@ class CallStage:
             for work, result in zip(done, results, strict=True):
                 try:
                     self.outbox.payload(Work(work.job, result, work.part))
-                except Exception as error:  # of the next stage, in this thread, which has others to serve
+                except Exception as error:  # the next stage failed in this thread, which has other requests to serve
                     self._fail(work, error)
 
     def _call(self, works: Sequence[Work]) -> Sequence[Any]:

@@ -1,4 +1,4 @@
-"""Whether a stage has to look at its rows again."""
+"""Tells a stage whether it has to check its rows again."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from rhapsode.engine.clock import clock_s
 
 
 class Changes:
-    """Notices when what a stage decides by has changed.
+    """Detects changes of what a stage bases its decisions on.
 
-    A look at hundreds of rows takes a good part of a millisecond, during which no other thread can run Python, and the
-    loop comes by every tenth of one while a launch is in flight. So where nothing has changed, only the clock has, the
-    stage looks again after `again_s`.
+    Checking hundreds of rows takes a good part of a millisecond, during which no other thread can run Python, and the
+    loop gives the stage a turn every tenth of a millisecond while a launch is in flight. So if nothing has changed but
+    the time, the stage checks again only after `again_s`.
     """
 
     def __init__(self, others: Callable[[], int], again_s: float) -> None:
@@ -24,11 +24,11 @@ class Changes:
         self._noted = True
 
     def note(self) -> None:
-        """The stage itself has changed something."""
+        """Notes that the stage itself has changed something."""
         self._noted = True
 
     def look(self) -> bool:
-        """Returns whether to look now, and takes it that the caller does."""
+        """Returns whether to check the rows now. If so, the caller must do it: the changes count as seen."""
         count, now_s = self._others(), clock_s()
         if not self._noted and count == self._count and now_s < self._looked_s + self._again_s:
             return False

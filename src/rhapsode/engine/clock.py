@@ -13,9 +13,10 @@ clock_s = time.perf_counter
 
 
 class ListenerClock:
-    """For every slot, the moment its listener has played everything it was sent.
+    """For every slot, the moment at which its listener has played all audio it was sent.
 
-    It assumes that a listener plays from the first chunk on. The last stage of a pipeline sends, every stage reads.
+    It assumes that a listener plays from the first chunk on. The last stage of a pipeline updates the clock, and every
+    stage reads it.
     """
 
     def __init__(self, slots: int) -> None:
@@ -25,17 +26,17 @@ class ListenerClock:
         return clock_s()
 
     def open(self, slots: Ints) -> None:
-        """New listeners, who have heard nothing yet."""
+        """Resets these slots for new listeners, who have heard nothing yet."""
         self._dry_at_s[slots] = 0.0
 
     def send(self, slots: Ints, audio_s: float | Seconds) -> None:
-        """These listeners have that much more to play."""
+        """Notes that these listeners have this much more audio to play."""
         self._dry_at_s[slots] = np.maximum(self._dry_at_s[slots], self.now_s()) + audio_s
 
     def begun(self, slots: Ints) -> NDArray[np.bool_]:
-        """Whether each listener has been sent anything."""
+        """Returns, for each listener, whether any audio was sent."""
         return self._dry_at_s[slots] > 0
 
     def left_s(self, slots: Ints) -> Seconds:
-        """Seconds of audio each listener still has to play. Negative: silent for so long, or nothing was sent yet."""
+        """Returns the seconds of audio each listener has left. Negative: out of audio so long, or nothing was sent."""
         return self._dry_at_s[slots] - self.now_s()

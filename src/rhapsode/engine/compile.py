@@ -21,13 +21,13 @@ from rhapsode.models.base import ModelSpec
 PAGES = 64
 """KV pages of a compiling process: how many there are changes no kernel."""
 MOST_PROCESSES = 16
-"""So many compile 190 kernels within about ten seconds; beyond that the longest ones decide."""
+"""This many processes compile 190 kernels in about ten seconds. More gain little: the slowest kernels take as long."""
 STAMP = "rhapsode-"
 Say = Callable[[str], None]
 
 
 class Compilation:
-    """Processes that compile side by side with whatever else is to be done for a start."""
+    """Processes that compile kernels, at the same time as the other steps of a start."""
 
     def __init__(self, spec: ModelSpec, source: Source, deployment: Deployment) -> None:
         self._made_of = (spec, source, deployment)
@@ -41,7 +41,7 @@ class Compilation:
         self._running = subprocess.Popen(command, env={**os.environ, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"})
 
     def wait(self, say: Say, *, detail: bool = False) -> int:
-        """Waits until all is compiled; returns how many processes ran. With `detail` it says where their time went."""
+        """Waits until all is compiled; returns how many processes ran. `detail`: also reports where their time went."""
         waited_s = time.perf_counter()
         status = self._running.wait()
         failed = status if 0 <= status <= self._processes else self._processes
@@ -60,13 +60,13 @@ class Compilation:
         return self._processes
 
     def stop(self) -> None:
-        """Ends it: nothing will wait for it."""
+        """Ends the processes before they are done."""
         self._running.terminate()
         self._running.wait()
         self._folder.cleanup()
 
     def _report_lines(self) -> Iterator[str]:
-        """Says where the time of each process went."""
+        """Yields a line for each process: where its time went."""
         from rhapsode.engine.compile_workers import PlanReport, WorkerReport
 
         folder = Path(self._folder.name)
@@ -99,7 +99,7 @@ def begin_compiling(
 def begin_early(spec: ModelSpec, source: Source, deployment: Deployment, say: Say) -> Compilation | None:
     """Starts to compile before torch is imported, where it is certain that the cache was never filled.
 
-    Importing torch takes seconds, in this process and in those that compile: so they do it at the same time.
+    Importing torch takes seconds, in this process and in the compiling ones, so they import at the same time.
     """
     is_cold = not any(_cache().glob(f"{STAMP}*"))
     return _begin(spec, source, deployment, say) if is_cold and has_gpu() and _may_compile(spec, deployment) else None
@@ -136,7 +136,7 @@ def _may_compile(spec: ModelSpec, deployment: Deployment) -> bool:
 
 
 def _lean(deployment: Deployment, source: Source) -> dict[str, Any]:
-    """The same launches with less memory: random weights, few pages."""
+    """Returns settings for the same launches with less memory: random weights and few pages."""
     settings = deployment.model_dump(mode="json", exclude={"server"})
     settings |= {"random_weights": True, "compile_processes": 0}
     settings["memory"]["pages"] = PAGES
@@ -148,7 +148,7 @@ def _cache() -> Path:
 
 
 def _stamp(spec: ModelSpec, source: Source, deployment: Deployment) -> Path:
-    """A file in the kernel cache that stands for everything which decides what is compiled."""
+    """Returns the path of a marker file in the kernel cache, named by a hash of all that decides what is compiled."""
     import torch
     import triton
 
@@ -161,7 +161,7 @@ def _stamp(spec: ModelSpec, source: Source, deployment: Deployment) -> Path:
 
 
 def deciding(deployment: Deployment) -> dict[str, Any]:
-    """Returns the settings that decide which kernels are launched. How requests are admitted is none of them."""
+    """Returns the settings that decide which kernels are launched. Settings of admission are not among them."""
     names = {"device", "dtype", "weights", "deterministic", "memory", "chunks", "stages", "options"}
     limits = deployment.limits
     sizes = {"max_concurrency": limits.max_concurrency, "max_positions": limits.max_positions}

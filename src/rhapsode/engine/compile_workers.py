@@ -32,7 +32,7 @@ from rhapsode.models.registry import find
 
 KERNELS = "rhapsode.nn.kernels.gpu"
 SLOWEST = 5
-"""Kernels that a report names."""
+"""How many of the slowest kernels a report names."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class PlanReport:
     """Where the time of the planner went, in seconds."""
 
     device_s: float
-    """Until the GPU could be used."""
+    """Until the GPU was ready."""
     build_s: float
     """To build the model, with random weights."""
     launch_s: float
@@ -72,9 +72,9 @@ class WorkerReport:
 
 
 def compile_in_processes(folder: Path, processes: int) -> int:
-    """Forks the processes and returns how many failed. `folder` has the deployment, and gets a report of each.
+    """Forks the processes and returns how many failed. `folder` has the deployment, and gets a report of each process.
 
-    Without the planner nobody knows what to compile: if it fails, all have failed.
+    Only the planner knows what to compile: if it fails, all count as failed.
     """
     started_s = time.perf_counter()
     gc.disable()  # these processes end soon
@@ -105,7 +105,7 @@ def _import_all(spec: ModelSpec) -> None:
 
 
 def _fork(work: Callable[[], PlanReport | WorkerReport], report: Path) -> int:
-    """Forks a process that works, writes its report, and exits, also after an error. Returns its id."""
+    """Forks a process that calls `work`, writes its report and exits, also after an error. Returns its process id."""
     child = os.fork()
     if child:
         return child
@@ -125,7 +125,7 @@ def _ends_well(child: int) -> bool:
 
 
 def plan(jobs: JobFolder, spec: ModelSpec, deployment: Deployment, source: Source) -> PlanReport:
-    """Goes through all launches of a deployment; what they need is for others to compile."""
+    """Goes through all launches of a deployment, and adds the kernels they need to the jobs."""
     import torch
 
     from rhapsode.device.compile_only import compile_only
@@ -157,7 +157,7 @@ def plan(jobs: JobFolder, spec: ModelSpec, deployment: Deployment, source: Sourc
 
 
 def compile_jobs(jobs: JobFolder) -> WorkerReport:
-    """Compiles until there is nothing left. A kernel that cannot be compiled fails the process, after all others."""
+    """Compiles until no job is left. If a kernel cannot be compiled, raises its error after all others are compiled."""
     started_s = time.perf_counter()
     compiled: list[tuple[str, float]] = []
     failed: Exception | None = None

@@ -1,4 +1,4 @@
-"""The chunk policy of a CPU, where a launch is the work itself and everybody else waits for it."""
+"""The chunk policy of a CPU, where a launch does the work itself and all other listeners wait for it."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from rhapsode.engine.policy import Bools, Choice, GpuPolicy, Ready
 
 
 class CpuPolicy(GpuPolicy):
-    """For devices where a launch is the work itself: chunks are so small that all listeners are served in time."""
+    """For devices where a launch does the work itself: keeps chunks so small that all listeners are served in time."""
 
     BUSY = 0.4
     SOON_S = -np.inf
     SPARE = 1
     PROMPT_S = 0.0
-    """A prompt is a turn of its own: frames do not wait for many of them."""
+    """A prompt takes a turn of its own, so frames do not wait for many prompts."""
     NEGLIGIBLE = 0.1
-    """Below this part of a block's playing time, serving everybody once costs nothing worth planning for."""
+    """If one block for every listener takes less than this part of a block's playing time, the cost is ignored."""
     RESERVE = 0.5
-    """A chunk may take this part of the time its listener has left, so that the others fit in, too."""
+    """Launches may take this part of the time until a listener runs out of audio, so that others are served, too."""
     LEAST_S = 0.08
-    """A chunk is no shorter than this for lack of time: below, a launch costs the same however short the chunk is."""
+    """Lack of time makes no chunk shorter than this: below it, a launch costs the same, however short the chunk is."""
     NEWCOMER_S = 0.04
-    """A launch takes no longer while somebody has heard nothing yet."""
+    """While another listener has heard nothing yet, the launch of a later chunk takes no longer than this."""
     ENOUGH_S = 0.32
-    """A chunk waits for no more than this, though it takes more where there is more: an idle core is lost."""
+    """A chunk waits for no more audio than this, so that no core is idle. It is longer if more has arrived."""
     MEMORY = 0.9
-    """How much of the measured cost is carried over to the next measurement."""
+    """How much of the earlier measurements of the cost is kept when a new one is added."""
 
     _chosen_s, _is_usual = 0.0, True
-    """When a launch was chosen, and whether a talker works beside it. Alone it is faster than it usually is."""
+    """When the last launch was chosen, and whether the talker works beside it: alone, launches are faster."""
     _recent = np.zeros(2)
-    """Seconds that launches took, and blocks they were of."""
+    """Seconds that recent launches took, and the blocks they worked on: two sums that decay."""
 
     def choose(self, ready: Ready, most: int) -> Choice | None:
         choice = super().choose(ready, most)
@@ -40,13 +40,13 @@ class CpuPolicy(GpuPolicy):
         return None if choice is None else self._in_time(ready, choice)
 
     def _yields(self, ready: Ready, choice: Choice) -> bool:
-        """Returns whether all of a launch can wait for the next frame of somebody who is about to run dry."""
+        """Returns whether a launch waits, because a listener who is about to underrun needs the next frame first."""
         left_s, begun = self._clock.left_s(ready.slots), self._clock.begun(ready.slots)
         dry = begun & (left_s < 2 * self.NEWCOMER_S) & (left_s > 0) & (ready.blocks == 0)
         return bool(dry.any()) and not self._in_need(choice.slots).any()
 
     def _in_time(self, ready: Ready, choice: Choice) -> Choice:
-        """Cuts a launch to what all others can wait for. Its first row is the one that is most in need."""
+        """Makes a launch so short that all other listeners can wait for it. Its first row is the most urgent one."""
         block_s, slots, blocks = self._launch_s(), choice.slots, choice.blocks
         if not block_s:
             return choice
@@ -61,11 +61,11 @@ class CpuPolicy(GpuPolicy):
             blocks = self._schedule.fit(int(min(blocks, allowed)))
         in_need = self._in_need(slots)
         if in_need[0]:
-            slots = slots[in_need]  # who has plenty would only make the launch longer
+            slots = slots[in_need]  # listeners with plenty of audio would only make the launch longer
         return Choice(slots[: max(1, int(allowed / blocks))], blocks)
 
     def _in_need(self, slots: Ints) -> Bools:
-        """Who has heard nothing yet, or has little left to play."""
+        """Returns, for each slot, whether its listener has heard nothing yet or has little audio left."""
         return ~self._clock.begun(slots) | (self._clock.left_s(slots) < self._config.comfort_s)
 
     def launched(self, choice: Choice) -> None:
@@ -90,19 +90,19 @@ class CpuPolicy(GpuPolicy):
         return np.where(self._clock.begun(slots), np.minimum(wanted, max(1, self._lasting(self.ENOUGH_S))), wanted)
 
     def _second(self, first: int) -> float:
-        return first  # `_wanted` makes it no larger where time is short: here a small launch costs little more
+        return first  # `_wanted` makes it no larger if time is short: on a CPU a small launch costs little more
 
     def _block_wait_s(self, ready: Ready) -> float:
         return max(self._talker_s(ready), self._all_s(ready.listeners))
 
     def _common(self, ready: Ready, able: Ints) -> int:
-        return 0  # first audio would come later: here a larger chunk takes longer
+        return 0  # first audio would come later: on a CPU a larger chunk takes longer
 
     @property
     def _least(self) -> int:
         return max(1, self._lasting(self.LEAST_S))
 
     def _all_s(self, rows: int) -> float:
-        """Seconds of work for one block of everybody; 0: too few to plan for."""
+        """Returns the seconds of work for one block of each of these rows; 0 if that is negligible."""
         all_s = self._launch_s() * rows
         return all_s if all_s >= self.NEGLIGIBLE * self._block_s else 0.0

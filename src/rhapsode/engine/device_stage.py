@@ -30,9 +30,9 @@ from rhapsode.models.base import CapturesPrefill, CapturesReady, PagesPerBlock, 
 from rhapsode.types import Sampling
 
 MESSAGES_PER_TURN = 128
-"""Messages that are taken in one turn: the other stages of the device wait."""
+"""The most messages that are handled in one turn, while the other stages of the device wait."""
 PREFILL_BLOCKS = 4
-"""Blocks of prompts in one prefill launch, where pages are taken block by block."""
+"""The most blocks of prompts in one prefill launch, for stages that take pages block by block."""
 
 Ints = NDArray[np.int64]
 Row = TypeVar("Row", bound=PromptRow)
@@ -50,20 +50,20 @@ class Launch:
         return self.inputs[:, 0]
 
     def ragged(self) -> tuple[Ints, Ints]:
-        """Returns two numbers for each row: frames that its first block lacks, and frames that the launch works on."""
+        """Returns two numbers for each row: the frames its first block lacks, and the frames the launch works on."""
         if self.inputs.shape[1] == 1:
             return np.zeros_like(self.slots), np.full_like(self.slots, self.statics[0])
         return self.inputs[:, 1], self.inputs[:, 2]
 
     @property
     def frames(self) -> int:
-        """Frames of all rows together."""
+        """How many frames the launch works on, in all rows together."""
         return len(self.inputs) * (self.statics[0] if self.statics else 1)
 
 
 @dataclass(frozen=True)
 class InFlight:
-    """A launch whose results are on their way to the host, and whose they are."""
+    """A launch whose results are being copied to the host, and the tenure of each slot when it was launched."""
 
     launch: Launch
     tenures: Ints
@@ -78,7 +78,7 @@ class Prepared(NamedTuple):
 
 
 class DeviceStage(TurnStage, Generic[Row]):
-    """Launches its worker for many requests at once and takes in the results when they arrive.
+    """Launches its worker for many requests at once and handles the results when they arrive.
 
     A subclass says which rows are launched next (`_next`), what a launch does on the device (`_on_device`), and what
     follows from its results (`_landed`). Every slot has at most one row.
@@ -100,7 +100,7 @@ class DeviceStage(TurnStage, Generic[Row]):
         stream: torch.cuda.Stream | None = None,
         frame_s: float = 0.0,
     ) -> None:
-        """`frame_s`: seconds of audio of one frame, if the pace of this stage is that of its launches."""
+        """`frame_s`: seconds of audio of one frame, if the pace of this stage is measured by its launches."""
         super().__init__(name)
         if memory.device.type == "cuda":
             compilations.watch()
@@ -137,7 +137,7 @@ class DeviceStage(TurnStage, Generic[Row]):
         self._live = np.zeros(slots + 1, np.bool_)
         """Whether a slot's row may be launched."""
         self._tenure = np.zeros(slots + 1, np.int64)
-        """Counts the owners of a slot: the late result of an earlier one is recognised by it."""
+        """Counts the owners of each slot, so that the late result of an earlier owner is recognised."""
 
     # --- what a subclass says ---
 
@@ -163,7 +163,7 @@ class DeviceStage(TurnStage, Generic[Row]):
         raise NotImplementedError
 
     def _leave(self, row: Row) -> None:
-        """Takes a row off the device and frees its pages. A row that has left already is left alone."""
+        """Takes a row off the device and frees its pages. Calling it twice does no harm."""
         if self._row_of[row.slot] is row:
             self._vacate(row.slot)
         if self._prefill is not None:
@@ -171,7 +171,7 @@ class DeviceStage(TurnStage, Generic[Row]):
         self._free_pages(row)
 
     def _vacate(self, slot: int) -> None:
-        """Makes a slot empty: nothing more is launched for its row, and results that are on their way are ignored."""
+        """Makes a slot empty: nothing more is launched for its row, and results in flight are ignored."""
         self._live[slot] = False
         self._row_of[slot] = None
         self._tenure[slot] += 1
@@ -236,7 +236,7 @@ class DeviceStage(TurnStage, Generic[Row]):
         self._in_flight.append(InFlight(launch, self._tenure[launch.slots], Landing(values)))
 
     def _collect(self) -> bool:
-        """Handles the results that have arrived from the device, and waits for no other; returns whether any had."""
+        """Handles the results that have arrived on the host, without waiting for others; returns whether any had."""
         collected = False
         while self._in_flight and self._in_flight[0].values.ready():
             arrived = self._in_flight.popleft()

@@ -1,4 +1,4 @@
-"""The segments of a dialogue: who speaks each of them, and what an error in one says."""
+"""The segments of a dialogue: their limits, the voice of each, and errors that name one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rhapsode.errors import InvalidRequest
 from rhapsode.types import Segment, Voice
 
 MOST_SPEAKERS = 16
-"""Voices of one dialogue: each may hold a recording in memory."""
+"""The most voices of one dialogue: each may hold a recording in memory."""
 MOST_PAUSE_S = 60.0
-"""Of all pauses between two words."""
+"""The longest silence between two words, in all."""
 SEGMENT_PAUSE_S = 0.3
-"""The silence between two segments, unless another is asked for."""
+"""The silence between two segments, unless the request sets one."""
 
 
 def check_count(segments: int, limits: Limits) -> None:
@@ -36,7 +36,7 @@ def in_segment(error: InvalidRequest, index: int) -> InvalidRequest:
 
 
 def speakers_of(segments: Sequence[Segment]) -> list[int]:
-    """Returns the number of each segment's voice: 0 is the first one that speaks."""
+    """Returns the number of each segment's voice. Voices are numbered from 0, in the order they first speak."""
     voices: list[Voice] = []
     speakers = []
     for segment in segments:
@@ -48,7 +48,7 @@ def speakers_of(segments: Sequence[Segment]) -> list[int]:
 
 
 def _is_same(one: Voice, other: Voice) -> bool:
-    """Whether two voices are the same; recordings are compared by identity, since they are large."""
+    """Returns whether two voices are the same. Those with recordings are compared by identity: recordings are large."""
     if one is other:
         return True
     recordings = (one.references, one.continued, other.references, other.continued)

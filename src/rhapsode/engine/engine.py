@@ -46,7 +46,7 @@ class Engine:
         on_outcome: Callable[[Outcome], None] = lambda outcome: None,
         before_memory: Callable[[], None] = lambda: None,
     ) -> None:
-        """`before_memory` is called once the weights are there, and before the memory that is left is counted."""
+        """`before_memory` is called after the weights are loaded and before the free memory is measured."""
         source = source or Source()
         self.spec = spec
         self.info = describe(spec, source.checkpoint, source.config)
@@ -188,7 +188,7 @@ class Engine:
         )
 
     def forget_turns(self) -> None:
-        """Counts slow turns anew: those of a warm-up kept nobody waiting."""
+        """Resets the counts of slow turns, as those of a warm-up delayed no listener."""
         self.pipeline.forget_turns()
 
     # --- inside ---
@@ -207,7 +207,7 @@ class Engine:
         except InvalidRequest:
             if request.word_timestamps or request.end_detection:
                 raise
-            return None  # the deployment asks, for text that can be aligned
+            return None  # the deployment asks for end detection only where text can be aligned
         return words
 
     def _align(self, job: Job, words: WordText) -> None:
@@ -230,7 +230,7 @@ class Engine:
                 self._free_slots.append(slot)
 
     def _reconsider(self) -> None:
-        """Lets waiting requests in, if the pace that was just measured allows it."""
+        """Admits queued requests if the pace that was just measured allows it."""
         if self._queue:
             with self._lock:
                 if self._running:
@@ -267,7 +267,7 @@ class Engine:
             if job.outcome is not None:
                 self._admission.learn(job)
                 self._report(job.outcome)
-        self.pipeline.forget(job)  # one that was queued has no work there, but its text may be
+        self.pipeline.forget(job)  # also a job that was only queued: stages may hold its appended text
 
     def _report(self, outcome: Outcome) -> None:
         """Reports an outcome; if the callback fails, for instance on a full disk, the job still ends."""

@@ -29,9 +29,9 @@ from rhapsode.models.base import BeginsInPrefill, Following, Step, Talker
 
 EMITTED, STOPPED = 1, 2  # bits of a row's result: it made a frame, and it has ended
 FIRST = (1,)
-"""The static of a launch that makes the first frame of rows whose pass was made with their prompt."""
+"""The static argument of a launch that makes first frames of rows whose first pass ran with their prompt."""
 MOST_BESIDE = 8
-"""With more rows than this, the first frame of one comes with the next frames of the others."""
+"""With more rows than this, a row's first frame is launched together with the next frames of the others."""
 
 
 class FrameStage(DeviceStage[FrameRow]):
@@ -49,7 +49,7 @@ class FrameStage(DeviceStage[FrameRow]):
         endless: bool = False,
         frame_s: float = 0.0,
     ) -> None:
-        """`endless`: no row stops by itself, as for random weights, which would stop at any moment."""
+        """`endless`: no row stops by itself, for example because random weights would stop at any step."""
         slots = deployment.limits.slots
         super().__init__(name, talker, deployment, memory, most_rows=slots, defaults=talker.defaults)
         self._streams = streams
@@ -64,7 +64,7 @@ class FrameStage(DeviceStage[FrameRow]):
         if isinstance(talker, BeginsInPrefill):
             talker.begins = deployment.graphs and not self.works_inline and not deployment.deterministic
         self._steps_total = self._frames_total = 0
-        # By slot: what the host decides with, as vectors. Steps are limited, and allowed by the text so far.
+        # By slot, as vectors: what the host decides with. `_allowed` are the steps for which the text so far is enough.
         self._steps_launched, self._steps_done, self._limit, self._allowed = np.zeros((4, slots + 1), np.int64)
 
     def start(self) -> None:
@@ -110,7 +110,7 @@ class FrameStage(DeviceStage[FrameRow]):
             before.following = row
 
     def _begin(self, row: FrameRow, before: FrameRow | None) -> None:
-        """Starts to prefill a row, in the place of the prompt that came before it."""
+        """Starts to prefill a row, which takes the place of the prompt before it."""
         if before is not None:
             if row.prompt.continues:
                 row.go_on_after(before, int(self._steps_done[row.slot]), self._memory.page_size)
@@ -146,7 +146,7 @@ class FrameStage(DeviceStage[FrameRow]):
             if not row.part:
                 self.outbox.opened(row.job)
             self._ask_for_next(row)
-            if row.limit <= 0:  # it is context only, or the request has all the frames it asked for
+            if row.limit <= 0:  # the prompt is context only, or the request has all frames it asked for
                 self._finish(row, of_itself=row.prompt.max_frames == 0)
 
     def _start_on_device(self, entries: Tensor) -> None:
@@ -158,11 +158,11 @@ class FrameStage(DeviceStage[FrameRow]):
     # --- text that arrives later, and what comes after a prompt ---
 
     def _extend(self) -> None:
-        """Gives the talker the text that has come for what it is speaking."""
+        """Gives the talker the appended text of the prompts that it is speaking."""
         for job_id in self._texts.waiting():
             row = self._rows.get(job_id)
             if row is None or row.asked or not (self._row_of[row.slot] is row or row.spoken):
-                continue  # not here yet, or the text is for the next prompt
+                continue  # the row is not here yet, or the text is for the next prompt
             for _ in isolate([row], self._texts.give, self._fail):
                 self._allowed[row.slot] = row.steps_allowed
                 self._go_on(row)
@@ -178,13 +178,13 @@ class FrameStage(DeviceStage[FrameRow]):
             self._end(row)
 
     def _ask_for_next(self, row: FrameRow) -> None:
-        """Has the prompt after this one prepared, as soon as its text is known: of this section, or of the next."""
+        """Asks for the next prompt, of this section or of the next, as soon as its text is known."""
         feed, script = row.prompt.feed, row.job.script
         if row.asked or (feed is not None and feed.steps() is not None):
             return
         try:
             payload = row.sequel()
-        except Exception as error:  # a text that fails late fails alone
+        except Exception as error:  # invalid text that is found late fails only its own request
             self._fail(row, error)
             return
         if payload is Following.NOT_YET:
@@ -213,7 +213,7 @@ class FrameStage(DeviceStage[FrameRow]):
         return launched
 
     def _able(self) -> NDArray[np.bool_]:
-        """Whether each slot can be given a frame."""
+        """Returns, for each slot, whether a frame can be launched for it."""
         able = self._live & (self._steps_launched < np.minimum(self._allowed, self._limit))
         for stream in self._streams:
             able &= stream.room() > 0
@@ -279,7 +279,7 @@ class FrameStage(DeviceStage[FrameRow]):
     # --- leaving ---
 
     def _end(self, row: FrameRow) -> None:
-        """Nothing follows: the stream ends and the pages are free."""
+        """Ends the streams of a row after which nothing follows, and frees its pages."""
         self._leave(row)
         for stream in self._streams:
             if row.job.script.tail_s:

@@ -1,4 +1,4 @@
-"""Holds audio back that a request's alignment has not heard, so that it can be cut after the last word."""
+"""Holds back audio that is not aligned yet, so that a request's audio can be cut after the last word."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 from rhapsode.types import AudioChunk, Samples
 
 AHEAD_S = 0.2
-"""Audio is held back only where it is so much later than what is aligned: a listener who plays it does not notice."""
+"""Audio passes up to this far beyond what is aligned, so that a listener who plays it notices no delay."""
 FADE_S = 0.01
 
 
 class EndGate:
-    """Chunks in from the pipeline, out to the listener in the same order. May be called from any thread."""
+    """Passes chunks from the pipeline to the listener, in order. May be called from any thread."""
 
     def __init__(self, push: Callable[[AudioChunk], None], sample_rate: int) -> None:
         self._push = push
@@ -32,14 +32,14 @@ class EndGate:
         self._lock = threading.Lock()
 
     def put(self, chunk: AudioChunk) -> None:
-        """Takes the next chunk."""
+        """Adds the next chunk, and passes on what may pass."""
         with self._lock:
             if not self._is_cut:
                 self._held.append(chunk)
                 self._release()
 
     def heard(self, seconds: float) -> None:
-        """Lets audio pass: all up to here has been aligned."""
+        """Notes that all audio up to here has been aligned, and lets it pass."""
         with self._lock:
             self._until = max(self._until, round(seconds * self._rate) + self._ahead)
             self._release()
@@ -49,7 +49,7 @@ class EndGate:
         self.heard(float(2**31))
 
     def cut(self, end_s: float, pause_s: float = 0.0) -> float:
-        """Lets audio pass up to here and drops all that comes later, but for a pause. Returns how long the audio is."""
+        """Lets audio pass up to `end_s`, then a pause, and drops all later audio. Returns how long the audio is."""
         with self._lock:
             self._until = max(round(end_s * self._rate), self._passed)
             self._release(fade=True)

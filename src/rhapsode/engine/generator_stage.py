@@ -22,19 +22,19 @@ class _Speaking:
     feed: TextSink | None
     dry_at_s: float = 0.0
     parked: bool = False
-    """It waits for more text."""
+    """Its generator waits for more text, or has ended or failed: it is not advanced."""
     stalled_s: float = 0.0
-    """Since when its listener has not read; 0: it reads."""
+    """When its listener stopped reading; 0: the listener reads."""
     part: int = 0
     """How many sections of the same request came before."""
     over: bool = False
-    """All that its generator says has been said; the next section is awaited."""
+    """Its generator has ended; the next section is awaited."""
     asked: bool = False
     """The next section has been asked for, or there is none."""
 
 
 class GeneratorStage(TurnStage):
-    """Advances one generator per turn: that of the listener who runs out of audio first."""
+    """Advances one generator per turn: that of the listener who will run out of audio first."""
 
     def __init__(
         self, name: str, model: Generator, sample_rate: int, unread_timeout_s: float, channels: int = 1
@@ -71,7 +71,7 @@ class GeneratorStage(TurnStage):
         return STALLED_S if any(s.stalled_s for s in self._speaking.values()) else None
 
     def _is_stalled(self, speaking: _Speaking) -> bool:
-        """Whether the listener does not read; who does not for long is given up."""
+        """Returns whether the listener has stopped reading. If that lasts too long, fails the request."""
         if not speaking.job.speech.full:
             speaking.stalled_s = 0.0
             return False
@@ -129,7 +129,7 @@ class GeneratorStage(TurnStage):
             self._go_on(speaking)
 
     def _go_on(self, speaking: _Speaking) -> None:
-        """Has the next section prepared, or ends the request."""
+        """Asks for the next section, or ends the request if there is none."""
         job = speaking.job
         request = job.script.next()
         if request is Following.NOT_YET:

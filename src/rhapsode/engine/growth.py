@@ -1,9 +1,9 @@
 """Pages that are taken block by block: which request may join, and which gets the next page.
 
-A request joins with the pages of its prompt. It is admitted if the pages that are free then hold what it and all
+A request joins with the pages of its prompt. It may join if the pages that are then free suffice for what it and all
 running requests are expected to need. Lengths are only estimates, so pages may still run short: then a page is given
 only if, in some order, every request can still finish. One of them always can, and its pages let the next one go on. So
-requests may have to wait, and none has to be given up.
+requests may have to wait, but none fails for lack of pages.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from rhapsode.errors import GenerationFailed
 
 Ints = NDArray[np.int64]
 Need = tuple[int, int]
-"""Pages that a request may still need, and pages that are free again when it ends."""
+"""Pages that a request may still need, and pages that it frees when it ends."""
 
 
 def plan_pages(row: PromptRow, rate: int, most: int, *, grows: bool) -> bool:
-    """Sets how many positions a row needs, of at most `most`; false if not even its prompt and a block fit.
+    """Sets how many positions a row needs, at most `most`; returns false if not even its prompt and a block fit.
 
-    `rate` is the number of positions per frame. If pages grow, a row joins with those of its prompt alone, and the
-    frames that its first block lacks have positions, too.
+    `rate`: positions per frame. `grows`: pages are taken block by block. Then a row joins with the pages of its prompt
+    alone, and the frames that its first block lacks have positions, too.
     """
     prompt, lacking = row.prompt, row.prompt.offset if grows else 0
     usual = prompt.max_frames if prompt.expected_frames is None else prompt.expected_frames
@@ -47,7 +47,7 @@ class PageGrowth:
         self._rows: list[PromptRow] = []
 
     def launched(self, rows: Iterable[PromptRow], positions: int) -> None:
-        """Counts the positions of a block that was launched."""
+        """Counts the positions of the blocks that were launched for these rows."""
         for row in rows:
             row.used += positions
 
@@ -65,7 +65,7 @@ class PageGrowth:
         return reserved
 
     def serve(self, rows: Sequence[PromptRow], blocks: Ints, fail: Callable[[Any, BaseException], None]) -> Ints:
-        """Returns how many blocks each row can work on: none where it has to wait for the page of the next one."""
+        """Returns how many blocks each row can work on: 0 if the row has to wait for the page of its next block."""
         served = blocks.copy()
         most, size = self._memory.most_positions, self._memory.page_size
         for i in np.flatnonzero(blocks).tolist():
@@ -77,9 +77,9 @@ class PageGrowth:
         return served
 
     def _extend(self, row: PromptRow, positions: int) -> bool:
-        """Gives a row pages for this many positions in all; false if it has to wait for them."""
+        """Gives a row pages for this many positions in all; returns false if the row has to wait for them."""
         memory, had = self._memory, len(row.pages)
-        row.most = max(row.most, positions)  # it is longer than it was allowed to be
+        row.most = max(row.most, positions)  # the speech is longer than planned
         while len(row.pages) < memory.pages_for(positions):
             others = [self._need(other) for other in self._rows if other is not row]
             rest, own = self._need(row)
@@ -104,18 +104,18 @@ class PageGrowth:
         self._rows = [other for other in self._rows if other is not row]
 
     def _expected(self, row: PromptRow) -> int:
-        """Pages that a row will probably still take."""
+        """Returns how many pages a row will probably still take."""
         rest = self._memory.pages_for(row.expected) - max(len(row.pages), self._memory.pages_for(row.reserve))
         return max(rest, 1)
 
     def _need(self, row: PromptRow) -> Need:
         prompt = self._memory.pages_for(row.reserve)
-        own = max(len(row.pages) - prompt, 0)  # those of the prompt may be shared
+        own = max(len(row.pages) - prompt, 0)  # pages of the prompt are not counted: they may be shared
         return max(self._memory.pages_for(row.most) - prompt - own, 0), own
 
 
 def can_all_finish(free: int, needs: Iterable[Need]) -> bool:
-    """Whether requests can take all pages they may need, one after the other in the best order (banker's algorithm)."""
+    """Returns whether all requests can get the pages they may need, one after the other (banker's algorithm)."""
     for rest, own in sorted(needs):
         if rest > free:
             return False

@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 def failure(stage: str, error: BaseException) -> RhapsodeError:
-    """The typed error a listener gets for whatever a stage raised."""
+    """Returns the typed error that a listener gets for an exception of a stage."""
     if isinstance(error, RhapsodeError):
         return error
     log.error("stage '%s' failed", stage, exc_info=error)

@@ -1,4 +1,4 @@
-"""The life of one request: queued, preparing, speaking, over. It ends once, whatever ends it."""
+"""The life of one request: queued, preparing, speaking, over. It ends exactly once."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ class Job:
         self.slot = -1
         self.frames = 0
         self.pace = 1.0
-        """Of the samples that are delivered next."""
+        """How many times as fast the samples delivered next are to be played."""
         self.speaker = 0
         self.reason = FinishReason.STOP
         self.outcome: Outcome | None = None
         self.speech: Speech
         self.track: WordTrack | None = None
-        """The alignment of its audio, where it is wanted."""
+        """The alignment of its audio; None if the request needs none."""
         self.gate: EndGate | None = None
-        """Holds back what may be cut, where its end is detected."""
+        """Holds back audio that may be cut; None without end detection."""
         self.frame_hz: float | None = None
         self._sample_rate = sample_rate
         self._on_over, self._on_free = on_over, on_free
@@ -114,7 +114,7 @@ class Job:
             self.track.hear(chunk.samples)
 
     def _play(self, audio_s: float) -> None:
-        """Keeps the statistics of a listener that plays from the first chunk on."""
+        """Updates the counts of gaps and underruns, for a listener that plays from the first chunk on."""
         now_s = clock_s()
         if self._chunks:
             self._longest_gap_s = max(self._longest_gap_s, now_s - self._last_chunk_s)
@@ -134,7 +134,7 @@ class Job:
             self._end(Life.FINISHED, self.reason, None)
 
     def run_away(self, error: RhapsodeError) -> None:
-        """The speech did not end in time. This is an error, unless all its words are found to be said."""
+        """Called if the speech did not end in time: an error, unless the alignment finds that all words were said."""
         if self.gate is None:
             self.fail(error)
         else:
@@ -147,11 +147,11 @@ class Job:
             self.gate.heard(seconds)
 
     def found(self, words: tuple[WordTime, ...]) -> None:
-        """Hands words to the listener, if it asked for them."""
+        """Hands the times of words to the listener, if the request asked for them."""
         self._tell(words=words)
 
     def reached(self, bookmarks: tuple[BookmarkTime, ...]) -> None:
-        """Hands bookmarks to the listener, if it asked for words."""
+        """Hands the times of bookmarks to the listener, if the request asked for those of words."""
         self._tell(bookmarks=bookmarks)
 
     def _tell(self, **times: Any) -> None:
@@ -160,7 +160,7 @@ class Job:
             self.speech.push(AudioChunk(nothing, self._sample_rate, self._chunks, self.pace, **times))
 
     def said(self, end_s: float, quality: SpeechQuality) -> None:
-        """Ends the speech after its last word."""
+        """Cuts the audio after its last word, and ends the request."""
         if self.gate is None or self.over:
             return
         ended_s = self.gate.cut(end_s, self.script.tail_s)
@@ -171,7 +171,7 @@ class Job:
         self._end(Life.FINISHED, FinishReason.STOP, None)
 
     def aligned(self, quality: SpeechQuality) -> None:
-        """Ends the request after its last words."""
+        """Ends the request once all of its audio is aligned."""
         if self.gate is not None:
             self.gate.open()
         self._quality = quality
@@ -222,5 +222,5 @@ class Job:
             )
         if self.track is not None:
             self.track.drop()
-        self._on_over(self)  # first, so that a listener who has heard the end finds the outcome recorded
+        self._on_over(self)  # first, so that the outcome is recorded when the listener gets the end
         self.speech.end(self.outcome, error)

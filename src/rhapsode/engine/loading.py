@@ -37,7 +37,7 @@ class LoadingStep:
 
 
 class _CurrentStep(threading.local):
-    """The step that this thread is at: steps of one thread follow each other."""
+    """The current step of each thread: steps of one thread follow each other."""
 
     step: LoadingStep | None = None
 
@@ -46,21 +46,21 @@ _current = _CurrentStep()
 
 
 def report(step: str) -> None:
-    """Says which step begins; the one before it has ended."""
+    """Logs that a step begins, after the end of the step before it."""
     done()
     _log.info("loading", extra={"fields": {"step": step}})
     _current.step = LoadingStep(step)
 
 
 def done() -> None:
-    """The current step has ended, and none follows."""
+    """Logs the end of the current step, if there is one."""
     ended, _current.step = _current.step, None
     if ended is not None:
         ended.log()
 
 
 def took(step: str, seconds: float, **counts: float) -> None:
-    """Says how long a step of the start has taken."""
+    """Logs how long a step of the start has taken."""
     _start_log.info("start-up", extra={"fields": {"step": f"'{step}'", "s": round(seconds, 2), **counts}})
 
 

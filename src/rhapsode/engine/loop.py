@@ -19,7 +19,7 @@ from rhapsode.engine.stage import TurnStage
 log = logging.getLogger("rhapsode.engine")
 
 SLOW_S = 0.05
-"""A turn that takes longer is counted: all listeners of the device wait for it."""
+"""Turns that take longer than this are counted: all listeners of the device wait for them."""
 
 
 class _Here(threading.local):
@@ -32,7 +32,7 @@ _here = _Here()
 
 
 def in_device_loop() -> bool:
-    """Returns whether the calling thread is a device loop. All listeners wait for it, so others do what they can."""
+    """Returns whether the calling thread is a device loop. Listeners wait for it, so other threads take its work."""
     return _here.is_loop
 
 
@@ -43,7 +43,7 @@ class Loop:
         self._stages = stages
         self._wake = threading.Event()
         self._stopping = False
-        context = copy_context()  # such as which kernels are on: the loop works as its maker asked
+        context = copy_context()  # such as which kernels are enabled: the loop uses its creator's settings
         self._thread = threading.Thread(target=lambda: context.run(self._run), name=f"rhapsode-{name}", daemon=True)
         self.slow_turns: Counter[str] = Counter()
         """How many turns of each stage were slow."""
@@ -66,7 +66,7 @@ class Loop:
             self._thread.join()
 
     def _come(self) -> None:
-        """Has the loop come by: before its next turns it clears what is set here, and then it looks for messages."""
+        """Wakes the loop. The loop clears the event before its next turns, so it misses no message."""
         if not self._wake.is_set():
             self._wake.set()
 
@@ -81,7 +81,7 @@ class Loop:
                 self._sleep()
 
     def _sleep(self) -> None:
-        """Waits for a message, or until it is time to look whether a device has done something."""
+        """Waits for a message, or until it is time to check whether a device has finished a launch."""
         poll_s = min((stage.poll_s for stage in self._stages if stage.poll_s), default=None)
         if poll_s is None or all(stage.works_inline for stage in self._stages):
             self._wake.wait(poll_s)
@@ -109,7 +109,7 @@ class Loop:
             of_device_loops.take()
         try:
             return stage.turn()
-        except Exception as error:  # a bug in a stage must not take the loop, and every other request, with it
+        except Exception as error:  # a bug in a stage must not end the loop and every other request
             for job in stage.jobs():
                 job.fail(failure(stage.name, error))
             return True

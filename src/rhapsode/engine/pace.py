@@ -1,4 +1,4 @@
-"""The measured pace of a stage: how long it works for a second of audio, by how many listeners it serves."""
+"""The measured pace of a stage: how long it works for a second of audio, by the number of listeners it serves."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rhapsode.engine.clock import clock_s
 MEMORY = 64
 """Measurements of one group of batch sizes that are averaged; older ones fade."""
 PRIOR = 8
-"""How many measurements it takes to doubt what is interpolated: the first one of a size may have waited for prompts."""
+"""The weight of the interpolated pace of a new size, in measurements: the first one may have waited for prompts."""
 
 
 @dataclass
 class Group:
-    """Batch sizes between two powers of two: what was measured on average, the last measurements most."""
+    """Batch sizes between two powers of two, and the moving averages of their measurements."""
 
     weight_s: float = 0.0
     rows: float = 0.0
@@ -31,11 +31,12 @@ class Group:
 
 
 class Pace:
-    """The real-time factor of a stage by batch size: seconds until everybody has one more second of audio.
+    """The real-time factor of a stage by batch size: seconds of work until every listener has one more second of audio.
 
     Sizes that were not measured are interpolated. Two rules relate all sizes: fewer rows are never slower, and rows
-    together take no longer than one after the other. A new measurement corrects what contradicts it by these rules, so
-    nothing stays that was learnt while other programs kept the machine busy. One thread measures, any thread asks.
+    together take no longer than one after the other. A new measurement corrects older ones that contradict it by these
+    rules, so no value stays that was measured while other programs kept the machine busy. One thread measures, and any
+    thread may read.
     """
 
     def __init__(self) -> None:
@@ -57,7 +58,7 @@ class Pace:
         return bool(self._points)
 
     def observe(self, rows: int, work_s: float, audio_s: float) -> None:
-        """Enters a measurement: for so many listeners, making `audio_s` of audio in all took `work_s`."""
+        """Adds a measurement: it took `work_s` to make `audio_s` of audio, summed over so many listeners."""
         if rows < 1 or audio_s <= 0:
             return
         size = (rows - 1).bit_length()
@@ -73,15 +74,15 @@ class Pace:
 
     def _new_group(self, rows: int, audio_s: float) -> Group:
         """Returns a group for a batch size that was not measured before. It begins with the interpolated pace if larger
-        batches were measured, and empty if not."""
+        batches were measured, and is empty otherwise."""
         is_between = self.known and rows < self._points[-1][0]
         return Group(PRIOR * audio_s, rows, self.at(rows)) if is_between else Group()
 
     def tick(self, rows: int, audio_s: float, other_s: float = 0.0) -> None:
-        """Enters a step of a stage that works without a pause: it took the time since the last step.
+        """Adds a step of a stage that works without a pause: the step took the time since the last one.
 
-        `other_s`: how long the stage did something else in that time, which is subtracted. If that was more than half
-        of it, nothing is learnt.
+        `other_s`: how long the stage did something else in that time. It is subtracted; if it was more than half of the
+        time, the step is not measured.
         """
         self.steps += 1
         last_s, self._ticked_s = self._ticked_s, clock_s()
@@ -90,7 +91,7 @@ class Pace:
             self.observe(rows, work_s, audio_s)
 
     def pause(self) -> None:
-        """The work has stopped: the time until the next step is no work."""
+        """Notes that the work has stopped: the time until the next step is not measured."""
         self._ticked_s = 0.0
 
     def at(self, rows: int) -> float:

@@ -1,4 +1,4 @@
-"""Samples as 16-bit numbers on their way from a GPU: half the bytes of what they are."""
+"""Samples as 16-bit numbers for the copy from a GPU: half the bytes of float32."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rhapsode.types import Samples
 
 
 def packed(audio: Tensor) -> Tensor:
-    """Samples `[B, channels, n]` as 16-bit numbers, half the bytes of what they are.
+    """Returns samples `[B, channels, n]` as 16-bit numbers.
 
-    One more at the end of each channel says what 16 bits cannot: whether all of them were finite.
+    One more number at the end of each channel says what 16 bits cannot: whether all its samples were finite.
     """
     wide = audio.to(torch.float32)
     finite = wide.abs().amax(dim=2, keepdim=True) < float("inf")
@@ -25,7 +25,7 @@ def packed(audio: Tensor) -> Tensor:
 
 
 def unpacked(values: NDArray[Any], start: int, stop: int) -> Samples | NDArray[np.int16]:
-    """Samples `[start, stop)` of one row in an array of their own; where they were packed, as 16-bit numbers."""
+    """Returns a copy of samples `[start, stop)` of one row: 16-bit numbers if packed, but NaN if not all are finite."""
     chosen = values[:, start:stop]
     kept: NDArray[Any] = np.empty(chosen.shape, values.dtype)
     copy_into(kept, chosen)

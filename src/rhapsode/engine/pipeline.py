@@ -47,7 +47,7 @@ class Pipeline:
         deployment: Deployment,
         before_memory: Callable[[], None] = lambda: None,
     ) -> None:
-        """`before_memory` is called once the weights are there, and before the memory that is left is counted."""
+        """`before_memory` is called after the weights are loaded and before the free memory is measured."""
         check_wiring(spec)
         for name in deployment.stages:
             if name not in {stage.name for stage in spec.pipeline}:
@@ -137,7 +137,7 @@ class Pipeline:
         return any(stage.works_inline for stage in self.stages.values() if isinstance(stage, TurnStage))
 
     def pace(self, on_change: Callable[[], None]) -> SlowestPace:
-        """Returns the measured pace of all stages together; calls back when it changes."""
+        """Returns the measured pace of all stages together, and has `on_change` called when it changes."""
         paces = [stage.pace for stage in self.stages.values() if isinstance(stage, TurnStage)]
         for pace in paces:
             pace.on_change = on_change
@@ -207,8 +207,9 @@ class Pipeline:
     def _build_on_device(self) -> None:
         """Builds the chain of device stages, and decides which of them share a loop.
 
-        A GPU's stages share one, which launches and never waits. On a CPU a launch is the work: in loops of their own
-        they work side by side, unless they are held up by Python.
+        The stages of a GPU share one loop, which launches work and never waits for it. On a CPU a launch does the work
+        itself. So the stages get loops of their own to work in parallel, unless launches run eagerly: then they would
+        wait for Python's lock.
         """
         loading.report("slots and memory")
         from rhapsode.device.place import use_threads

@@ -1,4 +1,4 @@
-"""Where a stage runs: one rule for every family."""
+"""Decides where a stage runs, by one rule for every family."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def place(stage: StageSpec, deployment: Deployment) -> tuple[str, str]:
 
 
 def describe_places(spec: ModelSpec, deployment: Deployment) -> str:
-    """Returns where the model runs, as resolved: `cpu, float32`, and the stages that run elsewhere."""
+    """Describes where the model runs, such as `cpu, float32`, and which stages run elsewhere."""
     placed = {stage.name: place(stage, deployment) for stage in spec.pipeline}
     main = next((stage for stage in spec.pipeline if stage.kind in ("frame", "generator")), spec.pipeline[-1])
     usual = placed[main.name]

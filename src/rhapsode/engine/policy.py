@@ -20,7 +20,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Ready:
-    """The rows a stage can choose from, and how many whole blocks each could give now."""
+    """The rows a stage can choose from, and how many blocks of each are ready."""
 
     slots: Ints
     blocks: Ints
@@ -29,7 +29,7 @@ class Ready:
     crowded: Bools
     """The row's ring is nearly full: its producer is about to wait."""
     joining: int = 0
-    """Requests that have no frames yet, but will take their share of the time."""
+    """How many further requests have no frames yet, but will soon need their share of the time."""
 
     @property
     def listeners(self) -> int:
@@ -38,7 +38,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Choice:
-    """One launch: these slots, so many blocks each."""
+    """One launch: these slots, and this many blocks of each."""
 
     slots: Ints
     blocks: int
@@ -48,7 +48,7 @@ class ChunkPolicy(Protocol):
     """Chooses what a streaming stage does next."""
 
     def open(self, slot: int, first_frames: int | None) -> None:
-        """Called when a request gets a slot. `first_frames`: the size that it asked for of its first chunk, or None."""
+        """Called when a request gets a slot. `first_frames`: the size of the first chunk that it asked for, or None."""
 
     def choose(self, ready: Ready, most: int) -> Choice | None:
         """Returns the next launch, of at most `most` rows; None if there is nothing to do now."""
@@ -58,38 +58,40 @@ class ChunkPolicy(Protocol):
 
 
 class GpuPolicy:
-    """For devices that work while the host goes on: fill batches, but let nobody run dry.
+    """For devices that work while the host goes on: fills batches, and avoids underruns.
 
     A row is due when its next chunk is complete. It is urgent when the rest of the chunk, at the pace of its blocks so
-    far, would come too late for its listener: then it goes with what it has. While all listeners have plenty to play,
-    a launch waits for more rows. A talker that is hardly faster than its listeners, or has many prompts to run, gets
-    larger first chunks, which last until the next one. And a first chunk takes all blocks that the rows which start
-    with it have: a stage whose source makes a second at a time need not begin with a fraction of it.
+    far, would come too late for its listener: then the chunk is cut to the blocks that are ready. While all listeners
+    have plenty to play, a launch waits for more rows. If the talker is hardly faster than playback, or has many prompts
+    to run, first chunks are larger, so that they last until the next chunk. And rows that start together get first
+    chunks of all the blocks they have in common: a stage whose source makes a second of audio at a time need not begin
+    with a fraction of it.
 
-    Launches go ahead of the talker's on the device. So between two of its frames at most two are for listeners who can
-    wait: otherwise the last chunks of a crowd, which nobody needs yet, keep newcomers without a frame for 0.2 seconds.
+    These launches have priority over the talker's on the device. So between two frames of the talker, at most two
+    launches are for listeners who can wait. Otherwise the last chunks of many requests, which no listener needs yet,
+    would delay the frames of new requests by 0.2 seconds.
     """
 
     MOST_FIRST, MOST_FIRST_S = 4, 0.32
-    """Blocks that a first chunk waits for at most, unless the request asks for more; if blocks are short, the number
-    that lasts so long."""
+    """The most blocks that a first chunk waits for, unless the request asks for more: `MOST_FIRST`, or as many as play
+    for `MOST_FIRST_S` if these are more."""
     BUSY = 0.15
-    """The real-time factor of a talker from which on its listeners need more audio in hand."""
+    """From this real-time factor of the talker on, listeners need larger first chunks."""
     PROMPT_S = 0.0005
-    """What the prompt of a request that joins takes, one of many in a launch: frames of the others come later by it."""
+    """How long the prompt of one joining request delays the frames of the others, as one of many in a launch."""
     SOON_S = 0.065
-    """Whoever runs dry in this time goes with what there is, and ahead of those who have heard nothing yet. In a crowd
-    it can take more than 50 ms from here to the client."""
+    """A listener who runs out of audio within this time gets the blocks that are ready, before listeners who have heard
+    nothing yet. Under load, a chunk can take more than 50 ms from here to the client."""
     SECOND_S = 0.16
-    """Seconds of audio that must be made while a first chunk plays. The second chunk may be larger: whoever runs dry
-    soon goes with what there is."""
+    """Seconds of audio that must be made while a first chunk plays. The second chunk may be planned larger: a listener
+    who would underrun soon gets the blocks that are ready."""
     YIELDS_ABOVE_S = 0.25
     """A launch whose listeners all have more than this left yields to the talker."""
     MOST_BETWEEN_FRAMES = 2
-    """It does so after this many launches since the talker's last frame."""
+    """Such a launch yields once this many launches have followed the talker's last frame."""
     SPARE = 2
-    """How many times the `patience_s` a first chunk lasts longer than the second one takes: in a crowd, audio is sent
-    late, too."""
+    """A first chunk must last longer than the second one takes, by this many times `patience_s`: under load, audio is
+    also sent late."""
 
     def __init__(
         self,
@@ -108,8 +110,8 @@ class GpuPolicy:
         self._block_s = block_s
         self._clock = clock
         self._next = np.zeros(slots + 1, np.int64)  # blocks of the next chunk
-        self._since_s = np.zeros(slots + 1, np.float64)  # when the blocks of the next chunk began to come
-        self._asked = np.zeros(slots + 1, np.bool_)  # for a first chunk of this size
+        self._since_s = np.zeros(slots + 1, np.float64)  # when the blocks of the next chunk began to arrive
+        self._asked = np.zeros(slots + 1, np.bool_)  # whether the request asked for a first chunk of this size
         self._most_first = max(self.MOST_FIRST, self._lasting(self.MOST_FIRST_S))
         self._steps = deque([-1] * self.MOST_BETWEEN_FRAMES, self.MOST_BETWEEN_FRAMES)
         """The talker's number of steps at each of the last launches."""
@@ -151,14 +153,14 @@ class GpuPolicy:
         return None if self._yields(ready, choice) else choice
 
     def _yields(self, ready: Ready, choice: Choice) -> bool:
-        """Returns whether a launch waits for the talker's next frame."""
+        """Returns whether a launch has to wait for the talker's next frame."""
         if not self._pace.is_working or self._steps[0] != self._pace.steps:
             return False
         has_time = self._clock.left_s(choice.slots[:1])[0] > self.YIELDS_ABOVE_S  # the first row has the least left
         return bool(has_time and not ready.crowded[np.isin(ready.slots, choice.slots)].any())
 
     def _common(self, ready: Ready, able: Ints) -> int:
-        """Returns how many blocks all rows have that start with the first of `able`; 0 if that one does not start."""
+        """Returns how many blocks all rows that start now have in common; 0 if the first of `able` does not start."""
         starts = able[~self._clock.begun(ready.slots[able]) & ~self._asked[ready.slots[able]]]
         if not len(starts) or starts[0] != able[0]:
             return 0
@@ -179,16 +181,16 @@ class GpuPolicy:
         return np.where(self._clock.begun(slots), wanted, first)
 
     def _first(self, block_wait_s: float) -> int:
-        """Returns how many blocks the first chunk needs, so that it lasts until the second one comes.
+        """Returns how many blocks the first chunk needs, so that it lasts until the second one arrives.
 
-        `block_wait_s`: how long it takes until everybody has one more block.
+        `block_wait_s`: how long it takes until every listener has one more block.
         """
         schedule, spare_s = self._schedule, self.SPARE * self._config.patience_s
         lasting = (n for n in schedule.ladder if n * self._block_s >= block_wait_s * self._second(n) + spare_s)
         return min(next(lasting, self._most_first), self._most_first, schedule.largest)
 
     def _due(self, slots: Ints, wanted: Ints) -> Ints:
-        """Returns how many blocks must be there before each row's next chunk is decoded."""
+        """Returns how many blocks must be ready before each row's next chunk is decoded."""
         return wanted
 
     def _second(self, first: int) -> float:
@@ -196,7 +198,7 @@ class GpuPolicy:
         return max(1.0, self.SECOND_S / self._block_s)
 
     def _block_wait_s(self, ready: Ready) -> float:
-        """Returns the seconds until all listeners have one more block; 0 if that is so soon that nobody runs dry."""
+        """Returns the seconds until all listeners have one more block; 0 if that is so soon that none underruns."""
         return self._talker_s(ready)
 
     def _talker_s(self, ready: Ready) -> float:
@@ -208,7 +210,7 @@ class GpuPolicy:
         return block_s if block_s > self.BUSY * self._block_s else 0.0
 
     def _joins(self, ready: Ready, wanted: Ints, blocks: int) -> Bools:
-        """Which rows can take part in a launch of this size."""
+        """Returns, for each row, whether it can take part in a launch of this size."""
         return ready.blocks >= blocks
 
     def _urgent(self, ready: Ready, wanted: Ints, left_s: Seconds, now_s: float) -> Bools:
@@ -222,7 +224,7 @@ class GpuPolicy:
         return (ready.blocks > 0) & np.where(self._clock.begun(slots), late, enough)
 
     def _launch_s(self) -> float:
-        """Seconds that one block of one row keeps everybody waiting."""
+        """Returns the seconds for which all other listeners wait while one block of one row is decoded."""
         return 0.0
 
 
@@ -241,7 +243,7 @@ class FixedPolicy(GpuPolicy):
 
 
 class RelayPolicy:
-    """For a stage in the middle of a chain: whatever is complete goes on, the most urgent listener first."""
+    """For a stage in the middle of a chain: works on every complete block, for the most urgent listener first."""
 
     def __init__(self, schedule: ChunkSchedule, clock: ListenerClock, one_block: bool) -> None:
         self._schedule = schedule

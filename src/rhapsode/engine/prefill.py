@@ -1,4 +1,4 @@
-"""From a prompt to the first step: reserves pages for all a request can need, then runs its prompt in pieces."""
+"""Prefill: reserves the pages of a request, then runs its prompt in pieces until it is ready for its first step."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from rhapsode.types import Sampling
 Row = TypeVar("Row", bound=PromptRow)
 
 STALL_S, LEAST_POSITIONS = 0.03, 16
-"""While somebody speaks, one launch of prompts may take so long; but it has no fewer positions."""
+"""While listeners wait for frames, a launch of prompts takes at most this long, but has at least so many positions."""
 CROWD_TURNS = 8
-"""For so many prefill launches at most, the first rows of a crowd wait for the others."""
+"""The most prefill launches for which the first rows of a crowd (requests that join together) wait for the others."""
 MOST_IN_FLIGHT = 2
-"""Launches of prompts that a GPU is given at once: what is launched after them, such as a frame, waits for them."""
+"""The most launches of prompts in flight on a GPU: what is launched after them, such as a frame, waits for them."""
 JOINS_PER_TURN = 64
-"""Rows that get their pages in one turn: all listeners wait for the host, too."""
+"""The most rows that get their pages in one turn: all listeners wait while the host does this."""
 
 
 class Prefill(Generic[Row]):
-    """Rows that are joining, in the order they came. Each turn runs a bounded number of prompt positions."""
+    """Prefills the rows that are joining, in the order they came. A turn runs a bounded number of prompt positions."""
 
     def __init__(
         self,
@@ -49,12 +49,12 @@ class Prefill(Generic[Row]):
     ) -> None:
         """`alone`: one row a turn and no shared pages, so that what is computed depends on no other request.
 
-        `together`: rows of a crowd start together. A row that starts while others are prefilled gets its frames at a
-        slower pace than they are played, and its listener would run dry.
+        `together`: rows of a crowd start together. A row that starts while others are prefilled would get its frames
+        more slowly than they are played, and its listener would underrun.
 
-        `inline`: a launch is the work itself, as on a CPU.
+        `inline`: a launch does the work itself, as on a CPU.
 
-        With `growth`, rows get the pages of their prompts alone, and more of them as they go on.
+        With `growth`, rows first get only the pages of their prompts, and more as they go on.
         """
         self._growth = growth
         self._worker = worker
@@ -68,17 +68,17 @@ class Prefill(Generic[Row]):
         self._together = together
         self._waiting: deque[Row] = deque()  # for pages
         self._filling: list[Row] = []
-        self._ready: list[Row] = []  # for the others of their crowd
-        self._crowd: set[Row] | None = None  # those of it that are not ready
+        self._ready: list[Row] = []  # they wait for the others of their crowd
+        self._crowd: set[Row] | None = None  # rows of the current crowd that are not ready
         self._crowd_turns = 0
         self.on_launched: Callable[[float], None] = lambda seconds: None
-        """Called with the seconds that a launch of prompts probably takes; 0: that is not known."""
+        """Called with the seconds that a launch of prompts probably takes; 0 if unknown."""
 
     def add(self, row: Row) -> None:
-        """Takes a row in; one whose listener already hears something goes first."""
+        """Adds a row. One that continues a request, whose listener already hears audio, goes first."""
         if self._alone:
             row.keys = []
-        if row.base:  # it has its pages, and its counters are where the prompt before it stopped
+        if row.base:  # it continues the prompt before it, and has its pages already
             self._memory.table.place(np.array([row.slot]), np.array([row.base]), np.array([row.first_step]))
             self._filling.insert(0, row)
         elif row.part:
@@ -87,7 +87,7 @@ class Prefill(Generic[Row]):
             self._waiting.append(row)
 
     def again(self, row: Row) -> None:
-        """Runs a row's prompt once more into the pages it has. Where pages grow, its own pages still hold it."""
+        """Runs a row's prompt once more into its pages. With `growth`, these still hold it, and nothing is computed."""
         row.filled = 0
         if self._growth is not None:
             self._growth.shrink(row)
@@ -107,18 +107,18 @@ class Prefill(Generic[Row]):
 
     @property
     def is_pending(self) -> bool:
-        """Whether there are prompts to be launched."""
+        """Whether rows with pages wait for launches of their prompts."""
         return bool(self._filling)
 
     @property
     def in_flight(self) -> int:
-        """Launches of prompts that the device has not ended."""
+        """How many launches of prompts the device has not ended."""
         return self._times.in_flight
 
     def turn(self, fail: Callable[[Row, BaseException], None], speaking: bool = False) -> tuple[list[Row], bool]:
-        """Moves on; returns the rows that are ready to step, and whether there was anything to do.
+        """Runs one turn; returns the rows that are ready to step, and whether there was anything to do.
 
-        `speaking`: listeners wait for the turn.
+        `speaking`: listeners of other requests wait for the turn.
         """
         has_joined = self._reserve()
         self._positions = self._budget(speaking)
@@ -143,20 +143,23 @@ class Prefill(Generic[Row]):
         return most if in_time is None else min(most, max(LEAST_POSITIONS, in_time))
 
     def _starting(self) -> list[Row]:
-        """Takes the rows that start now: all that are ready, once the crowd they came with is."""
+        """Removes and returns the rows that start now: all that are ready, once the rest of their crowd is, too."""
         if self._ready and self._together and self._filling:
             if self._crowd is None:
                 self._crowd, self._crowd_turns = set(self._filling), 0
             self._crowd_turns += 1
             if self._crowd and self._crowd_turns < CROWD_TURNS:
-                heard = [row for row in self._ready if row.part]  # their listeners wait for nobody
+                heard = [row for row in self._ready if row.part]  # rows of running requests start at once
                 self._ready = [row for row in self._ready if not row.part]
                 return heard
         starting, self._ready, self._crowd = self._ready, [], None
         return starting
 
     def _reserve(self) -> bool:
-        """Takes pages for a request's whole life at once, unless they grow: no request runs out of them midway."""
+        """Reserves pages for joining rows; returns whether any row joined.
+
+        Unless pages grow, a request gets all pages it can need at once, so that it cannot run out of them midway.
+        """
         memory = self._memory
         joining: list[Row] = []
         while self._waiting and len(joining) < JOINS_PER_TURN:
@@ -181,7 +184,7 @@ class Prefill(Generic[Row]):
         return SlotRow(row.slot, (row.job.seed + row.draw) % 2**63, row.pages, **vars(sampling))
 
     def _batch(self) -> list[Row]:
-        """The rows of the next launch: as many as its budget of positions and its captured shapes allow."""
+        """Returns the rows of the next launch: as many as its budget of positions and the captured shapes allow."""
         rows = self._filling[:1] if self._alone else self._filling
         lengths = (row.prompt.length - row.filled for row in rows)
         return [rows[i] for i in prompt_batch(lengths, self._positions_per_turn, self._positions)]
@@ -207,7 +210,7 @@ class Prefill(Generic[Row]):
         return sum(lengths) if self._is_inline else padded_positions(len(lengths), max(lengths), most)
 
     def _publish(self, row: Row, stop: int) -> None:
-        """Lets others share the whole pages whose content is there now."""
+        """Offers the pages that are completely filled now for sharing, and notes how far the prompt was run."""
         whole = 0 if row.base else stop // self._memory.page_size
         for page, key in zip(row.pages[:whole], row.keys[:whole], strict=False):  # without keys nothing is shared
             self._memory.pool.publish(page, key)

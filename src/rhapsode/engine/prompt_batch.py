@@ -1,4 +1,4 @@
-"""Which prompts run together: those of about the same length, since a launch is a padded rectangle."""
+"""Chooses prompts that run together: of about the same length, since a launch is a padded rectangle."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from rhapsode.device.buckets import length_step, padded_positions, prompts_fit
 
 FREE_POSITIONS = 512
-"""A launch of fewer positions, padding included, takes as long as one of a few: it reads all weights."""
+"""Below this many positions, padding included, every launch takes about as long: the time goes into reading weights."""
 
 
 def prompt_batch(lengths: Iterable[int], most_positions: int, budget: int) -> list[int]:
-    """Returns which of the prompts with these positions left, the oldest first, make up the next launch.
+    """Returns the indices of the prompts in the next launch. `lengths`: positions left of each prompt, oldest first.
 
     The first one always does. Others join it if the launch takes no longer because of them, or if they are about as
     long. A piece of a prompt has at most `most_positions`, and all pieces together have at most `budget`.

@@ -1,7 +1,7 @@
-"""Who goes first where threads share Python's lock: the device loop, while it is in a turn for a GPU.
+"""Priority among threads that share Python's lock: a device loop in a turn for a GPU goes first.
 
-All listeners wait for its turns, which take a few milliseconds. Threads that read and prepare requests have plenty to
-do when a crowd comes, and would keep the lock for as long as they may.
+All listeners wait for its turns, which take a few milliseconds. Under load, threads that read and prepare requests have
+much to do, and would keep the lock for as long as they may.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from math import inf
 from rhapsode.engine.clock import clock_s
 
 MOST_S, WORK_S = 0.005, 0.001
-"""How long others wait at most, and how long they then work before they wait again: else long turns would leave them
-nothing."""
+"""How long other threads wait at most, and how long they then work before they wait again: otherwise long turns would
+leave them no time."""
 LATE_S = 0.01
-"""How late a loop that sleeps may come back before others give way to it. Its work is small beside theirs, and costs
-less when more of it comes together."""
+"""How late a sleeping loop may wake up before other threads give way to it. Its work is small beside theirs, and costs
+less if more of it is done together."""
 
 
 class _Gave(threading.local):
@@ -26,13 +26,13 @@ class _Gave(threading.local):
 
 
 class RightOfWay:
-    """A loop takes it for each turn; others give way before each small piece of work.
+    """The right to run first. A loop takes it for each turn; other threads give way before each small piece of work.
 
-    A loop that sleeps until it looks at the device again has to get Python's lock first, and a thread that lets go of
-    the lock often, for a moment each time, keeps all others from it. So the loop says before it sleeps when it should
-    be back at the latest, and from then on the others give way, too.
+    A loop that wakes up to check the device needs Python's lock first, and a thread that releases the lock often, for a
+    moment each time, keeps all others from it. So the loop says before it sleeps when it should be back at the latest,
+    and from that moment on other threads give way, too.
 
-    It is no lock: whoever does not ask goes on, and if two loops take turns, the others wait for one of them.
+    It is no lock: a thread that does not call `give` goes on, and if two loops take turns, others wait for one of them.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class RightOfWay:
         self._is_taken = True
 
     def expect(self, at_s: float) -> None:
-        """Says that the loop, which goes to sleep now, should be back at this moment; infinite: nobody waits for it."""
+        """Says that the loop, which sleeps now, should be back at this moment; infinite: no thread gives way to it."""
         self._expected_s = at_s
 
     def leave(self) -> None:
@@ -55,7 +55,7 @@ class RightOfWay:
             self._left.set()
 
     def give(self) -> None:
-        """Waits for the end of a turn, if there is one or is to be one, and this thread has not just done so."""
+        """Waits for the end of the current or overdue turn, if there is one, unless this thread has just waited."""
         now_s = clock_s()
         if not (self._is_taken or now_s > self._expected_s) or now_s < self._gave.at_s + WORK_S:
             return

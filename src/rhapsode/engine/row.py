@@ -25,15 +25,15 @@ class PromptRow:
     job: Job
     prompt: Prompt
     keys: list[Key] = field(default_factory=list)
-    """Of the prompt's whole pages, as `pages.page_keys` makes them."""
+    """The keys of the prompt's whole pages, as `pages.page_keys` makes them."""
     reserve: int = 0
-    """Positions it gets pages for when it joins: those of its whole life, or of its prompt where pages are taken block
-    by block."""
+    """Positions it gets pages for when it joins: all it can need, or those of its prompt if pages are taken block by
+    block."""
     expected: int = 0
-    """Positions it probably needs in all, and `most`, the most it may need: where pages are taken block by block."""
+    """Positions it probably needs in all, and `most`, the most it may need: only if pages are taken block by block."""
     most: int = 0
     used: int = 0
-    """Positions of its prompt and of the blocks launched so far, where pages are taken block by block."""
+    """Positions of its prompt and of the blocks launched so far: only if pages are taken block by block."""
     part: int = 0
     """How many prompts of the same request came before this one."""
     draw: int = 0
@@ -41,10 +41,10 @@ class PromptRow:
     base: int = 0
     """Position of the prompt's first row: above 0 where the prompt continues what is already in the slot."""
     first_step: int = 0
-    """The step counter of its first step: it goes on counting where a prompt continues another."""
+    """The step counter of its first step: counting goes on where the prompt continues another."""
     pages: list[int] = field(default_factory=list)
     filled: int = 0
-    """Rows of the prompt whose keys and values are computed."""
+    """How many rows of the prompt have their keys and values computed."""
 
     @property
     def slot(self) -> int:
@@ -58,7 +58,7 @@ class FrameRow(PromptRow):
     limit: int = 0
     """Steps after which it is cut."""
     as_asked: bool = False
-    """The request itself asked for no more steps."""
+    """Whether `limit` is what the request asked for."""
     asked: bool = False
     """The next prompt has been asked for, or there is none."""
     expects: bool = False
@@ -70,10 +70,10 @@ class FrameRow(PromptRow):
     following: FrameRow | None = None
     """The next prompt, once it is here."""
     spoken: bool = False
-    """The talker has ended this prompt; only the next one is waited for."""
+    """The talker has ended this prompt; only the next prompt is awaited."""
 
     def follow(self, before: FrameRow | None) -> None:
-        """Takes its place after the prompt before it, or opens a section of the text."""
+        """Sets the row up to follow the prompt before it, or to open a section of the text."""
         if before is not None and not before.next_opens:
             self.draw = before.draw + (before.prompt.max_frames > 0)  # context alone draws nothing
             return
@@ -83,16 +83,16 @@ class FrameRow(PromptRow):
             self.prompt = replace(self.prompt, new_segment=True, continues=False)
 
     def sequel(self) -> Any:
-        """Names the prompt after this one, of this section of the text or of the next, as `Prompt.following` does."""
+        """Returns what `Prompt.following` does, for the next prompt: of this section or of the next one."""
         payload = self.prompt.following() if self.prompt.following is not None else None
         if payload is None:
             payload, self.next_opens = self.job.script.next(), True
         return payload
 
     def go_on_after(self, before: FrameRow, steps: int, page_size: int) -> None:
-        """Sets where it goes on, after so many steps of another row in the same slot.
+        """Sets where this row goes on in the slot, after so many steps of the row before it.
 
-        If there is no room to speak, it starts afresh, where its prompt says how.
+        If there is no room left to speak, the row starts with an empty context, if its prompt has one for that.
         """
         prompt, base = self.prompt, before.base + before.prompt.length + steps
         room = len(before.pages) * page_size - base
@@ -102,9 +102,9 @@ class FrameRow(PromptRow):
             self.base, self.first_step = base, before.first_step + steps
 
     def plan(self, most: int) -> int:
-        """Sets how many steps it may have and how many positions it reserves, of at most `most`.
+        """Sets how many steps the row may have and how many positions it reserves, at most `most`.
 
-        Returns the positions that it needs before its first frame.
+        Returns the positions that the row needs before its first frame.
         """
         prompt, request = self.prompt, self.job.request
         silent = prompt.silent_steps if prompt.max_frames else 0
@@ -118,7 +118,7 @@ class FrameRow(PromptRow):
         return needed
 
     def cut(self) -> None:
-        """Notes in its job that it did not end of itself: as the request asked, or because it ran away."""
+        """Tells the job that the speech was cut: at the length the request asked for, or because it ran away."""
         if self.as_asked:
             self.job.reason = FinishReason.LENGTH
             return
@@ -132,7 +132,7 @@ class FrameRow(PromptRow):
         return UNLIMITED if steps is None else steps
 
     def marks(self) -> Iterator[Mark]:
-        """Yields the marks that stand before its first frame."""
+        """Yields the marks to put before the first frame of this prompt."""
         if self.part and self.prompt.new_segment:
             yield SegmentEnd()
         if self.prompt.silence_s:

@@ -14,7 +14,7 @@ class ChunkSchedule:
     """
 
     def __init__(self, config: ChunkConfig, captured: bool, blocks_per_frame: float = 1.0) -> None:
-        """The configuration counts frames of the talker, a schedule counts blocks of its stage."""
+        """`blocks_per_frame`: the configuration counts frames of the talker, a schedule counts blocks of its stage."""
         self._blocks_per_frame = blocks_per_frame
         self.first = max(1, int(config.first * blocks_per_frame))
         self.largest = max(1, int(config.largest * blocks_per_frame))
@@ -26,13 +26,13 @@ class ChunkSchedule:
         self.ladder = sorted({*ladder, self.first, self.largest})
 
     def asked(self, frames: int) -> int:
-        """The first chunk, in blocks, of a request that asked for so many frames of the talker."""
+        """Returns the first chunk, in blocks, of a request that asked for so many frames of the talker."""
         return min(max(1, int(frames * self._blocks_per_frame)), self.largest)
 
     def after(self, blocks: int) -> int:
-        """The size that follows a chunk of this many blocks."""
+        """Returns the size of the chunk after one of this many blocks."""
         return min(blocks * self._growth, self.largest)
 
     def fit(self, blocks: int) -> int:
-        """The largest chunk that this many blocks fill."""
+        """Returns the size of the largest chunk that this many blocks fill."""
         return self.ladder[bisect_right(self.ladder, blocks) - 1] if self._captured else blocks

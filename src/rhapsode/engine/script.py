@@ -1,4 +1,4 @@
-"""What one request says: its text through the front end, cut into sections where it pauses or changes its pace."""
+"""What one request says: its text after the front end, cut into sections at pauses and changes of pace."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from rhapsode.text.spoken import SpokenRun, SpokenText
 from rhapsode.types import ModelInfo, Segment, SpeechRequest, Voice
 
 DRAWS = 2**20
-"""More than a section has prompts."""
+"""The distance between the draws of two sections: more than any section has prompts."""
 GROWTH = 10
-"""A spoken text may have so many times as many characters as may be written."""
+"""A text as it is spoken may have this many times the characters that a written text may have."""
 
 
 @dataclass
@@ -33,14 +33,14 @@ class SpokenSection:
     """The silence before it."""
     pace: float = 1.0
     voice: Voice | None = None
-    """Of a dialogue: who says it, and the number of that voice."""
+    """In a dialogue: the voice that says it. `speaker` is the number of that voice."""
     speaker: int = 0
     draw: int = 0
-    """Added to the seed: it does not depend on how many prompts the sections before have."""
+    """Added to the seed. It does not depend on how many prompts the sections before have."""
     runs: list[SpokenRun] = field(default_factory=list)
     closed: bool = False
     untaken: str = ""
-    """Its text that no stage has been given."""
+    """The text that no stage has been given yet."""
 
     @property
     def text(self) -> str:
@@ -51,11 +51,11 @@ class Appended(NamedTuple):
     """What text that arrived means for a request that is running."""
 
     text: str = ""
-    """It is for the section that is spoken now."""
+    """The new text of the section that is spoken now."""
     final: bool = False
     """That section is complete."""
     more: bool = False
-    """The next section is known better."""
+    """There may be new text for a section that is not spoken yet."""
 
 
 def settings_of(request: SpeechRequest, info: ModelInfo, lexicon: Lexicon) -> TextSettings:
@@ -71,7 +71,7 @@ def settings_of(request: SpeechRequest, info: ModelInfo, lexicon: Lexicon) -> Te
 
 
 class SpeechScript:
-    """The sections of one request. Text may be appended while they are spoken: `lock` keeps its order."""
+    """The sections of one request. Text may be appended while they are spoken; `lock` keeps appended text in order."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class SpeechScript:
         most_chars: int | None = None,
         words: WordText | None = None,
     ) -> None:
-        """Raises `InvalidRequest` where the text is not what it is said to be. `words` gets the same text."""
+        """Raises `InvalidRequest` if the text is not valid for its input type. `words` gets the same text."""
         settings = settings or TextSettings()
         self.lock = threading.RLock()
         self.bookmarks: list[Bookmark] = []
@@ -93,7 +93,7 @@ class SpeechScript:
         self._most_chars = most_chars and most_chars * GROWTH
         self._chars = 0
         self._sections = [SpokenSection()]
-        self._current = -1  # the section that is spoken
+        self._current = -1  # the index of the section that is spoken
         self._closed = False
         if request.segments:
             self._say_segments(request.segments, settings)
@@ -114,7 +114,7 @@ class SpeechScript:
             return SpokenText(tuple(run for section in self._sections for run in section.runs))
 
     def append(self, text: str, final: bool) -> Appended:
-        """Takes more text; returns what it means for the section that is spoken now."""
+        """Adds more text; returns what it means for the section that is spoken now."""
         with self.lock:
             current = self._sections[self._current] if self._current >= 0 else None
             was_closed = current is None or current.closed
@@ -163,7 +163,7 @@ class SpeechScript:
         section = self._sections[index]
         text, section.untaken = section.untaken, ""
         if text == self.request.text and section.voice is None and not self.request.segments:
-            return self.request  # most are spoken as they are written
+            return self.request  # most texts are spoken as they are written
         return replace(self.request, text=text, voice=section.voice or self.request.voice, segments=())
 
     def _read(self, text: str) -> None:
@@ -194,7 +194,7 @@ class SpeechScript:
             section = self._sections[-1]
             section.voice, section.speaker = segment.voice, speaker
             self._front_end = FrontEnd(settings)
-            if self.words is not None:  # the characters of words count in all segments, a line each
+            if self.words is not None:  # words are located in the text of all segments, joined by line breaks
                 self.words.push(f"\n{segment.text}" if index else segment.text)
             try:
                 self._add(self._front_end.push(segment.text))
@@ -225,7 +225,7 @@ class SpeechScript:
             section.closed = True
             section = SpokenSection(voice=section.voice, speaker=section.speaker, draw=len(self._sections) * DRAWS)
             self._sections.append(section)
-        section.runs, section.untaken = [], ""  # signs alone are not spoken
+        section.runs, section.untaken = [], ""  # a section of signs alone is not spoken
         section.pace, section.pause_s = pace, section.pause_s + pause_s
         if section.pause_s > MOST_PAUSE_S:
             raise InvalidRequest(f"a pause lasts at most {MOST_PAUSE_S:g} s in all.", param="input")

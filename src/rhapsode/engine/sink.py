@@ -1,4 +1,4 @@
-"""Where a streaming stage's results go: to the listener, or into the stream of the next stage."""
+"""The outputs of a streaming stage: to the listener, or into the stream of the next stage."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ UNLIMITED = np.iinfo(np.int64).max
 
 
 class Sink(Protocol):
-    """Takes the output of a streaming stage: on the device first, on the host when it has landed."""
+    """Takes the output of a streaming stage: first on the device, and on the host when it has landed."""
 
     @property
     def changes(self) -> int:
-        """Counts what others have changed that `room` depends on. Listeners are not counted, but polled."""
+        """Counts the changes by other stages that `room` depends on. Listeners are not counted, but polled."""
 
     def open(self, jobs: Sequence[Job]) -> None:
         """Called with new requests, before any of their output."""
 
     def room(self) -> Ints:
-        """For each slot, of how many frames it can take the output now."""
+        """Returns, for each slot, the number of frames whose output the sink can take now."""
 
     def on_device(self, slots: Tensor, output: Tensor, skip: Tensor | None, counts: Tensor | None) -> Tensor:
-        """Part of the launch: stores the output; returns what the host must learn of it."""
+        """Part of the launch: stores the output on the device, and returns what is copied to the host."""
 
     def launched(self, slots: Ints, counts: Ints) -> None:
-        """A launch that makes the output of so many frames per row is in flight."""
+        """Called when a launch that makes the output of so many frames per row has started."""
 
     def landed(self, jobs: Sequence[Job | None], skip: Ints, counts: Ints, values: NDArray[Any]) -> None:
-        """The output is there. `None` stands for a row that has left since."""
+        """Called when the output is on the host. `None` stands for a row that has left since the launch."""
 
     def mark(self, job: Job, mark: Mark) -> None:
         """Called when all output before this mark, such as a pause, is on the host."""
@@ -56,7 +56,7 @@ class Sink(Protocol):
 
 
 class ListenerSink:
-    """Hands samples to the listeners, and pauses the rows of those who do not read."""
+    """Hands samples to the listeners, and pauses the rows whose listener does not read."""
 
     changes = 0
 
@@ -69,7 +69,7 @@ class ListenerSink:
         self._clock = clock
         self._timeout_s = limits.unread_timeout_s
         self._room = np.full(slots + 1, UNLIMITED)
-        self._stalled: dict[int, tuple[Job, float]] = {}  # by slot: who does not read, since when
+        self._stalled: dict[int, tuple[Job, float]] = {}  # by slot: a job whose listener does not read, and since when
 
     def open(self, jobs: Sequence[Job]) -> None:
         slots = np.array([job.slot for job in jobs])

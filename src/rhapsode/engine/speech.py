@@ -14,11 +14,11 @@ from rhapsode.errors import RhapsodeError, TimedOut
 from rhapsode.types import AudioChunk, Outcome
 
 STALLED_S = 0.02
-"""How often to look whether a listener who did not read reads again."""
+"""How often to check whether a listener who stopped reading reads again."""
 
 
 def unread(timeout_s: float) -> TimedOut:
-    """The error of a request whose listener does not read."""
+    """Returns the error of a request whose listener does not read."""
     return TimedOut(f"the audio was not read for {timeout_s:g} s.")
 
 
@@ -32,8 +32,8 @@ class Controls(Protocol):
 class Speech:
     """Audio as it is spoken: iterate with `for` or `async for`. A failure is raised after the last good chunk.
 
-    Chunks wait here until they are taken, up to `max_unread_s` seconds of them: then the request pauses, and nobody
-    else does. Leaving the `with` block, or dropping out of the loop inside one, aborts what is still running.
+    Chunks wait here until they are read, up to `max_unread_s` seconds of audio: then this request pauses, and no other
+    does. Leaving a `with` block, also by `break` or an error, aborts a request that is still running.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class Speech:
         self._error: RhapsodeError | None = None
         self._lock = threading.RLock()
         self._changed: threading.Condition | None = None  # for threads that wait
-        self._blocked = 0  # how many do
-        self._wake_ups: WakeUps | None = None  # of the event loop in which it was waited for last
+        self._blocked = 0  # how many threads wait
+        self._wake_ups: WakeUps | None = None  # of the event loop that waited last
         self._waiting: list[tuple[WakeUps, asyncio.Future[None]]] = []
 
     # --- the listener's side ---
@@ -70,7 +70,7 @@ class Speech:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the next chunk, or the end, is there."""
+        """Whether the next chunk, or the end, has arrived."""
         return bool(self._chunks) or self.outcome is not None
 
     def __iter__(self) -> Iterator[AudioChunk]:
@@ -119,7 +119,7 @@ class Speech:
 
     @property
     def full(self) -> bool:
-        """Whether as much audio waits for the listener as may."""
+        """Whether as much audio is unread as is allowed."""
         return self._unread_s >= self._max_unread_s
 
     def push(self, chunk: AudioChunk) -> None:
@@ -138,7 +138,7 @@ class Speech:
             wake_ups.wake(future)
 
     def _told(self) -> list[tuple[WakeUps, asyncio.Future[None]]]:
-        """Wakes the threads that wait, and returns the futures that do."""
+        """Wakes the waiting threads, and returns the futures to wake."""
         if self._changed is not None and self._blocked:
             self._changed.notify_all()
         waiting, self._waiting = self._waiting, []

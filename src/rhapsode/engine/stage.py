@@ -1,4 +1,4 @@
-"""The one contract of all stages: an inbox, an outbox, start, stop, abort."""
+"""The interface of all stages: an inbox, an outbox, start, stop, abort."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rhapsode.engine.pace import Pace
 
 
 class Work(NamedTuple):
-    """A payload for a job. `part` counts the prompts of a long text; the first is 0."""
+    """A payload for a job. `part` is the number of its prompt in a long text, from 0."""
 
     job: Job
     payload: Any
@@ -20,7 +20,7 @@ class Work(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """Frames for this job will come."""
+    """Says that frames for this job will come."""
 
     job: Job
 
@@ -34,7 +34,7 @@ class Text(NamedTuple):
 
 
 class Resume(NamedTuple):
-    """More is known of what a running job says next: ask its script again."""
+    """More text of a running job has arrived: ask its script again for what comes next."""
 
     job: Job
 
@@ -49,7 +49,7 @@ Message = Work | Opened | Text | Resume | Drop
 
 
 class Inbox:
-    """Messages for one stage, from any thread. A deque needs no lock."""
+    """Messages for one stage, from any thread. It needs no lock, since a deque is thread-safe."""
 
     def __init__(self) -> None:
         self._messages: deque[Message] = deque()
@@ -60,7 +60,7 @@ class Inbox:
         self.on_put()
 
     def drain(self, most: int | None = None) -> list[Message]:
-        """Returns all messages there are, or the first `most`."""
+        """Removes and returns all messages, or the first `most`."""
         count = len(self._messages)
         found: list[Message] = []
         for _ in range(count if most is None else min(most, count)):
@@ -75,7 +75,7 @@ class Inbox:
 
 
 class Outbox:
-    """Where a stage's results go; the pipeline wires it."""
+    """Sends a stage's results on. The pipeline sets where to."""
 
     def __init__(self) -> None:
         self.payload_to: list[Callable[[Work], None]] = []
@@ -100,12 +100,12 @@ class Outbox:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a stage holds, and has done since it started."""
+    """What a stage holds now, and what it has done since it started."""
 
     pages: int = 0
     pages_in_use: int = 0
     pages_shared: int = 0
-    """Pages that were found instead of computed."""
+    """Cache hits: pages of prompts that were found in the pool instead of computed."""
     steps: int = 0
     """Launches of the talker; frames over steps is the mean batch."""
     frames: int = 0
@@ -121,17 +121,17 @@ class Stage(Protocol):
     def start(self) -> None: ...
     def stop(self) -> None: ...
     def abort(self, job: Job) -> None:
-        """Forgets this job, soon and once; then says so with `job.release`."""
+        """Makes the stage forget this job soon. Once it has, it calls `job.release`."""
 
     def receive(self, work: Work) -> None:
-        """Takes work in, from the sender's thread: what must not happen in a device loop is done here."""
+        """Accepts work, in the sender's thread. Preparation that would hold up a device loop is done here."""
 
 
 class TurnStage:
     """A stage without a thread of its own: a loop gives it turns."""
 
     works_inline = True
-    """Whether a turn does its work itself, as on a CPU, and does not only launch it: then long turns are normal."""
+    """Whether a turn does its work itself, as on a CPU, instead of only launching it. Then long turns are normal."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -154,15 +154,15 @@ class TurnStage:
         self.inbox.put(work)
 
     def wake(self) -> None:
-        """Has the loop come by, if it sleeps."""
+        """Wakes the loop if it sleeps."""
         self.inbox.on_put()
 
     def turn(self) -> bool:
-        """Launches what can be launched now; False: nothing could."""
+        """Launches what can be launched now; returns whether there was anything to do."""
         raise NotImplementedError
 
     def jobs(self) -> list[Job]:
-        """Everything this stage holds."""
+        """Returns all jobs that this stage holds."""
         raise NotImplementedError
 
     def _drop(self, job: Job) -> None:
@@ -174,5 +174,5 @@ class TurnStage:
 
     @property
     def poll_s(self) -> float | None:
-        """Seconds after which the loop should come again without being woken; None: not needed."""
+        """Seconds after which the loop should give the next turn without being woken; None: not needed."""
         return None

@@ -1,4 +1,4 @@
-"""Streaming stages: work on the frames of a stream, batched across requests, the most urgent listener first."""
+"""Streaming stages: they process the frames of a stream, batched across requests, the most urgent listener first."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import LimitsRows, OpensStream, StreamWorker
 
 MOST_IN_FLIGHT = 4
-"""Launches in flight; the next one waits until one of them has landed."""
+"""The most launches in flight; the next one waits until one of them has landed."""
 HELD_BACK_S = 0.002
-"""How often to look whether a listener can wait no longer."""
+"""How often to check whether a listener can wait no longer, while no launch is chosen."""
 
 
 class StreamStage(DeviceStage[StreamRow]):
@@ -56,7 +56,7 @@ class StreamStage(DeviceStage[StreamRow]):
         frame_s: float = 0.0,
         stream: torch.cuda.Stream | None = None,
     ) -> None:
-        """`ladder`: the sizes of launches, in blocks. `rate`: positions of the worker's own KV per frame."""
+        """`ladder`: the sizes of launches, in blocks. `rate`: positions in the worker's own KV cache per frame."""
         reach, device = worker.reach, memory.device
         allowed = worker.most_rows if isinstance(worker, LimitsRows) else deployment.chunks.batch
         most = min(allowed, deployment.chunks.batch, deployment.limits.slots)
@@ -71,11 +71,11 @@ class StreamStage(DeviceStage[StreamRow]):
         self._needs_payload = needs_payload
         self._spare = source.capacity - ladder[-1] * reach.granularity - reach.context
         self._rows: dict[str, StreamRow] = {}
-        self._joining: dict[str, StreamRow] = {}  # those of them that have not begun
+        self._joining: dict[str, StreamRow] = {}  # those of `_rows` that have not begun
         self._grid = BlockGrid(deployment.limits.slots, source, reach)
         self._held_back = self._looks = False
         self._changes = Changes(lambda: source.changes + sink.changes, HELD_BACK_S)
-        self._captured = deployment.graphs and device.type == "cuda"  # on a CPU it is arithmetic, not operators
+        self._captured = deployment.graphs and device.type == "cuda"  # on a CPU the time goes into arithmetic
         rows = [most] if deployment.deterministic else batch_sizes(most)
         if self._prefill is None:  # rows join when their streams begin
             memory.on_join = lambda slots: source.rewind(slots.to(source.device))
@@ -127,11 +127,11 @@ class StreamStage(DeviceStage[StreamRow]):
                 self._fail(row, InvalidRequest(f"the voice needs {row.prompt.length} positions, and only {most} fit."))
         else:
             row.payload = payload
-            if self._row_of[row.slot] is row:  # its frames did not wait for it
+            if self._row_of[row.slot] is row:  # its frames have begun before the payload
                 self._open([row])
 
     def _start_prefill(self, row: StreamRow) -> None:
-        """Queues a row for prefill once the stage before it has its pages: so two requests never block each other."""
+        """Adds a row to prefill once the stage before has given it pages, so that no two requests block each other."""
         if self._prefill is not None and row.opened and row.arrived:
             self._prefill.add(row)
 
@@ -142,10 +142,10 @@ class StreamStage(DeviceStage[StreamRow]):
         self._changes.note()
         for row in rows:
             row.prefilled = True
-            self._live[row.slot] = self._row_of[row.slot] is row  # one that starts a new segment goes on
+            self._live[row.slot] = self._row_of[row.slot] is row  # a row that restarts for a new segment is live again
 
     def _begin_ready(self) -> None:
-        """Starts the rows whose frames come and whose payload, where one is needed, is here."""
+        """Starts the rows whose frames will come and whose payload, if one is needed, has arrived."""
         ready = [row for row in self._joining.values() if row.opened and self._has_all(row)]
         if not ready:
             return
@@ -220,7 +220,7 @@ class StreamStage(DeviceStage[StreamRow]):
         super()._run(launch)
 
     def _on_device(self, inputs: Tensor, *statics: int) -> Tensor:
-        """From frames in the ring to the sink."""
+        """Reads frames from the source, runs the worker, and passes its output to the sink."""
         slots, (due, seen) = inputs[:, 0], statics
         there, plain = self._source.device, self._reach.plain
         window = self._source.window(slots.to(there), due, None if plain else inputs[:, 1:].to(there), seen)
@@ -270,16 +270,16 @@ class StreamStage(DeviceStage[StreamRow]):
             row, mark = self._at(slot), self._source.pass_mark(slot)
             is_new = isinstance(mark, SegmentEnd)
             start = int(self._source.consumed(np.array([slot]))[0])
-            if is_new or start > row.grid_at:  # no block crosses a mark: the grid of blocks starts anew after it
+            if is_new or start > row.grid_at:  # no block crosses a mark: a new grid starts after it
                 self._grid.begin(slot, start - (row.prompt.offset if is_new else 0))
                 row.grid_at = start
-            if is_new or self._grid.keeps(slot):  # without the look-ahead after the mark, what is kept serves no longer
+            if is_new or self._grid.keeps(slot):  # kept look-ahead is of no use after a mark
                 self._restart(row)
             self._sink.mark(row.job, mark)
         return bool(reached)
 
     def _restart(self, row: StreamRow) -> None:
-        """Starts a new segment: nothing of the frames before it is remembered."""
+        """Starts a new segment, with no state or context of the frames before it."""
         self._grid.forget(row.slot)
         self._source.begin_segment(np.array([row.slot]))
         if self._prefill is not None:

@@ -1,4 +1,4 @@
-"""Text appended to running requests, until their talker takes it."""
+"""Text appended to running requests, kept until their talker takes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rhapsode.models.base import TakesText, Talker, TextFeed
 
 
 class AppendedTexts:
-    """Texts by request, in the order they came."""
+    """The appended texts of each request, in the order they came."""
 
     def __init__(self, talker: Talker, memory: SlotMemory) -> None:
         self._talker, self._memory = talker, memory
@@ -21,11 +21,11 @@ class AppendedTexts:
         self._texts.setdefault(text.job.id, []).append(text)
 
     def waiting(self) -> list[str]:
-        """The requests that have text."""
+        """Returns the ids of the requests that have text."""
         return list(self._texts)
 
     def give(self, rows: Sequence[FrameRow]) -> None:
-        """Gives the talker the texts of one row."""
+        """Gives the talker the texts of one row. `rows` has exactly one, as `isolate` passes it."""
         (row,) = rows
         assert row.prompt.feed is not None  # only requests with open text are sent any
         for tokens, final in self._tokens(row.job.id, row.prompt.feed):
@@ -36,7 +36,7 @@ class AppendedTexts:
     def _tokens(self, job_id: str, feed: TextFeed) -> Iterator[tuple[list[int], bool]]:
         """Takes the texts of a request; yields the tokens that the current prompt gets, and whether they are the last.
 
-        Once the feed takes no more, text is for the next prompt.
+        Once the feed takes no more, text is for the next prompt and yields nothing.
         """
         for text in self._texts.pop(job_id, []):
             is_for_next = feed.steps() is None

@@ -21,7 +21,7 @@ from rhapsode.types import ModelInfo, Reference, Sampling, Segment, SpeechReques
 SPEED_RANGE = (0.25, 4.0)
 LARGEST_FLOAT32 = 3.4e38
 MOST_ENTRIES = 256
-"""Of the lexicon of one request."""
+"""The most words in the lexicon of one request."""
 
 _NO_SAMPLING = Sampling()
 _TYPES: dict[str, type] = {
@@ -36,7 +36,7 @@ _TYPES: dict[str, type] = {
     "instructions": str,
 }
 _ALWAYS = ("text", "speed")
-"""These may not be left out, nor be empty values of another type; nor may `channels`, where there are any."""
+"""Fields whose type is checked even if the value is empty. That of `channels` is checked unless it is None."""
 
 
 def checked(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Limits) -> SpeechRequest:
@@ -82,7 +82,7 @@ def checked(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Li
 
 
 def _checked_dialogue(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Limits) -> SpeechRequest:
-    """Checks every segment as a request of its own; its errors name it."""
+    """Checks every segment as a request of its own; errors name the segment."""
     if request.text_open:
         raise InvalidRequest("the text of a dialogue is complete: give 'segments' or open text.", param="segments")
     check_count(len(request.segments), limits)
@@ -112,7 +112,7 @@ def _check_pause(pause_s: float | None) -> None:
 
 
 def _check_types(request: SpeechRequest) -> None:
-    """Python callers may pass any type: it is reported here, not later inside a stage."""
+    """Raises if a field has a wrong type. Python callers may pass any: it is reported here, not later in a stage."""
     given = vars(request)
     for name, kind in _TYPES.items():
         value = given[name]
@@ -127,14 +127,14 @@ def _check_types(request: SpeechRequest) -> None:
 
 
 def _check_type(name: str, value: Any, kind: type) -> None:
-    """Raises unless a value is of this kind; a whole number is a number, too, and a truth value is none."""
+    """Raises unless a value is of this kind. For `float` an integer is accepted; a bool is never a number."""
     if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
         right = {str: "text", int: "a whole number", float: "a number"}[kind]
         raise InvalidRequest(f"{name} must be {right}, not {type(value).__name__}.", param=name)
 
 
 def _check_text(request: SpeechRequest) -> None:
-    """Checks how the text is to be read."""
+    """Checks the fields that say how the text is to be read."""
     if request.input_type not in INPUT_TYPES:
         raise InvalidRequest(f"input_type must be {' or '.join(INPUT_TYPES)}.", param="input_type")
     for name, value in (
@@ -205,14 +205,14 @@ def check_abilities(request: SpeechRequest, info: ModelInfo) -> None:
 
 
 def _given(request: SpeechRequest) -> set[str]:
-    """Returns what a request gives of `ModelInfo.reference_needs`."""
+    """Returns the names of what a request gives, to be compared with `ModelInfo.reference_needs`."""
     options = request.options if isinstance(request.options, Mapping) else {}
     given = {name for name, value in options.items() if value is not None}
     return given if request.voice.embedding is None else {*given, "speaker_embedding"}
 
 
 def _check_effect(request: SpeechRequest, spec: ModelSpec, info: ModelInfo) -> None:
-    """Raises if a request sets what has no effect on this checkpoint."""
+    """Raises if a request sets sampling values or options that have no effect on this checkpoint."""
     for name, value in vars(request.sampling).items():
         if value is not None and name not in info.sampling:
             right = f"of sampling it takes {', '.join(info.sampling) or 'nothing'}"
@@ -233,7 +233,7 @@ def _check_embedding(embedding: tuple[float, ...] | None, info: ModelInfo) -> No
 
 
 def _preset(name: str | None, info: ModelInfo) -> str | None:
-    """Returns the preset's name as the model spells it; any case is taken."""
+    """Returns the preset's name as the model spells it; upper and lower case do not matter."""
     if name is None:
         return None
     if not info.can.presets:

@@ -1,4 +1,4 @@
-"""Wakes the listeners of an event loop: one call into the loop for all that were woken at about the same time."""
+"""Wakes listeners that wait in an event loop, with one call into the loop for all that are woken together."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Protocol
 
 
 class Woken(Protocol):
-    """Takes what another thread has to learn of."""
+    """Receives wake-ups, to pass them on to a waiting thread or event loop."""
 
     def wake(self, *items: Any) -> None: ...
 
 
 class _Held(threading.local):
-    """What waits for the end of a block of this thread, by who is to be woken; `None` outside of one."""
+    """Wake-ups that wait for the end of this thread's `held` block, by receiver; `None` outside such a block."""
 
     due: dict[Woken, list[Any]] | None = None
 
@@ -27,9 +27,9 @@ _held = _Held()
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Has all wake-ups of this thread wait until the block ends.
+    """Delays all wake-ups of this thread until the block ends.
 
-    A call into an event loop is a system call, which gives the interpreter's lock to whoever wants it.
+    A call into an event loop is a system call, which releases Python's lock to other threads.
     """
     _held.due = {}
     try:
@@ -41,7 +41,7 @@ def held() -> Iterator[None]:
 
 
 def hold(woken: Woken, items: Sequence[Any]) -> bool:
-    """Has a wake-up wait for the end of the block that this thread is in; false outside of one."""
+    """Delays a wake-up until the `held` block of this thread ends; returns false outside such a block."""
     if _held.due is None:
         return False
     _held.due.setdefault(woken, []).extend(items)
@@ -60,7 +60,7 @@ class WakeUps:
 
     @classmethod
     def here(cls) -> WakeUps:
-        """Returns those of the running event loop."""
+        """Returns the `WakeUps` of the running event loop."""
         loop = asyncio.get_running_loop()
         found = cls._by_loop.get(loop)
         if found is None:
@@ -71,7 +71,7 @@ class WakeUps:
         return self._loop() is loop
 
     def wake(self, *futures: asyncio.Future[None]) -> None:
-        """Resolves futures soon; those whose event loop is closed are left alone."""
+        """Resolves futures soon, in their event loop; does nothing if that loop is closed."""
         if hold(self, futures):
             return
         with self._lock:
@@ -82,7 +82,7 @@ class WakeUps:
         try:
             if (loop := self._loop()) is not None:
                 loop.call_soon_threadsafe(self._resolve)
-        except RuntimeError:  # it has been closed: nobody is waiting any more
+        except RuntimeError:  # the event loop has been closed: no listener waits any more
             self._take()
 
     def _resolve(self) -> None:

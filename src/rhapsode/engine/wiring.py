@@ -1,4 +1,4 @@
-"""The edges of a pipeline: who sends to whom, and whether that makes sense."""
+"""The edges of a pipeline: which stage sends to which, and checks that this is valid."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ KINDS = ("call", "frame", "stream", "generator")
 
 
 def senders(spec: ModelSpec, stage: StageSpec) -> tuple[str, ...]:
-    """The stages whose payload this one gets."""
+    """Returns the names of the stages that send payloads to this one."""
     return tuple(other.name for other in spec.pipeline if stage.name in other.next)
 
 
 def source_of(spec: ModelSpec, stage: StageSpec) -> StageSpec:
-    """The stage whose frames a stream stage reads."""
+    """Returns the stage whose frames a stream stage reads."""
     return next(other for other in spec.pipeline if stage.name in other.stream_to)
 
 
 class Junction:
-    """The way into a stage that several others send payloads to: it gets them together, by sender."""
+    """The entry of a stage. Payloads of several senders wait here until all have come, and go in as a dict."""
 
     def __init__(self, stage: Stage, senders: tuple[str, ...]) -> None:
         self._stage = stage

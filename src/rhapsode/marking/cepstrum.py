@@ -1,4 +1,4 @@
-"""The cepstrum of audio: the part of its spectrum's logarithm that echoes cause, by their lag."""
+"""The cepstrum of audio: the spectrum of the logarithm of its spectrum, in which an echo is a peak at its lag."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 WINDOW, HOP = 1792, 448  # samples at 16 kHz: more than twice the longest lag
 FINER = 4
 LAG_S = 1 / 16_000 / FINER
-"""The distance of two values of `average`."""
+"""The lag between neighbouring values of `average`."""
 
 _ENVELOPE_HZ = 300.0
-_FLOOR = 1.0  # of the envelope: what lies far below carries a codec's noise
-_SILENCE = 1e-6  # of the loudest frame's energy
-_DEAD = 1e-7  # of the strongest frequency: nothing is there after low-pass filters
+_FLOOR = 1.0  # relative to the envelope: power far below it is noise of a codec
+_SILENCE = 1e-6  # relative to the loudest frame: frames with less energy are silent
+_DEAD = 1e-7  # relative to the strongest frequency: weaker ones were removed by a low-pass filter
 _CLIP = 1.5  # in mean deviations: a voice's pitch is a large value in a few frames
 _AT_ONCE = 1024
 

@@ -26,7 +26,7 @@ def encode(bits: NDArray[np.uint8]) -> NDArray[np.float64]:
 
 
 def agreement(soft: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns how much the repeats of noisy chips `[rows, chips]` agree, which they do where there is a code word."""
+    """Returns how much the repeats of noisy chips `[rows, chips]` agree: much, where there is a code word."""
     repeats = soft.reshape(soft.shape[0], -1, REPEATS, len(GENERATORS)).sum(axis=2)
     shares: NDArray[np.float64] = (repeats**2).sum(axis=(1, 2)) / ((soft**2).sum(axis=1) + 1e-12)
     return shares
@@ -37,7 +37,7 @@ def decode(soft: NDArray[np.float64]) -> NDArray[np.uint8]:
 
     A state is the last `MEMORY` bits, the newest first. All generators have their first and last bit set, so that the
     chips of the four ways between two pairs of states are the same up to their sign. The bits are a circle, and the
-    state where decoding starts is unknown: it goes round three times, and takes the bits of the second round.
+    state where decoding starts is unknown. So decoding goes round three times, and the bits of the second round count.
     """
     rows, length = soft.shape[0], soft.shape[1] // CHIPS_PER_BIT
     chips = soft.reshape(rows, length, REPEATS, len(GENERATORS)).sum(axis=2).astype(np.float32)

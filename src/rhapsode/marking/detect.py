@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 RATE = 16_000
 STRETCHES = np.linspace(0.88, 1.12, 241)
-"""Lengths of the audio, compared to the original, that are tried: speeds of 0.9 to 1.13 at another pitch."""
+"""Lengths that are tried, relative to the original: speeds of 0.9 to 1.13, which also change the pitch."""
 MAX_CHANCE = 1e-6
-"""The probability that audio without a watermark may be taken for marked."""
+"""The highest allowed probability of a false positive: audio without a watermark that is taken for marked."""
 SEGMENT_S = 10.0
 """Longer audio is also searched in segments of this length, of which only one need be marked."""
 
 _LIMIT = 1.3  # of one chip, in standard deviations: steady tones have a few very large ones
-_MOST_DECODED = 16  # of all stretches
+_MOST_DECODED = 16  # the most stretches whose chips are decoded
 _CLOCKS_DIFFER = timedelta(days=1)
 
 
@@ -50,9 +50,9 @@ class Detection:
     score: float
     """The correlation with the decoded payload, in standard deviations."""
     speed: float = 1.0
-    """How much faster than the original the audio plays at another pitch, judging by the echoes."""
+    """The speed of the audio relative to the original, if its pitch was changed with it, judging by the echoes."""
     payload: Payload | None = None
-    """None where too little of it could be read."""
+    """None if too little of the payload could be read."""
 
 
 def detect(clip: Clip, now: datetime | None = None) -> Detection:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rhapsode.audio.formats import Format
 
 SYNTHETIC = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia"
-"""IPTC's word for media made by a trained model."""
+"""IPTC's term for media made by a trained model."""
 MEDIA_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg", "flac": "audio/flac"}
 """The formats that can hold a manifest."""
 

@@ -35,7 +35,7 @@ class Marker:
         return (Watermark(payload, sample_rate, channels),)
 
     def tags(self) -> Mapping[str, str]:
-        """Returns what a file's own tags say."""
+        """Returns the tags to write into a file."""
         if not self._config.metadata:
             return {}
         return {

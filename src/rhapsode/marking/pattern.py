@@ -1,4 +1,4 @@
-"""The echoes of the watermark: when they come, how loud they are, and how they spell a payload.
+"""The echoes of the watermark: when they come, how loud they are, and how they encode a payload.
 
 480 chips stand 75 µs apart, from 10.5 to 46.4 ms after the sound itself. Each is 1 or -1: the payload's bits, encoded,
 shuffled and scrambled. An echo does not move when audio is cut or stretched in time, so a detector needs no

@@ -22,7 +22,7 @@ _CHECK_POLYNOMIAL = 0b1000011  # x^6 + x + 1
 
 @dataclass(frozen=True)
 class Payload:
-    """What a watermark says."""
+    """The content of a watermark."""
 
     deployment: int
     """A 16-bit id: see `deployment_id`."""
@@ -66,7 +66,7 @@ def deployment_id(name: str) -> int:
 
 
 def _remainder(word: int) -> int:
-    """Returns the CRC of a word. It starts from ones, so that a word of zeros has check bits that are not zero."""
+    """Returns the CRC of a word. A 1 is put before its bits, so that the check bits of a word of zeros are not zero."""
     word = (word | 1 << DEPLOYMENT_BITS + HOUR_BITS) << CHECK_BITS
     for place in reversed(range(CHECK_BITS, DEPLOYMENT_BITS + HOUR_BITS + CHECK_BITS + 1)):
         if word >> place & 1:

@@ -1,4 +1,4 @@
-"""Says what a checkpoint cannot do, and which kinds of checkpoints can."""
+"""Errors about abilities: what a checkpoint cannot do, and which kinds of checkpoints can."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VERBS = {
     "instructions": "take instructions",
     "text_stream": "take text while it speaks",
 }
-"""What each of `Capabilities` means, as the end of "it cannot ..."."""
+"""Each field of `Capabilities` in words, as the end of "it cannot ..."."""
 
 
 def unable(info: ModelInfo, ability: str, param: str) -> InvalidRequest:
@@ -31,7 +31,7 @@ def unable(info: ModelInfo, ability: str, param: str) -> InvalidRequest:
 
 
 def can_clone(info: ModelInfo, given: Container[str]) -> bool:
-    """Returns whether the checkpoint clones a recording, or a request gives all that it needs beside one."""
+    """Returns whether the checkpoint can clone voices, or a request gives all that it needs beside a recording."""
     return info.can.clone or (info.takes_references and all(name in given for name in info.reference_needs))
 
 

@@ -42,7 +42,10 @@ def _named(companion: Companion, checkpoint: Path | None, config: Mapping[str, A
 
 
 def _folders(companion: Companion, checkpoint: Path, named: str | None) -> Iterator[Path]:
-    """Yields where a companion may be. Of a path in a checkpoint only the last part counts: it is not our path."""
+    """Yields the folders where a companion may be.
+
+    Only the last part of `named` is used: a path in a checkpoint is one on the machine of its author.
+    """
     yield checkpoint / companion.name
     last = (named or "").partition("@")[0].rpartition("/")[2]
     if last not in ("", ".", ".."):

@@ -7,6 +7,6 @@ from typing import Any
 
 
 def import_name(where: str) -> Any:
-    """Returns what `package.module:name` stands for."""
+    """Imports a module, and returns the object that `package.module:name` names."""
     module, _, name = where.partition(":")
     return getattr(importlib.import_module(module), name)

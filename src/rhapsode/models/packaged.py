@@ -8,7 +8,7 @@ from pathlib import Path
 import rhapsode.models
 
 PACKAGED: Mapping[str, Path] = {"rhapsode-nano": Path(rhapsode.models.__path__[0]).parent / "nano"}
-"""Their folders, by name."""
+"""The folders of these checkpoints, by name."""
 
 
 def packaged_name(folder: Path | None) -> str:

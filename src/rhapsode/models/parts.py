@@ -1,4 +1,4 @@
-"""Parts of a checkpoint: networks, built and filled."""
+"""Builds the networks of a checkpoint, and fills them with its weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rhapsode.nn.derived import derive
 from rhapsode.nn.quantised import Int8Quantised, Quantised, quantise
 
 MOST_CALLS = 50_000
-"""Calls of torch functions to build one network; the largest published ones need a few thousand."""
+"""The most calls of torch functions to build one network; the largest published ones need a few thousand."""
 Net = TypeVar("Net", bound=nn.Module)
 
 
@@ -64,9 +64,9 @@ def _quantised_as(context: StageContext) -> type[Quantised] | type[Int8Quantised
 
 
 class Uninitialised(TorchFunctionMode):
-    """Leaves out initialisers: on the meta device they fill nothing, but the first imports a compiler (two seconds).
+    """Skips initialisers: on the meta device they fill nothing, but the first imports a compiler (two seconds).
 
-    It counts what is built, too: a broken configuration may ask for a million layers.
+    Also counts the calls of torch functions: a broken configuration may ask for a million layers.
     """
 
     def __init__(self) -> None:

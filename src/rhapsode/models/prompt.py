@@ -24,7 +24,7 @@ class TextFeed(Protocol):
         """No more text will come; returns the remaining tokens."""
 
     def steps(self) -> int | None:
-        """How many frames the text so far is good for; `None` once this feed takes no more text."""
+        """How many frames the talker may make with the text so far; `None` once this feed takes no more text."""
 
 
 class TextSink(Protocol):
@@ -35,7 +35,7 @@ class TextSink(Protocol):
 
 
 class Following(Enum):
-    """What `Prompt.following` may say instead of naming the next prompt."""
+    """What `Prompt.following` may return instead of the next prompt."""
 
     NOT_YET = "more text may come: ask again when some has"
 
@@ -45,42 +45,42 @@ class Prompt:
     """What a family makes of a request. Families add what their workers need."""
 
     max_frames: int
-    """Past this the talker has run away: no text of this length needs more. 0: the prompt is context only. It ends
-    once it is prefilled, and a prompt that continues it speaks."""
+    """A talker that makes more frames has run away and is cut, because no text of this length needs more. 0: the prompt
+    is context only. It ends once it is prefilled, and a prompt that continues it is spoken."""
     wanted_frames: int | None = None
-    """The most the user asked for in the family's own options: an end there is no runaway."""
+    """The most frames that the user allows in the family's own options: an end there is no runaway."""
     silent_steps: int = 0
     """Steps before the one that emits the first frame, as a delay pattern has them. Limits count frames that are heard:
     these steps come on top."""
     length: int = 0
     """Positions to prefill before the first step."""
     content: NDArray[np.generic] | None = None
-    """`[length, ...]`, one row per position with everything that decides it: what prefix sharing compares."""
+    """`[length, ...]`, one row per position with everything that decides it. Prefix sharing compares these rows."""
     brief: tuple[int, int] = (0, 0)
-    """How many columns of `content` decide its first positions, and how many positions these are: all other columns are
-    the same there in every prompt, and prefix sharing does not compare them."""
+    """The number of columns of `content` that decide its first positions, and the number of these positions. There, all
+    other columns are the same in every prompt, so prefix sharing does not compare them."""
     feed: TextFeed | None = None
     following: Callable[[], Any] | None = None
     """Names the next prompt of a text that is too long for one: returns what the pipeline's first stage is sent to
     prepare it (a `Part`, say), `None` at the end, or `Following.NOT_YET`. It is called in the device loop and must be
     cheap; the work is done by the call stages, while this prompt is still being spoken."""
     continues: bool = False
-    """As a following prompt: prefill goes on after the positions the slot has, which stay in its context. Otherwise
+    """For a following prompt: prefill goes on after the positions the slot has, which stay in its context. Otherwise
     the talker starts with an empty context."""
     afresh: Prompt | None = None
-    """As a following prompt that continues: what to prefill instead, in an empty context, where the slot has not enough
-    positions left for it."""
+    """For a following prompt that continues: the prompt to prefill instead, in an empty context, if the slot has too
+    few positions left."""
     positions: int = 0
     """Positions to reserve for the whole request, where prompts that continue this one need more than it does."""
     new_segment: bool = False
-    """As a following prompt: later stages flush their look-ahead before it and start with fresh state."""
+    """For a following prompt: later stages flush their look-ahead before it and start with fresh state."""
     silence_s: float = 0.0
     """Exact silence before this prompt's audio."""
     offset: int = 0
     """For a stage that works in blocks: frames by which its first block is shorter. If it is a whole block or more, the
     first launches have no frame to work on, only the look-ahead."""
     is_begun: bool = False
-    """Set by a talker that `BeginsInPrefill`: the pass of the first step was made with the prompt."""
+    """Set by a talker that `BeginsInPrefill`: the first step's pass through the layers already ran with the prefill."""
     expected_frames: int | None = None
     """How many frames there usually are, for a stage that takes pages block by block; by default `max_frames`."""
 

@@ -114,7 +114,7 @@ def _config_files(layouts: Iterable[Layout]) -> tuple[str, ...]:
 
 
 def _files(spec: ModelSpec) -> tuple[str, ...]:
-    """What to download of a checkpoint."""
+    """Returns the files to download of a checkpoint, as shell patterns."""
     configs = [name for name in _config_files(spec.layouts) if not any(fnmatch(name, usual) for usual in hub.FILES)]
     return (*hub.FILES, *configs, *spec.files)
 
@@ -122,7 +122,7 @@ def _files(spec: ModelSpec) -> tuple[str, ...]:
 def _recognise(folder: Path, model: str) -> Model:
     """Returns the checkpoint in a folder with the family that runs it."""
     known = [(layout, spec) for spec in families()[0].values() for layout in spec.layouts]
-    known.sort(key=lambda pair: not pair[0].where)  # a file's mere presence counts where nothing says more
+    known.sort(key=lambda pair: not pair[0].where)  # layouts that only ask for a file are tried last
     files = _config_files(layout for layout, _ in known)
     configs = {name: read_config(folder, name) for name in files if (folder / name).is_file()}
     if not configs:
@@ -151,7 +151,7 @@ def _values(value: Any) -> list[str]:
 
 
 def _said(config: Mapping[str, Any], keys: Iterable[str]) -> str:
-    """What a configuration says under the keys by which checkpoints are recognised."""
+    """Returns what a configuration says under the keys by which checkpoints are recognised."""
     said = [f"{key}: {' or '.join(_values(config[key])) or 'nothing'}" for key in sorted(keys) if key in config]
     return ", ".join(said) or f"none of {', '.join(sorted(keys))}"
 

@@ -74,11 +74,11 @@ class BeginsInPrefill(Protocol):
     """
 
     begins: bool
-    """Whether it does so. The engine sets this before anything is captured. Where the padding of a prompt's launch has
-    no room for the pass, the first step is a usual one; where it has, the talker sets `Prompt.is_begun`."""
+    """Whether it does so. The engine sets this before anything is captured. If the padding of a prompt's launch has
+    room for the pass, the talker sets `Prompt.is_begun`; if not, the first step is a usual one."""
 
     def first_step(self, rows: Rows, state: State) -> Step:
-        """Makes the first frame of rows whose prompts are begun: what `step` does after its pass.
+        """Makes the first frame of rows whose prompts have `is_begun` set: does what `step` does after the layers.
 
         Every row must emit a frame and none may stop, because the engine hands these frames on before it sees them.
         """
@@ -109,19 +109,19 @@ class CapturesReady(Protocol):
     """A worker that can record how it makes slots ready for their first step (`device.row_writes`) as a CUDA graph."""
 
     def capture_ready(self, rows: Rows, state: State) -> None:
-        """Records it. Called once, on a GPU, before the first request. `rows` has one slot, which belongs to no request
-        and may be overwritten; `state` is the one that every later call gets."""
+        """Records these launches. Called once, on a GPU, before the first request. `rows` has one slot, which belongs
+        to no request and may be overwritten; `state` is the one that every later call gets."""
 
 
 class StreamWorker(Protocol):
-    """Works on the frames of a stream, exactly: what comes out does not depend on how they are cut into windows."""
+    """Works on the frames of a stream. Its output does not depend on how the frames are cut into windows."""
 
     reach: Reach
 
     def state(self, slots: int) -> State: ...
 
     def decode(self, window: Window, rows: Rows, state: State) -> Tensor:
-        """Works on the window's frames that are due; the state moves on by those of them that are present."""
+        """Processes the window's due frames, and advances the state by those of them that are present."""
 
 
 @runtime_checkable
@@ -142,7 +142,10 @@ class LimitsRows(Protocol):
 
 @runtime_checkable
 class TakesAllCores(Protocol):
-    """A stream worker that may use several CPU cores for one row: talkers leave them to a request's first chunk."""
+    """A stream worker that may use several CPU cores for one row.
+
+    While it decodes a request's first chunk, the talker makes no more frames of that request, to leave it the cores.
+    """
 
     takes_all_cores: bool
 
@@ -217,7 +220,7 @@ class LooksAhead(Protocol):
 
 
 SHORT_CHARS = 512
-"""Longer texts are read in a thread of their own: it takes longer than other clients should wait."""
+"""Longer texts are prepared in another thread, because that takes longer than other clients should wait."""
 
 
 def is_short(payload: Any) -> bool:

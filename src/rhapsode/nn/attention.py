@@ -17,7 +17,7 @@ from rhapsode.nn.kernels.heads import ProjectedHeads
 from rhapsode.nn.kernels.rotary import RotaryAngles
 
 FEW_TOKENS = 64
-"""Tokens of a row that packed layers run; longer prompts are products of PyTorch."""
+"""Packed layers run up to this many tokens per row; longer prompts run in PyTorch's products."""
 
 
 class AttentionBackend(Protocol):
@@ -33,7 +33,7 @@ class AttentionBackend(Protocol):
 class FusedAttentionBackend(AttentionBackend):
     """A backend that takes queries, keys and values as one projection gives them.
 
-    So one GPU kernel can normalise them, turn them by their positions, store them and attend.
+    So one GPU kernel can normalise them, apply the rotary embedding, store keys and values, and attend.
     """
 
     def attend_heads(self, layer: int, heads: ProjectedHeads) -> Tensor:
@@ -110,7 +110,7 @@ class PagesAttention(FusedAttentionBackend):
 
 
 class PagedAttention(PagesAttention):
-    """The same for the rows of a launch."""
+    """`PagesAttention` for the rows of a launch."""
 
     def __init__(self, kv: PagedKV, rows: Rows, positions: Tensor, valid: Tensor | None = None) -> None:
         super().__init__(KVPages(kv.keys, kv.values, rows.slots, rows.table.pages), positions, valid)

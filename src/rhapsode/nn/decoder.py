@@ -57,7 +57,7 @@ class DecoderConfig:
     qk_norm_width: Literal["head", "all heads"] = "head"
     """What one norm of queries or keys covers: each head, or all heads together."""
     qk_norm_eps: float | None = None
-    """`None`: `eps`."""
+    """`None`: the same as `eps`."""
     norm: Literal["rms", "layer"] = "rms"
     eps: float = 1e-6
     mlp: Literal["swiglu", "gelu", "gelu_tanh"] = "swiglu"
@@ -144,7 +144,7 @@ class Attention(Derived):
     def attend_projected(
         self, qkv: Tensor, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend
     ) -> Tensor:
-        """Attends from the qkv projection on: `[B, T, heads * head_dim]`, before the output projection."""
+        """Returns the attention of projected tokens, `[B, T, heads * head_dim]`, before the output projection."""
         norm = None
         if self.q_norm is not None and self.k_norm is not None:
             if self._per_head:
@@ -220,13 +220,13 @@ class DecoderLayer(nn.Module):
     def last_tokens(
         self, x: Tensor, last: int, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend
     ) -> Tensor:
-        """The output of the last tokens alone, [B, last, hidden]: the others are attended to, and not computed."""
+        """Returns the output of the last tokens alone, [B, last, hidden]: the other tokens are only attended to."""
         x = self.self_attn.add_to(x, self.input_layernorm, layer, rotary, backend, last)
         return self.mlp.add_to(x, self.post_attention_layernorm)
 
 
 class DecoderStack(nn.Module):
-    """Embeddings to normed hidden states; the attention backend holds all state."""
+    """A stack of decoder layers: embeddings to normed hidden states. The attention backend holds all state."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -246,7 +246,7 @@ class DecoderStack(nn.Module):
         return self.norm(self.run_layers(x, rotary, backend))
 
     def run_layers(self, x: Tensor, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
-        """The same without the final norm."""
+        """Does what `forward` does, without the final norm."""
         if self.program is not None and isinstance(backend, PagesAttention) and backend.takes(x):
             return backend.run(self.program, x, rotary)
         if self.runs_float8(x):
@@ -256,7 +256,7 @@ class DecoderStack(nn.Module):
         return x
 
     def runs_float8(self, x: Tensor) -> bool:
-        """Whether layers have 8-bit weights, and `x` more rows than the small-batch kernels serve."""
+        """Returns whether layers have 8-bit weights, and `x` has more rows than the small-batch kernels support."""
         config, first = self.config, self.layers[0]
         fits = config.norm == "rms" and config.mlp == "swiglu" and not config.output_bias
         if not (fits and isinstance(first, DecoderLayer) and x.numel() > SMALL_BATCH * x.shape[-1]):

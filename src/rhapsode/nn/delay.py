@@ -28,11 +28,11 @@ class DelayPattern:
     framed: bool
     """A recording has a column of `begin` before it and one of `end` after it, before it is delayed."""
     ends_with: Literal["any codebook", "codebook 0"]
-    """Which codebook begins the end.
+    """Which codebook starts the end of the speech.
 
-    Any: once a codebook draws `end`, codebook q is forced to `end` q + 1 steps later, and the first row without any
-    other code is the last; it completes no frame. Codebook 0: once it draws `end` after the first frame is complete,
-    the frame before that one is the last; nothing is forced.
+    Any: once a codebook draws `end`, codebook q is forced to `end` q + 1 steps later. The first row with no other code
+    is the last one; it completes no frame. Codebook 0: once it draws `end` after the first frame is complete, the frame
+    before that one is the last; nothing is forced.
     """
     past_end: Literal["clip", "zero"]
     """What a frame has in place of `begin` and `end`: the highest code, or 0."""
@@ -77,7 +77,7 @@ class DelayState(State):
 
 
 class DelayStep(NamedTuple):
-    """What one step made of the codes that were drawn."""
+    """The result of one step."""
 
     row: Tensor  # [B, books]: the next step's input
     frame: Tensor  # [B, books]: real codes only
@@ -103,7 +103,7 @@ class Delay:
         state.ending.index_fill_(0, slots, 0)
 
     def advance(self, drawn: Tensor, slots: Tensor, state: DelayState) -> DelayStep:
-        """Takes the codes `drawn [B, books]` of one step."""
+        """Runs one step, for which the codes `drawn [B, books]` were sampled."""
         pattern, count, ending = self.pattern, state.count[slots], state.ending[slots]
         row = drawn.masked_fill(self._book > count[:, None], pattern.begin)
         if self._any_ends:

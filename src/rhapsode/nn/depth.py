@@ -17,7 +17,7 @@ from rhapsode.nn.kernels.rotary import RotaryAngles
 from rhapsode.nn.quantised import Widened
 
 WIDENED_ROWS = 256
-"""With more rows 8-bit layers are widened once per frame, which takes 0.1 ms with Qwen3-TTS, and not in every pass."""
+"""With more rows, 8-bit layers are converted to a wider dtype once per frame (0.1 ms with Qwen3-TTS), not per pass."""
 
 
 class FrameAttention(FusedAttentionBackend):
@@ -42,7 +42,7 @@ class FrameAttention(FusedAttentionBackend):
         self._angles = angles
         self.start = self.stop = 0
         self.layers: Widened | None = None
-        """A copy of 8-bit layers for this frame."""
+        """A copy of 8-bit layers in a wider dtype, for this frame."""
 
     def take(self, tokens: int) -> RotaryAngles | None:
         """Moves on to the next `tokens` tokens, and returns their rotary angles."""
@@ -70,7 +70,7 @@ class FrameAttention(FusedAttentionBackend):
 
 
 class DepthStack(FixedPositionStack):
-    """Call `begin` for each frame, then `advance` for its tokens, one or a few at a time."""
+    """The layers of a depth transformer. Call `begin` for each frame, then `advance` for one or a few of its tokens."""
 
     def begin(self, batch: int, dtype: torch.dtype, device: torch.device) -> FrameAttention:
         frame = FrameAttention(self.config, batch, self.max_tokens, self.all_angles(dtype), dtype, device)
@@ -83,6 +83,6 @@ class DepthStack(FixedPositionStack):
         return self.norm(self.advance_unnormed(x, frame))
 
     def advance_unnormed(self, x: Tensor, frame: FrameAttention) -> Tensor:
-        """The same without the final norm, for a head that fuses it."""
+        """Does what `advance` does without the final norm, for a head that fuses the norm."""
         with nullcontext() if frame.layers is None else frame.layers.used():
             return self.run_layers(x, frame.take(x.shape[1]), frame)

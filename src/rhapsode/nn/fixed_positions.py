@@ -11,7 +11,7 @@ from rhapsode.nn.kernels.rotary import RotaryAngles
 
 
 class FixedPositionStack(DecoderStack, Derived):
-    """At most `max_tokens` tokens from position 0 on: their rotary angles are computed once."""
+    """Decoder layers for at most `max_tokens` tokens, from position 0 on. Their rotary angles are computed once."""
 
     _cos: Tensor | None
     _sin: Tensor

@@ -1,7 +1,7 @@
 """Flow matching: from noise to data along predicted velocities, in a few guided Euler steps.
 
-A schedule is a list of times, from the one of noise to the one of data. Some networks count from 1 down to 0, others
-from 0 up to 1: the sign of a step's change is the direction.
+A schedule is a list of times, from that of noise to that of data. Some networks count from 1 down to 0, others from 0
+up to 1: the sign of a step's change gives the direction.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rhapsode.nn.kernels.flow import Guidance, euler
 from rhapsode.nn.philox import normal
 
 SKIPPED = 0.04
-"""The share of timesteps that CFG-zero* skips at the start, where velocities are unreliable; at least one is."""
+"""The share of timesteps that CFG-zero* skips at the start, where velocities are unreliable. It skips at least one."""
 
 Velocity = Callable[[Tensor, int], Tensor]
 """Maps `x [B, ...]` and the index of the step to velocities `[2 * B, ...]`: conditional, then unconditional."""
@@ -61,7 +61,7 @@ class EulerStep(NamedTuple):
 def euler_steps(times: Tensor, skip: int = 0) -> list[EulerStep]:
     """Returns the steps between these times, without the first `skip`.
 
-    They are computed in the dtype of `times`: the network was trained with this rounding.
+    Each time is a sum of changes, rounded to the dtype of `times`: the network was trained with this rounding.
     """
     time, steps = times[0], []
     for following in times[1:]:

@@ -12,7 +12,7 @@ from rhapsode.nn.local import LocalStack
 
 
 class KnownTokens(NamedTuple):
-    """The tokens of a frame that do not depend on what is integrated, in the order the transformer sees them."""
+    """The tokens of a frame that the integration does not change, in the order the transformer sees them."""
 
     condition: Tensor  # [B, c, hidden]; the unconditional half of the batch has zeros instead
     times: Tensor  # [B, steps, hidden], one token per step
@@ -22,10 +22,11 @@ class KnownTokens(NamedTuple):
 def token_velocity(
     stack: LocalStack, into: nn.Linear, out: nn.Linear, known: KnownTokens, *, trim: bool = False
 ) -> Velocity:
-    """Returns the velocity of `x [B, n, feat]`, whose tokens follow the known ones.
+    """Returns the function that predicts the velocity of `x [B, n, feat]`, whose tokens follow the known ones.
 
-    Each step has a copy of the known tokens, made once, which its layers overwrite. `trim`: the last layer computes the
-    tokens of `x` alone. That is the same up to rounding, and less work where there are many rows.
+    Each step has its own copy of the known tokens, because its layers overwrite them. All copies are made at once.
+    `trim`: the last layer computes the tokens of `x` alone. That is the same up to rounding, and less work where there
+    are many rows.
     """
     condition, times, context = known
     batch, steps, dtype = len(condition), times.shape[1], into.weight.dtype

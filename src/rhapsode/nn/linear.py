@@ -1,4 +1,4 @@
-"""Linear layers by the fused kernels, with weights as they are or quantised."""
+"""Linear layers that use the fused kernels, with quantised or unquantised weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FusedLinear(nn.Linear):
 
 
 def weight_of(layer: nn.Linear) -> Weight:
-    """Returns the weight of a layer as kernels take it."""
+    """Returns the weight of a layer in the form that kernels take."""
     weight: nn.Module | Tensor = layer.weight
     return weight.packed if isinstance(weight, Quantised | Int8Quantised) else layer.weight
 
@@ -33,7 +33,7 @@ def float8_weight_of(layer: nn.Linear) -> Float8Weight:
 
 
 def rms_norm_of(module: nn.Module) -> Norm:
-    """Returns an RMS norm as kernels take it."""
+    """Returns an RMS norm in the form that kernels take."""
     assert isinstance(module, RMSNorm)
     return Norm(module.weight, module.eps)
 

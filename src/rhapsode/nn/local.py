@@ -27,12 +27,12 @@ class LocalStack(FixedPositionStack):
     """Bidirectional layers over `max_tokens` tokens."""
 
     def hidden_states(self, x: Tensor) -> Tensor:
-        """Runs `x [N, max_tokens, hidden]`, which may be overwritten, up to the final norm, which is left out."""
+        """Returns the hidden states of `x [N, max_tokens, hidden]` before the final norm; `x` may be overwritten."""
         given = (x, self.all_angles(x.dtype), LocalAttention())
         return run_split(self, *given) if runs_split(self, x) else self.run_layers(*given)
 
     def last_hidden_states(self, x: Tensor, last: int) -> Tensor:
-        """The same for the last tokens alone, [N, last, hidden]: the last layer does not compute the others."""
+        """Does the same for the last tokens alone, [N, last, hidden]: the last layer does not compute the others."""
         angles, backend = self.all_angles(x.dtype), LocalAttention()
         *before, final = self.layers
         for i, layer in enumerate(before):

@@ -20,7 +20,7 @@ _LOG_STEP = math.log(6.4) / 27
 
 @dataclass(frozen=True)
 class MelConfig:
-    """Upstream has these values in its code, not in the checkpoint."""
+    """The parameters of a spectrogram. The defaults are upstream's: constants in its code, not in the checkpoint."""
 
     sample_rate: int = 24_000
     n_fft: int = 1024

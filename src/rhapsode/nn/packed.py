@@ -12,7 +12,7 @@ from rhapsode.nn.quantised import Int8Quantised
 from rhapsode.nn.windowed import WindowedLayer, WindowedTransformer
 
 MOST_WEIGHTS = 100_000_000
-"""A stack with more is not packed, since packing copies it: reading its weights takes most of the time anyway."""
+"""A stack with more weights is not packed: packing copies them, and reading them takes most of the time anyway."""
 
 
 def packed_stack(stack: DecoderStack | WindowedTransformer) -> StackProgram | None:
@@ -59,7 +59,7 @@ def _size(weight: Tensor | Int8Weight) -> int:
 
 
 def _scaled(weights: LayerWeights, layer: WindowedLayer) -> LayerWeights | None:
-    """Makes the scales of a layer's outputs part of its weights."""
+    """Multiplies the scales of a layer's outputs into its weights; `None` for 8-bit weights."""
     if not isinstance(weights.output, Tensor) or not isinstance(weights.down, Tensor):
         return None
     attended, fed = layer.self_attn_layer_scale.scale, layer.mlp_layer_scale.scale

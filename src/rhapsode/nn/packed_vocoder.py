@@ -27,8 +27,8 @@ def packed_convnext(block: ConvNeXt) -> ConvNeXtProgram:
 def packed_vocoder(chain: StreamingChain, state: ChainState, tails: Tensor) -> VocoderProgram:
     """Packs a chain made by `vocoder`.
 
-    `state` is its state in any number of slots, as views of `tails [slots + 1, all tails]`: other states have their
-    tails at the same places.
+    `state` is a state of the chain, as views of `tails [slots + 1, all tails]`. The program serves other states as
+    well, since each has its tails at the same places.
     """
     return VocoderProgram(list(_steps(chain, state, tails)))
 
@@ -68,13 +68,13 @@ def tail_place(state: State, tails: Tensor) -> int:
 def convolution_step(
     module: CausalConv1d, tail: int, snake: SnakeWeights | None, keeps: bool = False, adds: bool = False
 ) -> ConvolutionStep:
-    """Returns a convolution without stride as a step."""
+    """Returns the step that computes a convolution without stride."""
     conv = module.conv
     return ConvolutionStep(conv.weight, conv.bias, tail, conv.dilation[0], 1, snake, keeps, adds)
 
 
 def transposed_step(module: CausalConvTranspose1d, tail: int, snake: SnakeWeights | None) -> ConvolutionStep:
-    """Returns a transposed convolution as a step: its phases are outputs, in the order of the samples."""
+    """Returns the step that computes a transposed convolution: its phases are outputs, in the order of the samples."""
     stride, outputs = module.stride, module.conv.out_channels
     weight = module.phases.unflatten(0, (outputs, stride)).transpose(0, 1).flatten(0, 1)
     bias = module.phase_bias

@@ -1,4 +1,4 @@
-"""Weights in 8 bits, floats on a GPU and integers on a CPU: fewer bytes to read, where that is what takes the time."""
+"""8-bit weights, as floats on a GPU and as integers on a CPU: there are fewer bytes to read, which takes less time."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LARGEST = torch.finfo(FLOAT8).max
 class Quantised(nn.Module):
     """Replaces a weight `[N, K]` by 8-bit values and one scale per output.
 
-    Kernels widen the values where they multiply, or split the activations into two 8-bit floats each, which loses
-    nothing. So all batches see the same weights.
+    Kernels widen the values where they multiply, or split each activation into two 8-bit floats, which keep as many
+    bits as bfloat16 has. So batches of all sizes use the same 8-bit values.
     """
 
     values: Tensor  # [N, K]
@@ -36,12 +36,12 @@ class Quantised(nn.Module):
 
     @property
     def packed(self) -> GpuWeight:
-        """What kernels take."""
+        """The weight in the form that kernels take."""
         return Float8Weight(self.values, self.scales) if self.widened is None else self.widened
 
 
 class Widened:
-    """A copy of the 8-bit layers of `module` in a wider dtype, for many passes of many rows in a row."""
+    """A copy of the 8-bit layers of `module` in a wider dtype, for several consecutive passes over many rows."""
 
     def __init__(self, module: nn.Module, dtype: torch.dtype) -> None:
         from rhapsode.nn.kernels.gpu.dequantise import dequantised
@@ -51,7 +51,7 @@ class Widened:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Multiplies by the copy within this block."""
+        """Returns a context in which layers multiply by the copy."""
         try:
             for layer, copy in self._copies:
                 layer.widened = copy
@@ -64,8 +64,8 @@ class Widened:
 class Int8Quantised(nn.Module):
     """Replaces a weight `[N, K]` on a CPU by 8-bit integers with one scale per output.
 
-    The C kernels multiply by the integers. Where they do not run, PyTorch does so for up to four rows, those of decode
-    steps; for prompts and larger batches the same numbers are kept as `dense`, so all launches see the same weights.
+    The C kernels multiply by the integers. Where they do not run, PyTorch does so for up to four rows, as decode steps
+    have. Prompts and larger batches use `dense`, the same numbers as floats, so all launches see the same weights.
     """
 
     dense: Tensor  # [N, K]

@@ -37,7 +37,7 @@ def rvq_decode(codes: Tensor, tables: Tensor) -> Tensor:
 
 
 def rvq_encode(vectors: Tensor, tables: Tensor) -> Tensor:
-    """Finds, codebook by codebook, the code nearest to the residual: `vectors [N, D]` to `[N, G]`."""
+    """Returns the codes `[N, G]` of `vectors [N, D]`: for each codebook in turn, the code nearest to the residual."""
     residual, codes = vectors, []
     for table in tables:  # [K, D]
         distance = table.square().sum(-1) - 2 * (residual @ table.T)  # squared, without the term that all codes share

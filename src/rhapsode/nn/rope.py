@@ -40,11 +40,11 @@ class RopeConfig:
     """LongRoPE: multiplies cosines and sines."""
     llama3: Llama3Scaling | None = None
     rounded: bool = False
-    """Cosines and sines have the precision of bfloat16, whatever the model's: so the checkpoint was trained."""
+    """Cosines and sines have the precision of bfloat16, whatever the model's, because the checkpoint was trained so."""
 
 
 def inv_freq(config: RopeConfig) -> Tensor:
-    """Radians per position of each pair of channels, [head_dim / 2]; in float32, as every upstream computes it."""
+    """Returns the radians per position of each pair of channels, [head_dim / 2], in float32 as every upstream does."""
     # An explicit device: modules are built on the meta device, and this is no parameter to be loaded.
     pair = torch.arange(0, config.head_dim, 2, dtype=torch.int64, device="cpu").float()
     frequencies = 1.0 / (config.theta ** (pair / config.head_dim))
@@ -65,5 +65,5 @@ class Rope(nn.Module):
         self.rounded = config.rounded
 
     def forward(self, positions: Tensor, dtype: torch.dtype) -> RotaryAngles:
-        """For `positions [B, T]`."""
+        """Returns the angles of `positions [B, T]`."""
         return rotary_angles(positions, self.inv_freq, self._scale, self.rounded, dtype)

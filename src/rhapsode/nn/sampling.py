@@ -22,11 +22,11 @@ from rhapsode.nn.kernels.sampling import NoiseCounters, Repetition, Rules, Setti
 from rhapsode.nn.philox import MASK, philox, unit_interval
 
 Noise = Tensor | NoiseCounters
-"""Standard Gumbel noise, `[B, V]`."""
+"""Standard Gumbel noise `[B, V]`, or the counters from which the sampling kernel generates it."""
 
 
 def kept(scores: Tensor, settings: Settings, partial_k: Tensor | None = None) -> Tensor:
-    """Returns which ids top-k and top-p keep, [B, V]; `partial_k` is that of the settings, where the caller has it."""
+    """Returns which ids top-k and top-p keep, [B, V]; `partial_k` is `settings.partial_k()`, if the caller has it."""
     if settings.rule != TopP.AFTER_TOP_K:
         return _kept_by_rank(scores, settings.top_k, settings.top_p, settings.rule == TopP.THROUGH)
     given = settings.temperature, settings.top_k, settings.top_p

@@ -10,7 +10,7 @@ from rhapsode.nn.kernels.snake import SnakeWeights, snake_beta
 
 
 class SnakeBeta(Derived):
-    """Both parameters are logarithms; beta is the inverse of the size."""
+    """An activation whose parameters are logarithms: alpha that of the frequency, beta that of the inverse size."""
 
     frequency: Tensor  # [C, 1]
     size: Tensor  # [C, 1]
@@ -31,7 +31,7 @@ class SnakeBeta(Derived):
 
 
 class Snake(Derived):
-    """One parameter: the frequency, and the inverse of the size."""
+    """An activation with one parameter per channel, which is both the frequency and the inverse of the size."""
 
     frequency: Tensor  # [C, 1]
     size: Tensor  # [C, 1]

@@ -1,4 +1,4 @@
-"""Decoder layers over a few dozen rows, whose products are bound by latency: see `nn.kernels.split`."""
+"""Runs decoder layers over a few dozen rows, whose products are bound by latency: see `nn.kernels.split`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rhapsode.nn.linear import linear, rms_norm_of, weight_of
 
 
 def runs_split(stack: DecoderStack, x: Tensor) -> bool:
-    """Whether `run_split` is for this stack and this many rows: more than the small-batch kernel serves well."""
+    """Returns whether `run_split` supports this stack and this many rows: more than the small-batch kernel does."""
     config, rows = stack.config, x.numel() // x.shape[-1]
     fits = config.norm == "rms" and config.mlp == "swiglu" and not config.output_bias
     shares = config.ffn % SHARE == 0 and config.heads * config.head_dim % SHARE == 0

@@ -1,8 +1,8 @@
-"""A vocoder of symmetric convolutions that streams: each layer is late by half its kernel, and nothing is repeated.
+"""A streaming vocoder of symmetric convolutions: each one adds a delay of half its kernel, and computes each row once.
 
-A convolution that pads both sides computes what a causal one computes, only later: with a kernel of 7, the output at
-row `t` belongs to row `t - 3`. So the modules of `nn.vocoder` stream it, with three additions. A residual waits for
-what is added to it. Rows before the first frame and after the last one are set to zero before every convolution, as
+A causal convolution computes what one that pads both sides does, only later: with a kernel of 7, the output at row `t`
+belongs to row `t - 3`. So the modules of `nn.vocoder` stream it, with three additions. A residual is delayed as much as
+what is added to it. Rows before the first frame and after the last one are set to zero before every convolution, as in
 the padding of one pass. The last convolution waits until the lag is a whole number of frames, the look-ahead.
 
 The alternative is to decode a window again with frames of context on both sides: with a look-ahead of 10 frames, chunks
@@ -27,14 +27,14 @@ _FAR = 1 << 30  # bounds are 32-bit numbers, so that kernels can read them
 
 
 class Lag(NamedTuple):
-    """The rows per frame at the input of a convolution, and by how many of them it is late."""
+    """The rows per frame at the input of a convolution, and by how many rows this input is delayed."""
 
     rate: int
     rows: int
 
 
 class SymmetricTail(NamedTuple):
-    """Rows that a convolution or a residual keeps."""
+    """How many rows a convolution or a residual keeps as state, the rows per frame, and the channels."""
 
     rows: int
     rate: int
@@ -55,7 +55,7 @@ def lags(rates: Sequence[int]) -> list[Lag]:
 
 
 def lookahead_frames(rates: Sequence[int]) -> int:
-    """Returns how many frames after its own a sample depends on."""
+    """Returns how many frames after its own frame a sample depends on."""
     return -(-(lags(rates)[-1].rows + HALF) // prod(rates))
 
 
@@ -66,7 +66,7 @@ class SymmetricState(State):
         like = vocoder_parts(net.chain).begin.conv.weight
         self.given = buffer(slots, dtype=torch.int64, device=like.device)
         self.present = buffer(slots, dtype=torch.int64, device=like.device)
-        """Those of the given frames that exist: absent ones follow the end."""
+        """How many of the given frames exist: absent frames follow the end."""
         self.layers = [TailState(slots, like, tail.channels, tail.rows) for tail in net.tails()]
         self.tails = join_tails(self.layers)  # [slots + 1, all tails]
 
@@ -76,7 +76,7 @@ class SymmetricState(State):
     def advance(self, slots: Tensor, present: Tensor, lag: Tensor) -> Tensor:
         """Counts the frames of `present [B, n]`, and returns the rows of each layer's new input that exist.
 
-        They are `[layers, B, 2]`: the first one, and the end; `lag [layers, 2]` has the layers' lags.
+        The result is `[layers, B, 2]`: the first such row, and the end. `lag [layers, 2]` has the layers' lags.
         """
         given = self.given.index_select(0, slots)
         end = self.present.index_select(0, slots) + present.sum(1)
@@ -90,7 +90,7 @@ class SymmetricState(State):
 
 
 class SymmetricVocoder(nn.Module):
-    """Decodes `[B, inputs, n]` to `[B, 1, n * hop]`, late by `lookahead` frames."""
+    """Decodes `[B, inputs, n]` to `[B, 1, n * hop]`, delayed by `lookahead` frames."""
 
     lag: Tensor  # [layers, 2]
 
@@ -122,7 +122,7 @@ class SymmetricVocoder(nn.Module):
     def forward(self, x: Tensor, present: Tensor, slots: Tensor, state: SymmetricState) -> Tensor:
         """Decodes the next frames of these slots; `present [B, n]` is false for frames after the end.
 
-        The first `lookahead` frames that come out of a slot are before its first one, and mean nothing.
+        The first `lookahead` frames of a slot's output precede its first frame, and are meaningless.
         """
         begin, blocks, last_act, last = vocoder_parts(self.chain)
         bounds, tails = iter(state.advance(slots, present, self.lag)), iter(state.layers)

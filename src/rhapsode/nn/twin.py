@@ -11,7 +11,7 @@ from rhapsode.nn.kernels.rotary import RotaryAngles
 
 
 class TwinLayer(DecoderLayer):
-    """A decoder layer with a second set for audio positions. Attention is the same for all positions."""
+    """A decoder layer with a second set of norms and feed-forward network, for audio. Attention has one set."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__(config)
@@ -20,7 +20,7 @@ class TwinLayer(DecoderLayer):
         self.audio_mlp = GatedMLP(config)
 
     def all_audio(self, x: Tensor, layer: int, rotary: RotaryAngles | None, backend: AttentionBackend) -> Tensor:
-        """Runs positions that are all audio, as those of decode steps are: the other set is not read."""
+        """Runs positions that are all audio, as those of decode steps are, without reading the other set."""
         x = self.self_attn.add_to(x, self.audio_input_layernorm, layer, rotary, backend)
         return self.audio_mlp.add_to(x, self.audio_post_attention_layernorm)
 
@@ -47,7 +47,7 @@ class TwinStack(DecoderStack):
     def run_layers(
         self, x: Tensor, rotary: RotaryAngles | None, backend: AttentionBackend, is_audio: Tensor | None = None
     ) -> Tensor:
-        """Runs `x [B, T, hidden]` without the final norm; `is_audio [B, T]` is `None` where every position is."""
+        """Runs `x [B, T, hidden]` without the final norm; `is_audio [B, T]` is `None` if all positions are audio."""
         for i, layer in enumerate(self.layers):
             assert isinstance(layer, TwinLayer)
             if is_audio is None:

@@ -1,6 +1,6 @@
 """The convolutional half of a codec's decoder: from frames to samples by upsampling between residual units.
 
-Without slots every module is one pass; with slots it continues them.
+Without slots a module runs one pass over its whole input; with slots it continues their streams.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KERNEL = 7
 DILATIONS = (1, 3, 9)
 
 Activation = Callable[[int], nn.Module]
-"""Makes the activation for so many channels: `Snake` or `SnakeBeta`."""
+"""Makes the activation for a number of channels: `Snake` or `SnakeBeta`."""
 
 
 class ConvNeXt(Streaming):
@@ -71,14 +71,14 @@ class UpsampleBlock(StreamingBlock):
 
 
 def upsampler(dim: int, ratios: Sequence[int]) -> StreamingChain:
-    """Makes what upsamples `[B, dim, T]` before the vocoder: per ratio a transposed convolution and a `ConvNeXt`."""
+    """Makes the upsampler of `[B, dim, T]` before the vocoder: per ratio a transposed convolution and a `ConvNeXt`."""
     return StreamingChain(
         *(StreamingChain(CausalConvTranspose1d(dim, dim, ratio, ratio), ConvNeXt(dim)) for ratio in ratios)
     )
 
 
 def vocoder(inputs: int, dim: int, rates: Sequence[int], activation: Activation) -> StreamingChain:
-    """Makes the vocoder: `[B, inputs, T]` to one channel. Every rate halves the channels, of which there are `dim`."""
+    """Makes the vocoder: `[B, inputs, T]` to one channel. It starts with `dim` channels, and every rate halves them."""
     dims = [dim >> i for i in range(len(rates) + 1)]
     blocks = [UpsampleBlock(*sizes, rate, activation) for sizes, rate in zip(pairwise(dims), rates, strict=True)]
     return StreamingChain(
@@ -87,7 +87,7 @@ def vocoder(inputs: int, dim: int, rates: Sequence[int], activation: Activation)
 
 
 def settle_frames(ratios: Sequence[int], rates: Sequence[int]) -> int:
-    """Returns the receptive field of upsampler and vocoder in frames: so many of them determine their state."""
+    """Returns the receptive field of upsampler and vocoder: how many frames determine their state."""
     rate, reach = 1, 0.0
     for ratio in ratios:
         rate *= ratio
@@ -110,7 +110,7 @@ class VocoderParts(NamedTuple):
 
 
 def vocoder_parts(chain: StreamingChain) -> VocoderParts:
-    """Returns the modules of what `vocoder` made."""
+    """Returns the modules of a chain that `vocoder` made."""
     begin, *blocks, last_act, last = chain
     assert isinstance(begin, CausalConv1d)
     assert isinstance(last, CausalConv1d)

@@ -19,8 +19,8 @@ from rhapsode.nn.streaming import Streaming
 def alibi_slopes(heads: int) -> Tensor:
     """Returns a geometric series of ALiBi slopes that starts at 1, `[heads]`.
 
-    The series for `n` heads falls by `2 ** (-8 / n)`. A number of heads that is no power of two takes the series of the
-    power below it, and then every second slope of the power above.
+    For `n` heads, each slope is the one before it times `2 ** (-8 / n)`. If the number of heads is not a power of two,
+    the result is the series of the power below it, and then every second slope of the power above.
     """
     power = 1 << (heads.bit_length() - 1)
     between = _series(2 * power)[::2]
@@ -32,7 +32,7 @@ def _series(heads: int) -> list[float]:
 
 
 class WindowState(State):
-    """A ring of the last `window` positions; all layers share a buffer, so that a launch reads and writes it once."""
+    """A ring of the last `window` positions. All layers share one buffer, so a launch reads and writes it once."""
 
     def __init__(self, slots: int, config: DecoderConfig, window: int, like: Tensor) -> None:
         shape = (window, config.layers, 2, config.kv_heads, config.head_dim)
@@ -41,7 +41,7 @@ class WindowState(State):
 
 
 class WindowAttention:
-    """Attention of slots that continue for `length` positions: over what their rings hold, and over what is new.
+    """Attention of slots that continue for `length` positions: over their rings and over the new positions.
 
     New keys and values are joined to a copy of the ring, because the first queries may still attend to the oldest
     entries; `store` puts them into the ring.
@@ -87,9 +87,10 @@ class OnePassAttention:
 
 @decides
 def _rings(ring: Tensor, slots: Tensor, position: Tensor) -> Tensor:
-    """Returns the rings of these slots; of a single one, without a copy, the places that hold something.
+    """Returns the rings of these slots; of a single slot, without a copy, the places that are filled.
 
-    With several the length must not depend on them: the order of sums does, and a row is to be computed as ever.
+    With several slots the length is always that of the whole ring: the order of sums depends on the length, and a row's
+    result must not depend on the other rows.
     """
     if slots.shape[0] == 1:
         return ring.narrow(0, int(slots[0]), 1).narrow(1, 0, min(int(position[0, 0]), ring.shape[1]))
@@ -98,13 +99,13 @@ def _rings(ring: Tensor, slots: Tensor, position: Tensor) -> Tensor:
 
 @decides
 def _keys_in(past: Tensor, position: Tensor, positions: Tensor, window: int) -> Tensor:
-    """Returns the positions of the ring's places and of what is new, [B, S]; negative: nothing is there yet."""
+    """Returns the positions of the ring's places, then the new positions, [B, S]; a negative one: an empty place."""
     last, place = position - 1, torch.arange(past.shape[1], device=past.device)
     return torch.cat([last - (last - place) % window, positions], dim=1)
 
 
 def _bias(queries: Tensor, keys: Tensor, window: int, dtype: torch.dtype, slopes: Tensor | None) -> Tensor:
-    """Returns what is added to scores, [B, 1, T, S]; made once for all layers, each of which would convert a mask.
+    """Returns what is added to scores, [B, 1, T, S]. With a mask instead, each layer would convert the mask to this.
 
     A query attends to its own key and to `window - 1` before it, from position 0 on. With `slopes [heads]` the bias
     falls with the distance: [B, heads, T, S].
@@ -145,7 +146,7 @@ class WindowedLayer(DecoderLayer):
 
 
 class WindowedTransformer(Streaming, Derived):
-    """`[B, T, hidden]` to the same; positions count from the start of the request. It streams if it has a window.
+    """Maps `[B, T, hidden]` to the same shape; positions count from the start of the stream. It streams with a window.
 
     `slopes` is ALiBi's bias per position of distance, one per head, as `alibi_slopes` returns it.
     """

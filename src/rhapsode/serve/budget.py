@@ -1,4 +1,4 @@
-"""The bytes that all clients together may hold in memory."""
+"""Limits the bytes that all clients together may hold in memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rhapsode.errors import Busy
 
 
 class Budget:
-    """Counts bytes on the event loop's thread; past the limit one more is refused."""
+    """Counts the bytes in use; `take` raises `Busy` if there would be too many. To be called on the event loop only."""
 
     def __init__(self, limit: int, what: str) -> None:
         self._limit = limit

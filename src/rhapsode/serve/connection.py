@@ -1,8 +1,8 @@
 """Connections with time limits: uvicorn itself waits for slow clients for ever.
 
-A client has `receive_timeout_s` for a request, plus the time its bytes take at a slow link's rate, and `max_request_s`
-to read on once its connection is full. Past that the connection is reset, since to close it in order would wait for
-the client again. Beyond `max_connections` a new connection is closed at once.
+A client has `receive_timeout_s` to send a request, plus the time that its bytes take on a slow link. Once the send
+buffer of its connection is full, the client has `max_request_s` to read on. After that the connection is reset, since
+an orderly close would wait for the client again. Beyond `max_connections` a new connection is reset at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_FILES = 65_536
 
 
 def reset(transport: asyncio.WriteTransport) -> None:
-    """Ends a connection at once, and drops what its client has not read, here and in the kernel."""
+    """Ends a connection at once, and drops the bytes that its client has not read, here and in the kernel."""
     connection = transport.get_extra_info("socket")
     if connection is not None:
         with contextlib.suppress(OSError):  # it may be gone already
@@ -110,7 +110,7 @@ class HttpConnection(HttpToolsProtocol):
         self._stall.end()
 
     def _when_lost(self, callback: Callable[[], None] | None) -> None:
-        """Has this called when the client disconnects, for the current request; None: nothing any more."""
+        """Sets the callback that runs when the client disconnects during the current request; None removes it."""
         self._on_lost = callback
         if callback is not None:
             self.flow.resume_reading()  # else a disconnect would not be noticed
@@ -118,7 +118,7 @@ class HttpConnection(HttpToolsProtocol):
                 self.loop.call_soon(callback)
 
     def _is_full(self) -> bool:
-        """Returns whether the next send waits until the client has read something."""
+        """Returns whether the send buffer is full: the next send then waits until the client has read something."""
         return self.flow.write_paused
 
     def _begin_receiving(self) -> None:
@@ -163,7 +163,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
 
 
 class ConnectionConfig(uvicorn.Config):
-    """uvicorn's settings, with connections of ours."""
+    """uvicorn's settings with our connection classes."""
 
     def __init__(self, app: Any, limits: ServerConfig, **settings: Any) -> None:
         super().__init__(app, **settings)
@@ -177,7 +177,10 @@ class ConnectionConfig(uvicorn.Config):
 
 
 def most_connections() -> int:
-    """Returns how many connections leave some file descriptors for everything else."""
+    """Returns how many connections may be open, and raises the process's limit of file descriptors if it is too low.
+
+    Some file descriptors are left for everything else.
+    """
     if sys.platform == "win32":
         return 512
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

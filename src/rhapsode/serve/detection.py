@@ -1,4 +1,4 @@
-"""Looks for watermarks in audio of clients, one file at a time and off the event loop."""
+"""Detects watermarks in audio that clients send, one file at a time and off the event loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_WAITING = 16
 
 
 class DetectionDesk:
-    """One thread that detects, and the requests that wait for it."""
+    """Runs detections in one thread. At most `MOST_WAITING` requests run or wait; further ones are refused."""
 
     def __init__(self, config: MarkingConfig) -> None:
         self._deployment = config.deployment
@@ -24,7 +24,7 @@ class DetectionDesk:
         self._inside = 0
 
     async def detect(self, clip: Clip) -> dict[str, Any]:
-        """Returns the answer of the route."""
+        """Returns the JSON body that answers a detection request; raises `Busy` if too many wait."""
         if self._inside >= MOST_WAITING:
             raise Busy("too much audio is waiting to be searched for watermarks.")
         self._inside += 1

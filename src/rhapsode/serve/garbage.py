@@ -1,7 +1,7 @@
-"""When a server collects garbage: rarely, since a collection holds the interpreter's lock and looks at all requests.
+"""Makes garbage collection rare in a server: a collection holds the interpreter's lock and scans all requests.
 
-Most of what a request makes is freed with its last reference. With Python's own thresholds a server with 192 listeners
-collected 1,400 times for 1,536 requests, half a millisecond of its event loop for each.
+Most objects of a request are freed without it, with their last reference. With Python's default thresholds a server
+with 192 listeners collected 1,400 times for 1,536 requests, which blocked its event loop for half a millisecond each.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import gc
 
 THRESHOLDS = (50_000, 20, 20)
-"""Python's three: how many new objects start a collection of the newest, how many of those start one of the older
-objects, and how many of these a full one."""
+"""Thresholds of the three generations: how many new objects start a collection of the youngest generation, how many of
+those collections start one of the middle generation, and how many of the latter start a full collection."""
 
 
 def collect_rarely() -> None:
-    """Begins to collect garbage, seldom enough for a server."""
+    """Enables garbage collection with the thresholds of a server."""
     gc.set_threshold(*THRESHOLDS)
     gc.enable()

@@ -61,8 +61,8 @@ class Host:
     # --- start and stop ---
 
     def start_early(self, process: EngineProcess | None = None) -> None:
-        """Begins to load the model while the server itself still starts: only what does not need torch, whose import
-        takes seconds. `process`: the process of the engine, if one was started already."""
+        """Starts those parts of loading that do not need torch, whose import takes seconds, while the server itself is
+        still starting. `process` is the engine's process, if it has already been started."""
         self._starting = process
         if not self._is_apart:
             self._compiling = start_early(self.model, self.deployment)
@@ -120,8 +120,8 @@ class Host:
             self.release()
 
     def hold(self) -> None:
-        """Keeps the engine from being unloaded until `release` is called. Raises an error if the server cannot take the
-        request."""
+        """Keeps the engine from being unloaded until `release` is called. Raises an error if the server cannot accept
+        the request."""
         if self.draining:
             raise Unavailable("the server is shutting down.")
         limits = self.deployment.limits
@@ -158,13 +158,13 @@ class Host:
 
     @property
     def _slots(self) -> int:
-        """Returns the number of slots: an estimate where it is `auto`, until the model is loaded."""
+        """Returns the number of slots to assume while no model is loaded: an estimate if the setting is `auto`."""
         return self.deployment.limits.max_concurrency or DEFAULT_SLOTS
 
     # --- load and unload ---
 
     async def _load(self) -> ServedEngine:
-        """Loads the model once for all requests that wait; cancelling one of them does not cancel the load."""
+        """Loads the model once for all waiting requests; cancelling one of them does not cancel the load."""
         if self._loading is None:
             self._loading = asyncio.create_task(self._load_once(), name="load-model")
         return await asyncio.shield(self._loading)
@@ -172,7 +172,7 @@ class Host:
     async def _load_once(self) -> ServedEngine:
         started_s = time.perf_counter()
         gc.disable()  # loading makes a million objects, and each full collection would block the event loop
-        gc.freeze()  # nor need the collection at the end look through all that was imported
+        gc.freeze()  # the collection after loading then skips all imported modules
         try:
             async with self._changing:
                 engine = await self._open()
@@ -186,7 +186,7 @@ class Host:
         finally:
             self._loading = None
             collect_rarely()
-        await self._unload()  # what is left of one that was lost
+        await self._unload()  # frees what is left of an engine whose process has died
         self._engine, self.error, self.warm = engine, None, True
         self._on_load()
         self._used_s = time.monotonic()
@@ -213,7 +213,7 @@ class Host:
             loader.shutdown(wait=False)
 
     async def _load_when_lost(self, process: EngineProcess) -> None:
-        """Loads the model again as soon as its process is gone, unless it was stopped."""
+        """Loads the model again when the engine's process has died, unless the server itself stopped it."""
         await process.gone()
         if self._engine is process and not self.draining:
             log.error("the engine's process has ended: it is started again")

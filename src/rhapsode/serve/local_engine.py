@@ -1,4 +1,4 @@
-"""The engine as a server uses it: the one of this process, and what any other has to offer."""
+"""The interface through which a server uses an engine, and the engine that runs in the server's own process."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rhapsode.types import Clip, SpeechRequest
 
 
 class ServedEngine(Protocol):
-    """What a server calls on an engine, in its own process or in another. The `Speech` that `submit` returns gives the
-    audio of a request, takes more text for it and aborts it."""
+    """The methods that a server calls on an engine, which runs in the server's process or in another. The `Speech` that
+    `submit` returns gives the audio of a request, accepts more text for it and aborts it."""
 
     @property
     def is_lost(self) -> bool:
-        """Whether the engine has ended although nobody stopped it, for example because its process has died."""
+        """Whether the engine has ended although the server did not stop it, for example because its process died."""
 
     async def submit(self, request: SpeechRequest, request_id: str) -> Speech:
         """Starts a request, or queues it. Raises an error if the request is not valid or there is no room for it."""
@@ -25,20 +25,20 @@ class ServedEngine(Protocol):
         """Returns the speaker embedding of a recording."""
 
     def load(self) -> Load:
-        """Returns how many requests run and wait, and how much memory they have."""
+        """Returns how many requests run and are queued, and how much memory they use."""
 
     async def stop(self) -> None:
         """Ends all requests, and frees the memory of the model."""
 
 
 def is_quick(engine: Engine, request: SpeechRequest) -> bool:
-    """Returns whether the text of a request is prepared so fast that the event loop can do it itself."""
+    """Returns whether the text of a request is prepared so fast that the calling thread can do it itself."""
     is_aligned = request.word_timestamps or request.end_detection or engine.deployment.alignment.end_detection
     return len(request.text) <= SHORT_CHARS and (engine.aligner.is_loaded or not is_aligned)
 
 
 class LocalEngine:
-    """An engine of this process."""
+    """An engine that runs in the server's process."""
 
     is_lost = False
 

@@ -1,4 +1,4 @@
-"""Returns freed memory to the system when the server is idle: malloc keeps what many clients once needed."""
+"""Returns freed memory to the system when the server is idle: malloc would keep what the busiest moment needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ IDLE_S = 1.0
 
 
 class Tidier:
-    """Trims the heap once nothing has happened for a while; inference itself is never slowed down by it."""
+    """Trims the heap once the server has been idle for `IDLE_S`, so that running requests are not slowed down."""
 
     def __init__(self, is_busy: Callable[[], bool]) -> None:
         self._is_busy = is_busy

@@ -36,8 +36,8 @@ SEND_BUFFER_BYTES = 2**17  # the kernel would keep megabytes for a client that d
 
 
 class Server(uvicorn.Server):
-    """uvicorn with our settings. On the first signal it drains: it serves what is running, then ends; a second signal
-    ends it at once."""
+    """uvicorn with our settings. On the first signal it drains: it finishes the running requests, then exits. On a
+    second signal it exits at once."""
 
     def __init__(self, app: FastAPI, wyoming: socket.socket | None = None) -> None:
         """`wyoming` is the socket that listens for Wyoming clients, if there is one."""
@@ -62,7 +62,7 @@ class Server(uvicorn.Server):
 
     @property
     def failed(self) -> RhapsodeError | None:
-        """Returns why the model could not be loaded at all."""
+        """Returns the error of loading the model, if the model has never been loaded."""
         host = self._service.host
         return None if host.warm else host.error
 
@@ -78,7 +78,7 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self._service.host.is_starting:
-            # The thread that loads cannot be stopped, and nobody is served yet: there is nothing to wait for.
+            # The thread that loads cannot be stopped, and no client is served yet: there is nothing to wait for.
             print("rhapsode: interrupted while the model was loaded.", file=sys.stderr, flush=True)
             os._exit(128 + sig)
         if self._drain_by_s is None:
@@ -91,7 +91,7 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if self._drain_by_s is not None and not self.should_exit:
             if time.monotonic() > self._drain_by_s:
-                await self._service.host.stop()  # running streams are ended visibly
+                await self._service.host.stop()  # aborts running requests, so that their clients get an error
                 self.should_exit = True
             open_connections = self._service.sockets + (self._wyoming.connections if self._wyoming else 0)
             self.should_exit |= not self._service.host.busy and not open_connections
@@ -100,7 +100,7 @@ class Server(uvicorn.Server):
 
 
 def serve(deployment: Deployment, process: EngineProcess | None = None) -> None:
-    """Serves until a signal stops it. `process` is that of its engine, where it has been started already."""
+    """Serves until a signal stops it. `process` is the engine's process, if it has already been started."""
     config, imported_s = deployment.server, loading.process_age_s()
     app = create_app(deployment)
     service: Service = app.state.service
@@ -123,9 +123,9 @@ def serve(deployment: Deployment, process: EngineProcess | None = None) -> None:
 
 
 def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
-    """Returns a socket that listens; a shared port may be listened on by several processes."""
+    """Returns a listening socket. With `shared`, several processes may listen on the same port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named, asyncio sends small packets at once, too, instead of waiting for the client's reply.
+    # asyncio sets TCP_NODELAY only if the protocol is named; without it, small packets wait for the client's reply.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -142,7 +142,8 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
 
 
 def _print_resolved(deployment: Deployment, service: Service, port: int, wyoming: socket.socket | None) -> None:
-    """Prints the resolved configuration for the operator, line by line: the device is known once torch is imported."""
+    """Prints the resolved configuration for the operator, each line as soon as it is known: to name the device, torch
+    has to be imported, which takes seconds."""
     for name, value in _resolved(deployment, service, port, wyoming):
         print(f"{name:>10}  {value}", file=sys.stderr, flush=True)
 

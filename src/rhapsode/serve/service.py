@@ -1,4 +1,4 @@
-"""The state that all routes share, and the life of one request within the server."""
+"""The state that all routes share, and the steps that every request takes in the server."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Service:
             return replace(order, ignored=ignored) if ignored else order
 
     async def tolerate(self, body: type[BaseModel], data: bytes) -> tuple[bytes, tuple[str, ...]]:
-        """Returns a body without the fields that this deployment ignores, and the names of these."""
+        """Returns a body without the fields that this deployment ignores, and the names of those fields."""
         if self.config.unknown_fields == "refuse":
             return data, ()
         return await leave_out(body, data, self.unused_fields)
@@ -100,7 +100,7 @@ class Service:
     ) -> AsyncIterator[Playback]:
         """Runs a request; leaving the block ends the request and frees everything it holds.
 
-        `said` returns its text at the end, where it grows while it is spoken.
+        `said` returns the whole text at the end, for a request whose text grows while it is spoken.
         """
         with self._refusals:
             self.host.hold()
@@ -123,7 +123,7 @@ class Service:
             self._note(order, request_id, said)
 
     async def _start(self, request: SpeechRequest, request_id: str, entry: PhraseEntry | None) -> Speech:
-        """Returns the speech of a request: what was said before, or what the model says now."""
+        """Returns the speech of a request: from the phrase cache, as silence, or from the engine."""
         if entry is not None and entry.found is not None:
             return self._finished(entry.speech(request_id))
         engine = await self._engine()
@@ -151,7 +151,7 @@ class Service:
             raise TimedOut(f"the model was not there within {limit_s:g} s.") from None
 
     def _finished(self, speech: Speech) -> Speech:
-        """Records speech that no engine has to make."""
+        """Records the outcome of speech that no engine makes."""
         assert speech.outcome is not None
         self.outcomes.began(speech.id)
         self.outcomes.ended(speech.outcome)
@@ -163,7 +163,7 @@ class Service:
         playback.abort(late)
 
     def described(self, body: type[BaseModel]) -> dict[str, Any]:
-        """Returns the OpenAPI description of a body as this checkpoint takes it."""
+        """Returns the OpenAPI description of a body, with the fields and values that this checkpoint accepts."""
         voices, languages, beside = self.info.presets, self.info.languages, self.info.reference_needs
         notes = {"language": f"auto, {', '.join(languages)}."} if languages else {}
         if voices:

@@ -1,4 +1,4 @@
-"""The voices that the served checkpoint speaks with, as all protocols list them."""
+"""Lists the voices that the served checkpoint speaks with, for all protocols."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def own_voices(service: Service) -> list[dict[str, Any]]:
 
 
 async def known_voices(service: Service) -> list[dict[str, Any]]:
-    """Returns presets and uploaded voices, then the names that stand for some of them."""
+    """Returns presets and uploaded voices, then the aliases and OpenAI names that stand for some of them."""
     info, aliases, known = service.info, service.intake.aliases, await own_voices(service)
     there = {name_key(voice["name"]) for voice in known} | {voice["id"] for voice in known}
     stands_for = {name: voice for name, voice in aliases.names.items() if {name_key(voice), voice} & there}
@@ -38,7 +38,7 @@ def public_voice(voice: StoredVoice) -> dict[str, Any]:
 
 
 def _is_usable(voice: StoredVoice, info: ModelInfo) -> bool:
-    """Returns whether the checkpoint speaks with a voice; one that another server stored may be of another kind."""
+    """Returns whether the checkpoint can speak with a voice, which a server of another model may have stored."""
     if voice.embedding_size is not None:
         return info.can.embedding and info.embedding_size in (None, voice.embedding_size)
     return info.takes_recordings

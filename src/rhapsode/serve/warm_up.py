@@ -1,4 +1,4 @@
-"""Opens an engine and speaks with it before anybody else does."""
+"""Opens an engine and warms it up: runs a few short requests before the first listener comes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PACE_GROWTH = 4
 
 
 def start_early(model: Model, deployment: Deployment) -> Compilation | None:
-    """Starts what need not wait for torch: compiling kernels, if the kernel cache is empty, and CUDA."""
+    """Starts the work that need not wait for torch: compiling kernels, if the kernel cache is empty, and CUDA."""
     source = Source(model.checkpoint, model.config)
     compiling = begin_early(model.spec, source, deployment, log.info)
     if any(stage.kind == "frame" for stage in model.spec.pipeline):
@@ -66,11 +66,11 @@ def open_warm(
 
 
 def _warm_up(engine: Engine) -> None:
-    """Speaks a few frames, so that the first request does not pay for what is made on first use."""
+    """Speaks a few frames, so that the first request does not pay for anything that is set up on first use."""
     size = engine.info.embedding_size
     voice = Voice(embedding=(0.1,) * size) if size else Voice()
     for attempt in (Voice(), voice):
-        with suppress(InvalidRequest):  # some models say nothing without a reference, others nothing with one
+        with suppress(InvalidRequest):  # some models refuse requests without a voice, others those with an embedding
             request = SpeechRequest(WARM_UP_TEXT, attempt, seed=0, max_frames=FIRST_FRAMES)
             _hear(engine, request, 1)
             _measure_pace(engine, replace(request, max_frames=PACE_FRAMES))
@@ -78,9 +78,9 @@ def _warm_up(engine: Engine) -> None:
 
 
 def _measure_pace(engine: Engine, request: SpeechRequest) -> None:
-    """Speaks with growing batches, until one is too slow: admission then knows the pace from the start.
+    """Speaks with growing batches until one is slower than real time, so that admission knows the pace from the start.
 
-    A model that yields audio itself serves its listeners one after the other: there is no batch to measure.
+    A model that yields audio itself serves its listeners one after the other, so there is no batch to measure.
     """
     has_batches = any(stage.kind == "frame" for stage in engine.spec.pipeline)
     rows, load = 1, engine.load()
@@ -91,10 +91,11 @@ def _measure_pace(engine: Engine, request: SpeechRequest) -> None:
 
 
 def _hear(engine: Engine, request: SpeechRequest, times: int) -> None:
-    """Speaks so many requests at once. Their texts differ, so that prompts share no pages and all of them are run."""
+    """Speaks this many requests concurrently. Their texts differ, so that prompts share no KV pages and no prefill is
+    skipped."""
     requests = [replace(request, text=f"{times} {i}: {request.text}") for i in range(times)]
     for speech in [engine.submit(request) for request in requests]:
         for _ in speech:
             pass
-    while engine.load().slots_in_use:  # a slot is free soon after its request has ended
+    while engine.load().slots_in_use:  # a slot becomes free shortly after its request has ended
         time.sleep(0.001)

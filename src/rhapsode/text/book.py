@@ -24,7 +24,7 @@ _MARKDOWN = (
 
 
 def read_book(file: Path, pattern: str | None = None) -> BookText:
-    """Reads a book by its file's extension. `pattern` is what a line of text that begins a chapter looks like."""
+    """Reads a book by its file's extension. `pattern` is a regular expression for lines that begin a chapter."""
     if file.suffix.lower() == ".epub":
         from rhapsode.text.epub import read_epub
 

@@ -1,4 +1,4 @@
-"""The chapters of a book, and the parts that are spoken of each."""
+"""The chapters of a book, cut into parts that are spoken one after the other."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from rhapsode.errors import InvalidRequest
 from rhapsode.text.clean import is_speakable
 
 MOST_PART_CHARS = 1500
-"""Of what is spoken in one request: some of it is lost when a book is interrupted."""
+"""The most characters spoken in one request. When a book is interrupted, the part that is being spoken is lost."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?…。！？])\s*(?<=\s|[。！？])")
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """A heading and the paragraphs below it. What stands before the first heading has no title."""
+    """A heading and the paragraphs below it. Text before the first heading is a chapter without a title."""
 
     title: str
     paragraphs: tuple[str, ...]
 
     def parts(self) -> list[str]:
-        """Returns the chapter in texts to be spoken one after the other: its title, then whole paragraphs."""
+        """Returns the texts of the chapter to speak one after the other: its title, then whole paragraphs."""
         parts = [self.title] if is_speakable(self.title) else []
         held = ""
         for piece in (piece for paragraph in self.paragraphs for piece in _pieces(paragraph)):
@@ -42,7 +42,7 @@ class BookText:
 
 
 def gather(blocks: Iterable[tuple[str | None, str]]) -> tuple[Chapter, ...]:
-    """Returns chapters of blocks, each a title or, with `None`, a paragraph."""
+    """Groups blocks into chapters. A block is a title and an empty text, or `None` and a paragraph."""
     chapters: list[tuple[str, list[str]]] = [("", [])]
     for title, paragraph in blocks:
         if title is not None:

@@ -6,13 +6,13 @@ import re
 import unicodedata
 
 MAX_MARKS = 30
-"""Combining marks kept after one letter, as in Unicode's stream-safe text format. No language needs more, and to
-normalise a run of them takes time that grows with its square."""
+"""Combining marks kept after one letter, as in Unicode's stream-safe text format. No language needs more, and the time
+to normalise a run of marks grows with the square of its length."""
 
 _SPACES = re.compile(r"[^\S\n]+")
 _LINES = re.compile(r" ?\n ?")
 _PARAGRAPHS = re.compile(r"\n{3,}")
-# Four characters are starters, or one mark, by their class but decompose into two marks.
+# By their class these four characters are starters or one mark, but they decompose into two marks.
 _DOUBLE_MARKS = frozenset("\u0344\u0f73\u0f75\u0f81")
 
 

@@ -27,7 +27,7 @@ _NAMES = {
 
 
 def read_epub(file: Path) -> BookText:
-    """Reads a book. One that is encrypted or damaged is an `InvalidRequest`."""
+    """Reads a book; raises `InvalidRequest` if it is encrypted or damaged."""
     try:
         with zipfile.ZipFile(file) as archive:
             root = ElementTree.fromstring(_page(archive, _CONTAINER)).find(".//container:rootfile", _NAMES)

@@ -14,7 +14,7 @@ class Pause(NamedTuple):
 
 
 class RateChange(NamedTuple):
-    """The words that follow are spoken so many times as fast."""
+    """Sets the speed of the words that follow: 2.0 is twice as fast."""
 
     rate: float
 
@@ -24,7 +24,7 @@ class Bookmark(NamedTuple):
 
     name: str
     at: int
-    """The written character it stands before."""
+    """The index of the written character that follows the bookmark."""
 
 
 TextEvent = SpokenRun | Pause | RateChange | Bookmark

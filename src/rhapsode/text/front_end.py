@@ -28,11 +28,11 @@ class TextSettings:
     normalise: bool = False
     lexicon: Lexicon = field(default_factory=Lexicon)
     phonemes: bool = False
-    """English words are told as phonemes."""
+    """Whether English words are replaced by phonemes."""
 
 
 class TextStep(Protocol):
-    """Takes runs in order, and passes on what is certain."""
+    """A step of the front end: takes runs in order, and returns those that later text cannot change."""
 
     def push(self, run: SpokenRun) -> list[SpokenRun]: ...
 
@@ -40,7 +40,7 @@ class TextStep(Protocol):
 
 
 class FrontEnd:
-    """Push written text, get spoken runs, pauses and bookmarks. How the text is cut changes nothing.
+    """Turns written text into spoken runs, pauses and bookmarks. The result does not depend on how the text is cut.
 
     The steps are: markup, lexicon, normalisation, phonemes. Each passes on what is certain, with the written characters
     it stands for. A pause or another mark ends the words before it.
@@ -92,7 +92,7 @@ class FrontEnd:
 
 
 class _Normalisation:
-    """A normaliser whose language the first letter of the text decides, where nobody says which."""
+    """A normaliser. Where no language is given, the first letter of the text decides it."""
 
     def __init__(self, language: str | None) -> None:
         self._waiting: list[SpokenRun] = []

@@ -1,4 +1,4 @@
-"""A lexicon: words, and how they are respelt so that a model says them right."""
+"""A lexicon: words with respellings that make a model pronounce them correctly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rhapsode.text.spoken import RunBuffer, SpokenRun, joined
 
 MOST_WORD_CHARS, MOST_SPOKEN_CHARS = 100, 300
 MOST_ATOMS = 24
-"""Of one entry: words, signs and the spaces between them."""
+"""The most atoms of one entry: words, signs and the spaces between them."""
 
 _ATOM = re.compile(r"\s+|[\u3005-\u30ff\u3400-\u9fff]|[^\W_\u3005-\u30ff\u3400-\u9fff]+|.")
 """White space, one Chinese or Japanese character, a word, or a sign."""
@@ -21,7 +21,7 @@ Atoms = tuple[str, ...]
 
 
 class Lexicon:
-    """Respellings by word. A word in lower case holds for any case, one with a capital only as it is written."""
+    """Respellings by word. A word in lower case matches any case; a word with a capital matches only this spelling."""
 
     def __init__(self, entries: Mapping[str, str] | None = None) -> None:
         self.entries = dict(entries or {})
@@ -31,7 +31,7 @@ class Lexicon:
             atoms = tuple(atoms_of(word.strip()))
             self._by_first.setdefault(atoms[0].lower(), []).append((atoms, spoken))
         for same_first in self._by_first.values():
-            # The longest entry wins, and of equal ones that which is written as the text is.
+            # The longest entry is tried first; of equally long ones, that with a capital, which matches fewer texts.
             same_first.sort(key=lambda entry: (-len(entry[0]), "".join(entry[0]).islower()))
 
     @classmethod
@@ -52,7 +52,7 @@ class Lexicon:
             raise ConfigError(f"the lexicon {file}: {error.message}") from None
 
     def with_more(self, entries: Mapping[str, str]) -> Lexicon:
-        """Returns a lexicon with these entries, which come before its own."""
+        """Returns a lexicon with these entries, which override its own."""
         return Lexicon(self.entries | dict(entries)) if entries else self
 
     def candidates(self, first: str) -> list[tuple[Atoms, str]]:
@@ -67,7 +67,7 @@ class LexiconStream:
         self._lexicon = lexicon
         self._buffer = RunBuffer()
         self._in_word = False
-        """What has been passed on ends within a word that is longer than any entry."""
+        """Whether the text passed on so far ends inside a word that is longer than any entry."""
 
     def push(self, run: SpokenRun) -> list[SpokenRun]:
         """Takes a run; returns what is certain now."""
@@ -77,7 +77,7 @@ class LexiconStream:
         return self._advance(closed=False)
 
     def close(self) -> list[SpokenRun]:
-        """Returns the rest: no text follows that belongs to a word of this."""
+        """Returns the rest. No later text continues the last word."""
         rest = self._advance(closed=True)
         self._in_word = False
         return rest
@@ -126,7 +126,7 @@ def atoms_of(text: str) -> list[str]:
 
 
 def _is_word(atom: str) -> bool:
-    """Whether an atom may go on: letters and digits, not a Chinese or Japanese character."""
+    """Whether later text may continue an atom: letters and digits, not a Chinese or Japanese character."""
     return atom.isalnum() and not "\u3005" <= atom[0] <= "\u30ff" and not "\u3400" <= atom[0] <= "\u9fff"
 
 
@@ -135,7 +135,7 @@ def _is_same(atoms: list[str], entry: Atoms) -> bool:
 
 
 def _begins(atoms: list[str], entry: Atoms) -> bool:
-    """Whether these atoms, the last of which may go on, can become the entry."""
+    """Whether these atoms can become the entry, if later text continues the last one."""
     *whole, last = atoms
     wanted = entry[len(whole)]
     same = all(_matches(atom, part) for atom, part in zip(whole, entry, strict=False))

@@ -1,4 +1,4 @@
-"""Says a text as what SSML's `<say-as>` calls it: a date, a number, its letters."""
+"""Writes out a text as SSML's `<say-as>` asks: as a date, as a number, letter by letter."""
 
 from __future__ import annotations
 

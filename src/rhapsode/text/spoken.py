@@ -18,12 +18,12 @@ class SpokenRun(NamedTuple):
     start: int
     stop: int
     copied: bool = False
-    """The characters are the written ones, one by one."""
+    """Whether the characters are the written ones, one for one."""
     fixed: bool = False
-    """No later step changes them: a respelling of the lexicon, say."""
+    """Whether later steps must not change the characters: a respelling of the lexicon, for example."""
 
     def part(self, first: int, last: int) -> SpokenRun:
-        """Returns characters `[first, last)`. Those of a run that is not copied all stand for the whole of it."""
+        """Returns characters `[first, last)`. If the run is not copied, they stand for all its written characters."""
         if not self.copied:
             return self._replace(text=self.text[first:last])
         return self._replace(text=self.text[first:last], start=self.start + first, stop=self.start + last)
@@ -40,7 +40,7 @@ class SpokenWord(NamedTuple):
 
 @dataclass(frozen=True)
 class SpokenText:
-    """A spoken text and its map."""
+    """A spoken text and its map to the written characters."""
 
     runs: tuple[SpokenRun, ...] = ()
 
@@ -65,7 +65,7 @@ class SpokenText:
 
 
 class RunBuffer:
-    """Runs in a row: their joined text, and which runs a part of it has."""
+    """Consecutive runs: their joined text, and the runs of any part of it."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -95,12 +95,12 @@ class RunBuffer:
             index += 1
 
     def span(self, first: int, last: int) -> tuple[int, int]:
-        """Returns the written characters of the spoken ones `[first, last)`, of which there is at least one."""
+        """Returns the written characters of spoken characters `[first, last)`, which must not be empty."""
         runs = list(self.runs(first, last))
         return min(run.start for run in runs), max(run.stop for run in runs)
 
     def drop(self, count: int) -> None:
-        """Forgets the first characters."""
+        """Removes the first `count` characters."""
         if count:
             kept = list(self.runs(count, len(self.text)))
             self.text, self._runs, self._ends = "", [], []
@@ -109,7 +109,7 @@ class RunBuffer:
 
 
 def joined(runs: Iterable[SpokenRun]) -> list[SpokenRun]:
-    """Returns the same runs with neighbours joined that copy neighbouring characters."""
+    """Joins neighbouring runs that copy neighbouring characters."""
     found: list[SpokenRun] = []
     texts: list[str] = []
     for run in runs:

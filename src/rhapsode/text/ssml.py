@@ -31,7 +31,7 @@ _ENDS = ".!?…:;。！？；：,，、"
 
 
 class SsmlReader:
-    """Push a document in pieces, get its text and what it says about how to speak it."""
+    """Reads a document that arrives in pieces, and returns its text, pauses, rates and bookmarks."""
 
     def __init__(self, language: str) -> None:
         self._language = language
@@ -70,7 +70,7 @@ class SsmlReader:
         parser.StartCdataSectionHandler = self._refuse("CDATA")
         parser.ProcessingInstructionHandler = self._refuse("processing instructions")
         if hasattr(parser, "SetReparseDeferralEnabled"):
-            parser.SetReparseDeferralEnabled(False)  # a short tag is read when it is complete
+            parser.SetReparseDeferralEnabled(False)  # report even a short tag as soon as it is complete
         return parser
 
     @staticmethod
@@ -168,7 +168,7 @@ class SsmlReader:
         self._last = said.rstrip()[-1:] or self._last
 
     def _end_sentence(self) -> None:
-        """Ends the sentence before a paragraph or sentence begins or ends, with a full stop where it has none."""
+        """Ends the current sentence at the start or end of `<p>` and `<s>`; adds a full stop where it has none."""
         if self._last:
             here = self._here()
             stop = "" if self._last in _ENDS else "。" if self._language in ("zh", "ja") else "."
@@ -183,7 +183,7 @@ class SsmlReader:
                 raise _wrong(f"<{tag}> has no attribute '{name[:40]}' here; {right}")
 
     def _here(self) -> int:
-        """Returns the character at which the parser stands."""
+        """Returns the index of the character at which the parser stands."""
         byte = self._parser.CurrentByteIndex
         self._char += len(self._data[self._byte : byte].decode("utf-8", "replace"))
         self._byte = byte

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SpeakerTag:
-    """How a model writes whose turn it is."""
+    """How a model marks the speaker of a turn in its text."""
 
     pattern: re.Pattern[str]
-    """One of its groups has the speaker's number."""
+    """Matches a tag. One of its groups is the speaker's number."""
     begun: re.Pattern[str]
-    """The beginning of a tag at the end of a text that goes on."""
+    """Matches the beginning of a tag at the end of a text that may go on."""
     write: Callable[[int | str], str]
-    """Returns the tag of a speaker, as the model knows it."""
+    """Returns the tag of a speaker in the form that the model knows."""
 
     def of(self, found: re.Match[str]) -> str:
-        """Returns a tag that was found, as the model knows it."""
+        """Returns a tag that was found, in the form that the model knows."""
         return self.write(next(number for number in found.groups() if number is not None))
 
 
@@ -35,7 +35,8 @@ NO_SPEAKERS = SpeakerTag(re.compile("(?!)"), re.compile("(?!)"), str)
 class TurnStream:
     """A text that arrives in pieces, cut into sentences; each is a turn of the speaker whose tag came last.
 
-    It is a `TextFeed` that no prompt takes text from while it is spoken: `next_turn` gives the next prompt's text.
+    It is a `TextFeed`, but a prompt takes no text from it while the prompt is spoken: each prompt gets one turn, from
+    `next_turn`.
     """
 
     def __init__(self, tag: SpeakerTag, most_chars: int) -> None:
@@ -68,7 +69,7 @@ class TurnStream:
         return ()
 
     def steps(self) -> None:
-        """The text of the prompt that is spoken is complete."""
+        """Does nothing: the text of the prompt that is being spoken is already complete."""
 
     def next_turn(self) -> str | None:
         """Returns the next turn; `None`: none is certain yet, or, once closed, none is left."""

@@ -1,4 +1,4 @@
-"""All checks of one checkpoint, in the order in which they tell most."""
+"""All checks of one checkpoint; those that can explain later failures come first."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def checks(
     speaks: bool = True,
     load: Callable[[Callable[[], Opened]], Opened] = lambda open_model: open_model(),
 ) -> Iterator[CheckResult]:
-    """Yields every result as soon as it is known; `load` calls what opens the model."""
+    """Yields every result as soon as it is known; `load` calls the function that opens the model."""
     yield from check_files(model)
     yield from check_tokenizer(model)
 
@@ -52,6 +52,6 @@ def checks(
 
 
 def check_abilities(info: ModelInfo) -> Iterator[CheckResult]:
-    """Reports the abilities of the family that this checkpoint lacks for want of a file or a package."""
+    """Reports the abilities of the family that this checkpoint lacks because a file or a package is missing."""
     for ability, hint in info.instead.items():
         yield CheckResult(ability, "warning", f"it cannot {VERBS[ability]}. {hint}")

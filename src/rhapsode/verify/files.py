@@ -1,4 +1,4 @@
-"""Checks a checkpoint as it lies on disk: its files, its tokenizer, and what was read of it."""
+"""Checks the files and the tokenizer of a checkpoint, and reports what was read of it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _holds(folder: Path, pattern: str) -> bool:
 
 
 def check_tokenizer(model: Model) -> Iterator[CheckResult]:
-    """Encodes sentences, and decodes them with the vocabulary of the file alone: they must come back as they were."""
+    """Encodes sentences, and decodes them with nothing but the file's vocabulary: the text must be the same again."""
     folder = model.checkpoint
     if folder is None or model.spec.tokenizer is None:
         return

@@ -11,7 +11,7 @@ MOST_LISTED = 8
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What one check found. A note is nothing to worry about, a warning may be, a failure is."""
+    """What one check found. A note is no problem, a warning may be one, a failure is one."""
 
     subject: str
     verdict: Verdict

@@ -1,4 +1,4 @@
-"""The ways in which a checkpoint can be asked to speak, as requests."""
+"""Makes one request for each way in which a checkpoint can speak."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def needs_reference(info: ModelInfo) -> bool:
 
 
 def spoken_reference() -> Reference:
-    """Returns a recording to clone: the voice of this package says a sentence."""
+    """Returns a recording to clone: a sentence that the package's own voice speaks."""
     with TTS(limits={"max_concurrency": 1}) as voice:
         return Reference(voice.speak(REFERENCE_TEXT, seed=1), REFERENCE_TEXT)
 
@@ -80,7 +80,7 @@ def modes(info: ModelInfo, tts: TTS, reference: Reference | None, seed: int) -> 
 
 
 def _any_speaker(info: ModelInfo) -> tuple[float, ...] | None:
-    """Returns a speaker embedding of length 1, for a checkpoint that cannot make one of a recording."""
+    """Returns a speaker embedding of norm 1, for a checkpoint that cannot compute one from a recording."""
     size = info.embedding_size
     return (size**-0.5,) * size if size else None
 

@@ -1,4 +1,4 @@
-"""The vocabulary of a tokenizer's file: the bytes that each id stands for, whatever the kind of file."""
+"""Reads the vocabulary of any kind of tokenizer file: the bytes that each id stands for."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _from_tekken(content: Mapping[str, Any]) -> dict[int, bytes]:
 
 
 def _from_marked(piece: str) -> bytes:
-    """Returns the bytes of a piece where a mark stands for a space, and `<0x0A>` for a byte."""
+    """Returns the bytes of a piece in which U+2581 stands for a space, and `<0x0A>` for a byte."""
     found = _BYTE.fullmatch(piece)
     return bytes([int(found[1], 16)]) if found else piece.replace(SPACE, " ").encode("utf-8")
 

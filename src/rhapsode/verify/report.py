@@ -1,4 +1,4 @@
-"""A verification as text that people can paste into a bug report."""
+"""Formats a verification as text that users can paste into a bug report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rhapsode.verify.finding import CheckResult
 
 
 def header(name: str, model: Model, place: str) -> list[str]:
-    """Returns what was verified, and where."""
+    """Returns lines that name the model, the software and the machine of a verification."""
     info, hardware, found = model.info(), machine(), versions()
     wanted = ("rhapsode", "torch", "python")
     software = ", ".join(f"{package} {found[package]}" for package in wanted if package in found)
@@ -30,7 +30,7 @@ def line(result: CheckResult) -> str:
 
 
 def verdict(results: Sequence[CheckResult]) -> str:
-    """Returns the last line: whether it passed."""
+    """Returns the last line: whether the checkpoint passed."""
     failed = sum(result.verdict == "failed" for result in results)
     warned = sum(result.verdict == "warning" for result in results)
     if failed:

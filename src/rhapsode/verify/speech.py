@@ -1,4 +1,4 @@
-"""Speaks a sentence in every mode, and checks what is heard."""
+"""Speaks a sentence in every mode, and checks the audio."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from rhapsode.verify.finding import CheckResult, Verdict
 from rhapsode.verify.modes import SpokenMode, modes, sentence_for
 
 BROKEN = ("empty", "nan", "silent")
-"""Kinds of unsound audio that no weights excuse; what is too long or too short is a warning."""
+"""Kinds of unsound audio that are failures whatever the weights are; audio of a wrong length is only a warning."""
 MOST_WRONG = 0.5
-"""The share of wrong words from which a voice counts as not understood."""
+"""The share of wrong words above which speech counts as not understood."""
 
 
 def check_speech(

@@ -1,4 +1,4 @@
-"""Decides which addresses a URL of a user may lead to."""
+"""Decides which IP addresses a URL of a user may lead to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Caches what is computed from a reference, by its content; concurrent requests compute it once."""
+"""Caches results computed from a reference, by its content. Concurrent requests compute a result only once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def content_key(*parts: bytes | str) -> bytes:
 @dataclass(frozen=True)
 class CacheStats:
     hits: int
-    """Answers from the cache, including those that waited for a computation of another request."""
+    """Cache hits, including requests that waited for the computation of another request."""
     misses: int
     bytes: int
     entries: int

@@ -1,4 +1,4 @@
-"""Fetches reference audio from a URL of a user, within limits, and never from inside the server's own network."""
+"""Fetches reference audio from a URL of a user, within limits, and by default only from public addresses."""
 
 from __future__ import annotations
 

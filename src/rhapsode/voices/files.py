@@ -64,7 +64,7 @@ def read_record(folder: Path, voice_id: str) -> StoredVoice:
     """Returns the metadata, if the tensors match it; else `BrokenVoice`."""
     try:
         for file in (_record_of(folder, voice_id), _tensors_of(folder, voice_id)):
-            if not stat.S_ISREG(file.stat().st_mode):  # to open a FIFO would wait for ever
+            if not stat.S_ISREG(file.stat().st_mode):  # opening a FIFO would block for ever
                 raise BrokenVoice("its files are not regular files")
         voice = _STORED.validate_json(_record_of(folder, voice_id).read_bytes(), strict=True)
         with safe_open(_tensors_of(folder, voice_id), framework="numpy") as tensors:
@@ -107,7 +107,7 @@ def delete_voice(folder: Path, voice_id: str) -> bool:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Removes what a crash left behind: files half written, and tensors without a record. Call it `locked`."""
+    """Removes what a crash left behind: half-written files, and tensors without a record. The caller holds `locked`."""
     names = {path.name for path in folder.iterdir()}
     for name in names:
         stem, _, suffix = name.rpartition(".")

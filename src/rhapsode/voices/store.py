@@ -139,7 +139,7 @@ class VoiceStore:
 
     def _remove_leftovers(self) -> None:
         """Cleans up after a crash. Writers hold the lock, so files of a running replica are never removed."""
-        with suppress(OSError):  # a folder that is not there, or only to be read
+        with suppress(OSError):  # the folder does not exist, or is read-only
             if self._folder.is_dir():
                 with locked(self._folder):
                     remove_leftovers(self._folder)

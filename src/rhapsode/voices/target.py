@@ -1,4 +1,4 @@
-"""Parses the URL of a reference strictly: a URL that parsers read differently is refused."""
+"""Parses the URL of a reference strictly: refuses a URL that different parsers read differently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one replica can do, by how many requests it speaks at once, as a report of `rhapsode bench` measured it."""
+"""The speed of one replica by the number of requests that it speaks at once, from a report of `rhapsode bench`."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class ReplicaCurve:
     first_s: Floats  # [slots + 1, quantiles]: seconds until first audio
     head_s: Floats  # [slots + 1]: seconds of audio that the first audio has
     places: int
-    """How many requests are let in at once."""
+    """How many requests are admitted at once."""
     frame_s: float = 0.0
-    """Audio of a frame: requests are taken in, begin to be heard and end with a whole frame. 0: at any moment."""
+    """Seconds of audio in a frame: requests join, begin to be heard and end at the end of a frame. 0: at any moment."""
     tail_s: float = 0.0
-    """Seconds of audio that a request takes the time of, beyond its own and what comes before its first frame."""
+    """Overhead of a request, in seconds of audio: work beyond its own audio and beyond the time to its first frame."""
 
     @cached_property
     def paces(self) -> list[float]:
@@ -45,13 +45,13 @@ class ReplicaCurve:
 
     @cached_property
     def heads(self) -> list[float]:
-        """The audio of the first audio, likewise."""
+        """`head_s` as a plain list, for the same reason."""
         found: list[float] = self.head_s.tolist()
         return found
 
     @cached_property
     def leads(self) -> list[list[float]]:
-        """What first audio takes besides its frames and the wait for the frame before them. [slots + 1][quantiles]"""
+        """Seconds to first audio, less those for its frames and for the wait to join. [slots + 1][quantiles]"""
         others = np.concatenate([[0.0, 0.0], self.pace[1:-1]])
         lead_s = self.first_s - (self.head_s * self.pace)[:, None] - self.frame_s * others[:, None] * QUANTILES
         found: list[list[float]] = np.maximum(lead_s, 0.0).tolist()
@@ -67,7 +67,7 @@ class ReplicaCurve:
 def read_curve(report: Mapping[str, Any], slots: int | None = None, *, real_time: bool = True) -> ReplicaCurve:
     """Returns the curve of a report of `bench engine` or `bench serve`.
 
-    With `real_time` a request is let in only while the pace leaves everybody faster than real time, as on a server.
+    With `real_time` a request is admitted only while all requests stay faster than real time, as on a server.
     """
     points, frame_s, tail_s = {"engine": _engine, "serve": _serve}.get(report["kind"], _nothing)(report)
     if not points:
@@ -87,7 +87,7 @@ def fit(
 ) -> ReplicaCurve:
     """Returns a curve through these points, which are in the order of their load.
 
-    `headroom`: the largest pace at which requests are let in; `None` lets in as many as there are slots.
+    `headroom`: the largest pace at which requests are admitted; `None` admits as many as there are slots.
     """
     rows = np.array([point.rows for point in points])
     every = np.arange(slots + 1)
@@ -103,7 +103,7 @@ def fit(
 
 
 Measured = tuple[Sequence[LoadPoint], float, float]
-"""Points, the audio of a frame, and what a request takes beyond its audio."""
+"""The points of a curve, its `frame_s` and its `tail_s`."""
 
 
 def _nothing(report: Mapping[str, Any]) -> Measured:
@@ -111,7 +111,7 @@ def _nothing(report: Mapping[str, Any]) -> Measured:
 
 
 def _engine(report: Mapping[str, Any]) -> Measured:
-    """All requests arrive at once there, so nothing is known of how they join others."""
+    """Reads a report of `bench engine`. Its requests start together, so it does not show how requests join others."""
     runs = report["runs"]
     mode = "graphs" if any(run["mode"] == "graphs" for run in runs) else "eager"
     points = []
@@ -123,7 +123,7 @@ def _engine(report: Mapping[str, Any]) -> Measured:
 
 
 def _serve(report: Mapping[str, Any]) -> Measured:
-    """Closed loops alone: only they say what a number of requests does."""
+    """Reads the closed loops of a report of `bench serve`: only they measure a known number of requests."""
     closed = [run for run in report["runs"] if run["load"] == "closed"]
     runs = [run for run in closed if run["samples"].keys() >= {"sent_ms", "first_chunk_ms"}]
     if not runs:

@@ -1,4 +1,4 @@
-"""The cluster's edge in a simulation: which replica gets the next request, by what the edge knows of their load."""
+"""The cluster's edge in a simulation: chooses the replica for each request, by the loads that the edge knows."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from rhapsode.cluster.balance import BUSIER, SPARE, in_order
 
 STALE = 4
-"""Entries for each replica, most of them out of date, before all are sorted again."""
+"""When the heap has this many entries per replica, most of them out of date, it is built again."""
 
 
 @dataclass(frozen=True)
 class IdleReplica:
-    """A replica without load: among such, the order for a key is that of its hashes alone."""
+    """A replica without load: among such replicas, the hash of a key alone decides the order."""
 
     id: str
     load: float = 0.0
@@ -23,7 +23,7 @@ class IdleReplica:
 class SimulatedEdge:
     """Makes the first choice of `in_order`, without sorting all replicas for every request.
 
-    It knows loads as the edge does: those of the last poll, and what was sent and has ended since.
+    It knows the loads as the real edge does: those of the last poll, plus requests sent and minus requests ended since.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class SimulatedEdge:
         self._preferred: dict[str, int] = {}
 
     def poll(self, loads: Mapping[int, int]) -> None:
-        """Enters the loads of all replicas, by their number."""
+        """Stores the loads of all replicas, by their number."""
         if loads.keys() != self._known.keys():
             self._preferred = {}
         self._known = dict(loads)
@@ -41,7 +41,7 @@ class SimulatedEdge:
         self._sort()
 
     def refresh(self, loads: Mapping[int, int]) -> None:
-        """Enters the loads of replicas that have changed, where the others are as they were."""
+        """Stores the loads of replicas that have changed; the others keep theirs."""
         for number, load in loads.items():
             self._total += load - self._known[number]
             self._known[number] = load
@@ -54,7 +54,7 @@ class SimulatedEdge:
         heapq.heapify(self._by_load)
 
     def choose(self, key: str | None) -> int | None:
-        """Returns the number of the replica that gets the next request, and counts it there; None: there is none."""
+        """Returns the number of the replica for the next request, and counts the request; None if there is none."""
         if not self._known:
             return None
         chosen = self._least_busy()
@@ -67,7 +67,7 @@ class SimulatedEdge:
         return chosen
 
     def ended(self, number: int) -> None:
-        """Counts a request of this replica as over, as the edge does when the last byte has passed."""
+        """Removes a request from this replica's load, as the edge does when the last byte has passed."""
         if self._known.get(number, 0) > 0:
             self._known[number] -= 1
             self._total -= 1

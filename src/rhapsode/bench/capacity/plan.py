@@ -1,4 +1,4 @@
-"""Simulates fleets of several sizes, or searches for the smallest that is good enough, and composes the report."""
+"""Simulates fleets of several sizes, or searches for the smallest that meets the goal, and composes the report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAMPLES = 1001
 
 @dataclass(frozen=True)
 class Goal:
-    """What a fleet must reach."""
+    """The quality of service that a fleet must reach."""
 
     first_audio_s: float
     """p99, from arrival."""
@@ -41,7 +41,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class CapacityPlan:
-    """One question: this curve, this traffic, these replicas."""
+    """One question to answer: a curve, the traffic, and the numbers of replicas."""
 
     curve: ReplicaCurve
     traffic: Traffic

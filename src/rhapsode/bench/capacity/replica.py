@@ -1,4 +1,4 @@
-"""A simulated replica: its requests share its speed, and further ones wait in its queue."""
+"""A simulated replica: its requests share its speed, and further requests are queued."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from rhapsode.bench.capacity.curve import ReplicaCurve
 
 QUANTILE_STEPS = 100
 NEARLY = 1e-6
-"""Seconds of audio that are nothing: the clock is a sum of many products."""
+"""Smaller differences of the clock, in seconds of audio, are rounding errors: the clock is a sum of many products."""
 
 
 @dataclass(slots=True)
 class Newcomer:
-    """A request of which nothing was heard yet."""
+    """A request that has no audio yet."""
 
     request: int
     audio_s: float
     lead_s: float
     joined_at: float = 0.0
-    """By the clock of the replica."""
+    """When it joined, by the clock of the replica."""
 
 
 class SimulatedReplica:
-    """Speaks up to `places` requests at once, all at the pace of that number.
+    """Speaks up to `places` requests at once, at the pace for the number that it speaks.
 
-    Its clock counts the seconds of audio that every request in it has been given, so a change of the pace touches one
-    number and no request. A request joins when the frame that is being made is complete. Its first audio is due when
-    it has as much as the replica begins with, which is more on a busy one. After each frame that is asked again: the
-    end of another request can bring first audio about, and a request that joins can put it off.
+    Its clock counts seconds of audio per request, so a change of the pace changes the clock alone, and no request. A
+    request joins at the end of a frame. Its first audio is due when it has as much audio as a first chunk has, which is
+    more on a busy replica. This is checked again after each frame: the end of another request can make first audio due
+    at once, and a request that joins can delay it.
     """
 
     __slots__ = (
@@ -51,12 +51,12 @@ class SimulatedReplica:
         self._curve = curve
         self._clock_s = 0.0
         self._seen_s = now_s
-        self._joining: list[Newcomer] = []  # with the next frame
+        self._joining: list[Newcomer] = []  # they join with the next frame
         self._unheard: list[Newcomer] = []
         self._ends: list[tuple[float, int]] = []
         self.active = 0
         self.busy_s = 0.0
-        """Sum over time of requests spoken: seconds of slots."""
+        """Seconds of busy slots: the number of admitted requests, summed over time."""
         self.queue: deque[int] = deque()
         self.is_leaving = False
 
@@ -73,7 +73,7 @@ class SimulatedReplica:
         return self.active + len(self._joining)
 
     def start(self, request: int, audio_s: float, luck: float, now_s: float) -> None:
-        """Takes a request in; `luck`, 0 to 1, chooses among the first audios that were measured."""
+        """Admits a request; `luck`, 0 to 1, chooses among the measured times to first audio."""
         self._advance(now_s)
         lead_s = self._curve.leads[self._taken + 1][round(luck * QUANTILE_STEPS)]
         self._joining.append(Newcomer(request, audio_s, lead_s))
@@ -81,7 +81,7 @@ class SimulatedReplica:
             self._join()
 
     def next_s(self) -> float | None:
-        """Returns when something happens next, if nothing starts before."""
+        """Returns the time of the next event, if no request starts before it; `None` if there is none."""
         if not self.active:
             return None
         due_at = self._ends[0][0]
@@ -93,7 +93,7 @@ class SimulatedReplica:
         return self._seen_s + (due_at - self._clock_s) * self._curve.paces[self.active]
 
     def turn(self, now_s: float) -> tuple[list[tuple[int, float]], list[int]]:
-        """Does what is due: returns the requests that begin to be heard, each with the moment, and those that end."""
+        """Handles due events: returns the requests with first audio, each with its time, and the requests that end."""
         self._advance(now_s)
         begun, ended = self._begin(), []
         while self._ends and self._ends[0][0] <= self._clock_s + NEARLY:
@@ -123,7 +123,7 @@ class SimulatedReplica:
         return [(one.request, self._seen_s + one.lead_s) for one in begun]
 
     def _head_s(self, one: Newcomer) -> float:
-        """Returns the audio that a request begins with, by how many there are now."""
+        """Returns the seconds of first audio of a request, by how many requests there are now."""
         return min(self._curve.heads[self.active], one.audio_s)
 
     def _work_s(self, one: Newcomer) -> float:
@@ -133,7 +133,7 @@ class SimulatedReplica:
         return max(round(work_s / frame_s), 1) * frame_s if frame_s else work_s
 
     def _next_frame_at(self) -> float:
-        """Returns when the frame that is being made is complete, by the clock; now, if frames are not known."""
+        """Returns when the current frame ends, by the clock; now, if the length of a frame is not known."""
         frame_s = self._curve.frame_s
         return (floor((self._clock_s + NEARLY) / frame_s) + 1) * frame_s if frame_s else self._clock_s
 

@@ -11,7 +11,7 @@ from rhapsode.cluster.scaling import replicas_for
 
 @dataclass(frozen=True)
 class ScalingPlan:
-    """How many replicas there may be, and how fast they come and go."""
+    """How many replicas there may be, and how fast they are added and removed."""
 
     least: int
     most: int
@@ -21,7 +21,7 @@ class ScalingPlan:
     up_delay_s: float = 2.0
     down_delay_s: float = 60.0
     start_s: float = 60.0
-    """From the decision until a new replica is ready."""
+    """Seconds from the decision until a new replica is ready."""
 
     @property
     def is_fixed(self) -> bool:
@@ -29,7 +29,7 @@ class ScalingPlan:
 
 
 class Scaler:
-    """Decides like the cluster: by the load averaged over a window, after it has called for a change for some time."""
+    """Decides the number of replicas like the cluster: by the mean load of a window, after a delay."""
 
     def __init__(self, plan: ScalingPlan, capacity: int) -> None:
         self._plan = plan

@@ -23,21 +23,21 @@ MOMENTS = 200
 
 @dataclass(frozen=True)
 class SimulationResult:
-    """What listeners heard, and what it took."""
+    """The service that listeners got, and the replicas that it took."""
 
     first_s: NDArray[np.float64]
     """From arrival to first audio, of requests that were served, in the order of their arrival."""
     queued_s: NDArray[np.float64]
     refused: int
     with_gap: int
-    """Requests whose speech took longer than it plays."""
+    """Requests with an underrun: their speech took longer to make than to play."""
     ended_s: float
     """When the last request ended."""
     replica_s: float
     busy: float
     """The mean share of places that were taken."""
     timeline: list[tuple[float, int, int]]
-    """Moments: time, replicas, requests in them."""
+    """Moments, each with its time, the number of replicas, and the requests in them."""
 
     @property
     def served(self) -> int:
@@ -144,13 +144,13 @@ class _Simulation:
             heapq.heappush(self._turns, (due_s, number))
 
     def _poll(self, now_s: float) -> None:
-        """Tells the edge all loads; adds and removes replicas."""
+        """Updates the loads that the edge knows; adds and removes replicas."""
         self._replica_s += (now_s - self._polled_s) * len(self._replicas)
         self._polled_s = now_s
         while self._starting_s and self._starting_s[0] <= now_s:
             self._starting_s.pop(0)
             self._add(now_s)
-        if self._scaling.is_fixed and self._timeline:  # the same replicas: only what has changed, they may be thousands
+        if self._scaling.is_fixed and self._timeline:  # the replicas stay: update only those whose load changed
             self._edge.refresh({number: self._replicas[number].load for number in self._changed})
         else:
             self._scale(now_s, self._load)

@@ -14,9 +14,9 @@ from rhapsode.errors import InvalidRequest
 
 Floats = NDArray[np.float64]
 SPREAD = 0.6
-"""Of the logarithm of speech lengths: most are short, some are long."""
+"""Standard deviation of the logarithm of speech lengths: most are short, some are long."""
 QUIET = 0.2
-"""The least traffic of a day, as a share of the most."""
+"""The lowest traffic of a day, as a share of the highest."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Traffic:
     at_s: Floats
     audio_s: Floats
     keys: Sequence[str | None]
-    """Voice or session by which a request prefers a replica; None: every replica is as good."""
+    """The voice or session by which a request prefers a replica; None if every replica is equally good."""
 
     def __len__(self) -> int:
         return len(self.at_s)
@@ -41,16 +41,16 @@ class Traffic:
 
     @property
     def listeners(self) -> float:
-        """How many listen at once on average: seconds of audio per second."""
+        """The mean number of concurrent listeners: seconds of audio per second."""
         return float(self.audio_s.sum()) / self.duration_s
 
 
 @dataclass(frozen=True)
 class TrafficPlan:
-    """Traffic to generate: so many people who listen at once, each to one utterance after the other."""
+    """Traffic to generate, given by the number of concurrent listeners and the mean length of an utterance."""
 
     listeners: float
-    """On average; at the busiest moment, where the traffic changes over the day."""
+    """Concurrent listeners on average; with `daily`, at the busiest moment."""
     mean_audio_s: float
     duration_s: float
     daily: bool = False

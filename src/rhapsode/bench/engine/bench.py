@@ -39,7 +39,7 @@ class Round:
     wall_s: float
     outcomes: tuple[Outcome, ...]
     cpu_s: float
-    """Of all threads of this process."""
+    """CPU seconds of all threads of this process."""
     chunks: int = 0
 
     @property
@@ -58,7 +58,7 @@ class Round:
 class EngineBench:
     """One engine in one mode. With `with_events`, the graphs it captures hold events of their sections.
 
-    No request ends before its frame count: neither random weights nor a short text decide what is measured.
+    Every request runs to its frame count, so that random weights or a short text do not change the measurement.
     """
 
     def __init__(self, subject: Subject, plan: EnginePlan, mode: str, *, with_events: bool = False) -> None:

@@ -30,7 +30,7 @@ Setting = tuple[str, int]
 
 @dataclass
 class Findings:
-    """What has been measured so far."""
+    """The measurements so far."""
 
     notes: list[str]
     rounds: dict[Setting, list[Round]] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Findings:
 
 
 def measure(subject: Subject, plan: EnginePlan) -> dict[str, Any]:
-    """Measures undisturbed rounds first. Weights are counted, and graphs split, by engines of their own afterwards."""
+    """Measures rounds without any recording first. Then separate engines count weights, and time sections of graphs."""
     device = pick_device(plan.device)
     modes = plan.modes() if subject.frames else ("eager",)
     split_graphs = "graphs" in modes and device.type == "cuda"  # a trace on a CPU keeps no sections
@@ -68,7 +68,7 @@ def measure(subject: Subject, plan: EnginePlan) -> dict[str, Any]:
 def _measure_rounds(
     subject: Subject, plan: EnginePlan, modes: tuple[str, ...], found: Findings, advance: Advance
 ) -> None:
-    """Runs all modes in turn, so that other work on this machine disturbs them alike."""
+    """Alternates between the modes, so that other work on this machine affects all of them equally."""
     found.rounds = {(mode, batch): [] for mode in modes for batch in plan.batches}
     with ExitStack() as stack:
         benches: dict[str, EngineBench] = {}
@@ -90,7 +90,7 @@ def _measure_rounds(
 
 
 def _count_weights(subject: Subject, plan: EnginePlan, found: Findings) -> None:
-    """Counts what a frame reads. If a kernel has no reference in PyTorch, the report has a note instead."""
+    """Counts the weights that a frame reads. If a kernel has no reference in PyTorch, the report has a note instead."""
     try:
         with kernels.use("off"), EngineBench(subject, replace(plan, batches=(1,)), "eager") as bench:
             found.weight_reads = bench.weight_reads()
@@ -144,7 +144,7 @@ def _breakdown(rounds: list[Round], split: Split | None, mode: str, frames: int)
     clean_s = statistics.median(done.wall_s for done in rounds)
     timed_s, seconds = (clean_s, {}) if split is None else (split[0].wall_s, split[1].seconds)
     sections = {name: seconds[name] / frames * 1e3 for name in SECTIONS if name in seconds}
-    # Reading graphs waits after each replay, so there the wall time is that of the undisturbed rounds.
+    # Timing graphs waits after each replay, so for graphs this is the wall time of the rounds without recording.
     wall_s = clean_s if mode == "graphs" else timed_s
     host = max(0.0, wall_s / frames * 1e3 - sum(sections.values()))
     return {name: rounded(value) for name, value in {**sections, "host": host}.items()}

@@ -17,11 +17,11 @@ SECTIONS = ("prefill", "talker", "depth", "sampling", "codec", "generator")
 """All names that the engine and the families mark, in the order a report shows them."""
 
 Timeline = list[tuple[Any, str]]
-"""Moments of the clock, each with the section that goes on from there; an empty name after the last."""
+"""Moments of the clock, each with the section that runs from there on; an empty name after the last section."""
 
 
 class _ThreadState(threading.local):
-    """On a CPU talker and codec each have a thread."""
+    """The sections of one thread: on a CPU, talker and codec have a thread each."""
 
     def __init__(self) -> None:
         self.open: list[str] = []
@@ -30,12 +30,12 @@ class _ThreadState(threading.local):
 
 
 class SectionTimes:
-    """Times sections by a clock: those that run as they run, those inside a captured graph after each replay."""
+    """Times sections by a clock. The times of sections inside a captured graph are read after each replay."""
 
     def __init__(self, clock: Clock) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
         self.runs: dict[str, int] = defaultdict(int)
-        """How often each section ran that is inside no other."""
+        """How often each outermost section ran."""
         self._clock = clock
         self._thread = _ThreadState()
         self._finished: list[Timeline] = []
@@ -66,7 +66,7 @@ class SectionTimes:
             self._add(timeline)
 
     def settle(self) -> None:
-        """Adds up what has run, once the device has done it. To be called after the recording."""
+        """Waits for the device, then adds up the times of recorded sections. Call it after the recording."""
         self._clock.wait()
         for timeline in self._finished:
             self._add(timeline)

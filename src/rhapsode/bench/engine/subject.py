@@ -64,7 +64,7 @@ def write_shape(name: str, folder: Path) -> bool:
         if path.is_file() and path.suffix in (".json", ".txt", ".yaml"):
             (folder / path.relative_to(source)).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, folder / path.relative_to(source))
-    if config.name not in _config_names():  # a file by another name, beside others
+    if config.name not in _config_names():  # the configuration has a name of its own
         shutil.copyfile(config, folder / "config.json")
     has_vocabulary = byte_tokenizer.has_vocabulary(folder)
     if not has_vocabulary:

@@ -30,7 +30,7 @@ def modules_of(worker: Any) -> Iterator[nn.Module]:
 
 @contextmanager
 def unpacked(workers: Iterable[Any]) -> Iterator[None]:
-    """Takes packed weights away, which the C kernels of a CPU read unseen: operators read as many."""
+    """Removes packed weights for a while: reads by the C kernels of a CPU are not seen, but operators read as much."""
     held = [
         (part, name, vars(part)[name])
         for worker in workers
@@ -75,7 +75,7 @@ class WeightReads:
 
     def __init__(self, workers: Iterable[Any]) -> None:
         self.bytes: dict[str, int] = {}
-        """By section; `depth` and `sampling` are what a step reads in them."""
+        """Bytes by section. Those of `depth` and `sampling` are read by the same step as those of `talker`."""
         self._weights = list(weights_of(workers))
         self._thread = _ThreadCount()
 
@@ -101,11 +101,11 @@ class WeightReads:
         """Counts nothing in graphs: an operator is seen once, when it is captured."""
 
     def replayed(self, events: object) -> None:
-        """Sees no operator of a replay."""
+        """Does nothing: the operators of a replay are not seen."""
 
 
 class Reads(TorchDispatchMode):
-    """Adds up what each operator reads of these weights: the whole of a matrix, the selected rows of a table."""
+    """Adds up the bytes that operators read of these weights: a whole matrix, or the selected rows of a table."""
 
     def __init__(self, weights: Iterable[Tensor], section: Callable[[], str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -52,7 +52,7 @@ class DistillMos:
     name, metric = "distillmos", "mos"
 
     def __init__(self) -> None:
-        if importlib.util.find_spec("torchaudio") is None:  # it only resamples, and our clips have 16 kHz already
+        if importlib.util.find_spec("torchaudio") is None:  # it would only resample, and our clips have 16 kHz already
             sys.modules.setdefault("torchaudio", ModuleType("torchaudio"))
         self._model = import_module("distillmos").ConvTransformerSQAModel().eval()
 

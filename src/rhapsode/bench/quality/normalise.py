@@ -1,4 +1,4 @@
-"""Normalises text before words are compared. Whoever changes it changes `NAME`, which reports state.
+"""Normalises text before words are compared. A change of the rules needs a new `NAME`, which reports contain.
 
 English: case, punctuation and hyphens do not count; contractions are written out; numbers, sums of money, percentages,
 times of day, dates, years and ordinals are read as words; titles and units are written out; British spellings become

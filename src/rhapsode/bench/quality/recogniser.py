@@ -23,7 +23,7 @@ class Recogniser(Protocol):
 
 
 class Whisper:
-    """A CTranslate2 folder or a model's id, on the CPU in int8. Greedy, so that results repeat."""
+    """faster-whisper on the CPU in int8; `model` is a CTranslate2 folder or an id. Decodes greedily: results repeat."""
 
     def __init__(self, model: str) -> None:
         try:
@@ -95,7 +95,7 @@ class TranscriptionUrl:
 
 
 def make_recogniser(name: str, model: str | None = None, api_key: str | None = None) -> Recogniser | None:
-    """Returns the recogniser for a URL, `pocketsphinx`, or what faster-whisper takes; None for `none`."""
+    """Returns the recogniser for a URL, `pocketsphinx`, or a model of faster-whisper; None for `none`."""
     if name == "none":
         return None
     if name.startswith(("http://", "https://")):

@@ -10,7 +10,8 @@ SILENCE = 1e-3
 """A clip with a lower peak is silent."""
 CLIPPED_SHARE = 0.001
 SPARE_S, MOST_S_PER_BYTE, LEAST_S_PER_BYTE = 2.0, 0.15, 0.025
-"""Limits by the length of the normalised text, numbers as words. English takes 0.05 to 0.08 s a letter."""
+"""Limits of the duration by the length of the normalised text, with numbers as words. English takes 0.05 to 0.08 s a
+letter."""
 
 
 class Unsound(Exception):

@@ -1,4 +1,4 @@
-"""What speaks the prompts: an engine in this process, or a server."""
+"""Speaks the prompts, with an engine in this process or with a server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MODES: tuple[str, ...] = ("one-shot", "streamed", "batched", "appended")
 """The whole text at once; chunk by chunk; several prompts concurrently; text appended while it is spoken."""
 WORD_S = 0.05
-"""Time between two appended words: a fast language model's."""
+"""Time between two appended words, as from a fast language model."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class ServerSynthesizer:
         return SynthesisResult(clip, response.total_s, response.playable_s or response.total_s)
 
     def close(self) -> None:
-        """Nothing is open: every request has a connection of its own."""
+        """Does nothing: every request has a connection of its own."""
 
     def config(self) -> dict[str, Any]:
         return {"url": self._server.url, "target": self._server.kind.name, "body": self._server.body("...", 0)}

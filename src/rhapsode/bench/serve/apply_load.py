@@ -13,7 +13,7 @@ from rhapsode.bench.serve.lag import LagMeter
 from rhapsode.bench.serve.load_level import LoadLevel, Share, poisson
 
 Send = Callable[[int, float | None], Coroutine[None, None, TimedResponse]]
-"""Sends the request of this number, due at this moment or now."""
+"""Sends the request with this number; it is due at the given moment, or now."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ async def apply_load(
     advance: Callable[[], None],
     share: Share | None = None,
 ) -> LoadResult:
-    """Sends the requests of these numbers, or a share of them. A number decides the text and the seed of a request."""
+    """Sends the requests with these numbers, or a share of them. The number decides a request's text and seed."""
     share = share or Share()
 
     async def send(i: int, due_s: float | None = None) -> TimedResponse:
@@ -100,7 +100,7 @@ async def _open(
 async def _burst(
     load: LoadLevel, numbers: Sequence[int], send: Send, seed: int, share: Share, started_s: float
 ) -> list[TimedResponse]:
-    """So many requests at the same moment; the next burst when all are complete."""
+    """Sends `level` requests at the same moment, and the next burst when all of them are complete."""
     size, due_s = int(load.level), started_s
     responses: list[TimedResponse] = []
     for first in range(0, len(numbers), size):

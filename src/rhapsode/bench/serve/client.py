@@ -1,4 +1,4 @@
-"""The client: sends one request, and times what comes back when the bytes are in hand."""
+"""The client: sends requests, and times the audio of a response when its bytes have arrived."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class TimedResponse:
     sent_s: float = 0.0
     """When it was sent, after the start of its load."""
     retry_after_s: float | None = None
-    """When to ask again, as the server says that refused it."""
+    """After how long to try again, as the server says if it refuses the request."""
     refusals: tuple[float, ...] = ()
-    """`Retry-After` of the refusals before this response, which came after the last of them was waited for."""
+    """`Retry-After` of each earlier refusal of this request. The client waited for so long before it tried again."""
     playback: PlaybackResult | None = None
     sample_rate: int = 0
     samples: Pcm = field(default_factory=lambda: np.zeros((1, 0), np.int16))
@@ -119,7 +119,7 @@ class SpeechClient:
 
 
 class _Timing:
-    """What is known of a response so far."""
+    """The measurements of one response so far."""
 
     def __init__(self, text: str, due_s: float, sent_s: float, keep: bool) -> None:
         self.text = text

@@ -1,4 +1,4 @@
-"""Client processes that apply one load together: one Python process cannot hear a thousand streams in time."""
+"""Client processes that apply one load together: one Python process cannot read a thousand streams in time."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from rhapsode.bench.serve.server import SpeechServer
 from rhapsode.errors import Unavailable
 
 AHEAD_S = 0.05
-"""So long before a load begins, every process is told of it."""
+"""How long before a load begins every process is told of it."""
 
 
 @dataclass(frozen=True)
 class ClientTask:
-    """What one process does next."""
+    """The next load for the client processes."""
 
     server: SpeechServer
     load: LoadLevel
@@ -37,7 +37,7 @@ class ClientTask:
 
 
 class ClientProcesses:
-    """Processes that are started once, and apply load after load, to one server or another."""
+    """Processes that are started once, and then apply any number of loads, to any server."""
 
     def __init__(self, count: int) -> None:
         spawned = multiprocessing.get_context("spawn")
@@ -53,7 +53,7 @@ class ClientProcesses:
             self._processes.append(process)
 
     def apply(self, task: ClientTask) -> LoadResult:
-        """Applies a load, of which every process takes a share; bursts begin when all of the last one is complete."""
+        """Applies a load that the processes share. A burst begins when the one before is complete in all processes."""
         whole = [task.numbers]
         if task.load.kind.endswith("burst"):
             size = int(task.load.level)
@@ -88,7 +88,7 @@ class ClientProcesses:
 
 
 def joined(results: Sequence[LoadResult], *, in_turn: bool = False) -> LoadResult:
-    """Returns results as one: of processes side by side, or of one burst after the other."""
+    """Joins the results of concurrent processes or, with `in_turn`, of bursts one after the other."""
     responses = tuple(response for one in results for response in one.responses)
     walls_s = [one.wall_s for one in results]
     client = {name: max(one.client[name] for one in results) for name in results[0].client}
@@ -96,12 +96,12 @@ def joined(results: Sequence[LoadResult], *, in_turn: bool = False) -> LoadResul
 
 
 def _work(pipe: Connection) -> None:
-    gc.freeze()  # what was imported need not be looked through again and again
+    gc.freeze()  # the garbage collector need not scan imported modules again and again
     asyncio.run(_apply_all(pipe))
 
 
 async def _apply_all(pipe: Connection) -> None:
-    """Applies what comes, until the other end is closed."""
+    """Applies each task that arrives, until the other end of the pipe is closed."""
     loop = asyncio.get_running_loop()
     async with make_session() as session:
         pipe.send(True)  # ready

@@ -21,19 +21,19 @@ LABELS = {
 class LoadLevel:
     """One level of load.
 
-    `closed`: so many clients, each sends its next request when the last one is complete. `open`: Poisson arrivals.
-    `burst`: so many requests at the same moment, again and again; the `first burst` is reported apart, because
-    a server that has just started answers it more slowly.
+    `closed`: `level` clients, each of which sends its next request when its last one is complete. `open`: Poisson
+    arrivals. `burst`: `level` requests at the same moment, again and again; the `first burst` is reported separately,
+    because a server that has just started answers it more slowly.
     """
 
     kind: str
     level: float
     """Concurrent requests; for `open`, requests per second."""
     pause_s: float = 0.0
-    """Of `closed`: a client waits at random, up to so long, before each request. Without it requests arrive in step
-    with the server's frames, because each one follows the last frame of another."""
+    """For `closed`: a client waits for a random time, up to this one, before each request. Without pauses, requests
+    arrive in step with the server's frames, because each one follows the last frame of another."""
     retries: int = 0
-    """How often a refused request is sent again, each time after as long as the server asked for (`Retry-After`)."""
+    """How often a refused request is sent again, each time after the server's `Retry-After`."""
 
     @property
     def label(self) -> str:
@@ -47,7 +47,7 @@ class Share:
     index: int = 0
     of: int = 1
     begins_s: float | None = None
-    """When all of them begin, by `time.perf_counter`, which is one clock for all processes of a machine."""
+    """When all processes begin, by `time.perf_counter`, which is one clock for all processes of a machine."""
 
     def part(self, numbers: Sequence[Number]) -> Sequence[Number]:
         return numbers[self.index :: self.of]

@@ -32,7 +32,8 @@ class ServePlan:
     loads: tuple[LoadLevel, ...]
     texts: tuple[str, ...]
     requests: int | None = None
-    """Of every load. By default 4 per client and at least 16; half a minute of arrivals; 2 bursts after the first."""
+    """Requests of every load. By default 4 per client and at least 16; `open`: half a minute of arrivals; `burst`: the
+    first one, then 2 bursts and at least 16 requests."""
     warm_up: int = 2
     seed: int = 0
     sample_rate: int | None = None
@@ -66,7 +67,7 @@ class ServePlan:
 
 
 def measure(plan: ServePlan, crowd: ClientProcesses | None = None) -> dict[str, Any]:
-    """Applies the loads; with several client processes, `crowd` may be ones that are there already."""
+    """Applies the loads. `crowd`: client processes that run already; else they are started if the plan has several."""
     if crowd is not None or plan.processes == 1:
         results, frame_hz = asyncio.run(_measure(plan, crowd))
     else:
@@ -82,7 +83,7 @@ def measure(plan: ServePlan, crowd: ClientProcesses | None = None) -> dict[str, 
 
 
 async def _measure(plan: ServePlan, crowd: ClientProcesses | None) -> tuple[list[LoadResult], float | None]:
-    """Returns what each step gave, and the frame rate of the model, if the server tells it."""
+    """Returns the result of each step, and the frame rate of the model, if the server tells it."""
     steps = plan.steps()
     async with make_session() as session:
         client = SpeechClient(session, plan.server, plan.sample_rate, plan.timeout_s)
@@ -154,7 +155,7 @@ def _samples(good: Sequence[TimedResponse]) -> dict[str, list[float]]:
 
 
 def _rounds(result: LoadResult) -> list[dict[str, float | None]]:
-    """Returns what each burst of a load gave."""
+    """Returns the figures of each burst of a load."""
     if not result.load.kind.endswith("burst"):
         return []
     size = int(result.load.level)
@@ -177,9 +178,9 @@ def _round(good: Sequence[TimedResponse]) -> dict[str, float | None]:
 
 
 def _refused(responses: Sequence[TimedResponse]) -> dict[str, Any] | None:
-    """Returns whether `Retry-After` was true: what it promised, and what came of it; None if nobody was refused.
+    """Returns the `Retry-After` times of refusals, and when the requests were served; None if none was refused.
 
-    `queue_s` is when the last of those that were not refused heard something: by then the queue was empty.
+    `queue_s` is when the last request that was not refused got its first audio: by then the queue was empty.
     """
     told = [(*one.refusals, *(() if one.retry_after_s is None else (one.retry_after_s,))) for one in responses]
     if not any(told):

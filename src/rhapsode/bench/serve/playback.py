@@ -12,7 +12,7 @@ import numpy as np
 from rhapsode.bench.serve.pcm_reader import Pcm
 
 AUDIBLE = 0.01
-"""Of full scale: -40 dB. Below it a listener hears nothing."""
+"""Relative to full scale: -40 dB. Below it a listener hears nothing."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,14 @@ class PlaybackResult:
 
     underruns: int
     stalled_s: float
-    """The sum of the silence of all underruns."""
+    """The total silence of all underruns."""
     gaps_s: tuple[float, ...]
     """Times between one arrival and the next."""
     least_left_s: float
     """The least audio that was left to play when more arrived; below 0, the longest underrun."""
     audio_s: float
     first_chunk_s: float
-    """Audio that arrived at the first moment."""
+    """Seconds of audio in the first arrival."""
     _starts: tuple[tuple[float, float], ...]
 
     def played_at_s(self, position_s: float) -> float:

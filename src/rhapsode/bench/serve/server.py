@@ -68,7 +68,8 @@ class SpeechServer:
 def speech_server(
     url: str, kind: str, model: str | None = None, voice: str | None = None, extra: Mapping[str, Any] | None = None
 ) -> SpeechServer:
-    """`url` may be a server's root. The API key is `OPENAI_API_KEY` for OpenAI, `SPEECH_API_KEY` for all others."""
+    """Returns a server to measure. `url` may be its root; its API key is `OPENAI_API_KEY` for OpenAI, else
+    `SPEECH_API_KEY`."""
     if kind not in KINDS:
         raise InvalidRequest(f"unknown target '{kind}': {did_you_mean(kind, KINDS)}")
     address = urlsplit(url if "://" in url else f"http://{url}")

@@ -50,7 +50,7 @@ class CosyLayersConfig:
 
 @dataclass(frozen=True)
 class CosySamplingConfig:
-    """Repetition-aware sampling: how often an id may be among the last `win_size` before it is drawn again."""
+    """Repetition-aware sampling: an id that is too frequent among the last `win_size` ids is replaced by a new draw."""
 
     top_p: float
     top_k: int
@@ -65,7 +65,7 @@ class CosySamplingConfig:
 
     @property
     def limit(self) -> int:
-        """How often an id must be among the recent ones to be replaced."""
+        """How often an id must be among the last `win_size` ids to be replaced."""
         return ceil(self.win_size * self.tau_r)
 
 
@@ -95,7 +95,7 @@ class CosyRatesConfig:
 
 @dataclass(frozen=True)
 class CosyMelConfig:
-    """The spectrogram of references."""
+    """Settings of the mel spectrogram of references."""
 
     n_fft: int
     num_mels: int
@@ -121,7 +121,7 @@ class CosyConfig:
 
     @property
     def codes(self) -> int:
-        """Speech tokens that can be heard; ids from here on are special."""
+        """The number of speech tokens that can be heard; ids from this number on are special."""
         return self.speech.speech_token_size
 
     @property
@@ -142,7 +142,7 @@ class CosyConfig:
         return self.codes + 3
 
     def tokens_of(self, seconds: float) -> int:
-        """Returns the speech tokens of so many seconds."""
+        """Returns how many speech tokens `seconds` of speech have."""
         return int(seconds * self.rates.token_frame_rate)
 
 

@@ -29,11 +29,11 @@ from rhapsode.types import Clip
 EXPECTED_PER_TEXT_TOKEN = 8
 """Speech tokens that a token of text usually takes."""
 OPEN_EXPECTED_S = 10.0
-"""Speech that is expected of a text whose length is unknown."""
+"""Seconds of speech that are expected of a text whose length is unknown."""
 
 
 class CosyEncode:
-    """Turns drafts into prompts. The later prompts of a request are made already, and pass."""
+    """Turns drafts into prompts. Later prompts of a request are already made and pass through unchanged."""
 
     def __init__(self, context: StageContext) -> None:
         folder = checkpoint_of(context)
@@ -86,7 +86,7 @@ class CosyEncode:
         return CosyVoice(np.zeros(0, np.int64), nothing, np.asarray(draft.embedding, np.float32))
 
     def _segment(self, script: CosyScript, text: CosyText) -> CosyPrompt:
-        """Returns the prompt of the next segment of the text; those after it are made when they are needed."""
+        """Returns the prompt of the text's next segment; prompts of later segments are made when they are needed."""
         prompt = whole_prompt(self._layout, script, text.segments.popleft().tokens)
         return replace(prompt, following=self._following(script, text)) if _has_words(text) else prompt
 
@@ -99,10 +99,10 @@ def _has_words(text: CosyText) -> bool:
 
 
 def with_short_first_chunk(voice: CosyVoice, config: CosyConfig, first_tokens: int) -> CosyVoice:
-    """Leaves out the first tokens of a reference, so that the chunk in which it ends lacks only `first_tokens`.
+    """Leaves out the first tokens of a reference, so that its last chunk lacks only `first_tokens` to be full.
 
-    The flow works in chunks counted from the start of the reference: what the last one lacks is the first that is
-    heard. Short references are kept.
+    The flow works in chunks counted from the start of the reference. The tokens that its last chunk lacks are the first
+    that are heard: the fewer they are, the lower the latency. Short references are not cut.
     """
     chunk, rate = config.rates.chunk_size, config.rates.token_mel_ratio
     if not 0 < first_tokens < chunk or len(voice.tokens) < 3 * chunk:

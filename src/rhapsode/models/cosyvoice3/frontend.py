@@ -1,4 +1,4 @@
-"""What the networks of the reference front end look at: three spectrograms, computed as upstream computes them."""
+"""Three spectrograms of a reference, computed as upstream does: for the flow, speech tokenizer and speaker encoder."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rhapsode.models.cosyvoice3.config import CosyMelConfig
 from rhapsode.nn.mel import MelConfig, filterbank, log_mel
 
 RATE = 16_000
-"""Samples a second of what the speech tokenizer and the speaker encoder hear."""
+"""The sample rate of the input of the speech tokenizer and of the speaker encoder."""
 LEAST_SAMPLES = RATE // 10
-"""The shortest reference, at this rate: all three spectrograms need some."""
+"""The shortest reference, in samples at this rate: all three spectrograms need some audio."""
 WHISPER = MelConfig(sample_rate=RATE, n_fft=400, hop=160, bands=128, high_hz=RATE / 2)
 
 _FRAME, _HOP, _FFT = 400, 160, 512  # of Kaldi's filter bank: 25 ms every 10 ms, padded to a power of two
@@ -24,7 +24,7 @@ _PREEMPHASIS = 0.97
 
 
 def prompt_mel(audio: Tensor, config: CosyMelConfig) -> Tensor:
-    """Returns the mel spectrogram of a reference, `[N]` to [frames, bands]: what the flow makes."""
+    """Returns the mel spectrogram of a reference, `[N]` to [frames, bands], of the kind that the flow makes."""
     high = config.sampling_rate / 2 if config.fmax is None else config.fmax
     shape = MelConfig(config.sampling_rate, config.n_fft, config.hop_size, config.num_mels, config.fmin, high)
     return log_mel(audio[None], shape)[0]

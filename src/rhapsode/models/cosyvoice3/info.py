@@ -1,4 +1,4 @@
-"""What a CosyVoice3 checkpoint can do: it clones where it has its encoders of references; some have preset speakers."""
+"""Describes what a CosyVoice3 checkpoint can do: cloning needs reference encoders; some have preset speakers."""
 
 from __future__ import annotations
 

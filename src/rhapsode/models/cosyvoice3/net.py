@@ -22,7 +22,7 @@ UNUSED = ("llm.model.lm_head.weight",)
 
 
 class CosyNet(Derived):
-    """Rows of a prompt have ids: text tokens first, then speech tokens (`speech_start` is the first one's)."""
+    """The language model. One range of ids has the text tokens and, from `speech_start` on, the speech tokens."""
 
     table: Tensor  # [text vocabulary + speech rows, hidden], once derived
 

@@ -1,4 +1,4 @@
-"""Parts of a checkpoint, built and filled: the language model."""
+"""The language model, built and filled with the tensors of a checkpoint."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ from rhapsode.types import Clip, SpeechRequest
 
 SYSTEM = "You are a helpful assistant."
 USUAL_PER_TEXT_TOKEN = 12
-"""Speech tokens that a token of text rarely needs more of: half a second."""
+"""Speech tokens per token of text, which few texts exceed: half a second."""
 LEAST_SEGMENT = 16
-"""Tokens of text that a segment takes in any case."""
+"""Tokens of text that a segment has room for in any case."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class CosyDraft:
     head: list[int]
     """The system line or an instruction, and the token that ends it."""
     most_frames: int
-    """What the flow has room for after the reference."""
+    """Speech tokens that the flow has room for after the reference."""
     transcript: list[int] = field(default_factory=list)
     counted: int = 0
     """Tokens of the head that count as text in the limits of the length."""
@@ -43,13 +43,13 @@ class CosyDraft:
     """The reference's tokens, where they are given."""
     embedding: Sequence[float] | None = None
     in_prompt: bool = False
-    """The reference's speech goes into the language model's prompt, after its transcript."""
+    """Whether the reference's speech goes into the language model's prompt, after its transcript."""
     in_turns: bool = False
     enforced: bool = True
 
 
 class CosyPrepare:
-    """Turns a checked request into a draft. The later prompts of a request are made already, and pass."""
+    """Turns a checked request into a draft. Later prompts of a request are already made and pass through unchanged."""
 
     is_quick = staticmethod(is_short)
 
@@ -105,9 +105,9 @@ class CosyPrepare:
         return head, 0 if has_transcript or request.instructions else len(head)
 
     def _transcript(self, request: SpeechRequest, preset: CosyPreset | None, options: CosyOptions) -> list[int]:
-        """Returns what the reference says; nothing where the language model gets no reference.
+        """Returns the tokens of the reference's transcript; none if the language model gets no reference.
 
-        With an instruction it gets none: upstream's model was trained so.
+        With an instruction, the model gets no reference: upstream trained it that way.
         """
         if request.instructions or options.cross_lingual:
             return []
@@ -121,7 +121,7 @@ class CosyPrepare:
     # --- voice ---
 
     def _preset(self, request: SpeechRequest) -> CosyPreset | None:
-        """Returns the speaker of this name; the first one where the request says nothing about a voice."""
+        """Returns the preset that the request names, or the first one if it asks for no voice at all."""
         voice = request.voice
         if voice.references or voice.embedding is not None:
             return None
@@ -134,7 +134,7 @@ class CosyPrepare:
 
 
 def _check(request: SpeechRequest, options: CosyOptions) -> None:
-    """Raises if a request asks for what cannot be done."""
+    """Raises `InvalidRequest` if a field of the request is empty or lacks another field that it needs."""
     if options.reference_tokens is not None and not request.voice.references:
         raise InvalidRequest("'reference_tokens' need the recording they are of.", param="reference_tokens")
     for reference in request.voice.references:

@@ -1,4 +1,4 @@
-"""Preset speakers: `spk2info.pt`, with a speaker vector per name, or all of a reference that was stored."""
+"""Preset speakers from `spk2info.pt`: per name a speaker vector, or a stored reference with its tokens and mel."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CosyPreset:
 
 
 def read_presets(folder: Path, config: CosyConfig, random_weights: bool = False) -> dict[str, CosyPreset]:
-    """Returns the speakers of a checkpoint by name. Most have none; random weights get one, for measurements."""
+    """Returns a checkpoint's speakers by name. Most checkpoints have none; random weights get one, for measurements."""
     if not (folder / FILE).is_file():
         return {"random": _random(config)} if random_weights else {}
     from rhapsode.checkpoints.files import unpickle  # which needs torch

@@ -1,4 +1,4 @@
-"""Prompts as data: one id per position, of a text token or, after those, of a speech token.
+"""Prompts as data: one id per position. The ids of speech tokens begin where those of text tokens end.
 
 The talker prefills all positions but the last, which is the input of the first step.
 """
@@ -19,12 +19,12 @@ Ids = NDArray[np.int64]
 LEAST_PER_TEXT_TOKEN, MOST_PER_TEXT_TOKEN = 2, 20
 """Speech tokens that a token of text needs at least and at most, as upstream counts."""
 NEVER = -1
-"""Instead of a number of steps."""
+"""The value of `CosyPrompt.fill_after` for a prompt without such a limit."""
 
 
 @dataclass(frozen=True)
 class CosyVoice:
-    """What speech continues in the flow, and whose voice it is."""
+    """The encoded reference that the flow continues, and the speaker's vector."""
 
     tokens: Ids  # [P], maybe none
     mel: NDArray[np.float32]  # [P * token_mel_ratio, bands]
@@ -54,12 +54,12 @@ class CosyScript:
     head: list[int]
     """The system line or an instruction, up to the token that ends it."""
     transcript: list[int]
-    """What the reference says, where its speech is in the language model's prompt."""
+    """Tokens of the reference's transcript, if its speech is in the language model's prompt."""
     speech: Ids
     """The reference's tokens for the language model, [P]."""
     voice: CosyVoice
     most_frames: int
-    """What the flow has room for after the reference."""
+    """Speech tokens that the flow has room for after the reference."""
     counted: int = 0
     """Tokens of the head that count as text in the limits of the length."""
     enforced: bool = True
@@ -73,7 +73,7 @@ class CosyLayout:
         self._sos, self._task = config.sos, config.task
 
     def whole(self, script: CosyScript, text: Sequence[int]) -> Ids:
-        """Returns all rows of a text that is known: sos, prompt text, text, task, the reference's speech."""
+        """Returns all rows for a complete text: sos, head, transcript, text, task, the reference's speech."""
         return np.concatenate((self.opening(script), self.rest(script, text)))
 
     def opening(self, script: CosyScript) -> Ids:
@@ -85,7 +85,7 @@ class CosyLayout:
         return np.concatenate((words, self.speech([self._task]), self.speech(script.speech)))
 
     def ending(self, text: Sequence[int]) -> Ids:
-        """Returns the last text of a segment that is spoken in turns."""
+        """Returns the rows of the last text of a segment that is spoken in turns, and the task token."""
         return np.concatenate((self.text(text), self.speech([self._task])))
 
     def text(self, tokens: Sequence[int]) -> Ids:
@@ -96,13 +96,13 @@ class CosyLayout:
 
 
 def whole_prompt(layout: CosyLayout, script: CosyScript, text: Sequence[int]) -> CosyPrompt:
-    """Returns the prompt of a text that is known."""
+    """Returns the prompt of a complete text."""
     rows = layout.whole(script, text)
     return spoken(rows, script, script.counted + len(text))
 
 
 def spoken(rows: Ids, script: CosyScript, text_tokens: int) -> CosyPrompt:
-    """Returns a prompt after which speech goes on until it ends by itself; `text_tokens` limit its length."""
+    """Returns a prompt whose speech goes on until the model ends it; `text_tokens` limit its length."""
     most = min(MOST_PER_TEXT_TOKEN * text_tokens, script.most_frames)
     return CosyPrompt(
         max_frames=most,

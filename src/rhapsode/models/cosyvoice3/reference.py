@@ -25,11 +25,11 @@ SPEECH_TOKENIZER, SPEAKER = ENCODERS["reference_tokens"], ENCODERS["speaker_embe
 MOST_S = 30.0
 """The speech tokenizer was made for recordings of up to this length."""
 MOST_THREADS = 4
-"""Of one network while it encodes a reference."""
+"""Threads of one network while it encodes a reference."""
 
 
 class OnnxModel:
-    """A network of the checkpoint that onnxruntime runs. It is loaded at once, where file and package are there."""
+    """A network of the checkpoint that onnxruntime runs. The constructor loads it if the file and the package exist."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -52,10 +52,10 @@ def _load(file: Path) -> Any:
         return None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = min(MOST_THREADS, os.cpu_count() or 1)
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # the cores are for others, too
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads must free the cores
     try:
         return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # the package raises classes of its own, which its types do not name
+    except Exception as error:  # the package raises its own classes, which its type hints do not declare
         raise CheckpointError(f"{file} is not a readable ONNX model: {error}") from None
 
 
@@ -71,7 +71,7 @@ class CosyReferenceEncoder:
     def voice(
         self, clip: Clip, tokens: Sequence[int] | None = None, embedding: Sequence[float] | None = None
     ) -> CosyVoice:
-        """Returns the voice of a recording: as many tokens as mel frames and speech tokenizer both have."""
+        """Returns the voice of a recording, cut to the tokens for which there are mel frames, too."""
         if clip.duration_s > MOST_S:
             raise InvalidRequest(
                 f"the reference is {clip.duration_s:.1f} s long; this model takes at most {MOST_S:.0f} s.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 END_OF_PROMPT = "<|endofprompt|>"
 CONTROL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", END_OF_PROMPT, "<|endofsystem|>")
-"""Structure of a prompt. In a text of a user they are plain characters."""
+"""Tokens that structure a prompt. In the text of a user they are plain characters."""
 
 _SOUNDS = """
     [breath] <strong> </strong> [noise] [laughter] [cough] [clucking] [accent] [quick_breath] <laughter>
@@ -32,4 +32,4 @@ SPECIAL_TOKENS = (
     *(f"[{phoneme}]" for phoneme in _ARPABET.split()),
     *(f"[{syllable}]" for syllable in _PINYIN.split()),
 )
-"""Sounds, ARPAbet phonemes and parts of pinyin syllables are tags that a text may have."""
+"""All of them, in upstream's order. A text may have sounds, ARPAbet phonemes and parts of pinyin syllables as tags."""

@@ -23,9 +23,9 @@ from rhapsode.models.parts import checkpoint_of
 
 
 class FlowConditioning:
-    """Makes the flow's prompt of a talker's: the voice, and how long a segment of speech can be.
+    """Makes the flow's prompt from the talker's: the voice, and how long a segment of speech can be.
 
-    The voice of a request does not change. So the flow takes its first prompt, and the later ones pass.
+    The voice of a request does not change. So only its first prompt is converted; later prompts pass through unchanged.
     """
 
     def __init__(self, context: StageContext) -> None:

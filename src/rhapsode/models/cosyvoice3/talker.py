@@ -27,7 +27,7 @@ from rhapsode.types import Sampling
 
 SILENT_TOKENS = (1, 2, 28, 29, 55, 248, 494, 2241, 2242, 2322, 2323)
 MOST_SILENT = 5
-"""Of consecutive silent tokens, so many are heard; the language model sees all of them."""
+"""How many of several consecutive silent tokens are spoken; the language model sees all of them."""
 
 FREE, NO_END, ONLY_FILL, NO_START = range(4)
 """Which special ids may be drawn: all (each of them ends speech); none; the fill token; all but the start."""
@@ -48,7 +48,7 @@ class CosyState(State):
         self.least = ints()  # steps of this prompt before which the rule is `early`
         self.early = ints()
         self.late = ints()
-        self.ended = buffer(slots, dtype=torch.bool, device=device)  # a step that comes after is not to count
+        self.ended = buffer(slots, dtype=torch.bool, device=device)  # a step after the end must not count
 
 
 class CosyTalker:
@@ -66,7 +66,7 @@ class CosyTalker:
         ids = torch.arange(config.speech_rows, device=self._device)
         special = ids >= config.codes
         self._banned = torch.stack((special & False, special, special & (ids != config.fill), ids == config.sos))
-        if context.random_weights:  # they would end at random; measurements need a fixed length
+        if context.random_weights:  # their speech would end at random; measurements need a fixed length
             self._banned[:] = special
         self._is_silent = torch.isin(ids, torch.tensor(SILENT_TOKENS, device=self._device))
 
@@ -94,7 +94,7 @@ class CosyTalker:
         self._prompts.capture(rows, most_positions, blank)
 
     def _ready(self, prompts: Sequence[CosyPrompt], slots: Tensor, rows: Rows, state: CosyState) -> None:
-        """Puts what the first step needs where it looks for it."""
+        """Fills the state that the first step reads, for prompts that are prefilled."""
         fresh = [i for i, prompt in enumerate(prompts) if not prompt.continues]
         if fresh:
             # An assignment would wait for the GPU.
@@ -112,7 +112,7 @@ class CosyTalker:
         state.ended.index_fill_(0, slots, False)
 
     def extend(self, tokens: Sequence[int], final: bool, rows: Rows, state: CosyState) -> None:
-        """Text that arrives later comes as prompts that continue: there is nothing to append to."""
+        """Does nothing: text that arrives later becomes a prompt that continues this one."""
 
     # --- the step ---
 
@@ -124,9 +124,9 @@ class CosyTalker:
         fill_after = state.fill_after[slots]
         token = token.masked_fill((fill_after != NEVER) & (count >= fill_after), self._config.fill)
         stopped = token >= self._config.codes
-        spoken = token.masked_fill(stopped, 0)  # an end is no token: no stage may look it up as one
+        spoken = token.masked_fill(stopped, 0)  # an end is no speech token: no stage may look it up in a table
         before, ended = state.silent[slots], state.ended[slots]
-        # The fill token is between two turns of speech, and no part of it.
+        # The fill token is between two turns of speech, so it does not change the count.
         silent = torch.where(stopped, before, (before + 1) * self._is_silent[spoken])
         place = steps % state.recent.shape[1]
         state.recent[slots, place] = torch.where(ended, state.recent[slots, place], token)
@@ -141,7 +141,7 @@ class CosyTalker:
         return self.net.body(x, self.net.body.rotary(positions, x.dtype), backend)
 
     def _draw(self, logits: Tensor, count: Tensor, rows: Rows, state: CosyState) -> Tensor:
-        """Draws a token per row. One that repeats is drawn again, from all the others."""
+        """Draws a token per row. A token that repeats too often is replaced by a draw from all other tokens."""
         slots = rows.slots
         rule = torch.where(count < state.least[slots], state.early[slots], state.late[slots])
         logits = logits.masked_fill(self._banned[rule], float("-inf"))

@@ -1,4 +1,4 @@
-"""A text as segments of tokens. It is whole, or arrives in pieces while it is spoken: the tokens are the same."""
+"""Cuts a text into segments of tokens. They are the same whether the text is complete or arrives in pieces."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class TextSegment:
 
     tokens: list[int] = field(default_factory=list)
     complete: bool = False
-    """No token will follow."""
+    """Whether the segment gets no more tokens."""
 
 
 class CosyText:
     """Tokenises a text as it arrives, word by word, and cuts it into segments of at most `most` tokens.
 
-    A segment ends with a sentence once it is half full, else before the word that would not fit. It is the feed of an
-    open request, and takes text for the prompts to come.
+    A segment ends with a sentence once it is half full, else before the word that would not fit. For an open request,
+    this object is the feed of its prompts.
     """
 
     def __init__(self, encode: Callable[[str], list[int]], most: int) -> None:
@@ -37,7 +37,7 @@ class CosyText:
         self._pending = ""
         self.closed = False
         self.segments: deque[TextSegment] = deque([TextSegment()])
-        """Those that nobody has taken out; the last one may grow."""
+        """Segments that are not removed yet; the last one may still grow."""
 
     def push(self, text: str) -> tuple[int, ...]:
         self._pending = _SPACE.sub(" ", self._pending + text)
@@ -58,10 +58,10 @@ class CosyText:
         return ()
 
     def steps(self) -> None:
-        """The text of the prompt that is being spoken is complete."""
+        """Returns `None`: the text of the prompt that is being spoken is complete."""
 
     def has_more(self) -> bool:
-        """Whether a segment with words in it follows the first one."""
+        """Returns whether a segment with words follows the first one."""
         return any(segment.tokens for segment in list(self.segments)[1:])
 
     def _add(self, word: str) -> None:
@@ -74,7 +74,7 @@ class CosyText:
         if segment.tokens and len(segment.tokens) + len(tokens) > self._most:
             self._next_segment()
             tokens = self._encode(word.lstrip())
-        while len(tokens) > self._most:  # a word without end
+        while len(tokens) > self._most:  # a word that is longer than a segment
             self.segments[-1].tokens = tokens[: self._most]
             tokens = tokens[self._most :]
             self._next_segment()

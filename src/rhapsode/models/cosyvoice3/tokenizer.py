@@ -1,4 +1,4 @@
-"""Text to ids: the Qwen2 tokenizer of the checkpoint, and the special tokens that upstream adds to it."""
+"""Encodes text with the checkpoint's Qwen2 tokenizer and the special tokens that upstream adds to it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CosyTokenizer:
 
 
 def special_ids(folder: Path) -> dict[str, int]:
-    """Returns the ids of the special tokens: those of the files, and after them the others in their order."""
+    """Returns the ids of the special tokens: those in the files keep theirs, the others follow in upstream's order."""
     settings = folder / "tokenizer_config.json"
     listed = read_json(settings).get("added_tokens_decoder") if settings.is_file() else None
     known = {str(one.get("content")): int(number) for number, one in (listed or {}).items()}

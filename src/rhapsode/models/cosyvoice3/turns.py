@@ -13,10 +13,10 @@ from rhapsode.models.cosyvoice3.text import CosyText
 
 
 class Turns:
-    """The prompts of a text that is spoken in turns, in order: `opening`, then whatever `following` names.
+    """Makes the prompts of a text that is spoken in turns: first `opening`, then each prompt that `following` returns.
 
     The reference comes first, its transcript and its speech in turns. If a segment's text ends before all of the
-    reference is placed, nothing was spoken yet, and the segment gets the layout of a text that is known.
+    reference is in the context, nothing was spoken yet, and the segment gets the layout of a complete text.
     """
 
     def __init__(self, layout: CosyLayout, script: CosyScript, text: CosyText, mix: Sequence[int]) -> None:
@@ -33,7 +33,7 @@ class Turns:
         self._ended = False
 
     def opening(self) -> CosyPrompt:
-        """Returns the beginning of a segment: context only, so that it is ready before the first word."""
+        """Returns the prompt that begins a segment: context only, so that it can be prefilled before the first word."""
         rows, script = self._layout.opening(self._script), self._script
         most_text = len(script.transcript) + script.most_frames // self._speech_turn * self._text_turn
         later = len(script.speech) + most_text + script.most_frames + 1
@@ -50,7 +50,7 @@ class Turns:
         )
 
     def following(self) -> CosyPrompt | Following | None:
-        """Names the next prompt, as `Prompt.following` does."""
+        """Returns the next prompt, as `Prompt.following` does."""
         if self._ended:
             if not self._text.has_more():
                 return None if self._text.closed else Following.NOT_YET
@@ -69,9 +69,9 @@ class Turns:
         return self._ending(waiting, segment.tokens)
 
     def _text_of_reference(self) -> int:
-        """Returns how much text it takes to place the reference's speech and to begin to speak.
+        """Returns how many text tokens come before the first spoken token: the reference's speech needs its turns.
 
-        If its speech ends with a whole turn, another turn of text comes first. Upstream speaks without one.
+        If the reference's speech ends with a whole turn, one more turn of text follows it. Upstream speaks without one.
         """
         return (len(self._script.speech) // self._speech_turn + 1) * self._text_turn
 
@@ -90,7 +90,7 @@ class Turns:
         return self._linked(replace(made, max_frames=left + 1, fill_after=left))
 
     def _ending(self, waiting: Sequence[int], text: Sequence[int]) -> CosyPrompt:
-        """Returns the prompt that speaks the segment to its end; `waiting` is what is not in the context yet."""
+        """Returns the prompt that speaks the segment to its end; `waiting` is the text that the context lacks."""
         self._ended = True
         script, counted = self._script, self._script.counted + len(text)
         if not self._begun:

@@ -14,7 +14,7 @@ from rhapsode.models.base import StageContext
 from rhapsode.models.dummy.talker import CODEBOOKS, CODES
 
 TURN = 4096
-"""Steps of the oscillators' circle: a power of two, so that going round is a mask."""
+"""Steps in one period of an oscillator: a power of two, so that a bit mask wraps the phase."""
 
 
 class DummyCodecState(State):
@@ -24,7 +24,7 @@ class DummyCodecState(State):
 
 
 class DummyCodec:
-    """Tones, smoothed over two samples; with look-ahead, louder where the next frame is a high one."""
+    """Makes tones, smoothed over two samples. With look-ahead, a frame is louder if the next frame has a high code."""
 
     channels = 1
 
@@ -52,7 +52,7 @@ class DummyCodec:
         return ((tone + shifted) * 0.5)[:, None]
 
     def _loudness(self, window: Window) -> Tensor:
-        """By the frame that follows each one; quiet where none does. `[B, due]`."""
+        """Returns the loudness of each frame, `[B, due]`, which depends on the next frame; the last frame is quiet."""
         if window.present is None:
             return torch.ones(window.center.shape[:2], device=self._device)
         high = (window.frames[..., 0] >= CODES // 2) & window.present

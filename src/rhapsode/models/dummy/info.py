@@ -1,4 +1,4 @@
-"""What a dummy checkpoint can do: `config.json` says it, so that tests have checkpoints of every kind."""
+"""Reads what a dummy checkpoint can do from its `config.json`, so that tests have checkpoints of every kind."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def check_fits(tokens: int) -> None:
 
 
 def sound(voice: Voice) -> str:
-    """Returns what a voice is to this family: a name, or a digest of its recordings or of its embedding."""
+    """Returns the text that stands for a voice: its name, or a digest of its recordings and its embedding."""
     clips = [reference.audio.samples.tobytes() for reference in voice.references]
     numbers = np.asarray(voice.embedding, np.float32).tobytes() if voice.embedding is not None else b""
     content = b"".join([*clips, numbers])

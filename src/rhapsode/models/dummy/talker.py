@@ -87,7 +87,7 @@ class DummyTalker:
         rows.kv[0].write(0, rows.pages, positions, values, values)
 
     def _recall(self, rows: Rows) -> Tensor:
-        """A checksum of everything before this position, in its order."""
+        """Returns a checksum of the tokens before this position; their order matters."""
         keys, _ = rows.kv[0].read(0, rows.pages)
         past = keys[:, :, 0, 0].to(torch.int64)  # [B, T]
         where = torch.arange(past.shape[1], device=past.device)[None]

@@ -1,4 +1,4 @@
-"""The sizes of a codec. No file of a checkpoint has them: they are read off the shapes of its tensors."""
+"""The sizes of a codec. No file of a checkpoint has them: they follow from the shapes of its tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEAD_DIM, ROPE_BASE, EPS = 64, 10_000.0, 1e-5
 FRAME_WINDOW, ENCODER_WINDOW = 128, 512
 """Positions that a transformer attends to: at the frame rate, and at four times that inside the encoder."""
 
-_KERNEL_STRIDES = 2  # kernels of the convolutions that change the rate, in strides
+_KERNEL_STRIDES = 2  # kernel sizes of the convolutions that change the rate, in multiples of their strides
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,16 @@ class FishCodecConfig:
     residual_codes: int = 1024
     residual_books: int = 9
     ratios: tuple[int, ...] = (2, 2)
-    """Between the frame rate and the rate of encoder and vocoder."""
+    """Ratios between the frame rate and the rate of encoder and vocoder."""
     decoder_dim: int = 1536
     decoder_rates: tuple[int, ...] = (8, 8, 4, 2)
     decoder_layers: int = 8
     encoder_dim: int = 64
     encoder_rates: tuple[int, ...] = (2, 4, 8, 8)
     encoder_layers: int = 4
-    """Of the transformer inside the encoder."""
+    """Layers of the transformer inside the encoder."""
     feature_layers: int = 8
-    """Of the transformer at the frame rate, before the quantizer."""
+    """Layers of the transformer at the frame rate, before the quantizer."""
     ffn: int = 3072
     encoder_ffn: int = 3072
 
@@ -58,7 +58,7 @@ class FishCodecConfig:
 
 
 def from_tensors(tensors: Tensors) -> FishCodecConfig:
-    """Returns the sizes of a codec whose weight norm is folded."""
+    """Returns a codec's sizes from the shapes of its tensors, in which weight norm is folded."""
 
     def shape(name: str) -> tuple[int, ...]:
         if name not in tensors:

@@ -75,12 +75,12 @@ class FishConfig:
 
     @property
     def books(self) -> int:
-        """Codes of a frame."""
+        """The number of codes per frame."""
         return self.fast.num_codebooks
 
     @property
     def codes(self) -> int:
-        """Values that a code has."""
+        """The number of values that a code can have."""
         return self.fast.vocab_size
 
 

@@ -39,7 +39,7 @@ class DecoderBooks(nn.Module):
 
 
 class Dequantizer(Derived):
-    """Codes to frames of the transformer, and the upsampling after it: what the checkpoint calls the quantizer."""
+    """The checkpoint's `quantizer`: embeds codes, and holds the transformer and the upsampling that come after."""
 
     tables: Tensor  # [codes of all books, latent], once derived
     first_rows: Tensor  # [books]
@@ -64,14 +64,14 @@ class Dequantizer(Derived):
         self.tables = torch.cat([book.table() for book in books if isinstance(book, DecoderBook)])
 
     def forward(self, codes: Tensor) -> Tensor:
-        """Sums the vectors of `codes [B, n, books]`: [B, n, latent]. A residual code may be drawn that no book has:
-        like upstream, it counts as the last one."""
+        """Sums the vectors of `codes [B, n, books]`: [B, n, latent]. A residual code that is too large for its book
+        counts as the last one, as upstream."""
         codes = torch.minimum(codes, self.last_codes)
         return F.embedding(codes + self.first_rows, self.tables).sum(-2)
 
 
 class Vocoder(nn.Module):
-    """Holds the chain; the extra module is upstream's."""
+    """Holds the vocoder's chain of modules in `model`, as upstream nests them."""
 
     def __init__(self, config: FishCodecConfig) -> None:
         super().__init__()
@@ -99,9 +99,9 @@ class FishSlotDecoder(Protocol):
 
 
 class FishCodecDecoder(nn.Module):
-    """Decodes codes to samples. Without slots it is one pass.
+    """Decodes codes to samples. Without slots, it decodes whole sequences in one pass.
 
-    With slots it uses `fused` where kernels run (see `fused.py`); the modules are the reference.
+    With slots, it uses `fused` where kernels run (see `fused.py`); the modules are the reference.
     """
 
     def __init__(self, config: FishCodecConfig) -> None:

@@ -1,4 +1,4 @@
-"""Dialogues as the model takes them: speakers' tags, turns, and batches of turns."""
+"""Brings dialogues into the form that the model expects: speaker tags, turns, and batches of turns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from rhapsode.text.turns import SpeakerTag
 
 MOST_TURNS = 5
-"""Turns that are generated together."""
+"""The most turns that are generated together."""
 
 _TAG = re.compile(r"<\|speaker:(\d+)\|>|<speaker:(\d+)>")
 _TAG_BEGUN = re.compile(r"<(\|?(s(p(e(a(k(e(r(:\d*\|?)?)?)?)?)?)?)?)?)?$")
@@ -22,7 +22,7 @@ TAG = SpeakerTag(_TAG, _TAG_BEGUN, tag)
 
 
 def canonical(text: str) -> str:
-    """Returns the text with every speaker's tag as the model knows it; `<speaker:0>` is taken, too."""
+    """Returns the text with every speaker tag in the form that the model knows; `<speaker:0>` is accepted, too."""
     return _TAG.sub(TAG.of, text)
 
 
@@ -36,8 +36,8 @@ def is_tagged(text: str) -> bool:
 
 
 def turns(text: str) -> list[str]:
-    """Cuts a text before each speaker's tag. Without tags it is one turn, as it stands; like upstream, what is before
-    the first tag is dropped."""
+    """Cuts a text before each speaker's tag. A text without tags is one turn. As upstream, text before the first tag
+    is dropped."""
     text = canonical(text)
     if not is_tagged(text):
         return [text]

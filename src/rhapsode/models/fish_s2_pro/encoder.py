@@ -54,7 +54,7 @@ class EncoderBook(nn.Module):
         self.out_proj = nn.Conv1d(config.code_dim, config.latent, 1)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the codes `[F]` of `x [F, latent]`, and what they leave over."""
+        """Returns the codes `[F]` of `x [F, latent]`, and the residual."""
         table = self.codebook.weight
         inner = F.linear(x, self.in_proj.weight[..., 0], self.in_proj.bias)
         codes = (F.normalize(inner, dim=-1) @ F.normalize(table, dim=-1).T).argmax(-1)
@@ -106,7 +106,7 @@ class FishCodecEncoder(nn.Module):
     def encode(self, samples: NDArray[np.float32]) -> NDArray[np.int64]:
         """Encodes one recording, `samples [N]`, as codes `[ceil(N / hop), books]`.
 
-        Only float32 products will do: with those of reduced precision (TF32) some three codes in a hundred change.
+        Products must have full float32 precision: with TF32, about three codes in a hundred change.
         """
         weight = next(self.parameters())
         padded = np.pad(samples, (0, -len(samples) % self.config.hop))

@@ -13,7 +13,7 @@ from rhapsode.nn.fused.vocoder import FusedVocoder
 from rhapsode.nn.kernels.norm import rms_norm
 
 MAX_POSITIONS = 64
-"""In one pass of the transformer."""
+"""The most positions in one pass of the transformer."""
 
 
 def fuse(decoder: FishCodecDecoder) -> None:

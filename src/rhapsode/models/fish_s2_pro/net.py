@@ -58,7 +58,7 @@ class SlowModel(DecoderStack):
 
 
 class FastModel(DepthStack):
-    """Generates the codes of a frame after the first, one after the other; all codebooks share a table and a head."""
+    """Generates the codes of a frame after its first code, one by one; all codebooks share a table and a head."""
 
     def __init__(self, config: FishConfig) -> None:
         super().__init__(layers(config.fast), max_tokens=config.books)
@@ -86,7 +86,7 @@ class FastModel(DepthStack):
 
 
 class FishNet(Derived):
-    """Both models, and the table of codes that the slow model's input is made of."""
+    """The slow and the fast model, and the table that embeds codes for the slow model."""
 
     head: Tensor  # [codes + 1, hidden], once derived: the semantic tokens, then the end
 

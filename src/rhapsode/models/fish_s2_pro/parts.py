@@ -60,7 +60,7 @@ def decoder(context: StageContext) -> FishCodecDecoder:
 
 
 def _codec_dtype(context: StageContext) -> torch.dtype:
-    """Float32 by plain modules, as upstream; where kernels run, float16 in place of bfloat16, which keeps more bits."""
+    """Returns the codec's dtype. bfloat16 becomes float32 as upstream, or float16 (more precise) where kernels run."""
     dtype: torch.dtype = getattr(torch, context.dtype)
     if dtype == torch.bfloat16:
         fused = kernels.on(torch.empty(0, dtype=dtype, device=context.device))
@@ -80,7 +80,7 @@ def _talker_weights(config: FishConfig, context: StageContext) -> Tensors:
 
 
 def _codec(context: StageContext) -> tuple[FishCodecConfig, Tensors | None]:
-    """Returns the codec's sizes and its tensors. Random weights have no tensors: a file of ours may have the sizes."""
+    """Returns the codec's sizes and tensors. With random weights, `codec.json` may have the sizes; tensors are None."""
     folder = checkpoint_of(context)
     if context.random_weights:
         sizes = folder / CODEC_SIZES

@@ -1,4 +1,4 @@
-"""The prepare stage: checks a request and tokenises it, a batch of turns at a time. Only encoded references lack."""
+"""The prepare stage: checks and tokenises requests, a batch of turns at a time. Drafts lack only encoded references."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from rhapsode.types import Clip, Reference, SpeechRequest
 FRAMES_PER_TOKEN, SPARE_FRAMES = 24, 200
 """More than any text needs: 1.1 s a token (speech takes about 0.3 s), and nine seconds for pauses and breath."""
 OPEN_POSITIONS = 4096
-"""What a text of unknown length reserves: two minutes of speech and more. When it is full, a new context begins."""
+"""Positions that a text of unknown length reserves, for two minutes of speech and more. Then a new context begins."""
 MOST_CHARS = 300
-"""Of a sentence, where text arrives while it is spoken."""
+"""The most characters of a sentence, where text arrives while it is spoken."""
 
 
 @dataclass(frozen=True)
 class NextTurns:
-    """What a request goes on with: sent to this stage while the turns before are spoken."""
+    """The next turns of a request, sent to this stage while the turns before are spoken."""
 
     request: SpeechRequest
     text: str
     rest: tuple[str, ...] | TurnStream
     is_first: bool = False
-    """Nothing was spoken before."""
+    """Whether nothing was spoken before."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class FishDraft:
     after: list[int]
     references: tuple[Clip, ...] = ()
     max_frames: int = 0
-    """0: it is context only."""
+    """0: the prompt is context only."""
     later_positions: int = 0
-    """What the prompts that continue this one need."""
+    """Positions that the prompts that continue this one need."""
     following: Callable[[], Any] | None = None
     feed: TurnStream | None = None
     continues: bool = False
@@ -139,7 +139,7 @@ def check(request: SpeechRequest) -> None:
 
 
 def transcripts(references: Sequence[Reference]) -> str:
-    """Returns what the references say, a line each, with the tag of its speaker: its number, unless it has another."""
+    """Returns the transcripts of references, one per line, each with a speaker tag: its index, unless it has a tag."""
     lines = []
     for i, reference in enumerate(references):
         words = dialogue.canonical(reference.text or "")
@@ -150,7 +150,7 @@ def transcripts(references: Sequence[Reference]) -> str:
 def _following(
     request: SpeechRequest, rest: tuple[str, ...] | TurnStream, is_first: bool = False
 ) -> Callable[[], Any] | None:
-    """Returns the function that names what comes after a prompt, as `Prompt.following` does."""
+    """Returns the `Prompt.following` of a prompt: a function that returns the next turns."""
     if isinstance(rest, tuple):
         return (lambda: NextTurns(request, rest[0], rest[1:])) if rest else None
     return next_of(rest, lambda turn: NextTurns(request, turn, rest, is_first))

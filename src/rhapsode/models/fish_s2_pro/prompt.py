@@ -26,13 +26,13 @@ class FishPrompt(Prompt):
 
 
 class Segments:
-    """Makes the pieces of a prompt. Each piece is tokenised by itself: nothing merges across their borders."""
+    """Makes the pieces of a prompt. Each piece is tokenised by itself: no token crosses the border of two pieces."""
 
     def __init__(self, encode: Encode, tokens: Tokens, books: int) -> None:
         self._encode, self._tokens, self._books = encode, tokens, books
 
     def system(self, transcripts: str | None = None) -> list[int]:
-        """Returns the system message up to where the references' codes go; it is complete without references."""
+        """Returns the system message up to the place of the references' codes; without references, all of it."""
         opening = [self._tokens.begin, *self._encode("system\n")]
         if transcripts is None:
             return [*opening, *self._encode("convert the provided text to speech"), *self.closing()]
@@ -49,11 +49,11 @@ class Segments:
         return [*user, self._tokens.begin, *self._encode("assistant\n"), self._tokens.voice]
 
     def columns(self, ids: list[int]) -> Columns:
-        """Returns the positions of these tokens."""
+        """Returns the prompt positions of these tokens."""
         columns = np.zeros((len(ids), 1 + self._books), np.int64)
         columns[:, 0] = ids
         return columns
 
     def frames(self, codes: Codes) -> Columns:
-        """Returns the positions of frames."""
+        """Returns the prompt positions of these frames."""
         return np.concatenate((self._tokens.semantic_start + codes[:, :1], codes), axis=1)

@@ -32,7 +32,7 @@ SECOND_TOP_P = 0.9
 
 
 class FishState(State):
-    """What the talker remembers of each request between two frames, beside its keys and values. One row per slot."""
+    """The talker's state per slot, in addition to keys and values."""
 
     def __init__(self, slots: int, config: FishConfig, dtype: torch.dtype, device: torch.device) -> None:
         self.next = buffer(slots, config.slow.dim, dtype=dtype, device=device)  # the next step's input
@@ -43,7 +43,7 @@ class FishState(State):
 class FishTalker:
     frame_dtype = torch.int64
     defaults = Sampling(temperature=0.8, top_k=30, top_p=0.8, repetition_penalty=1.0)
-    """Those of upstream's server. The repetition penalty has no effect, as upstream."""
+    """The defaults of upstream's server. As there, the repetition penalty has no effect."""
 
     def __init__(self, context: StageContext) -> None:
         self._config = config = read(context.config)
@@ -81,7 +81,7 @@ class FishTalker:
         self._prompts.capture(rows, most_positions, blank)
 
     def _ready(self, prompts: Sequence[FishPrompt], slots: Tensor, rows: Rows, state: FishState) -> None:
-        """Puts what the first step needs where it looks for it."""
+        """Fills the state that the first step reads, for prompts that are prefilled."""
         spoken = [i for i, prompt in enumerate(prompts) if len(prompt.last)]
         if not spoken:
             return
@@ -101,7 +101,7 @@ class FishTalker:
         count = rows.steps - state.first_step[slots]  # frames of this generation so far
         token = self._first(self.net.logits(hidden), settings, noise, count, rows, state)
         stopped = token == self._end
-        first = token.masked_fill(stopped, 0)  # the end is no code: nobody may look it up as one
+        first = token.masked_fill(stopped, 0)  # the end is no code: it must not be looked up as one
         frame = self.net.fast.generate(hidden, first, self._choose(settings, noise))
         following = self.net.embed_frame(frame)
         place = count % WINDOW
@@ -120,7 +120,7 @@ class FishTalker:
     def _first(
         self, logits: Tensor, settings: Settings, noise: tuple[Noise, ...], count: Tensor, rows: Rows, state: FishState
     ) -> Tensor:
-        """Draws the slow model's token. One that repeats is drawn again, less likely to be the same."""
+        """Draws the slow model's token. A token that repeats is drawn again, with settings that vary more."""
         warm = (settings.temperature > 0).to(settings.temperature.dtype)  # a greedy request stays greedy
         second = Settings(warm, settings.top_k, torch.full_like(settings.top_p, SECOND_TOP_P), TopP.BELOW)
         limit = (count > 0).to(torch.int64)

@@ -1,4 +1,4 @@
-"""Text to ids, as the checkpoint's Qwen3 tokenizer does it, and the ids of control tokens."""
+"""Encodes text with the checkpoint's Qwen3 tokenizer, and reads the ids of its control tokens."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Tokens:
 
 
 def read_tokens(folder: Path, config: FishConfig) -> Tokens:
-    """Returns the control tokens of a checkpoint. The tokenizer's word counts before that of `config.json`."""
+    """Returns the control tokens of a checkpoint. Ids in the tokenizer's files take precedence over `config.json`."""
     known = {"<|im_end|>": config.tokens.eos_token_id, "<|semantic:0|>": config.tokens.semantic_start_token_id}
     known |= added_tokens(folder)
     phonemes = tuple(known[name] for name in PHONEMES if name in known)
@@ -52,5 +52,5 @@ def read_tokens(folder: Path, config: FishConfig) -> Tokens:
 
 
 def read(folder: Path, phonemes: tuple[int, ...] = ()) -> Encode:
-    """Returns the tokenizer of a checkpoint, as a function. Of the control tokens it knows those of phonemes alone."""
+    """Returns the tokenizer of a checkpoint, as a function. It recognises no control tokens but those of phonemes."""
     return text_encoder(folder, dict(zip(PHONEMES, phonemes, strict=True)) if phonemes else {})

@@ -27,7 +27,7 @@ NAMES = {
 
 
 class CodecTransformer(WindowedTransformer):
-    """`[B, T, dim]` to the same, normed."""
+    """A windowed transformer with a norm at its end, for `[B, T, dim]`."""
 
     def __init__(self, config: DecoderConfig, window: int) -> None:
         super().__init__(config, window)
@@ -38,7 +38,7 @@ class CodecTransformer(WindowedTransformer):
 
 
 class ChannelTransformer(CodecTransformer):
-    """The same between convolutions: `[B, dim, T]`."""
+    """A `CodecTransformer` between convolutions, for `[B, dim, T]`."""
 
     def forward(self, x: Tensor, slots: Tensor | None = None, state: WindowState | None = None) -> Tensor:
         return super().forward(x.transpose(1, 2), slots, state).transpose(1, 2)

@@ -1,4 +1,4 @@
-"""Downloads voices of the wrapped package, one at a time, and remembers for a while that it failed."""
+"""Downloads voices of the wrapped package, one at a time; after a failure, it tries again only after a while."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rhapsode.errors import Unavailable
 from rhapsode.models.hibari.info import is_here
 
 AGAIN_S = 60.0
-"""After a failure, no download is tried for so long: each may take a minute to fail, and others wait behind it."""
+"""Seconds without any attempt after a failure: each may take a minute to fail, and other requests wait behind it."""
 
 
 class VoiceDownload:
-    """Gets a voice when it is first asked for. Whoever asks for another one meanwhile is told to come back."""
+    """Downloads a voice when it is first requested. Meanwhile, requests for missing voices fail, and may be retried."""
 
     def __init__(self) -> None:
         self._running = threading.Lock()
         self._failed_s: float | None = None
 
     def __call__(self, voice: str) -> None:
-        """Returns once the voice is here; raises if it cannot be had."""
+        """Returns once the voice is on this machine; raises `Unavailable` if it cannot be downloaded now."""
         if is_here(voice):
             return
         if is_offline() or (self._failed_s is not None and time.monotonic() - self._failed_s < AGAIN_S):
@@ -32,7 +32,7 @@ class VoiceDownload:
             raise Unavailable("a voice is being downloaded: try again in a few seconds.", param="voice")
         try:
             voice_path(voice)
-        except Exception as error:  # the package raises what the network does
+        except Exception as error:  # the package raises any error of the network
             self._failed_s = time.monotonic()
             raise _missing(voice) from error
         finally:

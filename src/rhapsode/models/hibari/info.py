@@ -1,4 +1,4 @@
-"""What the wrapped package can do here: voices that are on this machine, and voices to download. Imports no torch."""
+"""Describes the wrapped package: voices that are on this machine, and voices to download. Imports no torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rhapsode.types import ModelInfo
 
 
 def describe(info: ModelInfo, folder: Path | None, config: Mapping[str, Any]) -> ModelInfo:
-    """Returns `info` with the voices that are here, and those to download, none if `HF_HUB_OFFLINE` is set."""
+    """Returns `info` with the voices on this machine and those to download (none if `HF_HUB_OFFLINE` is set)."""
     here = tuple(voice for voice in info.voices if is_here(voice))
     others = tuple(voice for voice in info.voices if voice not in here)
     return replace(info, voices=here, to_download=() if is_offline() else others)

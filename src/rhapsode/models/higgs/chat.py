@@ -42,7 +42,7 @@ Item = str | Control | Clip
 
 
 class HiggsChat:
-    """Lays out messages and tokenises them. What is between two control tokens is tokenised as one."""
+    """Lays out messages and tokenises them. The text between two control tokens is tokenised as one piece."""
 
     def __init__(self, encode: Encode, tokens: ControlTokens, books: int, end: int) -> None:
         self._encode = encode
@@ -82,7 +82,7 @@ class HiggsChat:
         return pieces
 
     def continuing(self, text: str, is_first: bool) -> list[Piece]:
-        """Returns the next turn, after the speech that is in the context: its last row was drawn and not fed back."""
+        """Returns the next turn. After speech, the end row comes first: it was drawn, but is not in the context yet."""
         if is_first:
             return self.pieces(self.turn(text))
         return [self._end_row, *self.pieces([SPOKEN, END, *self.turn(text)])]
@@ -92,12 +92,12 @@ class HiggsChat:
 
 
 def speech(clip: Clip) -> list[Item]:
-    """Returns a recording between its two marks."""
+    """Returns a recording between its two control tokens."""
     return [SPEAK, clip, SPOKEN]
 
 
 def transcripts(references: Sequence[Reference]) -> list[str]:
-    """Returns what the references say; of several, each with the tag of its speaker, unless it has one."""
+    """Returns the transcripts of references. If there are several, each gets a speaker tag, unless it has one."""
     words = [reference.text or "" for reference in references]
     if len(words) == 1:
         return words
@@ -135,7 +135,7 @@ def speakers_turns(text: str) -> list[str]:
 
 
 def system_of(request: SpeechRequest) -> str:
-    """Returns the system message: the instructions, or what the model expects without any."""
+    """Returns the system message: the instructions, or a default."""
     if request.instructions and request.instructions.strip():
         return request.instructions
     alone = not request.voice.references
@@ -143,7 +143,7 @@ def system_of(request: SpeechRequest) -> str:
 
 
 def scene_of(request: SpeechRequest, scene: str) -> str:
-    """Returns the scene with a line for the described voice, or lines for references that have no transcript."""
+    """Returns the scene with a line for a described voice, and with lines for references if one has no transcript."""
     voice, lines = request.voice, []
     if voice.description and voice.description.strip():
         lines.append(f"SPEAKER0: {' '.join(voice.description.split())}")

@@ -12,7 +12,7 @@ from rhapsode.errors import CheckpointError
 SPECIAL_CODES = 2
 """Ids of a codebook after its real codes: the begin and the end of a stream."""
 LLAMA_THETA, QWEN_THETA = 500_000.0, 1_000_000.0
-"""What `rope_theta` is where the file has none, or null."""
+"""Values of `rope_theta` for files that have none, or null."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ class HiggsConfig:
     theta: float
     books: int
     codes: int
-    """Real codes of a codebook."""
+    """Real codes of a codebook, without the special ids."""
     generation: Literal[2, 3]
     tied: bool = False
-    """The embedding of codes is the head, too (v3)."""
+    """Whether the embedding of codes is the head, too (v3)."""
     original: bool = False
-    """Tensors have the names of v2's first release."""
+    """Whether tensors have the names of v2's first release."""
     audio_token_id: int | None = None
-    """The token that v2's prompts have at audio positions, where the file says it."""
+    """The token at the audio positions of v2's prompts, if the file has it."""
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,10 @@ class HiggsDraft:
 
     pieces: list[Piece]
     max_frames: int = 0
-    """0: it is context only."""
+    """0: the prompt is context only."""
     repetition: RepetitionWindow = field(default_factory=RepetitionWindow)
     later_positions: int = 0
-    """What the prompts that continue this one need."""
+    """Positions that the prompts that continue this one need."""
     following: Callable[[], Any] | None = None
     feed: TurnStream | None = None
     continues: bool = False
@@ -40,17 +40,17 @@ class HiggsDraft:
 
 @dataclass(frozen=True)
 class NextText:
-    """What a request goes on with: sent to the prepare stage while the text before it is spoken."""
+    """The next text of a request, sent to the prepare stage while the text before it is spoken."""
 
     request: SpeechRequest
     text: str
     rest: Rest
     is_first: bool = False
-    """Nothing was spoken before."""
+    """Whether nothing was spoken before."""
 
 
 def following_of(request: SpeechRequest, rest: Rest, is_first: bool = False) -> Callable[[], Any] | None:
-    """Returns the function that names what comes after a prompt, as `Prompt.following` does."""
+    """Returns the `Prompt.following` of a prompt: a function that returns the next text."""
     if isinstance(rest, tuple):
         return (lambda: NextText(request, rest[0], rest[1:], is_first)) if rest else None
     return next_of(rest, lambda text: NextText(request, text, rest, is_first))

@@ -19,16 +19,16 @@ from rhapsode.types import Clip
 from rhapsode.voices.cache import content_key
 
 AUDIO, DELAY = "<|AUDIO_OUT|>", "<|reserved_special_token_6|>"
-"""What v2's prompts have at audio positions: up to a recording's last column, and at the rows that the delay adds."""
+"""Tokens at the audio positions of v2's prompts: for the rows of a recording, and for the rows that the delay adds."""
 NO_TOKEN = -100
-"""What v3's prompts have there."""
+"""The token at the audio positions of v3's prompts."""
 
 
 class HiggsEncode:
     """Turns drafts into prompts. The references of all drafts are encoded together."""
 
     shortest_s = 0.0
-    """A shorter reference is followed by silence."""
+    """A reference that is shorter than this is padded with silence."""
 
     def __init__(self, config: HiggsConfig, context: StageContext) -> None:
         self._books = config.books
@@ -47,11 +47,11 @@ class HiggsEncode:
         return next(_clips(draft), None) is None
 
     def tokens(self, rows: int) -> list[int]:
-        """Returns the tokens at so many audio positions of one recording."""
+        """Returns the tokens at the audio positions of a recording with `rows` rows."""
         return [NO_TOKEN] * rows
 
     def split(self, columns: Columns) -> tuple[Columns, Columns]:
-        """Returns what is prefilled, and the input of the first step."""
+        """Splits the columns of a prompt: those to prefill, and the input of the first step."""
         return columns[:-1], columns[-1:]
 
     def _finish(self, draft: HiggsDraft, codes: dict[bytes, CodeRows]) -> HiggsPrompt:
@@ -114,7 +114,7 @@ class HiggsV2Encode(HiggsEncode):
         return [self._audio] * (rows - delayed) + [self._delay] * delayed
 
     def split(self, columns: Columns) -> tuple[Columns, Columns]:
-        """The first row is always `begin` throughout: no step is needed to draw it."""
+        """Prefills all columns: the first row of speech is always `begin` in every codebook, so no step draws it."""
         first = np.full((1, self._books), self._pattern.begin, np.int64)
         return columns, audio_columns([self._audio], first)
 

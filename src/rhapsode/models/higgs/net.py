@@ -18,7 +18,7 @@ from rhapsode.nn.twin import TwinStack
 
 
 def pattern_of(config: HiggsConfig) -> DelayPattern:
-    """Returns how a generation lays out its rows and ends them."""
+    """Returns the delay pattern of v2 or v3: how it lays out the rows of codes and ends them."""
     if config.generation == 2:
         return DelayPattern(config.books, config.codes, framed=True, ends_with="any codebook", past_end="clip")
     return DelayPattern(config.books, config.codes, framed=False, ends_with="codebook 0", past_end="zero")
@@ -56,7 +56,7 @@ class HiggsNet(nn.Module):
     def embed(self, columns: Tensor) -> Tensor:
         """Embeds prompt positions `[..., 1 + books]`, a token and codes each: [..., hidden].
 
-        An audio position is the sum of its codes' embeddings; its token counts for nothing.
+        An audio position is the sum of its codes' embeddings; its token is not used.
         """
         token, codes = columns[..., 0], columns[..., 1:]
         first_row = torch.arange(0, self._books * self._ids, self._ids, device=columns.device)
@@ -69,8 +69,8 @@ class HiggsNet(nn.Module):
         return frame_sum(row, tables[0], tables[1:])
 
     def run(self, x: Tensor, positions: Tensor, backend: AttentionBackend, audio: Tensor | None = None) -> Tensor:
-        """Runs the body over `x [B, T, hidden]`, without its final norm; `audio [B, T]` says which positions are
-        audio, and `None` that all of them are."""
+        """Runs the body over `x [B, T, hidden]`, without its final norm. `audio [B, T]` is a mask of the audio
+        positions; `None`: all of them are audio."""
         rotary = self.body.rotary(positions, x.dtype)
         if isinstance(self.body, TwinStack):
             return self.body.run_layers(x, rotary, backend, audio)

@@ -14,8 +14,8 @@ from rhapsode.models.higgs.halves import JoinedHalves
 from rhapsode.models.higgs.net import HiggsNet
 from rhapsode.models.parts import checkpoint_of, fill
 
-# What checkpoints call the tensors of `HiggsNet`, and what they hold beside them: the head for text is never read, and
-# v3 may hold a head although it is tied.
+# What checkpoints call the tensors of `HiggsNet`, and which other tensors they may hold: the head for text is never
+# read, and v3 may hold a head for audio although it is tied.
 _V2_NAMES = {
     "body.": "model.",
     "text_table.": "model.embed_tokens.",
@@ -59,7 +59,7 @@ def talker(config: HiggsConfig, context: StageContext) -> HiggsNet:
 
 
 def _layout(config: HiggsConfig) -> tuple[Mapping[str, str], Sequence[str]]:
-    """Returns the names of a checkpoint's tensors, and what it may hold beside them."""
+    """Returns the names of a checkpoint's tensors, and patterns of other tensors that it may hold."""
     if config.generation == 3:
         return _V3_NAMES, (*_V3_UNUSED, _V3_TIED) if config.tied else _V3_UNUSED
     return (_ORIGINAL_NAMES, _ORIGINAL_UNUSED) if config.original else (_V2_NAMES, _V2_UNUSED)

@@ -1,4 +1,4 @@
-"""The prepare stage: checks a request and tokenises it, a text at a time. Only encoded references lack."""
+"""The prepare stage: checks and tokenises a request, a text at a time. Drafts lack only encoded references."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from rhapsode.types import Clip, Reference, SpeechRequest
 FRAMES_PER_TOKEN, SPARE_FRAMES = 24, 200
 """More than any text needs: almost a second a token (speech takes about 0.3 s), and eight seconds for pauses."""
 OPEN_POSITIONS = 4096
-"""What a text of unknown length reserves: two minutes of speech and more. When it is full, a new context begins."""
+"""Positions that a text of unknown length reserves, for two minutes of speech and more. Then a new context begins."""
 MOST_CHARS = 300
-"""Of a sentence, where a text is spoken sentence by sentence."""
+"""The most characters of a sentence, where a text is spoken sentence by sentence."""
 REFERENCE_S = (0.1, 100.0)
-"""The shortest and the longest reference."""
+"""The shortest and the longest reference, in seconds."""
 
 
 class HiggsPrepare(ABC):
@@ -36,7 +36,7 @@ class HiggsPrepare(ABC):
 
     tag: SpeakerTag = NO_SPEAKERS
     continues: bool
-    """A following text goes on in the context of those before it."""
+    """Whether a following text continues in the context of the texts before it."""
 
     def __init__(self, config: HiggsConfig, encode: Encode) -> None:
         self._encode = encode
@@ -52,10 +52,10 @@ class HiggsPrepare(ABC):
 
     @abstractmethod
     def beginning(self, request: SpeechRequest, text: str | None) -> list[Piece]:
-        """Returns a prompt with a context of its own; without a text, the context alone."""
+        """Returns the pieces of a prompt with a new context; without a text, those of the context only."""
 
     def continuing(self, text: str, is_first: bool) -> list[Piece]:
-        """Returns a prompt that goes on after the context alone, or after a text that was spoken."""
+        """Returns the pieces of a prompt that continues a context; `is_first` if no text was spoken in it yet."""
         raise NotImplementedError
 
     def repetition(self, request: SpeechRequest) -> RepetitionWindow:
@@ -104,7 +104,7 @@ class HiggsPrepare(ABC):
         return SPARE_FRAMES + FRAMES_PER_TOKEN * len(self._encode(text))
 
     def _positions(self, text: str) -> int:
-        """Returns what a text needs that goes on in a context."""
+        """Returns how many positions a text needs if it continues a context."""
         pieces = self.continuing(text, is_first=False)
         tokens = sum(len(piece) for piece in pieces if not isinstance(piece, Clip))
         return tokens + self._silent_steps + self._most_frames(text)
@@ -169,7 +169,7 @@ class HiggsV3Prepare(HiggsPrepare):
         self._sections = HiggsSections(self._encode, tokens)
 
     def check(self, request: SpeechRequest) -> None:
-        """Does nothing: the engine checks all that a request can get wrong."""
+        """Does nothing: the engine's own checks are enough for this model."""
 
     def texts(self, request: SpeechRequest) -> list[str]:
         options: HiggsV3Options = request.options
@@ -181,7 +181,7 @@ class HiggsV3Prepare(HiggsPrepare):
 
 
 def check_references(references: tuple[Reference, ...]) -> None:
-    """Raises if a reference cannot be used."""
+    """Raises if a reference has an empty transcript, or audio that is too short or too long."""
     least, most = REFERENCE_S
     for reference in references:
         if reference.text is not None and not reference.text.strip():

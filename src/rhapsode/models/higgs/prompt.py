@@ -14,12 +14,12 @@ Columns = NDArray[np.int64]  # [T, 1 + books]: a token, then the codes of an aud
 CodeRows = NDArray[np.int64]  # [T, books], delayed
 
 TEXT_CODE = -1
-"""What the codes of a text position are."""
+"""The value of every code at a text position."""
 
 
 @dataclass(frozen=True)
 class RepetitionWindow:
-    """Repetition-aware sampling: a code that `limit` of the last `rows` rows have is drawn again; 0 is never."""
+    """Repetition-aware sampling: a code that is in `limit` of the last `rows` rows is drawn again; 0: none ever is."""
 
     rows: int = 0
     limit: int = 0

@@ -1,4 +1,4 @@
-"""What a v2 checkpoint says about repetition-aware sampling. Imports no torch."""
+"""Reads a v2 checkpoint's settings of repetition-aware sampling. Imports no torch."""
 
 from __future__ import annotations
 

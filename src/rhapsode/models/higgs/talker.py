@@ -41,7 +41,7 @@ class HiggsState(State):
 
 
 class HiggsTalker:
-    """What both generations share; `repeats` says whether repetition-aware sampling exists."""
+    """The talker of v2 and v3, as far as they agree. `repeats`: whether it has repetition-aware sampling."""
 
     frame_dtype = torch.int64
     defaults: Sampling
@@ -89,7 +89,7 @@ class HiggsTalker:
         return text_columns([0], self._config.books)[0]
 
     def _ready(self, prompts: Sequence[HiggsPrompt], slots: Tensor, state: HiggsState) -> None:
-        """Puts what the first step needs where it looks for it."""
+        """Fills the state that the first step reads, for prompts that are prefilled."""
         spoken = [i for i, prompt in enumerate(prompts) if len(prompt.last)]
         if not spoken:
             return
@@ -102,7 +102,7 @@ class HiggsTalker:
             state.recent[slots] = upload(np.stack([self._recent(prompt) for prompt in chosen]), self._device)
 
     def _recent(self, prompt: HiggsPrompt) -> NDArray[np.int64]:
-        """Returns the last rows of a prompt as the ring has them: references count as rows, too."""
+        """Returns the last audio rows of a prompt in the layout of the ring: rows of references count, too."""
         recent = np.full((self._config.books, MOST_WINDOW), NOTHING, np.int64)
         window = max(1, prompt.repetition.rows)
         columns = np.concatenate([np.asarray(prompt.content, np.int64), prompt.last])
@@ -112,7 +112,7 @@ class HiggsTalker:
         return recent
 
     def extend(self, tokens: Sequence[int], final: bool, rows: Rows, state: HiggsState) -> None:
-        """Text that arrives later comes as prompts of its own: there is nothing to append to."""
+        """Does nothing: text that arrives later becomes a prompt of its own."""
 
     # --- the step ---
 
@@ -137,7 +137,7 @@ class HiggsTalker:
         return draw(logits, settings, together(noise[:books]), settings.partial_k(), repetition=again)
 
     def _again(self, noise: Noise, slots: Tensor, state: HiggsState) -> Repetition:
-        """A second draw is from all codes at temperature 1, even of a greedy request, as upstream."""
+        """Returns the rule of second draws: from all codes at temperature 1, even for a greedy request, as upstream."""
         rows, all_codes = len(slots), self._unfiltered
         second = Settings(all_codes.temperature[:rows], all_codes.top_k[:rows], all_codes.top_p[:rows])
         return Repetition(state.recent.flatten(0, 1), slots, state.limit[slots], second, noise, raw=True)
@@ -145,7 +145,7 @@ class HiggsTalker:
 
 class HiggsV2Talker(HiggsTalker):
     defaults = Sampling(temperature=1.0, top_k=50, top_p=0.95, repetition_penalty=1.0)
-    """Those of upstream's script. The repetition penalty has no effect, as upstream."""
+    """The defaults of upstream's script. As there, the repetition penalty has no effect."""
     repeats = True
 
     def __init__(self, context: StageContext) -> None:
@@ -154,7 +154,7 @@ class HiggsV2Talker(HiggsTalker):
 
 class HiggsV3Talker(HiggsTalker):
     defaults = Sampling(temperature=0.8, top_k=30, top_p=0.8, repetition_penalty=1.0)
-    """Those of the speech endpoint that others serve this model with. The repetition penalty has no effect."""
+    """The defaults of the speech endpoint in other servers of this model. The repetition penalty has no effect."""
 
     def __init__(self, context: StageContext) -> None:
         super().__init__(read_v3(context.config), context)

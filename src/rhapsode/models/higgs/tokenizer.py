@@ -1,4 +1,4 @@
-"""The control tokens of prompts, by name, and the tokenizer of what users write."""
+"""The control tokens of prompts, by name, and the tokenizer for the text of users."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ class ControlTokens:
 
 
 def read(folder: Path, tags: Mapping[str, int] | None = None) -> Encode:
-    """Returns the tokenizer of a checkpoint, as a function that obeys no token but `tags`."""
+    """Returns the tokenizer of a checkpoint, as a function. Of the control tokens, it recognises only `tags`."""
     return text_encoder(folder, tags or {})

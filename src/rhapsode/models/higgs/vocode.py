@@ -1,4 +1,4 @@
-"""Where a checkpoint keeps its codec: v2 in a repository of its own, v3 among its own tensors."""
+"""Finds the codec of a checkpoint: v2's has a repository of its own, v3's is among the checkpoint's tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rhapsode.models.higgs.config import HiggsConfig, read_v2, read_v3
 from rhapsode.models.parts import checkpoint_of
 
 V3_FOLDER = "audio_tokenizer"
-"""Of a v3 checkpoint: its `config.json` has the codec's sizes. Published checkpoints lack it: their codec is v2's."""
+"""The folder of a v3 checkpoint whose `config.json` has the codec's sizes. Without it, the sizes are those of v2."""
 
 
 @dataclass(frozen=True)

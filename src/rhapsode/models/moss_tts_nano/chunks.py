@@ -9,7 +9,7 @@ CLAUSE_ENDS = frozenset(",，、；;：:")
 CLOSING = frozenset("\"'”’)]}）】》」』")
 BOUNDARIES = SENTENCE_ENDS | CLAUSE_ENDS | {" "}
 NEAR_CHARS = 24
-"""A clause that must be cut is cut at a boundary, if one is so near."""
+"""A clause that is too long is cut at a boundary, if one is within so many characters of the longest cut."""
 
 LONGEST_PIECE = 16
 """Characters of the longest token, as SentencePiece trains by default: bounds the text that is counted."""
@@ -96,7 +96,7 @@ def _fitting(sentence: str, most_tokens: int, count: Count) -> Iterator[str]:
 
 
 def _cut_at(text: str, most_tokens: int, count: Count) -> int:
-    """Returns where to cut a text without spaces at its ends, so that what is before fits."""
+    """Returns where to cut a text without spaces at its ends, so that the part before the cut fits."""
     low, high, longest = 1, min(len(text), LONGEST_PIECE * most_tokens), 1
     while low <= high:
         middle = (low + high) // 2

@@ -44,7 +44,7 @@ class MossCodec:
     def open(
         self, payloads: Sequence[MossPrompt], rows: Rows, state: ChainState, sizes: LaunchSizes | None = None
     ) -> None:
-        """Runs a continued recording's codes through its slot: speech goes on from it, and it is not heard again."""
+        """Runs the codes of a continued recording through its slot without output: speech continues from there."""
         heard = [self._heard(prompt) for prompt in payloads]
         for run in ragged_runs([len(codes) for codes in heard], rows.slots, rows.scratch, _PIECE, sizes):
             self._decoder(run.stack(heard), run.slots, state)
@@ -56,7 +56,7 @@ class MossCodec:
 
     def decode(self, window: Window, rows: Rows, state: ChainState) -> Tensor:
         frames = window.frames
-        # Where looking costs nothing, an impossible code is found before it changes a slot.
+        # On a CPU, where the check is cheap, an invalid code is found before it changes a slot.
         if frames.device.type == "cpu":
             lowest, highest = frames.aminmax()
             if bool(lowest < 0) or bool(highest > self._codes):

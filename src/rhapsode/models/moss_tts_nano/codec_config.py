@@ -92,8 +92,8 @@ class MossCodecConfig:
     decoder: tuple[Step, ...]
 
     def rates(self, steps: Sequence[Step], first: float) -> list[float]:
-        """Returns the tokens per second after each step of the encoder (`first` is that of samples), or before each
-        step of the decoder, read backwards."""
+        """Returns the tokens per second after each step of the encoder (`first` is the rate of samples), or before each
+        step of the decoder, given in reverse order."""
         found, rate = [], first
         for step in steps:
             rate = rate / step if isinstance(step, int) else rate

@@ -66,7 +66,7 @@ def chain(steps: Sequence[Step], windows: Sequence[int], patch: type[nn.Module])
 
 
 class Book(nn.Module):
-    """One codebook, narrower than the space that is quantized; the projections connect them."""
+    """One codebook. Its vectors are narrower than those to quantize; projections connect the two."""
 
     def __init__(self, config: MossQuantizerConfig) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Book(nn.Module):
         self.codebook = nn.Embedding(config.codebook_size, config.codebook_dim)
 
     def vectors(self) -> Tensor:
-        """Returns what each code adds, [codes, rvq_dim]."""
+        """Returns the vector that each code adds, [codes, rvq_dim]."""
         vectors: Tensor = self.out_proj(self.codebook.weight)
         return vectors
 
@@ -89,7 +89,7 @@ class MossQuantizer(nn.Module):
 
 
 class MossCodecDecoder(Derived):
-    """Codes to samples."""
+    """Decodes codes to samples."""
 
     tables: (
         Tensor  # [books * (codes + 1), rvq_dim], once derived: a row of zeros after each codebook stands for no code
@@ -113,7 +113,7 @@ class MossCodecDecoder(Derived):
         return self.decoder.state(slots)
 
     def forward(self, codes: Tensor, slots: Tensor | None = None, state: ChainState | None = None) -> Tensor:
-        """Decodes `codes [B, n, books]` to `[B, channels, n * hop]`. The number after the last code is none."""
+        """Decodes `codes [B, n, books]` to `[B, channels, n * hop]`. The number after the last code means no code."""
         size = self.config.quantizer.codebook_size + 1
         first_row = torch.arange(0, size * codes.shape[2], size, device=codes.device)
         vectors = F.embedding(codes + first_row, self.tables).sum(2)
@@ -122,7 +122,7 @@ class MossCodecDecoder(Derived):
 
 
 class MossCodecEncoder(nn.Module):
-    """Samples to codes."""
+    """Encodes samples as codes."""
 
     def __init__(self, config: MossCodecConfig) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class MossCodecEncoder(nn.Module):
 
     @torch.no_grad()
     def encode(self, samples: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Encodes `[channels, n]` to `[F, books]`; a last frame that is not whole is left out."""
+        """Encodes `[channels, n]` to `[F, books]`; an incomplete last frame is left out."""
         weight = self.quantizer.input_proj.weight
         hop, channels = self.config.hop, self.config.number_channels
         frames = samples.shape[1] // hop

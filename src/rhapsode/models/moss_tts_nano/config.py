@@ -43,7 +43,7 @@ class MossLayersConfig:
             raise CheckpointError("the attention that config.json describes is not that of MOSS-TTS-Nano.")
 
     def layers(self, count: int) -> DecoderConfig:
-        """Returns the shape of a stack of so many of these layers."""
+        """Returns the shape of a stack of `count` such layers."""
         from rhapsode.nn.decoder import DecoderConfig
         from rhapsode.nn.rope import RopeConfig
 
@@ -105,7 +105,7 @@ class MossConfig:
 
     @property
     def codes(self) -> int:
-        """Codes of each codebook. In frames this number stands for no code."""
+        """The number of codes per codebook. In a frame, this number itself means no code."""
         return self.tokens.audio_codebook_sizes[0]
 
 

@@ -63,7 +63,7 @@ class MossEncode:
             return None
         if clip.channels not in (1, self._codec.number_channels):
             raise InvalidRequest(f"a reference is mono or stereo, not {clip.channels} channels.", param="ref_audio")
-        # The key is the recording as it came: a known one is not even resampled.
+        # The cache key is the recording before resampling, so a cache hit saves that work, too.
         name = f"codes of {clip.channels} channels at {clip.sample_rate} Hz"
         codes = Remembered(name, lambda samples: self._codes(samples, clip.sample_rate), self._references)(clip.samples)
         if not len(codes):

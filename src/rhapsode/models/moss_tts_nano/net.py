@@ -17,7 +17,7 @@ from rhapsode.nn.kernels.embedding import frame_sum
 from rhapsode.nn.linear import normed_linear
 
 Decide = Callable[[Tensor], Tensor]
-"""Samples from the logits of going on and of ending, [B, 2]: 1 ends."""
+"""Samples from the logits [B, 2] whether the speech goes on (0) or ends (1)."""
 Choose = Callable[[int, Tensor], Tensor]
 """Samples one code per row from the logits of a codebook."""
 
@@ -37,7 +37,7 @@ class MossTables(nn.Module):
 
 
 class MossNet(Derived):
-    """Heads are tied: a codebook's embeddings are also the weights of its logits."""
+    """The global and the local transformer. Heads are tied: a codebook's embeddings are also its logits' weights."""
 
     codes: Tensor  # [books, codes + 1, hidden], once derived: embeddings, and a row of zeros for no code
     end_head: Tensor  # [2, hidden], once derived: the rows of the text head for going on and for ending
@@ -47,7 +47,7 @@ class MossNet(Derived):
         tokens = config.tokens
         self.config = config
         self.transformer = Global(config)
-        # The global hidden state, the slot's token, and the code before each one but the first.
+        # Inputs per frame: the global hidden state, the slot's token, and all codes but the last.
         self.local_transformer = DepthStack(
             config.layers.layers(tokens.local_transformer_layers), max_tokens=config.books + 1
         )
@@ -64,7 +64,7 @@ class MossNet(Derived):
         self.end_head = self.transformer.wte.weight[words].clone()
 
     def embed(self, rows: Tensor) -> Tensor:
-        """Embeds prompt rows `[..., 1 + books]`, a text id and codes: [..., hidden]. The pad id is no code."""
+        """Embeds prompt rows `[..., 1 + books]`, a text id and codes: [..., hidden]. The pad id means no code."""
         books, size, _ = self.codes.shape
         codes = rows[..., 1:].clamp(max=size - 1) + torch.arange(0, books * size, size, device=rows.device)
         return self.transformer.wte(rows[..., 0]) + F.embedding(codes, self.codes.flatten(0, 1)).sum(-2)

@@ -18,7 +18,7 @@ from rhapsode.models.moss_tts_nano.net import MossNet
 from rhapsode.models.parts import checkpoint_of, fill
 
 _TIED = ("audio_lm_heads.*", "text_lm_head.weight", "local_transformer.wte.weight")
-"""Heads are stored although they are tied to embeddings; some checkpoints have an unused embedding, too."""
+"""Tensors that are not read: heads, which are tied to embeddings, and an unused embedding in some checkpoints."""
 
 # Names of modules here, and in the two checkpoints.
 _TALKER_NAMES = {
@@ -91,7 +91,7 @@ def codec_config(context: StageContext) -> MossCodecConfig:
 
 
 def _codec_weights(config: MossCodecConfig, context: StageContext) -> Tensors:
-    """Returns the codec's tensors under today's names, with weight norm folded: 1x1 convolutions are linear layers."""
+    """Returns the codec's tensors by their newer names; weight norm is folded, 1x1 convolutions are linear layers."""
     stored = open_weights(context.companion("codec"))
     named = {_todays_name(name): stored.read(name) for name in stored}
     file = stored.file_of(next(iter(stored))) if named else stored.folder

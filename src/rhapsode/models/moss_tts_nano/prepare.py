@@ -22,7 +22,7 @@ TOKENIZER = "tokenizer.model"
 LEAST_LIMIT, FRAMES_PER_TOKEN = 375, 8
 """Upstream cuts at 375 frames (30 s), enough for the 75 tokens of a chunk. A longer text may take 0.64 s a token."""
 MOST_CHARS = 200
-"""Of a sentence that is spoken while more text arrives: a longer one is split."""
+"""The most characters of a sentence that is spoken while more text arrives; a longer one is split."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class MossDraft:
     options: MossOptions
     books: int
     reference: Clip | None = None
-    """The voice to sound like."""
+    """A recording of the voice to speak with."""
     continued: Clip | None = None
     """Speech to continue; its transcript is part of the text."""
     feed: TurnStream | None = None
-    """Where the text arrives while it is spoken."""
+    """Receives text that arrives while the request is spoken."""
     following: Callable[[], Any] | None = None
-    """Names the next chunk of a text that is spoken in several, as `Prompt.following` does."""
+    """Returns the next chunk of a text that is spoken in several, as `Prompt.following` does."""
     silence_s: float | None = None
     """The silence before a following chunk; `None` for the first."""
 
@@ -51,7 +51,7 @@ class NextChunk(Part):
     """The chunks that are left, and the silence before them."""
 
     silence_s: float | None = None
-    """`None`: nothing was spoken before."""
+    """`None` if nothing was spoken before."""
     feed: TurnStream | None = None
 
 
@@ -108,7 +108,7 @@ class MossPrepare:
 def _following(
     request: SpeechRequest, text: str, rest: tuple[str, ...], feed: TurnStream | None
 ) -> Callable[[], Any] | None:
-    """Returns what names the chunk after `text`, as `Prompt.following` does."""
+    """Returns the `Prompt.following` of a prompt that speaks `text`: a function that returns the next chunk."""
     silence_s = pause_after_s(text)
     if feed is not None:
         return _next_sentence(request, feed, silence_s)

@@ -27,7 +27,7 @@ from rhapsode.types import Sampling
 
 
 class MossState(State):
-    """What a request owns beside its keys and values."""
+    """The talker's state per slot, in addition to keys and values."""
 
     def __init__(self, slots: int, config: MossConfig, dtype: torch.dtype, device: torch.device) -> None:
         self.next = buffer(slots, config.layers.n_embd, dtype=dtype, device=device)  # the next step's input
@@ -42,7 +42,7 @@ class MossState(State):
 class MossTalker:
     frame_dtype = torch.int64
     defaults = Sampling(temperature=0.8, top_k=25, top_p=0.95, repetition_penalty=1.2)
-    """Those of upstream's command line and servers; no file of the checkpoint has them."""
+    """The defaults of upstream's command line and servers; no file of the checkpoint has them."""
 
     def __init__(self, context: StageContext) -> None:
         self._config = config = read(context.config)
@@ -86,14 +86,14 @@ class MossTalker:
         return row
 
     def _first_input(self, prompts: Sequence[MossPrompt]) -> tuple[NDArray[Any], ...]:
-        """What the first step needs of these prompts, as columns for `_write_first`."""
+        """Returns what the first step needs of these prompts, as columns for `_write_first`."""
         temperature, top_k, top_p = zip(*(prompt.ending for prompt in prompts), strict=True)
         integers = np.column_stack([[prompt.books for prompt in prompts], top_k]).astype(np.int64)
         floats = np.column_stack([temperature, top_p]).astype(np.float32)
         return np.stack([prompt.last for prompt in prompts]), integers, floats
 
     def _write_first(self, state: MossState, slots: Tensor, last: Tensor, integers: Tensor, floats: Tensor) -> None:
-        """Puts what the first step needs where it looks for it. A following prompt starts with an empty history."""
+        """Fills the state that the first step reads. A following prompt starts with an empty history, too."""
         state.next[slots] = self.net.embed(last)
         state.history.index_fill_(0, slots, False)
         state.books[slots], state.top_k[slots] = integers.unbind(1)
@@ -114,7 +114,7 @@ class MossTalker:
         frame = codes.masked_fill(unused, self._config.codes)
         following = self.net.embed_frame(frame)
         drawn = (slots[:, None] * self._config.books + self._book) * self._config.codes + codes
-        state.history.view(-1).index_fill_(0, drawn.flatten(), 1)  # not True: no trace knows that
+        state.history.view(-1).index_fill_(0, drawn.flatten(), 1)  # 1, not True: a trace takes no bool here
         state.next[slots] = following
         return Step(frame, ~stopped, stopped)
 
@@ -125,7 +125,7 @@ class MossTalker:
 
     def _decide(self, noise: Noise, rows: Rows, state: MossState) -> Decide:
         slots = rows.slots
-        # A request that is to be greedy is greedy throughout.
+        # A greedy request decides greedily whether to end, too.
         temperature = state.temperature[slots] * (rows.temperature > 0)
         settings = Settings(temperature, state.top_k[slots], state.top_p[slots])
         return lambda logits: draw(logits, settings, noise, settings.partial_k())

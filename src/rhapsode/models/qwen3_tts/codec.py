@@ -39,10 +39,10 @@ class QwenCodec:
     def open(
         self, payloads: Sequence[QwenPrompt], rows: Rows, state: DecoderState, sizes: LaunchSizes | None = None
     ) -> None:
-        """Runs each prompt's `reference_codes`, `[F, G]`, where it has some, through its slot.
+        """Runs the `reference_codes [F, G]` of each prompt that has some through its slot.
 
-        Speech then goes on from the reference, and nothing of the reference itself is heard. The transformer runs over
-        all of it; the convolutions after it remember only its last frames, so they run over those.
+        Speech then continues from the reference, whose own audio is dropped. The transformer runs over the whole
+        reference; the convolutions after it depend only on its last frames, so they run over those.
         """
         codes_of = {i: p.reference_codes for i, p in enumerate(payloads) if p.reference_codes is not None}
         primed = [i for i, codes in codes_of.items() if len(codes)]
@@ -70,8 +70,8 @@ class QwenCodec:
 
     def decode(self, window: Window, rows: Rows, state: DecoderState) -> Tensor:
         frames = window.frames
-        # Where looking costs nothing, an impossible code is found before it changes a slot. On a GPU it would mean to
-        # wait: there the talker's word has to do, and the lookup's own bounds check.
+        # On a CPU, an invalid code is found before it changes a slot. On a GPU this check would have to wait for the
+        # codes: there the talker is trusted, and the lookup checks its own bounds.
         if frames.device.type == "cpu" and self._outside(frames):
             raise GenerationFailed(f"A frame holds a code that is not from 0 to {self._config.codebook_size - 1}.")
         return self._decoder(frames, rows.slots, state)  # [B, 1, n * hop]

@@ -13,7 +13,7 @@ from rhapsode.errors import CheckpointError
 KINDS = {"base": "Base", "custom_voice": "CustomVoice", "voice_design": "VoiceDesign"}
 
 SUPPRESSED = 1024
-"""How many ids at the end of the vocabulary are languages, voices and marks: of these only the end may be sampled."""
+"""How many ids at the end of the vocabulary are languages, voices and control tokens. Only the end may be sampled."""
 
 
 @dataclass(frozen=True)
@@ -96,14 +96,14 @@ class GenerationConfig:
     """The longest text in characters that the checkpoint takes at once, 0 for any; a longer one is spoken in parts.
     Upstream has no such key."""
     normalise: bool = False
-    """The checkpoint wants numbers, dates and the like as words. Upstream has no such key."""
+    """Whether the checkpoint needs numbers, dates and the like as words. Upstream has no such key."""
     phonemes: bool = False
-    """The checkpoint wants English words as phonemes of the packaged lexicon. Upstream has no such key."""
+    """Whether the checkpoint needs English words as phonemes of the packaged lexicon. Upstream has no such key."""
     clones: bool = False
-    """A CustomVoice checkpoint has the two encoders of a Base one, too, and clones. Upstream has no such key."""
+    """Whether a CustomVoice checkpoint has the two encoders of a Base one and clones. Upstream has no such key."""
     x_vector_only_mode: bool = False
-    """What requests that do not say it get: clones from the speaker embedding alone, for checkpoints that never learned
-    to continue a reference's codes. Upstream has no such key."""
+    """The default of the request's option: whether to clone from the speaker embedding alone. True for checkpoints that
+    never learned to continue a reference's codes. Upstream has no such key."""
 
     @property
     def max_frames(self) -> int:
@@ -128,12 +128,12 @@ class QwenConfig:
 
     @property
     def clones(self) -> bool:
-        """The checkpoint has a speaker encoder and a codec encoder."""
+        """Whether the checkpoint has a speaker encoder and a codec encoder."""
         return self.kind == "base" or (self.kind == "custom_voice" and self.generation.clones)
 
     @property
     def takes_instructions(self) -> bool:
-        """Upstream leaves instructions out of the prompts of a Base model and of a small CustomVoice model."""
+        """Whether prompts have instructions: upstream leaves them out for a Base and for a small CustomVoice model."""
         return self.kind == "voice_design" or (self.kind == "custom_voice" and self.text.tts_model_size not in "0b6")
 
     @property

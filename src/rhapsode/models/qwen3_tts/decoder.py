@@ -58,7 +58,7 @@ class CodecDecoderConfig:
 
     @property
     def settle_frames(self) -> int:
-        """The receptive field of the convolutions after the transformer: so many frames determine their state."""
+        """The receptive field of the convolutions after the transformer: how many frames determine their state."""
         return settle_frames(self.upsampling_ratios, self.upsample_rates)
 
     def transformer(self) -> DecoderConfig:
@@ -151,10 +151,10 @@ class SlotDecoder(Protocol):
 
 
 class CodecDecoder(nn.Module):
-    """Decodes codes to latents at the frame rate, and latents to samples. Without slots it is one pass.
+    """Decodes codes to latents at the frame rate, and latents to samples.
 
-    With slots it uses `fused` on a GPU and `packed` on a CPU (see the files of these names), where there are kernels;
-    the modules are the reference.
+    Without slots, it decodes whole sequences in one pass. With slots, it uses `fused` on a GPU and `packed` on a CPU
+    (see the files of these names), where there are kernels; the modules are the reference.
     """
 
     def __init__(self, config: CodecDecoderConfig) -> None:

@@ -1,4 +1,4 @@
-"""Text that arrives while it is spoken, as tokens that are certain."""
+"""Tokenises text that arrives while it is spoken. Later text never changes the tokens that are returned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…:;])[\"”’)\]]*$")
 
 
 class Rest(NamedTuple):
-    """What was not part of a feed's text any more."""
+    """The text after the end of a feed's part, which the feed did not tokenise."""
 
     text: str
     closed: bool
@@ -25,12 +25,12 @@ class Rest(NamedTuple):
 class WordFeed:
     """Tokenises text as it arrives. Returns the tokens of complete words: those before the last space.
 
-    The tokenizer never joins anything across such a space, so that the tokens are those of the whole text. A text that
-    grows longer than `longest` letters ends before that, with a sentence if it can; what follows is the `rest`.
+    No token crosses such a space, so the tokens are those of the whole text. A text that would grow longer than
+    `longest` characters ends before that, with a sentence if possible; the text after its end is the `rest`.
     """
 
     def __init__(self, encode: Tokenize, end: int, longest: int = 0) -> None:
-        """`end` is the token that follows the last one."""
+        """`end` is the token that follows the last token of the text."""
         self._encode = encode
         self._end = end
         self._longest = longest
@@ -57,7 +57,7 @@ class WordFeed:
         return self._commit(cuts[-1]) if cuts else ()
 
     def close(self) -> Sequence[int]:
-        """The last word and the end of the text; nothing at all, if there never was any."""
+        """Returns the tokens of the last word and the end token; nothing if there never was any text."""
         if self._rest is not None:
             self._rest = Rest(self._rest.text, True)
         if self._closed:
@@ -69,12 +69,13 @@ class WordFeed:
         return [*rest, self._end] if self._begun else ()
 
     def rest(self) -> Rest | None:
-        """What came after the end of this part; `None`: nothing will."""
+        """Returns the text that came after the end of this part; `None` if there is none and none will come."""
         rest = self._rest
         return None if rest is None or (rest.closed and not rest.text.strip()) else rest
 
     def _enough(self, cuts: list[int]) -> int | None:
-        """Where to end, of these places between words: with a sentence if half is said, else before it is too long."""
+        """Returns the place between words at which the text ends, or `None` if it may go on: after a sentence once half
+        of `longest` is used, else before the text is too long."""
         if not self._longest:
             return None
         fitting = [cut for cut in cuts if self._chars + cut <= self._longest]
@@ -92,7 +93,7 @@ class WordFeed:
         return None if self._closed else max(0, self._known - self._used)
 
     def use(self, tokens: int) -> None:
-        """So many of the tokens are in the prompt, and no step takes them; negative: steps take others before."""
+        """Sets how many of the tokens are in the prompt: no step takes them. Negative: steps take others first."""
         self._used = tokens
 
     def _commit(self, chars: int) -> list[int]:

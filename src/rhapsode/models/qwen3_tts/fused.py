@@ -41,7 +41,7 @@ class FusedDecoder:
 
 
 class _Latents:
-    """Codes to latents: codebooks, the first convolution and the transformer."""
+    """Decodes codes to latents: codebooks, the first convolution and the transformer."""
 
     def __init__(self, decoder: CodecDecoder) -> None:
         net = decoder.pre_transformer

@@ -1,5 +1,5 @@
-"""What a Qwen3-TTS checkpoint can do: a Base model clones, a CustomVoice model has presets, a VoiceDesign model takes
-descriptions. Imports no torch."""
+"""Describes what a Qwen3-TTS checkpoint can do: a Base model clones, a CustomVoice model has presets, a VoiceDesign
+model takes descriptions. Imports no torch."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from rhapsode.nn.derived import Derived
 from rhapsode.nn.kernels.embedding import frame_sum
 from rhapsode.nn.packed import packed_stack
 
-_ROWS = 8192  # of the text table are projected at a time, to bound memory
+_ROWS = 8192  # rows of the text table that are projected at a time, to bound memory
 
 
 class TextProjection(nn.Module):

@@ -1,4 +1,4 @@
-"""The codec's decoder by the C kernels of a CPU: a few calls per launch, where PyTorch has 700 operators."""
+"""Runs the codec's decoder by C kernels on a CPU: a few calls per launch, where PyTorch calls 700 operators."""
 
 from __future__ import annotations
 

@@ -29,15 +29,15 @@ def talker(config: QwenConfig, context: StageContext) -> TalkerNet:
 
 
 def encoder(context: StageContext) -> Callable[[NDArray[np.float32]], NDArray[Any]]:
-    """24 kHz samples `[N]` to codes `[F, G]`."""
+    """Returns the codec's encoder, as a function from 24 kHz samples `[N]` to codes `[F, G]`."""
     config = CodecEncoderConfig.from_dict(read_config(checkpoint_of(context) / "speech_tokenizer"))
-    unused = ("quantizer.*",)  # codebooks past those that are used, and what turns codes back
+    unused = ("quantizer.*",)  # codebooks after those that are used, and layers for decoding
     net = _fill(lambda: CodecEncoder(config), context, "encoder.", "speech_tokenizer", unused)
     return lambda samples: net.encode(torch.from_numpy(samples)).cpu().numpy()
 
 
 def decoder(context: StageContext) -> CodecDecoder:
-    """Codes to samples."""
+    """Returns the codec's decoder, from codes to samples."""
     folder = "speech_tokenizer"
     config = section(read_config(checkpoint_of(context) / folder), "decoder_config", f"{folder}/config.json")
     built = CodecDecoderConfig.from_dict(config)
@@ -54,17 +54,17 @@ def decoder(context: StageContext) -> CodecDecoder:
 
 
 def embedder(context: StageContext) -> Callable[[NDArray[np.float32]], NDArray[Any]]:
-    """24 kHz samples `[N]` to a speaker embedding."""
+    """Returns the speaker encoder, as a function from 24 kHz samples `[N]` to a speaker embedding."""
     config = SpeakerConfig.from_dict(section(context.config, "speaker_encoder_config", "config.json"))
     net = _fill(lambda: SpeakerEncoder(config), context, "speaker_encoder.")
     return lambda samples: net.embed(torch.from_numpy(samples)).float().cpu().numpy()
 
 
 def _codec_dtype(context: StageContext) -> torch.dtype:
-    """Where kernels run, float16 in place of bfloat16: tensor cores take either, and three more bits are kept.
+    """Returns the codec's dtype. Where kernels run, float16 replaces bfloat16: it is as fast and keeps three more bits.
 
-    On random weights that is 11 to 18 dB less noise; `benchmarks/codec_kernels.py` measures it. Its range is no danger
-    there: sums are float32, and what convolutions store is limited, never infinite.
+    With random weights, that is 11 to 18 dB less noise; `benchmarks/codec_kernels.py` measures it. The smaller range of
+    float16 does no harm there: sums are float32, and values that convolutions store are limited, never infinite.
     """
     dtype: torch.dtype = getattr(torch, context.dtype)
     if dtype == torch.bfloat16 and kernels.on(torch.empty(0, dtype=dtype, device=context.device)):

@@ -50,7 +50,7 @@ class PredictorStack(DepthStack):
 
 
 class Predictor(Derived):
-    """Its embeddings are as wide as the talker's; its layers may be narrower."""
+    """The code predictor. Its embeddings are as wide as the talker's; its layers may be narrower."""
 
     inputs: Tensor  # [books, codes, predictor width], once derived: the projected embeddings
 

@@ -34,9 +34,9 @@ class QwenDraft:
     feed: WordFeed | None = None
     reference: Clip | None = None
     in_context: bool = False
-    """The reference's codes go into the prompt, together with its transcript."""
+    """Whether the reference's codes go into the prompt, together with its transcript."""
     following: Callable[[], Any] | None = None
-    """Names the next part of a text that is spoken in several, as `Prompt.following` does."""
+    """Returns the next part of a text that is spoken in several, as `Prompt.following` does."""
 
 
 class QwenPrepare:
@@ -57,7 +57,7 @@ class QwenPrepare:
         return self._draft(work, (work.text,) if work.text_open else self._parts(work.text))
 
     def look_ahead(self, works: Sequence[SpeechRequest]) -> None:
-        """Tokenises the texts of requests that came together, in one call."""
+        """Tokenises the texts of requests that arrived together, in one call."""
         self._encode.look_ahead([ROLE + request.text for request in works if not request.text_open])
 
     def _draft(self, request: SpeechRequest, parts: tuple[str, ...]) -> QwenDraft:
@@ -120,7 +120,7 @@ class QwenPrepare:
         return tuple(pack(split(text, most_chars=longest), longest))
 
     def _after(self, feed: WordFeed, request: SpeechRequest) -> Callable[[], Any]:
-        """Returns the function that names what comes after the part which this feed has ended."""
+        """Returns the `Prompt.following` of an open text: a function that returns a request for the feed's `rest`."""
 
         def following() -> SpeechRequest | Following | None:
             rest = feed.rest()
@@ -169,7 +169,7 @@ class QwenPrepare:
             raise InvalidRequest(f"{is_a}: it needs a reference or a speaker embedding.", param="voice")
 
     def _preset(self, voice: Voice) -> str | None:
-        """Returns the preset's name; the first one where the request names none. A clone has none."""
+        """Returns the preset's name: the first preset if the request names none. A cloned voice has no preset."""
         known = self._config.tokens.spk_id
         if self._config.kind != "custom_voice" or not known or voice.references or voice.embedding is not None:
             return None

@@ -24,7 +24,7 @@ TEXT, FIRST_CODE = 0, 1
 """Columns of a prompt's content: the text id, one id per codebook, the speaker's fingerprint."""
 SPEAKER = -1
 MOST_HEADS = 256
-"""Beginnings of prompts that are kept: one for each language and preset."""
+"""The most beginnings of prompts that are cached: one for each language and preset."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class QwenPrompt(Prompt):
     """Temperature, top-k and top-p of the codes after the first."""
 
     def last_row(self, no_text: int) -> Ids:
-        """The content of the last position, which is the input of the first step."""
+        """Returns the content of the last position, which is the input of the first step."""
         return np.concatenate([self.text[:1] or [no_text], self.last, [0]])
 
 
@@ -82,7 +82,7 @@ class PromptBuilder:
         self._preset_head = lru_cache(maxsize=MOST_HEADS)(self._head)
 
     def build(self, script: QwenScript) -> tuple[Ids, Ids, list[int]]:
-        """Returns the content of all positions but the last, its codec ids, and its text token with all later ones."""
+        """Returns the content of all positions but the last; then the last one's codec ids and the text from it on."""
         rows = [self._rows(script.instruct)] if script.instruct else []
         if script.speaker is None:
             rows.append(self._preset_head(tuple(script.role), script.language, script.preset))
@@ -102,7 +102,7 @@ class PromptBuilder:
         return np.concatenate(rows), codes[-1], text
 
     def plain(self, script: QwenScript, length: int) -> int:
-        """Returns how many positions, of so many, come before any speaker embedding and any codes of a reference."""
+        """Returns how many of `length` positions come before any speaker embedding and any codes of a reference."""
         if script.speaker is not None:
             return len(script.instruct) + len(script.role) + len(self._tags(script.language))
         return length - (0 if script.reference_codes is None else len(script.reference_codes))
@@ -110,7 +110,7 @@ class PromptBuilder:
     def _head(self, role: tuple[int, ...], language: int | None, preset: int | None, speaker: int = 0) -> Ids:
         """Returns the positions of role, language and speaker, which is a preset or the fingerprint of an embedding.
 
-        The begin mark after them belongs to the text or the codes.
+        The begin token after them belongs to the text or the codes.
         """
         tags = self._tags(language)
         voice = [NONE] if speaker else [] if preset is None else [preset]
@@ -128,7 +128,7 @@ class PromptBuilder:
         return [codec.codec_think_id, codec.codec_think_bos_id, language, codec.codec_think_eos_id]
 
     def _rows(self, text: list[int], like: Ids | None = None) -> Ids:
-        """Returns positions with this text, and otherwise nothing, or what `like` has."""
+        """Returns positions with these text ids; their other columns are empty, or those of `like`."""
         rows = (self._blank if like is None else like).repeat(len(text), axis=0)
         rows[:, TEXT] = text
         return rows

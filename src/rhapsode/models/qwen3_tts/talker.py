@@ -27,13 +27,13 @@ from rhapsode.nn.sampling import Gumbel, Noise, draw, draw_embedded
 from rhapsode.types import Sampling
 
 LEAST_TOKENS = 2
-"""First codes that must be drawn before the end may be."""
+"""How many first codes must be drawn before the end may be drawn."""
 SHORT_TEXT = 256
-"""Text tokens of most prompts: they are made ready by captured launches."""
+"""Most prompts have no more text tokens than this: captured launches write them to their slots."""
 
 
 class QwenState(State):
-    """What a request owns beside its keys and values."""
+    """The talker's state per slot, in addition to keys and values."""
 
     def __init__(self, slots: int, config: QwenConfig, dtype: torch.dtype, device: torch.device) -> None:
         hidden, vocab = config.talker.hidden_size, config.talker.vocab_size
@@ -42,7 +42,7 @@ class QwenState(State):
         self.text_count = buffer(slots, dtype=torch.int64, device=device)
         self.silent = buffer(slots, dtype=torch.bool, device=device)  # closed without any text
         self.previous = buffer(slots, hidden, dtype=dtype, device=device)  # the last frame, embedded
-        self.begun = buffer(slots, hidden, dtype=dtype, device=device)  # what the pass with the prompt says
+        self.begun = buffer(slots, hidden, dtype=dtype, device=device)  # hidden state of a first step run in prefill
         self.history = buffer(slots, vocab, dtype=torch.bool, device=device)  # first codes drawn so far
         self.temperature = buffer(slots, device=device)  # of the other codes
         self.top_k = buffer(slots, dtype=torch.int64, device=device)
@@ -67,7 +67,7 @@ class QwenTalker:
         self._prompts = PromptRuns(self._run_prompts, self._device)
         self._ready = RowWrites(self._write_first, self._device)
         self._suppressed = (ids >= vocab - SUPPRESSED) & ~self._is_eos
-        if context.random_weights:  # they would end at random; measurements need a fixed length
+        if context.random_weights:  # their speech would end at random; measurements need a fixed length
             self._suppressed |= self._is_eos
 
     def kv(self) -> tuple[KVLayout, ...]:
@@ -97,7 +97,10 @@ class QwenTalker:
             self._ready(state, of_ended.host_slots, *self._first_input(ended, state))
 
     def _with_last(self, prompt: QwenPrompt, span: Span, length: int) -> Span:
-        """The span, with the position of the first step if its input is known and a launch of `length` has room."""
+        """Returns the span, with the first step's position if its input is known and a launch of `length` has room.
+
+        Sets `is_begun` of the prompt accordingly.
+        """
         is_whole, is_known = span.stop == prompt.length and not span.base, bool(prompt.text) or prompt.feed is None
         has_room = span.start < span.stop < span.start + length
         prompt.is_begun = self.begins and is_whole and is_known and has_room
@@ -117,13 +120,13 @@ class QwenTalker:
         return content, np.zeros((batch, self._config.speaker_width), np.float32)
 
     def embed(self, content: Tensor, speakers: Tensor) -> Tensor:
-        """The input of prompt positions: `content [B, T, 2 + G]` with `speakers [B, hidden]` to [B, T, hidden]."""
+        """Embeds prompt positions: `content [B, T, 2 + G]` with `speakers [B, hidden]` to [B, T, hidden]."""
         x = self.net.text(content[..., TEXT]) + self.net.codec(content[..., 1:SPEAKER])
         here = content[..., SPEAKER] != 0
         return x + here[..., None] * speakers[:, None].to(x.dtype)
 
     def _first_input(self, prompts: Sequence[QwenPrompt], state: QwenState) -> tuple[NDArray[Any], ...]:
-        """What the first step needs of these prompts, as columns for `_write_first`."""
+        """Returns what the first step needs of these prompts, as columns for `_write_first`."""
         texts = [prompt.text[: state.text.shape[1]] for prompt in prompts]  # no step reads further
         counts = np.array([len(text) for text in texts])
         padded = np.zeros((len(texts), self._text_width(counts.max(), state)), np.int32)
@@ -141,7 +144,7 @@ class QwenTalker:
     def _write_first(
         self, state: QwenState, slots: Tensor, text: Tensor, integers: Tensor, last: Tensor, floats: Tensor
     ) -> None:
-        """Puts what the first step needs where it looks for it."""
+        """Fills the state that the first step reads."""
         state.text[slots, : text.shape[1]] = text
         state.previous[slots] = self.net.codec(last)
         state.text_count[slots], state.top_k[slots] = integers.unbind(1)
@@ -178,34 +181,34 @@ class QwenTalker:
         return self._after_pass(state.begun[rows.slots], rows, state)
 
     def _after_pass(self, hidden: Tensor, rows: Rows, state: QwenState) -> Step:
-        """The frame that the backbone's pass leads to, `hidden [B, hidden]`."""
+        """Returns the frame that follows from the backbone's output `hidden [B, hidden]`, and updates the state."""
         slots = rows.slots
         noise = self._noise(rows)
         first = self._first(self.logits(hidden), noise[0], rows, state)
         stopped = (first == self._eos) | state.silent[slots]
-        first = first.masked_fill(stopped, 0)  # the end is no code: nobody may look it up as one
+        first = first.masked_fill(stopped, 0)  # the end is no code: it must not be looked up as one
         embedded = self.net.model.codec_embedding(first)
         rest = self._rest(hidden, embedded, noise[1:], rows, state)
         frame = torch.cat((first[:, None], rest), dim=1)
         following = self.net.codec(frame)
-        state.history[slots, first] = torch.ones_like(stopped)  # a Python value would come from the host
+        state.history[slots, first] = torch.ones_like(stopped)  # a Python value would be copied from the host
         state.previous[slots] = following
         return Step(frame, ~stopped, stopped)
 
     def input(self, rows: Rows, state: QwenState) -> Tensor:
-        """The last frame and the next text token, added up: [B, hidden]."""
+        """Returns the sum of the last frame and the next text token, embedded: [B, hidden]."""
         slots, steps = rows.slots, rows.steps
         token = state.text[slots, steps.clamp(max=state.text.shape[1] - 1)]
         token = token.masked_fill(steps >= state.text_count[slots], self._config.text.tts_pad_token_id)
         return state.previous[slots] + torch.nn.functional.embedding(token, self.net.text_table)
 
     def hidden(self, x: Tensor, rows: Rows, positions: Tensor, valid: Tensor | None = None) -> Tensor:
-        """The backbone over `x [B, T, hidden]` at `positions [B, T]`."""
+        """Runs the backbone over `x [B, T, hidden]` at `positions [B, T]`."""
         backend = PagedAttention(rows.kv[0], rows, positions, valid)
         return self.net.model(x, self.net.model.rotary(positions, x.dtype), backend)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Of the first code, [B, vocabulary]."""
+        """Returns the logits of the first code, [B, vocabulary]."""
         return fused_linear(hidden, self.net.codec_head.weight)
 
     def _first(self, logits: Tensor, noise: Noise, rows: Rows, state: QwenState) -> Tensor:
@@ -230,7 +233,7 @@ class QwenTalker:
     def _rest(self, hidden: Tensor, first: Tensor, noise: tuple[Noise, ...], rows: Rows, state: QwenState) -> Tensor:
         """Draws the codes of a frame after the first."""
         slots = rows.slots
-        # A request that is to be greedy is greedy throughout.
+        # A greedy request draws all codes greedily.
         temperature = state.temperature[slots] * (rows.temperature > 0)
         settings = Settings(temperature, state.top_k[slots], state.top_p[slots])
         if isinstance(noise[0], NoiseCounters) and self.net.code_predictor.program is not None:

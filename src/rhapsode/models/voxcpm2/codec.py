@@ -19,7 +19,7 @@ from rhapsode.models.voxcpm2.prompt import Patches, VoxPrompt
 from rhapsode.models.voxcpm2.vae import VaeState
 
 AT_ONCE = 128
-"""Patches in one pass: their buffers take some 20 MB each, and more is no faster."""
+"""Patches in one pass: their buffers take some 20 MB each, and more patches are no faster."""
 
 
 class VoxCodec:
@@ -42,7 +42,7 @@ class VoxCodec:
     def open(
         self, payloads: Sequence[VoxPrompt], rows: Rows, state: VaeState, sizes: LaunchSizes | None = None
     ) -> None:
-        """Runs the end of what is continued through each slot: speech goes on from it, and it is not heard again."""
+        """Runs the last patches before the speech through each slot without output: speech continues from there."""
         heard = [_heard(prompt) for prompt in payloads]
         for run in ragged_runs([len(patches) for patches in heard], rows.slots, rows.scratch, AT_ONCE, sizes):
             self._run(run.stack(heard), run.slots, state)
@@ -51,7 +51,7 @@ class VoxCodec:
         return self._run(window.frames, rows.slots, state)
 
     def _run(self, frames: Tensor, slots: Tensor, state: VaeState) -> Tensor:
-        """`frames [B, n, patch, feat]`."""
+        """Decodes `frames [B, n, patch, feat]`."""
         most = max(1, AT_ONCE // frames.shape[1])
         batches = zip(frames.flatten(1, 2).split(most), slots.split(most), strict=True)
         pieces = [self._decoder(latents, some, state) for latents, some in batches]

@@ -20,7 +20,7 @@ AUDIO_START, REFERENCE_START, REFERENCE_END = 101, 103, 104
 
 @dataclass(frozen=True)
 class LMConfig:
-    """Sizes of MiniCPM4 layers; every network of the model has them in a size of its own."""
+    """Sizes of MiniCPM4 layers; every network of the model has such layers in its own sizes."""
 
     hidden_size: int
     intermediate_size: int
@@ -40,7 +40,7 @@ class LMConfig:
             raise CheckpointError("'use_mup' is true in config.json: VoxCPM2's layers are not scaled by muP.")
 
     def layers(self, rope: bool = True) -> DecoderConfig:
-        """Returns these sizes as the decoder layers of `nn` take them."""
+        """Returns these sizes in the form that the decoder layers of `nn` take."""
         from rhapsode.nn.decoder import DecoderConfig
 
         head_dim = self.kv_channels or self.hidden_size // self.num_attention_heads
@@ -145,12 +145,12 @@ class VaeConfig:
 
     @property
     def encoder_hop(self) -> int:
-        """Samples per latent, on the way in."""
+        """Samples per latent, in the encoder."""
         return math.prod(self.encoder_rates)
 
     @property
     def hop(self) -> int:
-        """Samples per latent, on the way out."""
+        """Samples per latent, in the decoder."""
         return math.prod(self.decoder_rates)
 
 

@@ -21,7 +21,7 @@ from rhapsode.nn.snake import Snake
 from rhapsode.nn.streaming import CausalConv1d, CausalConvTranspose1d
 
 Inputs = Iterator[tuple[Tensor, Tensor]]
-"""The inputs of the convolutions that keep a tail, in order: with it, and the view of the new rows alone."""
+"""The input buffers of convolutions that keep a tail, in order: each with its tail, and the view of its new rows."""
 
 
 def fuse(decoder: VaeDecoder, dtype: torch.dtype) -> None:
@@ -34,7 +34,7 @@ def fuse(decoder: VaeDecoder, dtype: torch.dtype) -> None:
 
 
 class PackedActivation(NamedTuple):
-    """What is applied to the input of a convolution."""
+    """The activation that is applied to the input of a convolution."""
 
     snake: SnakeWeights
     affine: Affine | None = None
@@ -67,7 +67,8 @@ class PackedVaeUnit:
         self._first, self._second = PackedDepthwise(mixing, between), _in(dtype, conv_weights(pointwise))
 
     def __call__(self, held: Tensor, x: Tensor, out: Tensor | None, act: Tensor, after: PackedActivation) -> None:
-        """`held [B, tail + T, C]` is `before` of the residual stream `x`; `act` becomes `after` of the result."""
+        """`held [B, tail + T, C]` is the residual stream `x` after `before`. The result goes to `out`; after the
+        activation `after`, it goes to `act`."""
         middle = self._first(held, x.shape[1])
         conv(middle, self._second, residual=x, out=out, act=act, snake=after.snake, affine=after.affine)
 
@@ -84,7 +85,7 @@ class PackedVaeBlock:
         self._units = [PackedVaeUnit(unit, dtype) for unit in units if isinstance(unit, VaeUnit)]
 
     def __call__(self, held: Tensor, inputs: Inputs, after: PackedActivation) -> Tensor:
-        """Returns the input of the next block, of which `after` is the activation; `held` is that of this one."""
+        """Returns the input of the next block, whose activation is `after`; `held` is the input of this block."""
         following = [*(unit.before for unit in self._units[1:]), after]
         held_next, new = next(inputs)
         x = new.new_empty(new.shape, dtype=torch.float32)

@@ -1,4 +1,4 @@
-"""What a VoxCPM2 checkpoint can do: what the family can, at the frame rate of the checkpoint. Imports no torch."""
+"""Describes a VoxCPM2 checkpoint: it can do what the family can, at a frame rate of its own. Imports no torch."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Quantizer(nn.Module):
 
 
 class FlowHead(nn.Module):
-    """Holds the network that predicts velocities; the extra module is upstream's."""
+    """Holds the network that predicts velocities in `estimator`, as upstream nests it."""
 
     def __init__(self, config: VoxConfig, dtype: torch.dtype, max_timesteps: int) -> None:
         super().__init__()

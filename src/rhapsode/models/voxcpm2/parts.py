@@ -47,7 +47,7 @@ def encoder(context: StageContext) -> VaeEncoder:
 
 
 def decoder(context: StageContext) -> VaeDecoder:
-    """In float32, as upstream; in float64 for who asks for that.
+    """Returns the VAE's decoder in float32, as upstream, or in float64 if the deployment asks for that.
 
     Where kernels run and the talker has 16 bits, products use float16: it has as many digits as TF32, which cuDNN uses.
     Sums and the residual stream stay float32.
@@ -74,7 +74,7 @@ def _vae(context: StageContext) -> VaeConfig:
 
 
 def _vae_weights(context: StageContext) -> Tensors:
-    """Weight norm made plain, and each condition beside the block it belongs to."""
+    """Returns the VAE's tensors: weight norm is folded, and each condition is named as a part of its block."""
     file = first_of(checkpoint_of(context), *VAE_FILES)
     tensors: dict[str, Tensor] = {}
     for name, tensor in fold_weight_norm(read_file(file), inside="conv.").items():

@@ -14,7 +14,7 @@ from rhapsode.models.voxcpm2.spec import VoxOptions, VoxSettings
 from rhapsode.types import Clip, Reference, SpeechRequest, Voice
 
 PATCHES_PER_TOKEN, SPARE_PATCHES, MOST_PATCHES = 6, 10, 2000
-"""Upstream's limits; speech that goes on past them has missed its end."""
+"""Upstream's limits; longer speech means that the model did not find the end."""
 
 _SPACES = re.compile(r"\s+")
 _BRACKETS = str.maketrans("", "", "()\uff08\uff09")
@@ -28,7 +28,7 @@ class VoxDraft:
     max_frames: int
     options: VoxOptions
     reference: Clip | None = None
-    """The voice to sound like."""
+    """A recording of the voice to speak with."""
     continued: Clip | None = None
     """Speech to continue; its transcript is part of the text."""
 

@@ -16,12 +16,12 @@ from rhapsode.models.voxcpm2.config import AUDIO_START, REFERENCE_END, REFERENCE
 Patches = NDArray[np.float32]  # [F, patch, feat]
 
 PATCH = -1
-"""The id of a position that is a patch."""
+"""The id at the position of a patch."""
 ID = 0
-"""Columns of a prompt's content: the id, then the patch's values, all float32, which holds every id exactly."""
+"""The column of the id in a prompt's content; the patch's values follow. All are float32, which holds ids exactly."""
 
 REMEMBERED = 3
-"""How many patches before the first are decoded first and not sent: as upstream does when it does not stream."""
+"""How many patches before the first one are decoded without output, as upstream does when it does not stream."""
 
 
 @dataclass
@@ -42,9 +42,9 @@ class VoxScript:
     text: list[int]
     """The transcript of a continued reference, and the text to speak."""
     reference: Patches | None = None
-    """The voice to sound like."""
+    """A recording of the voice to speak with, encoded."""
     continued: Patches | None = None
-    """Speech to continue."""
+    """Speech to continue, encoded."""
 
 
 def build(script: VoxScript, patch_shape: tuple[int, int]) -> tuple[NDArray[np.float32], Patches | None]:

@@ -25,16 +25,16 @@ from rhapsode.nn.flow import initial_noise
 from rhapsode.types import Sampling
 
 MOST_PATCHES = 64
-"""Patches of prompts that are encoded at once."""
+"""The most patches of prompts that are encoded at once."""
 
 
 class VoxState(State):
-    """What a request owns beside its keys and values."""
+    """The talker's state per slot, in addition to keys and values."""
 
     def __init__(self, slots: int, config: VoxConfig, dtype: torch.dtype, device: torch.device) -> None:
         wide = torch.promote_types(dtype, torch.float32)
         self.next = buffer(slots, config.lm.hidden_size, dtype=dtype, device=device)  # the next step's input
-        self.sounding = buffer(slots, dtype=torch.bool, device=device)  # that input is a patch, and not a token
+        self.sounding = buffer(slots, dtype=torch.bool, device=device)  # whether that input is a patch, not a token
         self.patch = buffer(slots, *config.patch_shape, dtype=wide, device=device)  # the last one
         self.cfg_value = buffer(slots, device=device)
         self.schedule = buffer(slots, dtype=torch.int64, device=device)  # Euler steps less one
@@ -43,7 +43,7 @@ class VoxState(State):
 
 class VoxTalker:
     defaults = Sampling(temperature=1.0, top_k=0, top_p=1.0, repetition_penalty=1.0)
-    """Only the temperature means something here: it scales the noise a patch begins as."""
+    """Only the temperature has an effect: it scales the noise that a patch starts from."""
 
     def __init__(self, context: StageContext) -> None:
         self._config = config = read(context.config)
@@ -72,7 +72,7 @@ class VoxTalker:
         self._prompts.prefill(prompts, spans, rows, inputs, lambda ended, slots: self._ready(ended, slots, state))
 
     def _sounds(self, content: NDArray[np.float32]) -> Tensor:
-        """The patches of a prompt as the language models hear them, [B, T, hidden]; nothing where there is a token."""
+        """Embeds the patches of a prompt for the language models, [B, T, hidden]; positions of tokens are zero."""
         sounds = torch.zeros(*content.shape[:2], self._config.lm.hidden_size, dtype=self._dtype, device=self._device)
         where = np.nonzero(content[..., ID] < 0)
         if len(where[0]):
@@ -84,7 +84,7 @@ class VoxTalker:
         return sounds
 
     def _encode(self, patches: NDArray[np.float32]) -> Tensor:
-        """Patches, at most `MOST_PATCHES`, as the language models hear them; on a GPU padded to a captured number."""
+        """Embeds at most `MOST_PATCHES` patches; on a GPU, the batch is padded to a captured size."""
         count = len(patches)
         if self._device.type == "cuda":
             size = next(n for n in batch_sizes(MOST_PATCHES) if n >= count)
@@ -110,7 +110,7 @@ class VoxTalker:
             self._encode_patches.capture(torch.zeros(size, *self.frame_shape, device=self._device))
 
     def _ready(self, prompts: Sequence[VoxPrompt], slots: Tensor, state: VoxState) -> None:
-        """Put what the first step needs where it looks for it."""
+        """Fills the state that the first step reads."""
         last = np.stack([prompt.last for prompt in prompts])[:, None]  # [B, 1, 1 + patch * feat]
         ids = self._upload(last[..., ID].astype(np.int64))
         state.next[slots] = self._embed(ids, self._sounds(last))[:, 0]
@@ -140,21 +140,22 @@ class VoxTalker:
         stopped = (stop[:, 1] > stop[:, 0]) & (rows.steps > state.min_len[slots])
         state.next[slots] = following
         state.patch[slots] = patch
-        state.sounding[slots] = torch.ones_like(stopped)  # a Python value would come from the host
+        state.sounding[slots] = torch.ones_like(stopped)  # a Python value would be copied from the host
         return Step(patch, torch.ones_like(stopped), stopped)
 
     def hidden(self, rows: Rows, state: VoxState) -> tuple[Tensor, Tensor]:
-        """What the two language models say, [B, hidden] each."""
+        """Returns the outputs of the two language models, [B, hidden] each."""
         x, sounding = state.next[rows.slots][:, None], state.sounding[rows.slots][:, None]
         base, residual = self.net.hidden(x, sounding, rows, rows.positions[:, None])
         return base[:, 0], residual[:, 0]
 
     def noise(self, rows: Rows) -> Tensor:
-        """What the next patch of each row begins as: a function of its seed and its step alone."""
+        """Returns the noise that the next patch of each row starts from. It depends on the seed and the step alone."""
         return initial_noise(rows, self.frame_shape, self.frame_dtype)
 
     def _moves(self, schedule: Tensor) -> int:
-        """How many moves the rows need. A GPU is never asked: there it is as many as any row may want."""
+        """Returns how many Euler steps to run for these rows. On a GPU that is always the largest number: to read the
+        rows' own numbers would wait for the GPU."""
         schedules = self.net.dit.schedules
         return schedules.max_steps if schedule.is_cuda else schedules.step_counts[int(schedule.max())]
 

@@ -1,4 +1,4 @@
-"""Text to ids, as the checkpoint's Llama tokenizer does it, with Chinese words taken apart into characters."""
+"""Encodes text with the checkpoint's Llama tokenizer; Chinese words are split into characters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ this whatever the file says."""
 
 
 def read(folder: Path) -> VoxEncode:
-    """The tokenizer of a checkpoint, as a function. Marks that users write are text like any other."""
+    """Returns the tokenizer of a checkpoint, as a function. Control tokens that users write are plain text to it."""
     path = folder / "tokenizer.json"
     description = read_json(path)
     model = section(description, "model", str(path))
@@ -43,7 +43,7 @@ def read(folder: Path) -> VoxEncode:
 
 
 def _characters(vocab: Mapping[str, Any], unknown: str | None) -> dict[int, tuple[int, ...]]:
-    """For each token of several Chinese characters, the tokens of these: the model was trained on characters."""
+    """Returns, for each token of several Chinese characters, their own tokens: the model was trained on characters."""
     unknown_id = vocab.get(unknown or "", 0)
     words = {token for token in vocab if len(token) >= 2 and all("\u4e00" <= char <= "\u9fff" for char in token)}
     return {

@@ -145,9 +145,9 @@ class VaeSlotDecoder(Protocol):
 
 
 class VaeDecoder(nn.Module):
-    """Decodes latents; without slots it is one pass.
+    """Decodes latents to samples. Without slots, it decodes whole sequences in one pass.
 
-    With slots it uses `fused` where kernels run (see `fused.py`); the modules are the reference.
+    With slots, it uses `fused` where kernels run (see `fused.py`); the modules are the reference.
     """
 
     def __init__(self, config: VaeConfig) -> None:

@@ -48,8 +48,8 @@ class VoxtralCodec:
 
     def decode(self, window: Window, rows: Rows, state: VoxtralCodecState) -> Tensor:
         frames = window.frames
-        # Where looking costs nothing, an impossible code is found before it changes a slot. On a GPU it would mean to
-        # wait: there the talker's word has to do, and the lookup's own bounds check.
+        # On a CPU, an invalid code is found before it changes a slot. On a GPU this check would have to wait for the
+        # codes: there the talker is trusted, and the lookup checks its own bounds.
         if frames.device.type == "cpu" and self._outside(frames, rows.slots, state):
             raise GenerationFailed("a frame holds a code that its codebook does not have.")
         most = max(1, AT_ONCE // frames.shape[1])
@@ -60,7 +60,7 @@ class VoxtralCodec:
     def _run(self, frames: Tensor, slots: Tensor, state: VoxtralCodecState) -> Tensor:
         before = state.decoded.index_select(0, slots)
         if self._warm_up:
-            # Slots that have begun are left alone: their copies go to the scratch row. The host cannot know which.
+            # Only new slots are warmed up; rows of other slots write to the scratch row. The host cannot know which.
             new = torch.where(before == 0, slots, len(state.decoded) - 1)
             self._decoder(frames[:, :1].expand(-1, self._warm_up, -1), new, state.decoder)
         audio = self._decoder(frames, slots, state.decoder)
@@ -71,6 +71,6 @@ class VoxtralCodec:
         return audio
 
     def _outside(self, frames: Tensor, slots: Tensor, state: VoxtralCodecState) -> bool:
-        """Whether a row has a code that does not exist. Padding rows, of the scratch slot, have no codes at all."""
+        """Returns whether a row has an invalid code. Padding rows, of the scratch slot, have no codes at all."""
         outside = ((frames < OFFSET) | (frames >= self._largest + OFFSET)).flatten(1).any(1)
         return bool((outside & (slots != len(state.decoded) - 1)).any())

@@ -38,7 +38,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class VoxtralCodecConfig:
-    """The defaults of `encoder_*` are upstream's: released files leave these keys out."""
+    """Sizes of the codec. The defaults of `encoder_*` are upstream's: released files leave these keys out."""
 
     sampling_rate: int
     pretransform_patch_size: int
@@ -96,7 +96,7 @@ class VoxtralCodecConfig:
         return tuple(sorted(self.voice, key=lambda name: self.voice[name]))
 
     def encoder_blocks(self) -> list[Block]:
-        """From the waveform's side: a transformer comes before its convolution, after which windows are halved."""
+        """Returns the blocks, waveform first. A transformer comes before its convolution; strides halve windows."""
         blocks, window = [], self.attn_sliding_window_size
         for kernel, stride, layers in self._lists("encoder"):
             blocks.append(Block(kernel, stride, layers, window))
@@ -104,7 +104,7 @@ class VoxtralCodecConfig:
         return blocks
 
     def decoder_blocks(self) -> list[Block]:
-        """From the latents' side: a transformer comes after its convolution, which doubles windows."""
+        """Returns the blocks, latents first. A transformer comes after its convolution; strides double windows."""
         window = self.attn_sliding_window_size
         for _, stride, *_ in self.encoder_blocks():
             window = max(1, window // self._window_ratio(stride))
@@ -125,7 +125,7 @@ class VoxtralCodecConfig:
         return list(zip(*lists, strict=True))
 
     def layers(self, count: int) -> DecoderConfig:
-        """Returns the shape of `count` transformer layers, as `nn` takes it."""
+        """Returns the shape of `count` transformer layers, in the form that `nn` takes."""
         from rhapsode.nn.decoder import DecoderConfig
 
         return DecoderConfig(

@@ -33,7 +33,7 @@ def _conv(inputs: int, outputs: int, block: Block) -> CausalConv1d:
 
 
 class Codebooks:
-    """Codes to latents and back: a table of vectors for the semantic code, evenly spaced levels for the others."""
+    """Converts codes to latents and back: a table of vectors for the semantic code, evenly spaced levels for others."""
 
     def __init__(self, config: VoxtralCodecConfig, vectors: Tensor) -> None:
         self.config = config
@@ -55,7 +55,7 @@ class Codebooks:
 
 
 class VoxtralCodecDecoder(Streaming):
-    """Latents to samples; without slots it is one pass. `codebooks` is set once its own weights are read."""
+    """Decodes codes to samples; without slots, in one pass. `codebooks` is set after its own weights are read."""
 
     codebooks: Codebooks
 
@@ -90,7 +90,7 @@ class VoxtralCodecDecoder(Streaming):
 
 
 class VoxtralCodecEncoder(nn.Module):
-    """Samples to codes, in one pass."""
+    """Encodes samples as codes, in one pass."""
 
     codebooks: Codebooks
 
@@ -113,7 +113,7 @@ class VoxtralCodecEncoder(nn.Module):
 
     @torch.inference_mode()
     def encode(self, samples: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Encodes `samples [N]` as codes `[frames + 1, books]`; the last row says that the recording ends."""
+        """Encodes `samples [N]` as codes `[frames + 1, books]`; the last row marks the end of the recording."""
         weight, patch = self.input_proj.conv.weight, self.config.pretransform_patch_size
         filled = np.pad(samples, (0, -len(samples) % patch)).reshape(-1, patch).T
         latents = self(torch.tensor(filled, dtype=weight.dtype, device=weight.device)[None])[0].T

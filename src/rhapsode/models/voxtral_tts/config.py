@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FILE = "params.json"
 EMPTY, END, OFFSET = 0, 1, 2
-"""Codes with a meaning of their own in every codebook; codes of sound begin at `OFFSET`."""
+"""Special codes of every codebook, and the number at which the codes of sound begin."""
 PADDED_TO = 128
 """Embeddings and the semantic head have a multiple of this many rows; the last ones are unused."""
 
@@ -38,7 +38,7 @@ class VoxtralLayersConfig:
             raise CheckpointError(f"'use_biases' is true in {FILE}: Voxtral-TTS layers have no biases.")
 
     def layers(self, rope_theta: float | None) -> DecoderConfig:
-        """Returns these sizes as the decoder layers of `nn` take them; `None`: without positions."""
+        """Returns these sizes in the form that the decoder layers of `nn` take. No `rope_theta`: without positions."""
         from rhapsode.nn.decoder import DecoderConfig
         from rhapsode.nn.rope import RopeConfig
 

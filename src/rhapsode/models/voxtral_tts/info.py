@@ -1,4 +1,4 @@
-"""What a Voxtral-TTS checkpoint can do: its presets, and cloning where it has an encoder. Imports no torch."""
+"""Describes what a Voxtral-TTS checkpoint can do: presets, and cloning if it has an encoder. Imports no torch."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def describe(info: ModelInfo, folder: Path, config: Mapping[str, Any]) -> ModelI
 
 
 def has_encoder(folder: Path) -> bool:
-    """Whether a checkpoint can encode recordings."""
+    """Returns whether a checkpoint can encode recordings."""
     return any(name.startswith(ENCODER) for name in tensor_names(folder))

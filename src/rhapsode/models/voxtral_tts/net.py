@@ -15,7 +15,7 @@ from rhapsode.nn.linear import linear
 from rhapsode.nn.local import LocalStack
 
 TOKENS = 3
-"""Of the flow head: condition, time, and what is integrated. It has no positions, so their order means nothing."""
+"""Tokens of the flow head: condition, time, and the numbers to integrate. It has no positions: order has no effect."""
 
 
 class CodeEmbeddings(nn.Module):
@@ -43,7 +43,7 @@ class InputEmbeddings(nn.Module):
 
 
 class VoxtralFlowHead(LocalStack):
-    """Integrates the acoustic numbers of a frame from noise, and has the semantic head beside it.
+    """Integrates the acoustic numbers of a frame from noise, and holds the semantic head.
 
     The times of all steps are known, so their tokens are computed once.
     """
@@ -82,13 +82,13 @@ class VoxtralFlowHead(LocalStack):
 
     @section("depth")
     def codes(self, noise: Tensor, hidden: Tensor, scale: Tensor) -> Tensor:
-        """The same as codes, [B, books]."""
+        """Returns the acoustic numbers that `integrate` gives, as codes, [B, books]."""
         values = self.integrate(noise, hidden, scale).clamp(-1, 1)
         return ((values + 1) / 2 * self._levels).round().to(torch.int64) + OFFSET
 
 
 class VoxtralTalkerNet(DecoderStack):
-    """The text backbone, whose layers are at the top of the checkpoint, and the two modules beside it."""
+    """The text backbone, whose layers are at the top of the checkpoint, the input embeddings and the flow head."""
 
     def __init__(self, config: VoxtralConfig) -> None:
         super().__init__(config.backbone.layers(config.backbone.rope_theta))

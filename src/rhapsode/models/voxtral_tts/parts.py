@@ -70,7 +70,7 @@ def decoder(context: StageContext) -> VoxtralCodecDecoder:
 
 
 def encoder(context: StageContext) -> VoxtralCodecEncoder:
-    """In float32: its results are rounded to codes."""
+    """Returns the codec's encoder, in float32: its results are rounded to codes."""
     config = read_codec(context.config)
     net = fill(
         lambda: VoxtralCodecEncoder(config),
@@ -85,7 +85,7 @@ def encoder(context: StageContext) -> VoxtralCodecEncoder:
 
 
 def _vectors(config: VoxtralCodecConfig, context: StageContext, dtype: torch.dtype) -> Tensor:
-    """Returns the vectors of the semantic codes: sums by counts, divided in float32 or more, then rounded."""
+    """Returns the vectors of the semantic codes: sums divided by counts in float32 or more, then rounded to `dtype`."""
     book = fill(
         lambda: Codebook(config.semantic_codebook_size, config.semantic_dim),
         context,

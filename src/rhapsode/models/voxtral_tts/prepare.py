@@ -15,7 +15,7 @@ from rhapsode.models.voxtral_tts.voices import read_voices
 from rhapsode.types import Clip, SpeechRequest, Voice
 
 USUAL_VOICE = "cheerful_female"
-"""The voice where a request names none, as other servers choose; the first one where a checkpoint lacks it."""
+"""The voice for requests that name none, as in other servers; a checkpoint that lacks it uses its first voice."""
 FRAMES_PER_TOKEN, SPARE_FRAMES, MOST_FRAMES = 16, 128, 4096
 """More than any text needs: 1.28 s a token, ten seconds for pauses, and the longest speech other servers allow."""
 

@@ -22,7 +22,7 @@ ID, FINGERPRINT, ROW, CODES = 0, 1, 2, 3
 """Columns of a prompt's content: the token; the hash of a preset and its row in the table of presets; the codes of a
 reference's frame."""
 NONE = -1
-"""There is no token, no row, or there are no codes, at this position."""
+"""Stands for no token, no row or no codes at a position."""
 
 
 @dataclass
@@ -55,7 +55,7 @@ class VoxtralPromptBuilder:
         return PromptShell(before, self._tokens([self._before_text, *text, self._after_text]), self._begin_audio)
 
     def preset(self, preset: Preset, positions: int) -> Rows:
-        """Returns the positions of a preset. Where it has fewer rows, the token's own embedding stays."""
+        """Returns the positions of a preset. Positions past its last row keep the embedding of the audio token."""
         rows = self._tokens([self._audio] * positions)
         count = min(positions, preset.count)
         rows[:, FINGERPRINT] = preset.fingerprint

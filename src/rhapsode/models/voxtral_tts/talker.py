@@ -29,7 +29,7 @@ from rhapsode.types import Sampling
 
 
 class VoxtralState(State):
-    """What a request owns beside its keys and values."""
+    """The talker's state per slot, in addition to keys and values."""
 
     def __init__(self, slots: int, config: VoxtralConfig, dtype: torch.dtype, device: torch.device) -> None:
         self.next = buffer(slots, config.backbone.dim, dtype=dtype, device=device)  # the next step's input
@@ -53,7 +53,7 @@ class VoxtralTalker:
         self._has_encoder = has_encoder(folder)
         codes = torch.arange(self.net.acoustic_transformer.semantic_codebook_output.out_features, device=self._device)
         self._banned = (codes == EMPTY) | (codes >= config.codes.semantic_rows)
-        if context.random_weights:  # they would end at random; measurements need a fixed length
+        if context.random_weights:  # their speech would end at random; measurements need a fixed length
             self._banned |= codes == END
         self._prompts = PromptRuns(self._run_prompts, self._device)
         self._ready = RowWrites(self._write_first, self._device)
@@ -78,7 +78,7 @@ class VoxtralTalker:
         self.hidden(self.embed(content), rows, where, valid)
 
     def _blank(self) -> NDArray[np.int64]:
-        """A position without anything: padding."""
+        """Returns an empty position, for padding."""
         return np.full(CODES + self._config.codes.books, NONE, np.int64)
 
     def capture(self, rows: Rows, most_positions: int) -> None:
@@ -100,12 +100,12 @@ class VoxtralTalker:
         return x
 
     def _first_input(self, prompts: Sequence[VoxtralPrompt]) -> tuple[NDArray[Any], ...]:
-        """What the first step needs of these prompts, as columns for `_write_first`."""
+        """Returns what the first step needs of these prompts, as columns for `_write_first`."""
         last = np.array([prompt.last for prompt in prompts], np.int64)
         return last, np.array([prompt.cfg_alpha for prompt in prompts], np.float32)
 
     def _write_first(self, state: VoxtralState, slots: Tensor, last: Tensor, cfg_alpha: Tensor) -> None:
-        """Puts what the first step needs where it looks for it."""
+        """Fills the state that the first step reads."""
         state.next[slots] = self.net.text(last)
         state.cfg_alpha[slots] = cfg_alpha
 
@@ -119,21 +119,21 @@ class VoxtralTalker:
         hidden = self.hidden(state.next[slots][:, None], rows, rows.positions[:, None])[:, 0]
         semantic = self.semantic(hidden)
         stopped = semantic == END
-        semantic = semantic.clamp(min=OFFSET)  # the end is no sound: nobody may look it up as one
+        semantic = semantic.clamp(min=OFFSET)  # the end is no code of sound: it must not be looked up as one
         acoustic = self.net.acoustic_transformer.codes(self.noise(rows), hidden, state.cfg_alpha[slots].to(self._wide))
         frame = torch.cat((semantic[:, None], acoustic), dim=1)
         state.next[slots] = self.net.frame(frame)
         return Step(frame, ~stopped, stopped)
 
     def hidden(self, x: Tensor, rows: Rows, positions: Tensor, valid: Tensor | None = None) -> Tensor:
-        """The backbone over `x [B, T, dim]` at `positions [B, T]`."""
+        """Runs the backbone over `x [B, T, dim]` at `positions [B, T]`."""
         backend = PagedAttention(rows.kv[0], rows, positions, valid)
         return self.net(x, self.net.rotary(positions, x.dtype), backend)
 
     def semantic(self, hidden: Tensor) -> Tensor:
-        """The best semantic code, [B]; nothing is sampled."""
+        """Returns the most likely semantic code, [B]; nothing is sampled."""
         return self.net.semantic_logits(hidden).masked_fill(self._banned, float("-inf")).argmax(-1)
 
     def noise(self, rows: Rows) -> Tensor:
-        """What the acoustic numbers of each row start from, [B, acoustic books]."""
+        """Returns the noise that the acoustic numbers of each row start from, [B, acoustic books]."""
         return initial_noise(rows, (self._config.codes.n_acoustic_codebook,), self._wide)

@@ -1,7 +1,8 @@
-"""Text to ids by a checkpoint's `tekken.json`: byte pairs with ranks. Marks that users write are text like any other.
+"""Encodes text with a checkpoint's `tekken.json`: byte pairs with ranks. Control tokens of users are plain text.
 
-Pairs are joined by the rank of what they make, the leftmost first. A list of merges, which the `tokenizers` package
-takes, cannot say that: it orders different pairs that make the same token. So that package only cuts text into pieces.
+Pairs are merged by the rank of the token that they make, the leftmost first. The `tokenizers` package takes a list of
+merges, which cannot express that: such a list also orders different pairs that make the same token. So that package
+only cuts text into pieces.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ REMEMBERED_PIECES = 65_536
 
 
 class Tekken:
-    """A tokenizer: `encode` for text, `special` for the marks of a prompt."""
+    """A tokenizer: `encode` for text, `special` for the control tokens of a prompt."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
@@ -48,7 +49,7 @@ class Tekken:
         return [token for piece, _ in self._cut.pre_tokenize_str(whole) for token in self._piece(piece)]
 
     def special(self, name: str) -> int:
-        """Returns the id of a mark."""
+        """Returns the id of a control token."""
         if name not in self._special:
             raise CheckpointError(f"{self._path} has no special token '{name}'.")
         return self._special[name]
@@ -71,9 +72,9 @@ def _ranks(vocab: list[Mapping[str, Any]], used: int) -> dict[bytes, int]:
 
 
 def join_pairs(data: bytes, ranks: Mapping[bytes, int]) -> list[int]:
-    """Joins neighbours, those that make the lowest rank first and the leftmost first of equal ones; returns ranks.
+    """Merges neighbours, the lowest resulting rank first and the leftmost of equal ones first; returns ranks.
 
-    A heap keeps this fast for a piece of any length: users choose it.
+    A heap keeps this fast for a piece of any length: users choose the length.
     """
     ends = list(range(1, len(data) + 1))  # of the token that starts here
     before = list(range(-1, len(data) - 1))  # the start of the token before it

@@ -45,7 +45,7 @@ def _presets(rows: Mapping[str, Tensor]) -> Iterator[tuple[str, Preset]]:
 
 
 def read_voices(context: StageContext, config: VoxtralConfig, tokens: Mapping[str, int]) -> Voices:
-    """Reads the presets that params.json names; with random weights, makes rows as many as `tokens` says."""
+    """Reads the presets that params.json names; with random weights, makes as many random rows as `tokens` says."""
     folder, dim = checkpoint_of(context) / FOLDER, config.backbone.dim
     if context.random_weights:
         generator = torch.Generator().manual_seed(0)

@@ -1,1 +1,1 @@
-"""Modules run by fused kernels: their weights are packed once, as the kernels read them. Import it where Triton is."""
+"""Modules that run on fused kernels. Weights are packed once, in the layout that the kernels read. Requires Triton."""

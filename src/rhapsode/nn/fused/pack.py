@@ -1,4 +1,4 @@
-"""Packs the weights of modules into the layouts that the kernels read. It is done once, after loading."""
+"""Packs the weights of modules into the layouts that the kernels read, once, after loading."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def conv_weights(module: CausalConv1d) -> ConvWeights:
 
 
 def phase_weights(module: CausalConvTranspose1d) -> ConvWeights:
-    """Packs a transposed convolution: its phases are columns, the channels of one phase together."""
+    """Packs a transposed convolution: its phases become columns, with the channels of one phase next to each other."""
     phases = module.phases.unflatten(0, (-1, module.stride))  # [N, stride, C, taps]
     matrix = phases.permute(1, 0, 3, 2).reshape(-1, module.taps * phases.shape[2]).contiguous()
     bias = None if module.phase_bias is None else float32(module.phase_bias.view(-1, module.stride).T.flatten())

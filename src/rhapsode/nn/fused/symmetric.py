@@ -1,4 +1,4 @@
-"""A vocoder of symmetric convolutions by fused kernels. The modules of `nn.symmetric` are the reference."""
+"""A vocoder of symmetric convolutions that runs on fused kernels. The modules of `nn.symmetric` are the reference."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class FusedSymmetricVocoder:
         self._tails.close(tails, slots, frames, buffers)
 
     def _upsample(self, inputs: Iterator[tuple[Tensor, Tensor]], bounds: Iterator[Tensor]) -> None:
-        """From the input of the first convolution to that of the last; each kernel writes the input of the next.
+        """Computes the last convolution's input from that of the first; each kernel writes the input of the next.
 
-        After the input of a residual unit come the rows that its result is added to.
+        In `inputs`, the input of a residual unit is followed by the rows that the unit's result is added to.
         """
         (held, _), (next_held, new) = next(inputs), next(inputs)
         conv(held, self._begin, act=new, snake=self._blocks[0].before, valid=next(bounds))

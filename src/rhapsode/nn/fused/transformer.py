@@ -12,7 +12,7 @@ from rhapsode.nn.windowed import WindowedLayer, WindowedTransformer, WindowState
 
 
 def supports(net: WindowedTransformer) -> bool:
-    """Whether the kernels support this transformer."""
+    """Returns whether the kernels support this transformer."""
     c = net.config
     return (
         net.window is not None
@@ -56,7 +56,7 @@ class FusedTransformer:
     def __call__(self, x: Tensor, slots: Tensor, state: WindowState) -> None:
         """Replaces `x [B, T, hidden]` by the last layer's output; the caller advances `state.position` by T.
 
-        `x` should be float32: it is small here, and the error of sixteen roundings would be audible.
+        `x` should be float32: it is a small tensor here, and the error of sixteen roundings would be audible.
         """
         c = self._config
         batch, length, _ = x.shape

@@ -1,4 +1,4 @@
-"""Upsampler and vocoder of a codec by fused kernels: channels last, every activation in the epilogue of the kernel
+"""Upsampler and vocoder of a codec on fused kernels: channels last, every activation in the epilogue of the kernel
 before it. The modules of `nn.vocoder` are the reference."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rhapsode.nn.streaming import CausalConv1d, CausalConvTranspose1d, Streaming
 from rhapsode.nn.vocoder import ConvNeXt, ResidualUnit, vocoder_parts
 
 MAX_FRAMES = 512
-"""Frames in one pass: a frame takes 3 MB of buffers, and more are no faster."""
+"""The most frames in one pass: a frame takes 3 MB of buffers, and larger passes are no faster."""
 
 
 class _PackedConvNeXt:
@@ -38,7 +38,7 @@ class _PackedConvNeXt:
         self._gamma = float32(block.gamma)
 
     def __call__(self, x: Tensor, length: int, out: Tensor) -> None:
-        """`x [B, tail + T, C]`."""
+        """Applies the block to `x [B, tail + T, C]`, of which `length` rows (T) are new, and writes `out [B, T, C]`."""
         mixed = x.new_empty(x.shape[0], length, x.shape[2])
         between = x.new_empty(x.shape[0], length, self._first.matrix.shape[0])
         depthwise_norm(x, *self._depthwise, self._eps, mixed)
@@ -64,9 +64,10 @@ class PackedUnit:
         snake: SnakeWeights,
         valid: Tensor | None = None,
     ) -> None:
-        """`held [B, tail + T, C]` is `before` of the residual stream `x`; `snake` is the next unit's `before`.
+        """Adds the unit's result to the residual `x`; writes the sum to `out`, if given, and its `snake` to `act`.
 
-        Rows of `act` outside `valid [B, 2]` are zeros.
+        `held [B, tail + T, C]` is `x` after the activation `before`, and `snake` is the `before` of the next unit. Rows
+        of `act` outside `valid [B, 2]` are zeros.
         """
         after: Any = {"residual": x, "out": out, "act": act, "snake": snake, "valid": valid}
         if x.shape[2] <= MAX_CHANNELS:
@@ -133,7 +134,7 @@ class FusedVocoder:
         self._tails.close(tails, slots, frames, buffers)
 
     def _upsample(self, inputs: Iterator[tuple[Tensor, Tensor]]) -> None:
-        """From the input of the first convolution to that of the last; each kernel writes the input of the next."""
+        """Computes the last convolution's input from that of the first; each kernel writes the input of the next."""
         (held, _), (next_held, new) = next(inputs), next(inputs)
         conv(held, self._begin, act=new, snake=self._blocks[0].before)
         afters = [*(block.before for block in self._blocks[1:]), self._last_act]
@@ -164,5 +165,5 @@ def tail_specs(*chains: StreamingChain) -> tuple[list[TailSpec], int]:
 
 
 def new_rows(buffer: Tensor, length: int) -> Tensor:
-    """Returns the view of a buffer behind its tail, where the new rows go."""
+    """Returns a view of the last `length` rows of a buffer: the new rows, which follow the tail."""
     return buffer[:, buffer.shape[1] - length :]

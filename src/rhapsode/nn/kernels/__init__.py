@@ -1,8 +1,8 @@
 """The operations that take most of a frame's time: each has a plain PyTorch reference and a GPU kernel.
 
 A module here defines an operation: the reference, and the choice between it and the kernel. Operations take tensors and
-the plain records defined here, never modules of `nn`. The kernels are in `gpu/`; they and Triton are imported when a
-CUDA tensor first needs one.
+the plain records defined here, never modules of `nn`. The GPU kernels are in `gpu/`; they and Triton are imported when
+a CUDA tensor first needs one. `cpu/` has C kernels that run whole layers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _mode: ContextVar[Mode] = ContextVar("kernels", default="auto")  # of each threa
 
 
 def on(x: Tensor) -> bool:
-    """Whether kernels process `x`."""
+    """Returns whether GPU kernels process `x`."""
     mode = _mode.get()
     if mode == "auto":
         return x.is_cuda and x.dtype != torch.float64 and _has_triton()
@@ -32,7 +32,7 @@ def on(x: Tensor) -> bool:
 
 @contextmanager
 def use(mode: Mode) -> Iterator[None]:
-    """Sets when kernels run in this thread. `off`: never. `always`: even for CPU tensors, for Triton's interpreter."""
+    """Sets when GPU kernels run in this thread. `off`: never. `always`: also for CPU tensors (Triton's interpreter)."""
     before = _mode.set(mode)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What feed-forward networks apply between their layers: the gate of SwiGLU, or GELU."""
+"""The activations between the layers of a feed-forward network: the gate of SwiGLU, or GELU."""
 
 from __future__ import annotations
 

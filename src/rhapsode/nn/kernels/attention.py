@@ -51,7 +51,7 @@ def attention(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None =
 def paged_attention(heads: ProjectedHeads, pages: KVPages, layer: int, positions: Tensor) -> Tensor | None:
     """Stores one token per row at `positions [B]` and attends to its past: [B, 1, heads * D].
 
-    Norm and rotary embedding are part of it. Returns `None` where no kernel supports the arguments.
+    Also applies norm and rotary embedding. Returns `None` where no kernel supports the arguments.
     """
     if not _supported(heads, pages.keys.dtype):
         return None
@@ -68,7 +68,7 @@ def prompt_attention(
     valid: Tensor | None,
     last: Tensor | None = None,
 ) -> Tensor | None:
-    """The same for chunks of prompts at `positions [B, T]`; tokens that are not `valid [B, T]` are padding.
+    """`paged_attention` for chunks of prompts at `positions [B, T]`; tokens that are not `valid [B, T]` are padding.
 
     A token attends to all positions up to `last [B, T]`; by default that is its own.
     """
@@ -80,7 +80,7 @@ def prompt_attention(
 
 
 def frame_attention(heads: ProjectedHeads, keys: Tensor, values: Tensor, position: int) -> Tensor | None:
-    """The same for tokens of one frame from `position` on; `keys` and `values` are [B, kv_heads, max tokens, D]."""
+    """Does the same for tokens of one frame from `position` on; `keys`, `values`: [B, kv_heads, max tokens, D]."""
     if not _supported(heads, keys.dtype):
         return None
     from rhapsode.nn.kernels.gpu.attention import frame
@@ -98,7 +98,7 @@ def local_attention(heads: ProjectedHeads) -> Tensor | None:
 
 
 def _supported(heads: ProjectedHeads, cache_dtype: torch.dtype, *, partly: bool = False) -> bool:
-    """`partly`: the kernel can rotate some of the heads."""
+    """Returns whether a kernel supports these heads. `partly`: it can rotate some of the heads alone."""
     qkv = heads.qkv
     if heads.rotated is not None and not partly:
         return False

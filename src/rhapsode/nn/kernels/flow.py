@@ -10,8 +10,8 @@ from torch import Tensor
 from rhapsode.nn import kernels
 
 Guidance = Literal["plain", "zero-star"]
-"""How two velocities become one: `plain` extrapolates from the unconditional one through the conditional one.
-`zero-star` (CFG-zero*) first scales the unconditional one to be nearest to the conditional one."""
+"""How two velocities become one: `plain` extrapolates from the unconditional velocity through the conditional one.
+`zero-star` (CFG-zero*) first scales the unconditional velocity to be as close as possible to the conditional one."""
 
 
 def euler(x: Tensor, velocity: Tensor, changes: Tensor, scale: Tensor, guidance: Guidance) -> Tensor:

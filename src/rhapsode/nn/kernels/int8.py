@@ -1,4 +1,4 @@
-"""Products with 8-bit integer weights on a CPU, where reading the weights is what takes the time of a decode step."""
+"""Products with 8-bit integer weights on a CPU, where reading weights takes most of the time of a decode step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 FEW_ROWS = 4
-"""Up to this many rows are multiplied by 8-bit weights; with more, arithmetic dominates."""
+"""Up to this many rows are multiplied by 8-bit weights. With more rows, arithmetic takes most of the time."""
 LARGEST = 127
 
 _torch: Any = torch  # its types say less than there is
@@ -26,8 +26,8 @@ _library.define("int8_linear(Tensor x, int handle) -> Tensor")
 
 
 class Int8Weight(NamedTuple):
-    """A weight `[N, K]` as 8-bit integers with a scale per output, also packed for PyTorch; and the same numbers,
-    dense."""
+    """A weight `[N, K]` as 8-bit integers with a scale per output, the handle of the same integers packed for PyTorch,
+    and the same numbers as a dense tensor of floats."""
 
     handle: int
     dense: Tensor  # [N, K]
@@ -74,7 +74,7 @@ def forget_with(owner: object, handle: int) -> None:
 
 
 def int8_linear(x: Tensor, weight: Int8Weight, bias: Tensor | None) -> Tensor:
-    """Multiplies `x [..., K]` by the weight and adds the bias. On x86, few rows are rounded to 8 bits, too."""
+    """Multiplies `x [..., K]` by the weight and adds the bias. With AVX2, few rows are rounded to 8 bits, too."""
     if x.numel() > FEW_ROWS * x.shape[-1]:
         return F.linear(x, weight.dense, bias)
     made: Tensor = _ops.rhapsode.int8_linear(x, weight.handle)
@@ -83,11 +83,14 @@ def int8_linear(x: Tensor, weight: Int8Weight, bias: Tensor | None) -> Tensor:
 
 @cache
 def _has_avx2() -> bool:
-    """Products of 8-bit integers need them. Elsewhere, on ARM, weights become floats as they are read."""
+    """Returns whether the CPU has AVX2, which products of 8-bit integers need.
+
+    Without AVX2, as on ARM, weights become floats as they are read.
+    """
     return torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
 
 
 @cache
 def _has_vnni() -> bool:
-    """Without these instructions 8-bit products may overflow, and activations get one bit less."""
+    """Returns whether the CPU has VNNI. Without it, 8-bit products may overflow, so activations get one bit less."""
     return bool(torch.cpu._is_vnni_supported())

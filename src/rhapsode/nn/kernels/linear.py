@@ -13,7 +13,7 @@ from rhapsode.nn.kernels.norm import normalise, rms_norm_reference
 from rhapsode.nn.kernels.weight import Float8Weight, Norm, Weight
 
 SMALL_BATCH = 16
-"""Up to this many rows one kernel does it all; above, cuBLAS and the kernels around it are faster."""
+"""Up to this many rows, one kernel computes the whole layer; above, cuBLAS between small kernels is faster."""
 
 
 def fused_linear(
@@ -73,7 +73,7 @@ def fused_linear(
 
 
 def takes_float8(x: Tensor) -> bool:
-    """Whether kernels multiply many rows of `x` by 8-bit weights as they are."""
+    """Returns whether GPU kernels multiply many rows of `x` by 8-bit weights without a wider copy of these."""
     if not kernels.on(x) or x.dtype == torch.float32:
         return False
     from rhapsode.nn.kernels.gpu.launch import reads_float8

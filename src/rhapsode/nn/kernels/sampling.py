@@ -11,7 +11,7 @@ from torch import Tensor
 MAX_PARTIAL_K = 64
 """Up to this top-k, a partial sort finds the ids to keep."""
 NOTHING = -1
-"""In a row's recent ids: a place without an id."""
+"""Marks a place without an id among a row's recent ids."""
 
 
 class TopP(IntEnum):
@@ -37,7 +37,7 @@ class Settings:
     def partial_k(self) -> Tensor | None:
         """Returns the largest top-k if a partial sort of that size serves all rows, and -1 if none does.
 
-        Returns `None` on a GPU, whose kernel needs no sort, and where ranks are counted.
+        Returns `None` on a GPU, whose kernel needs no sort, and for the rules that count ranks.
         """
         if self.top_k.device.type != "cpu" or self.rule != TopP.AFTER_TOP_K:
             return None
@@ -45,7 +45,7 @@ class Settings:
         return largest.masked_fill((self.top_p < 1).any() | (largest > MAX_PARTIAL_K), -1)
 
     def repeated(self, times: int) -> Settings:
-        """Returns the settings with each row so many times, for codebooks that are drawn at once."""
+        """Returns the settings with each row repeated, for codebooks that are drawn at once."""
         given = (self.temperature, self.top_k, self.top_p)
         temperature, top_k, top_p = (value.repeat_interleave(times) for value in given)
         return Settings(temperature, top_k, top_p, self.rule)
@@ -71,18 +71,18 @@ class Rules:
 
 @dataclass(frozen=True)
 class NoiseCounters:
-    """What Gumbel noise is a function of, beside the ids: the kernel that samples generates the noise itself."""
+    """The numbers, beside the ids, from which the sampling kernel itself generates Gumbel noise."""
 
     seeds: Tensor  # [B]
     steps: Tensor  # [B]
     book: int
     books: int = 1
-    """Codebooks that are drawn at once, from `book` on: a request has so many rows of logits, one after the other."""
+    """Codebooks that are drawn at once, from `book` on. A request has one row of logits for each, in this order."""
 
 
 @dataclass(frozen=True)
 class Repetition:
-    """Repetition-aware sampling: an id that a row has drawn too often of late is replaced by a second draw.
+    """Repetition-aware sampling: an id that a row has drawn too often recently is replaced by a second draw.
 
     The second draw has settings and noise of its own, and is final even if it repeats an id.
     """
@@ -95,7 +95,7 @@ class Repetition:
     raw: bool = False
     """The second draw is from the logits as the network computed them, without `Rules`."""
     other: bool = False
-    """The second draw is of another id than the first."""
+    """The second draw cannot return the id of the first."""
 
     def repeats(self, ids: Tensor) -> Tensor:
         """Returns whether each id `[B * books]` is to be replaced."""

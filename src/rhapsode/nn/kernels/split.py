@@ -1,7 +1,7 @@
 """A linear layer of a few dozen rows in two steps: partial products, then their sum with residual and next norm.
 
-With so few rows a product is bound by the latency of its sums. Cut into several it is shorter, and what adds them up is
-the kernel of the norm, which follows anyway.
+With so few rows a product is bound by the latency of its long sums. Cut into shorter sums it takes less time, and the
+norm's kernel, which follows anyway, adds up the partial sums.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_ROWS = 32
 
 
 def split_product(x: Tensor, weight: Tensor) -> Tensor:
-    """Multiplies `x [..., K]` by `weight [N, K]`: partial sums `[K / SHARE, rows, N]` in float32."""
+    """Returns the product of `x [..., K]` and `weight [N, K]` as partial sums `[K / SHARE, rows, N]` in float32."""
     rows = x.reshape(-1, x.shape[-1])
     if kernels.on(x):
         from rhapsode.nn.kernels.gpu import split
@@ -34,7 +34,7 @@ def split_product_reference(rows: Tensor, weight: Tensor) -> Tensor:
 
 
 def add_and_norm(x: Tensor, parts: Tensor, norm: Norm | None) -> Tensor:
-    """Adds partial sums to the residual `x [..., N]`, in place; returns its RMS norm, or `x` itself without one."""
+    """Adds partial sums to the residual `x [..., N]`, in place; returns its RMS norm, or `x` itself without a norm."""
     if kernels.on(x) and x.is_contiguous():
         from rhapsode.nn.kernels.gpu import split
 

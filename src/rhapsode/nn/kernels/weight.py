@@ -1,4 +1,4 @@
-"""What a fused linear kernel multiplies by."""
+"""The records of weights and norms that fused linear kernels take."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FLOAT8 = torch.float8_e4m3fn
 
 
 class Norm(NamedTuple):
-    """What normalises a linear layer's input: layer norm if it has a bias, else RMS norm."""
+    """The norm of a linear layer's input: a layer norm if it has a bias, else an RMS norm."""
 
     weight: Tensor
     eps: float
@@ -27,7 +27,7 @@ class Float8Weight(NamedTuple):
     scales: Tensor  # [N], float32
 
     def dequantised(self, dtype: torch.dtype) -> Tensor:
-        """Computes the weight that these numbers represent."""
+        """Returns the weight that these numbers represent, in `dtype`."""
         wide = torch.promote_types(dtype, torch.float32)
         return (self.values.to(wide) * self.scales[:, None]).to(dtype)
 

@@ -1,1 +1,1 @@
-"""ElevenLabs' API for speech, in front of the same model: a client needs another base URL and nothing else."""
+"""ElevenLabs' speech API, served by the same model: a client of ElevenLabs changes only its base URL."""

@@ -1,4 +1,4 @@
-"""What a client of ElevenLabs asks for, in the fields of this server's own API."""
+"""Translates requests of ElevenLabs clients into the fields of this server's own API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rhapsode.serve.request.schemas import Name, Number, Strict, Text, read
 from rhapsode.serve.service import Service
 
 OWN_MODELS = "eleven_"
-"""Names of ElevenLabs' models begin so: each stands for the served model."""
+"""The prefix of ElevenLabs' model names. Each of these names stands for the served model."""
 
 
 class ElevenLabsSettings(BaseModel):
@@ -96,7 +96,7 @@ async def read_speech(
 
 
 async def read_voice(service: Service, body: ElevenLabsVoice, voice_id: str, audio: ElevenLabsFormat) -> Order:
-    """Returns the order of a request whose text comes later."""
+    """Returns the order of a request whose text arrives later."""
     fields = await read(service.schemas.session, json.dumps(body.fields(voice_id, audio)).encode())
     return with_bit_rate(await service.intake.read_voice(fields, audio.name, "audio"), audio)
 

@@ -1,4 +1,4 @@
-"""Times of characters, from the measured times of words."""
+"""Computes the times of characters from the measured times of words."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from rhapsode.alignment.words import WordTime
 
 
 class CharacterTimes:
-    """Says when each character of a text is heard. Words are measured; within a word the time is shared evenly.
+    """Computes when each character of a text is heard.
 
-    Characters between two words share the time between them.
+    The times of words are measured. The characters of a word share its time evenly, and the characters between two
+    words share the time between them.
     """
 
     def __init__(self, text: str) -> None:

@@ -34,7 +34,7 @@ class SpeechContext:
         self.task = asyncio.create_task(self._run(), name="elevenlabs-context")
 
     async def cancel(self) -> None:
-        """Ends it at once, in the middle of a word."""
+        """Ends the context at once, even in the middle of a word."""
         self.task.cancel()
         await asyncio.wait((self.task,))
 

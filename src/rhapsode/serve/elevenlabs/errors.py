@@ -11,7 +11,7 @@ from rhapsode.serve.request.header import header
 
 SPEECH, VOICES, VOICES_2 = "/v1/text-to-speech/", "/v1/voices", "/v2/voices"
 SHARED = "/v1/models"
-"""OpenAI's route, too: the header with ElevenLabs' key tells whose client asks."""
+"""OpenAI has this route, too: a request with ElevenLabs' key header comes from a client of ElevenLabs."""
 KEY_HEADER = b"xi-api-key"
 
 
@@ -22,7 +22,7 @@ def is_elevenlabs(scope: Scope) -> bool:
 
 
 def status_of(error: RhapsodeError) -> int:
-    """Returns the HTTP status: a voice that does not exist is part of the path here, so it is not found."""
+    """Returns the HTTP status: 404 for an unknown voice, since the voice is part of the path here."""
     return 404 if isinstance(error, UnknownVoice) else error.status
 
 

@@ -24,7 +24,7 @@ OUTPUT_FORMATS = (
 
 @dataclass(frozen=True)
 class ElevenLabsFormat:
-    """An output format in this server's words."""
+    """An output format of ElevenLabs, in the terms of this server's own API."""
 
     name: str
     sample_rate: int
@@ -32,7 +32,7 @@ class ElevenLabsFormat:
 
 
 def parse_format(name: str | None) -> ElevenLabsFormat:
-    """Returns the format of an `output_format`; raises if there is none of that name."""
+    """Parses an `output_format`; raises `InvalidRequest` if there is no format of this name."""
     name = name or DEFAULT_FORMAT
     if name not in OUTPUT_FORMATS:
         known = ", ".join(OUTPUT_FORMATS)

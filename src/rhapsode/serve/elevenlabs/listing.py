@@ -1,4 +1,4 @@
-"""Voices and models as ElevenLabs lists them."""
+"""Lists voices and models in ElevenLabs' shape."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CATEGORIES = {"preset": "premade", "uploaded": "cloned"}
 
 
 async def list_voices(service: Service) -> list[dict[str, Any]]:
-    """Returns presets, uploaded voices and the deployment's aliases; a model without any has its default voice."""
+    """Returns presets, uploaded voices and the deployment's aliases; if there are none, the default voice."""
     own = set(service.intake.aliases.names)
     found = [voice for voice in await known_voices(service) if voice["kind"] != "alias" or voice["id"] in own]
     if not found and service.info.default_voice:

@@ -1,4 +1,4 @@
-"""Messages of the clients of ElevenLabs' WebSockets."""
+"""Messages and parameters that clients of ElevenLabs' WebSockets send."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class InputMessage(BaseModel):
 
 
 async def read_input(raw: str) -> InputMessage:
-    """Parses a message without keeping the event loop busy."""
+    """Parses a message without blocking the event loop."""
     data = raw.encode("utf-8", "surrogatepass")
     return parse(InputMessage, data) if len(data) <= SMALL_BYTES else await asyncio.to_thread(parse, InputMessage, data)
 
 
 def voice_of(parameters: dict[str, str]) -> ElevenLabsVoice:
-    """Returns the fields that a WebSocket has in its URL."""
+    """Returns the settings of the voice, which are query parameters in the URL of a WebSocket."""
     given = {name: parameters[name] for name in _VOICE_PARAMETERS if parameters.get(name)}
     try:
         return ElevenLabsVoice.model_validate(given, strict=False)
@@ -46,7 +46,7 @@ def voice_of(parameters: dict[str, str]) -> ElevenLabsVoice:
 
 
 def idle_limit(parameters: dict[str, str], most_s: float) -> float:
-    """Returns how long a client may send nothing: what it asks for, at most what the deployment allows."""
+    """Returns how many seconds a client may be idle: its `inactivity_timeout`, but at most `most_s`."""
     given = parameters.get("inactivity_timeout")
     if given is None:
         return most_s

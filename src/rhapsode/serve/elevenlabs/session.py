@@ -1,4 +1,7 @@
-"""ElevenLabs' WebSockets: text in while it is written, audio out while it is spoken, in one context or in several."""
+"""A session on one of ElevenLabs' WebSockets: text arrives while it is being written, audio is sent while it is spoken.
+
+A session has one context or several. Each context is a text of its own.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ MOST_CONTEXTS = 5
 
 
 class ElevenLabsSession:
-    """Receives messages, and speaks every context at the same time.
+    """Receives messages, and speaks all contexts concurrently.
 
     With one context, its end or its failure closes the connection. With several, a failure ends its context alone.
     """
@@ -41,12 +44,12 @@ class ElevenLabsSession:
         self._sender = SocketSender(socket, service.config.max_request_s)
         self._open: dict[str, SpeechContext] = {}
         self._ending: set[SpeechContext] = set()
-        """Contexts that get no more text."""
+        """Contexts whose text is complete, but which are still being spoken."""
         self._is_closing = False
         self._count = 0
 
     async def run(self) -> None:
-        """Runs until the client closes, all is said, the client is idle for too long, or the server stops."""
+        """Runs until the client closes, all text is spoken, the client is idle for too long, or the server stops."""
         try:
             self._voice = voice_of(self._parameters)
             self._audio = parse_format(self._parameters.get("output_format"))
@@ -73,7 +76,7 @@ class ElevenLabsSession:
     # --- receiving ---
 
     async def _next(self) -> InputMessage | None:
-        """Returns the next message, or None once everything is said that the client wanted to be said."""
+        """Returns the next message, or None once the client has ended its text and all of it is spoken."""
         self._sender.touch()
         receiving = asyncio.ensure_future(self._socket.receive())
         try:
@@ -130,9 +133,9 @@ class ElevenLabsSession:
             await self._add(name, message)
 
     async def _add(self, name: str, message: InputMessage) -> None:
-        """Adds the text of a message to its context, which begins with its first message."""
+        """Adds the text of a message to its context. The first message of a context creates the context."""
         context = self._open.get(name)
-        if context is None and self._several and not message.text:  # it only keeps the connection open
+        if context is None and self._several and not message.text:  # such a message only keeps the connection open
             return
         try:
             context = context or await self._begin(name, message)
@@ -162,13 +165,13 @@ class ElevenLabsSession:
         return context
 
     def _finish(self, name: str) -> None:
-        """Ends the text of a context, which is spoken to its end."""
+        """Marks the text of a context as complete. The context is spoken to its end."""
         context = self._open.pop(name)
         context.narration.finish()
         self._ending.add(context)
 
     async def _close(self, name: str) -> None:
-        """Closes a context: what was flushed is spoken to its end, anything else is dropped."""
+        """Closes a context. If all its text is flushed, it is spoken to its end; otherwise the context is dropped."""
         context = self._open.get(name)
         if context is not None and context.narration.is_flushed:
             self._finish(name)
@@ -176,7 +179,7 @@ class ElevenLabsSession:
             await self._send({"audio": None, "isFinal": True}, name)
 
     async def _drop(self, name: str) -> bool:
-        """Ends a context at once; returns whether there was one."""
+        """Ends a context at once; returns whether the context existed."""
         context = self._open.pop(name, None)
         if context is not None:
             await context.cancel()

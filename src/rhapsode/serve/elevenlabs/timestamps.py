@@ -1,4 +1,4 @@
-"""Audio with the times of its characters: one JSON body, or a line of JSON for every piece of a stream."""
+"""Responses with audio and the times of its characters: one JSON body, or one line of JSON per piece of a stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rhapsode.serve.response.delivery import Playback
 
 
 class TimestampResponse(SpeechResponse):
-    """One utterance that was ordered with word times."""
+    """The response for one utterance that was requested with word times."""
 
     def _with_words(self, data: bytes, order: Order, playback: Playback) -> bytes:
         whole = CharacterTimes(order.request.text)
@@ -38,7 +38,7 @@ class TimestampResponse(SpeechResponse):
             return _body(b"", characters.rest()) + b"\n"
 
         async def omit_end(error: RhapsodeError) -> None:
-            """Sends no last chunk, so that the client learns that something is missing."""
+            """Omits the last chunk of the HTTP body, so that the client notices that the audio is incomplete."""
 
         headers = self._described(playback) | {"Content-Type": "application/x-ndjson", "Cache-Control": "no-cache"}
         await self._stream(next_line, lambda: done, playback, headers, send, omit_end)

@@ -1,1 +1,1 @@
-"""Checks that run before any route: API keys, body size."""
+"""ASGI middleware, which runs before any route: API keys, body size, origins, pacing, and the direct speech route."""

@@ -15,7 +15,7 @@ from rhapsode.serve.response.errors import NotAuthenticated, error_response
 
 GUARDED = ("/v1/", "/v2/")
 PUBLIC = ("/v1/audio/voices", "/v1/audio/models")
-"""Lists that a deployment may show without a key: names alone."""
+"""Lists that a deployment may show without a key. Without a key they contain names only."""
 SUBPROTOCOL = "openai-insecure-api-key."  # browsers cannot set headers of a WebSocket, so they send the key here
 
 

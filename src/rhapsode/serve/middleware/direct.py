@@ -1,4 +1,4 @@
-"""Answers the busiest route without a framework's routing, which is a quarter of a request's CPU time."""
+"""Answers the busiest route without the framework's routing, which would take a quarter of a request's CPU time."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SPEECH = "/v1/audio/speech"
 class DirectSpeech:
     """Answers `POST /v1/audio/speech` as the application's own route does; all else goes on to the application.
 
-    It stands inside all other middleware, so keys, limits, origins, ids and metrics apply. The route in the application
-    remains: for its documentation, and for other methods.
+    It is the innermost middleware, so keys, limits, origins, ids and metrics still apply. The application's own route
+    remains for the API reference and for other HTTP methods.
     """
 
     def __init__(self, app: ASGIApp, service: Service) -> None:

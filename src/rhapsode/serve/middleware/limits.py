@@ -1,4 +1,4 @@
-"""Limits how many bytes of a request are read: they are counted as they arrive, whatever its headers say."""
+"""Limits how many bytes of a request are read. They are counted as they arrive, whatever the headers say."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LINGER_S, LINGER_BYTES = 1.0, 2**24
 
 
 class BodyLimit:
-    """Answers 413 as soon as a body is known to be too large, and 429 when all bodies together are."""
+    """Answers 413 as soon as a body is known to be too large, and 429 when all bodies in memory together are."""
 
     def __init__(self, app: ASGIApp, config: ServerConfig, takes_references: bool) -> None:
         self._app = app
@@ -58,7 +58,8 @@ class BodyLimit:
             return message
 
         def linger(message: Message) -> Awaitable[None]:
-            """Reads on for a moment after a refusal: to close at once could reset what the client has not read yet."""
+            """Sends a message. After a refusal it then reads on for a moment, since closing at once could reset the
+            connection before the client has read the answer."""
             if refused is None or message["type"] != "http.response.body":
                 return send(message)
             return send_and_linger(message)

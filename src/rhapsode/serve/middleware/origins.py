@@ -1,4 +1,4 @@
-"""Keeps web pages of other origins out: browsers let them post forms and open WebSockets to any server.
+"""Refuses requests from web pages of other origins: browsers let them post forms and open WebSockets to any server.
 
 A page can also reach a server under a name of its own that resolves to the server's address (DNS rebinding). So a
 server without API keys answers only under names it knows: loopback names, its own, and `server.allowed_hosts`. Plain
@@ -95,7 +95,7 @@ def _name_of(host: str) -> str:
 
 
 def _is_among(name: str, allowed: Iterable[str]) -> bool:
-    """Tells whether a name is one of these: `*`, exact names, or `*.suffix` for the names below it."""
+    """Returns whether a name matches one of these: `*`, exact names, or `*.suffix` for the names below it."""
     return any(
         pattern == "*" or name == pattern or (pattern.startswith("*.") and name.endswith(pattern[1:]))
         for pattern in allowed

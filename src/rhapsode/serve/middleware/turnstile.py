@@ -1,7 +1,7 @@
-"""Lets a few requests in with each turn of the event loop.
+"""Starts at most a few requests in each iteration of the event loop.
 
-A thousand that arrive together would take it for a fifth of a second: those who listen would wait for their audio, and
-the engine for the first of the thousand.
+A thousand requests that arrive together would otherwise block the event loop for a fifth of a second. Meanwhile running
+streams would get no audio, and the engine would get none of the new requests.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections import deque
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 MOST = 8
-"""Requests that begin in one turn: about 2 ms."""
+"""Requests that start in one iteration of the event loop: about 2 ms of work."""
 
 
 class Turnstile:
-    """Has requests wait for their turn, in the order they came."""
+    """Starts `MOST` requests in an iteration of the event loop; the others wait, first come, first served."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._left = MOST  # of this turn
+        self._left = MOST  # how many may still start in this iteration
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -31,7 +31,7 @@ class Turnstile:
 
     async def _pass(self) -> None:
         loop = asyncio.get_running_loop()
-        if loop is not self._loop:  # the one before it may have ended in the middle of a turn
+        if loop is not self._loop:  # an earlier event loop may have stopped before it called `_turn`
             self._loop, self._left = loop, MOST
             self._waiting.clear()
         if self._left == MOST:
@@ -44,7 +44,7 @@ class Turnstile:
         await turn
 
     def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The next turn of the event loop has come."""
+        """Starts requests that wait, up to `MOST`. Called in each iteration of the event loop while requests start."""
         self._left = MOST
         while self._waiting and self._left:
             turn = self._waiting.popleft()

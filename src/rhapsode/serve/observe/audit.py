@@ -1,4 +1,4 @@
-"""The audit log: one line of JSON for every request, for those who must be able to say who made which audio."""
+"""The audit log: one line of JSON for every request, for operators who must be able to tell who made which audio."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MOST_WAITING = 10_000
 
 
 class AuditLog:
-    """Appends lines to a file from a thread of its own. Nobody waits for it.
+    """Appends lines to a file in a thread of its own, so that no request waits for the disk.
 
-    The file is opened anew for every batch of lines, so that it may be moved away or rotated at any time.
+    The file is opened again for every batch of lines, so that it may be moved away or rotated at any time.
     """
 
     def __init__(self, file: Path, model: str, *, with_text: bool = False) -> None:
@@ -41,17 +41,17 @@ class AuditLog:
         self._writer.start()
 
     def record(self, order: Order, request_id: str, ended: Record | None, text: str) -> None:
-        """Notes how a request ended; one without a record was refused. Never blocks."""
+        """Queues the line that says how a request ended; `ended` is None if it was refused. Never blocks."""
         line = self._line(order, request_id, ended)
         if self._with_text:
             line["text"] = text
         try:
             self._lines.put_nowait(json.dumps(line) + "\n")
-        except queue.Full:  # the disk is slower than the requests: the next line that is written says how many are lost
+        except queue.Full:  # the disk is slower than the requests: the next batch of lines says how many are lost
             self._lost += 1
 
     def close(self) -> None:
-        """Writes what is waiting, and ends the thread."""
+        """Writes all queued lines, and ends the thread."""
         self._lines.put(None)
         self._writer.join()
 

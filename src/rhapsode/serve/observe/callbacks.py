@@ -1,7 +1,7 @@
 """Measures the CPU time of every callback of an event loop: the debug mode of the server.
 
-While one callback runs, no other client is served. CPU time is measured, not wall time, so that a busy machine is not
-blamed on the code.
+While one callback runs, no other client is served. CPU time is measured, not wall time, so that the load of other
+processes does not count.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _recorded: dict[asyncio.AbstractEventLoop, Metrics] = {}
 
 @contextmanager
 def measured(loop: asyncio.AbstractEventLoop, metrics: Metrics) -> Iterator[None]:
-    """Records callbacks of this loop that take longer than `SLOW_S`; it must be asyncio's own kind of loop."""
+    """Records callbacks of this loop that take longer than `SLOW_S`; the loop must be asyncio's own, not uvloop's."""
     _recorded[loop] = metrics
     Handle._run = _measured_run  # type: ignore[method-assign, assignment]
     try:
@@ -52,7 +52,7 @@ def _measured_run(handle: Any) -> None:
 
 
 def _origin(callback: Any) -> str:
-    """Returns the name of a callback; for a step of a task, its coroutines down to the one that waits now."""
+    """Returns the name of a callback; for a task, the chain of its coroutines down to the one that is suspended."""
     task = getattr(callback, "__self__", None)
     if not isinstance(task, asyncio.Task):
         return str(getattr(callback, "__qualname__", callback.__class__.__qualname__))

@@ -1,4 +1,4 @@
-"""Who makes the current request: a hash of its API key."""
+"""Identifies the caller of the current request, by a hash of its API key."""
 
 from __future__ import annotations
 

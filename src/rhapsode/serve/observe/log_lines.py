@@ -10,14 +10,14 @@ from typing import Any, TextIO
 
 
 class TextLines(logging.Formatter):
-    """Lines for people: time, level, text, fields."""
+    """Formats log lines for people: time, level, text, fields."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
         self._second, self._time = 0, ""
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
-        """Returns the time of a record, which most share with the one before."""
+        """Returns the time of a record. It is formatted once per second, since most records share it."""
         if (second := int(record.created)) != self._second:
             self._second, self._time = second, super().formatTime(record, datefmt)
         return self._time
@@ -45,13 +45,15 @@ class _Json(logging.Formatter):
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Tells whether a line says something new: a stream or socket that is refused on purpose has its own line."""
+    """Returns whether to keep a line. uvicorn also complains about streams and sockets that the server ends on purpose,
+    which have log lines of their own."""
     message = record.getMessage() if record.args else str(record.msg)
     return "without completing response" not in message and "without completing handshake" not in message
 
 
 class LineHandler(logging.StreamHandler[TextIO]):
-    """Writes log lines; inside an event loop once per turn, because every write may wait for the interpreter's lock."""
+    """Writes log lines. Inside an event loop they are flushed once per iteration of the loop, because every write may
+    wait for the interpreter's lock."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
@@ -64,7 +66,7 @@ class LineHandler(logging.StreamHandler[TextIO]):
                 self.flush()
             elif not self._is_due:
                 self._flush_soon()
-        except Exception:  # as logging does it: a line that cannot be written ends no request
+        except Exception:  # as `logging` itself does: a line that cannot be written must not fail a request
             self.handleError(record)
 
     def flush(self) -> None:
@@ -75,7 +77,7 @@ class LineHandler(logging.StreamHandler[TextIO]):
         try:
             asyncio.get_running_loop().call_soon(self.flush)
             self._is_due = True
-        except RuntimeError:  # a line of another thread
+        except RuntimeError:  # this thread runs no event loop
             self.flush()
 
 
@@ -85,7 +87,7 @@ def configure(log_format: str) -> None:
     handler = LineHandler(stderr)
     handler.setFormatter(_Json() if log_format == "json" else TextLines())
     handler.addFilter(_is_news)
-    # No line says which code, thread or process it is from, so nothing has to find out.
+    # No line names its source code, thread or process, so `logging` need not look them up.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     vars(logging).update(logAsyncioTasks=False, _srcfile=None)
     root = logging.getLogger()

@@ -28,7 +28,8 @@ def new_id() -> str:
 
 
 class _RandomIds:
-    """Random tokens that cannot be guessed, many from one system call: each may wait for the interpreter's lock."""
+    """Random tokens that cannot be guessed. Many are drawn in one system call, since each call may wait for the
+    interpreter's lock."""
 
     SIZE, COUNT = 8, 256
 

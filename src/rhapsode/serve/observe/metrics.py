@@ -23,7 +23,7 @@ FACTOR = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1, 2, 5, 10)
 
 @dataclass(frozen=True)
 class Totals:
-    """Counters of the engine; they add up over the times that a model is loaded."""
+    """Counters of the engine, which add up when the model is unloaded and loaded again."""
 
     steps: int = 0
     frames: int = 0
@@ -115,7 +115,7 @@ class Metrics:
             self.factor.observe((outcome.total_s - outcome.queued_s) / outcome.audio_s)
 
     def slow_callback(self, origin: str, cpu_s: float) -> None:
-        """A callback kept the event loop busy for this long; the origins are as many as the code has coroutines."""
+        """Counts a callback that blocked the event loop. Origins are names in the code, so their number is bounded."""
         self._slow_callbacks.labels(origin).inc()
         longest = self._longest_callbacks.labels(origin)
         longest.set(max(longest._value.get(), cpu_s))
@@ -128,7 +128,7 @@ class Metrics:
         if series is None:
             known = method if method in METHODS else "other"
             series = self.responses.labels(known, route, str(status or "none"))
-            if known == method:  # others are as many as clients invent
+            if known == method:  # clients may invent any number of other methods
                 self._answers[route, method, status] = series
         series.inc()
 
@@ -137,7 +137,8 @@ class Metrics:
 
 
 class Refusals:
-    """A context that counts errors which refuse a request; a plain class, because every request enters several."""
+    """A context manager that counts the errors which refuse a request. A plain class, since each request enters several
+    and a generator would cost more."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

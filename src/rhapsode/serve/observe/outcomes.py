@@ -17,13 +17,13 @@ MOST = 1024
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of a request that was accepted."""
+    """What is known about a request that was accepted."""
 
     id: str
     outcome: Outcome | None = None
     error: RhapsodeError | None = None
     delivered: bool = False
-    """The last byte was handed to the client's connection."""
+    """Whether the last byte was handed to the client's connection."""
 
     @property
     def status(self) -> str:
@@ -51,9 +51,9 @@ class Record:
 
 
 class Outcomes:
-    """The outcomes of the last requests, reported by the engine, from any of its threads, and by who delivers.
+    """Keeps the outcomes of the last requests. The engine reports them from any thread, routes report the delivery.
 
-    Of an error a copy is kept: the original holds its traceback, and with it the frames and samples of the request.
+    Errors are kept as copies: the original holds its traceback, and with it the stack and the samples of the request.
     """
 
     def __init__(self, on_end: Callable[[Outcome, RhapsodeError | None], None], most: int = MOST) -> None:
@@ -77,7 +77,7 @@ class Outcomes:
                 self._records.popitem(last=False)
 
     def refused(self, request_id: str) -> None:
-        """Forgets a request that was refused before it began."""
+        """Forgets a request that the engine did not accept."""
         with self._lock:
             self._records.pop(request_id, None)
 
@@ -87,7 +87,7 @@ class Outcomes:
         self._on_end(outcome, record.error)
 
     def record_error(self, request_id: str, error: RhapsodeError) -> None:
-        """Records why a request ends where the engine cannot know: before it is aborted, or after it has ended."""
+        """Records an error that the engine does not know of: before the request is aborted, or after it has ended."""
         self._change(request_id, error=copy(error))
 
     def delivered(self, request_id: str) -> None:

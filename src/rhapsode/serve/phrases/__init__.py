@@ -1,1 +1,1 @@
-"""Phrases that are said often: finished speech, kept by content."""
+"""A cache of finished speech, for phrases that are requested often."""

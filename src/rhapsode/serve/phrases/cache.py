@@ -1,4 +1,4 @@
-"""Answers requests that were answered before, without the model."""
+"""Answers repeated requests from a cache of finished speech, without running the model."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rhapsode.types import AudioChunk, FinishReason, Outcome, SpeechRequest
 from rhapsode.voices.cache import CacheStats
 
 MOST_PHRASE_BYTES = 8 * 2**20
-"""Longer speech is not kept: it is hardly said often, and all of it is in memory while it is spoken."""
+"""Longer speech is not cached: it is rarely requested again, and all of it is held in memory while it is spoken."""
 SHARE = 4
-"""A phrase takes at most a quarter of the cache, so that a long one does not drive out all others."""
+"""A phrase takes at most a quarter of the cache, so that a long phrase does not evict all others."""
 
 
 class PhraseCache:
-    """Keeps what was said, for requests that would say it again in the same way."""
+    """Keeps finished speech, for later requests that would give the same speech."""
 
     def __init__(self, model: Model, deployment: Deployment) -> None:
         config = deployment.server.cache
@@ -41,7 +41,7 @@ class PhraseCache:
         self._store.flush()
 
     async def entry(self, request: SpeechRequest) -> PhraseEntry | None:
-        """Looks a request up; `None` if it is of a kind that is not kept."""
+        """Looks a request up; returns `None` if requests of its kind are not cached."""
         if request.text_open or request.word_timestamps or not (self._any_seed or self._is_repeatable(request)):
             return None
         key = await asyncio.to_thread(phrase_key, request, self._identity)
@@ -56,7 +56,7 @@ class PhraseCache:
 
 
 class PhraseEntry:
-    """The place of one request in the cache: what is there, or what is to be put there."""
+    """The cache entry of one request: the phrase that was found, or the chunks that are collected for a new one."""
 
     def __init__(self, store: PhraseStore, key: str, found: Phrase | None, most_bytes: int) -> None:
         self.found = found
@@ -69,18 +69,18 @@ class PhraseEntry:
         return "miss" if self.found is None else "hit"
 
     def speech(self, request_id: str) -> Speech:
-        """Returns what was found, as speech that is complete from the start."""
+        """Returns the phrase that was found, as speech that is complete from the start."""
         assert self.found is not None
         return finished_speech(request_id, self.found.chunks(), self.found.frames)
 
     def add(self, chunks: Sequence[AudioChunk]) -> None:
-        """Takes what the model says. Speech that is too long is not kept."""
+        """Collects chunks from the model, unless the speech is too long to be cached."""
         if self.found is None and self._bytes <= self._most_bytes:
             self._chunks.extend(chunks)
             self._bytes += sum(chunk.samples.nbytes for chunk in chunks)
 
     async def keep(self, outcome: Outcome) -> None:
-        """Keeps what was said, if it was said to its end. From now on it is found."""
+        """Puts the collected speech into the cache, if it was spoken to its end. Later requests then find it."""
         chunks, self._chunks = self._chunks, []
         if outcome.finish_reason is FinishReason.STOP and chunks and self._bytes <= self._most_bytes:
             phrase = await asyncio.to_thread(Phrase.of, chunks, outcome.frames)

@@ -1,4 +1,4 @@
-"""The key of a phrase: a hash of everything that decides what the model says, and nothing else."""
+"""Computes the cache key of a phrase: a hash of everything that decides what the model says, and nothing else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_THE_MODEL = {"model", "device", "dtype", "weights", "deterministic", "option
 
 
 def model_identity(model: Model, deployment: Deployment) -> str:
-    """Returns a hash of the checkpoint and its settings: another one says the same text differently."""
+    """Returns a hash of the checkpoint and its settings, since another checkpoint speaks the same text differently."""
     files = []
     if model.checkpoint is not None:
         for file in sorted(path for path in model.checkpoint.rglob("*") if path.is_file()):
@@ -33,7 +33,7 @@ def model_identity(model: Model, deployment: Deployment) -> str:
 
 
 def phrase_key(request: SpeechRequest, identity: str) -> str:
-    """Returns the key of a request. Voices count by content: one that was replaced under its name has another key."""
+    """Returns the key of a request. Voices are hashed by content: a voice replaced under its name gives another key."""
     said = {name: value for name, value in vars(request).items() if name not in AFTER_THE_MODEL}
     return _digest([identity, said])
 
@@ -43,7 +43,7 @@ def _digest(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a value as JSON can write it; arrays by the hash of their content."""
+    """Converts a value to what JSON can write; arrays become a hash of their content."""
     if isinstance(value, np.ndarray):
         return [str(value.dtype), list(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
     if is_dataclass(value) and not isinstance(value, type):

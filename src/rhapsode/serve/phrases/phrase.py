@@ -1,4 +1,4 @@
-"""One finished utterance as the model spoke it, before speed, loudness, marks and format."""
+"""One finished utterance as the model spoke it, before speed, loudness, watermark and format are applied."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _DIGEST_BYTES = 32
 
 
 class BrokenPhrase(Exception):
-    """A file that holds no whole phrase."""
+    """The file does not hold a complete phrase."""
 
 
 class SampleRun(NamedTuple):
-    """Samples in a row that are played in the same way."""
+    """Consecutive samples of the same pace, the same kind (speech or pause) and the same speaker."""
 
     length: int
     pace: float
@@ -33,7 +33,7 @@ class SampleRun(NamedTuple):
 
 @dataclass(frozen=True)
 class Phrase:
-    """What was said, when, and how its parts are to be played."""
+    """The samples of an utterance, how its parts are to be played, and when it was made."""
 
     samples: Samples
     sample_rate: int

@@ -1,4 +1,4 @@
-"""Where phrases are kept: in memory or in a folder, within a number of bytes. The oldest make room for new ones."""
+"""Stores phrases in memory or in a folder, up to a number of bytes. The least recently used are evicted first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PhraseStore(Protocol):
     def bytes(self) -> int: ...
 
     def flush(self) -> None:
-        """Waits until everything that was put is written."""
+        """Waits until all phrases that were put are written."""
 
 
 class PhrasesInMemory:
@@ -64,7 +64,7 @@ class PhrasesInMemory:
 class PhrasesInFolder:
     """Keeps phrases as files, which outlive the process. Replicas may share the folder.
 
-    A file is written under another name first, so that it is whole or not there. One that is damaged is deleted.
+    A file is written under a temporary name first, so that no reader finds half of it. A damaged file is deleted.
     """
 
     def __init__(self, folder: Path, most_bytes: int) -> None:
@@ -97,7 +97,7 @@ class PhrasesInFolder:
         return phrase
 
     def put(self, key: str, phrase: Phrase) -> None:
-        """Has a phrase written; until then it is found in memory. Where too many wait for the disk, it is not kept."""
+        """Queues a phrase to be written; until then it is found in memory. If too many are queued, it is not kept."""
         if len(self._unwritten) < _MOST_UNWRITTEN:
             self._unwritten[key] = phrase
             self._writer.submit(self._write, key, phrase)
@@ -106,7 +106,7 @@ class PhrasesInFolder:
         self._writer.submit(lambda: None).result()
 
     def _write(self, key: str, phrase: Phrase) -> None:
-        """Writes a phrase. A full disk is no error: the phrase is not kept."""
+        """Writes a phrase. If that fails, for example because the disk is full, the phrase is not kept."""
         temporary = self._folder / f".{secrets.token_hex(8)}{_TEMPORARY}"
         try:
             with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -133,7 +133,7 @@ class PhrasesInFolder:
             self.bytes = total
 
     def _files(self) -> list[tuple[float, int, Path]]:
-        """Returns when each file was last used, and its size."""
+        """Returns the time of last use, the size and the path of each file."""
         found = []
         for file in self._folder.glob(f"*{_SUFFIX}"):
             with contextlib.suppress(OSError):  # another replica may have deleted it

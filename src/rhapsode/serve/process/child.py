@@ -1,4 +1,7 @@
-"""The process of an engine: `python -m rhapsode.serve.process.child FD`, started by a server, and gone with it."""
+"""Runs an engine in its own process: `python -m rhapsode.serve.process.child FD`.
+
+A server starts the process. The process exits when the server stops it or is gone.
+"""
 
 from __future__ import annotations
 
@@ -47,17 +50,17 @@ from rhapsode.types import Clip, SpeechRequest
 log = logging.getLogger("rhapsode.serve")
 
 REPORT_S = 0.1
-"""How often the server is told how full the engine is, if that has changed."""
+"""How often the engine's load is reported to the server, if it has changed."""
 TOGETHER = MANY
-"""Messages that are worked on together: their requests are tokenised in one call, and reach the talker in one step."""
+"""Messages that are handled together: their requests are tokenised in one call, and reach the talker in one step."""
 THREADS = 4
 SWITCH_S = 0.0025
-"""How long a thread may keep Python's lock while others want it. With the usual 5 ms the device loop waits for longer;
-with 1 ms all threads together get less done."""
+"""Python's switch interval: how long a thread may keep the interpreter's lock while others wait for it. With the
+default of 5 ms the device loop waits too long; with 1 ms the throughput of all threads together drops."""
 
 
 class EngineChild:
-    """Runs the engine for a server, until the server stops it or is gone."""
+    """Runs the engine for a server, until the server stops the engine or is gone."""
 
     def __init__(self, end: socket.socket) -> None:
         self._start: SimpleQueue[Deployment] = SimpleQueue()
@@ -66,7 +69,7 @@ class EngineChild:
         self._slow = ThreadPoolExecutor(THREADS, "rhapsode-slow")
         self._speeches: dict[str, SentSpeech] = {}
         self._reading: set[str] = set()
-        """Requests whose text is being read, and those of them that were aborted."""
+        """Requests whose text is being prepared in a thread; `_aborted` has those that were aborted meanwhile."""
         self._aborted: set[str] = set()
         self._lock = threading.Lock()
         self._link = Link(end, self._received, lambda: os._exit(0))
@@ -91,14 +94,14 @@ class EngineChild:
         model = find(deployment.model)
         compiling = start_early(model, deployment)
         device = describe_places(model.spec, deployment)  # this imports torch
-        gc.freeze()  # the collection at the end need not look through all that was imported
+        gc.freeze()  # the collection after loading then skips all imported modules
         self._engine = open_warm(model, deployment, compiling=compiling)
         collect_rarely()
         sys.setswitchinterval(SWITCH_S)
         self._link.send(EngineReady(self._engine.info, self._engine.load(), device))
 
     def _report(self) -> None:
-        """Tells how full the engine is, until it is to be stopped."""
+        """Reports the engine's load to the server, until the engine is to be stopped."""
         told = None
         while not self._stopping.wait(REPORT_S):
             load = self._engine.load()
@@ -153,7 +156,7 @@ class EngineChild:
             self._link.send(Accepted(request_id))
 
     def _read_slowly(self, request_id: str, request: SpeechRequest) -> None:
-        """Submits a request whose text takes time to read. It may be aborted meanwhile."""
+        """Submits a request whose text takes long to prepare. The request may be aborted meanwhile."""
         self._submit(request_id, request)
         with self._lock:
             self._reading.discard(request_id)
@@ -174,7 +177,7 @@ class EngineChild:
         self._link.send(Refused(request_id, error))
 
     def _append(self, request_id: str, text: str, final: bool) -> None:
-        with suppress(RhapsodeError):  # its listener is told at the end of its speech
+        with suppress(RhapsodeError):  # an error ends the speech, which passes it on to the listener
             self._engine.append(request_id, text, final)
 
     def _abort(self, request_id: str) -> None:
@@ -194,9 +197,9 @@ class EngineChild:
 
 
 def main() -> None:
-    gc.disable()  # a tenth of the time of all imports; it is on again once the model is loaded
-    for number in (signal.SIGINT, signal.SIGTERM):  # a signal to all processes of a service is the server's to handle
-        signal.signal(number, lambda *_: None)  # processes that compile would inherit SIG_IGN, and never end
+    gc.disable()  # collections take a tenth of the import time; they are enabled again once the model is loaded
+    for number in (signal.SIGINT, signal.SIGTERM):  # the server handles a signal that all processes of a service get
+        signal.signal(number, lambda *_: None)  # not SIG_IGN: processes that compile would inherit it, and never end
     EngineChild(socket.socket(fileno=int(sys.argv[1]))).run()
 
 

@@ -1,4 +1,4 @@
-"""An engine in a process of its own, as the server sees it."""
+"""The server's side of an engine that runs in a process of its own."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from rhapsode.types import Clip, FinishReason, ModelInfo, Outcome, SpeechRequest
 log = logging.getLogger("rhapsode.serve")
 
 STOP_S = 20.0
-"""How long the process may take to end by itself."""
+"""How long the process may take to end by itself before it is killed."""
 
 
 def is_apart(deployment: Deployment) -> bool:
@@ -53,7 +53,10 @@ def is_apart(deployment: Deployment) -> bool:
 
 
 def begin(deployment: Deployment, early: SpawnedProcess | None = None) -> EngineProcess | None:
-    """Has the engine's own process load the model, if the deployment wants one; `early` has been started already."""
+    """Starts to load the model in the engine's own process, if the deployment wants one; otherwise returns None.
+
+    `early` is a process that has already been started. It is ended if it is not needed.
+    """
     if is_apart(deployment):
         return EngineProcess(deployment, early)
     if early is not None:
@@ -62,7 +65,7 @@ def begin(deployment: Deployment, early: SpawnedProcess | None = None) -> Engine
 
 
 class _Call:
-    """A question to the engine's process. A coroutine waits for the answer; the link's thread delivers it."""
+    """A question to the engine's process, for whose answer a coroutine waits."""
 
     def __init__(self) -> None:
         self._wake_ups = WakeUps.here()
@@ -81,12 +84,15 @@ class _Call:
 
 
 class EngineProcess:
-    """Starts the process, talks to it, and ends it. If it dies, all that it was saying fails, and `is_lost` is true."""
+    """Starts the engine's process, exchanges messages with it, and ends it.
+
+    If the process dies, all running requests fail, and `is_lost` is true.
+    """
 
     def __init__(self, deployment: Deployment, spawned: SpawnedProcess | None = None) -> None:
         self.on_outcome: Callable[[Outcome], None] = lambda outcome: None
         self.info: ModelInfo
-        """Known once the model is loaded, as is its device."""
+        """Set once the model is loaded, as is `device`."""
         self.device = ""
         self._spec: ModelSpec
         self.is_lost = False
@@ -105,7 +111,7 @@ class EngineProcess:
         self._link.send(Start(deployment))
 
     async def ready(self, spec: ModelSpec) -> None:
-        """Waits until the model is loaded and warm; raises why it cannot be. `spec` is the model's."""
+        """Waits until the model is loaded and warm; raises the error if loading fails. `spec` is that of the model."""
         self._spec = spec
         self._link.read_in_loop()
         await asyncio.shield(asyncio.wrap_future(self._ready))
@@ -114,10 +120,10 @@ class EngineProcess:
         """Waits until the process has ended."""
         await asyncio.shield(asyncio.wrap_future(self._gone))
 
-    # --- what a server asks of an engine ---
+    # --- the interface of `ServedEngine`, and the controls of its speeches ---
 
     async def submit(self, request: SpeechRequest, request_id: str) -> Speech:
-        request = checked(request, self._spec, self.info, self._limits)  # here, since the other process has more to do
+        request = checked(request, self._spec, self.info, self._limits)  # here, since the engine's process is busier
         speech, call = ReceivedSpeech(request_id, self.info, self, self._limits.max_unread_s, self._taken), _Call()
         with self._lock:
             self._check_is_there()
@@ -164,7 +170,7 @@ class EngineProcess:
         return embedding
 
     def load(self) -> Load:
-        """Returns how full the engine is, by its last report: while it works it sends ten a second."""
+        """Returns the engine's load by its last report. While the load changes, there are ten reports a second."""
         return self._load
 
     async def stop(self) -> None:
@@ -183,7 +189,7 @@ class EngineProcess:
             self._process.wait()
         self._link.close()
 
-    # --- what the process says, in the link's thread ---
+    # --- messages from the process, handled in the event loop ---
 
     def _received(self, messages: list[Any]) -> None:
         with held():

@@ -1,4 +1,7 @@
-"""Messages between two processes that trust each other, over a pair of sockets: many that wait go in one write."""
+"""Exchanges messages between two processes that trust each other, over a pair of sockets.
+
+Messages are pickled. Those that are pending at the same time are sent in one write.
+"""
 
 from __future__ import annotations
 
@@ -15,41 +18,44 @@ from rhapsode.engine.wake_ups import hold
 from rhapsode.serve.process.packing import Inflow, Parts, packed, send, send_now
 
 MANY = 64
-"""More messages than this are made into bytes by the link's own thread, in several writes: the one that sends them has
-other work, and others want Python's lock in between."""
+"""More messages than this are serialised by the link's own thread, in several writes: the thread that sends them has
+other work, and other threads need Python's lock in between."""
 
 
 class Link:
-    """One end. Sending never waits; what arrives is handed on in order, as many messages as came together."""
+    """One end of the connection. Sending never waits for the other end. Messages that arrive are passed on in order;
+    those that arrive together are passed on in one call."""
 
     def __init__(
         self, end: socket.socket, on_messages: Callable[[list[Any]], None], on_closed: Callable[[], None]
     ) -> None:
-        """`on_closed` is called once, when the other end is gone and all that it sent was handed on."""
+        """`on_closed` is called once, when the other end is gone and all its messages have been passed on."""
         self._end = end
         self._on_messages, self._on_closed = on_messages, on_closed
-        self._soon: list[Any] = []  # of this turn of the event loop
-        self._due: list[Any] = []
-        self._rest: Parts = []  # of messages that were written in part
+        self._soon: list[Any] = []  # messages of this iteration of the event loop
+        self._due: list[Any] = []  # messages for the thread that writes
+        self._rest: Parts = []  # bytes of messages that were written in part
         self._is_writing = False
         self._changed = threading.Condition()
         self._closing = False
         self._inflow = Inflow(end)
-        self._loop: asyncio.AbstractEventLoop | None = None  # that reads
+        self._loop: asyncio.AbstractEventLoop | None = None  # the event loop that reads, if no thread does
         self._writer = threading.Thread(target=self._write, name="rhapsode-link-out", daemon=True)
         self._writer.start()
 
     def read_in_thread(self) -> None:
-        """Starts a thread that reads, and hands each message on to `on_messages`."""
+        """Starts a thread that reads messages and passes them on to `on_messages`."""
         threading.Thread(target=self._read, name="rhapsode-link-in", daemon=True).start()
 
     def read_in_loop(self) -> None:
-        """Has the running event loop read instead: a thread beside a busy event loop would get Python's lock late."""
+        """Has the running event loop read instead of a thread: beside a busy event loop, a thread would get Python's
+        lock late."""
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._end, self._read_some)
 
     def send(self, *messages: Any) -> None:
-        """Sends messages soon, and those of a turn of the device loop, or of an event loop, together."""
+        """Sends messages soon. Those of one turn of the device loop, or of one iteration of an event loop, are sent
+        together."""
         if hold(self, messages):
             return
         try:
@@ -64,7 +70,7 @@ class Link:
             loop.call_soon(self.wake)
 
     def wake(self, *messages: Any) -> None:
-        """Sends messages now, after those that the event loop has still to send."""
+        """Sends messages now, after those that are pending in the event loop."""
         with self._changed:
             messages, self._soon = (*self._soon, *messages), []
             if not messages:
@@ -77,13 +83,13 @@ class Link:
         self._write_at_once(messages)
 
     def close(self) -> None:
-        """Writes the messages that wait to be sent, then closes the connection."""
+        """Writes all pending messages, then closes the connection."""
         with self._changed:
             self._due, self._soon = [*self._due, *self._soon], []
             self._closing = True
             self._changed.notify()
         self._writer.join()
-        loop = self._loop  # it may end the connection meanwhile
+        loop = self._loop  # read once, since the event loop may end the connection meanwhile
         if loop is None or loop.is_closed():
             self._end.close()
         else:
@@ -95,12 +101,12 @@ class Link:
         try:
             rest = send_now(self._end, packed(messages))
         except OSError:
-            pass  # the other end is gone, which the reader learns
+            pass  # the other end is gone: the reader notices that, too
         finally:
             self._written(rest)
 
     def _written(self, rest: Parts) -> None:
-        """Called after a write: other threads may write again, after `rest`, which did not fit."""
+        """Ends a write. Other threads may write again, once `rest`, which did not fit, has been written."""
         with self._changed:
             self._is_writing, self._rest = False, rest
             if rest or self._due or self._closing:
@@ -112,14 +118,14 @@ class Link:
                 while parts:
                     parts = send(self._end, parts)
                 self._written([])
-        except (OSError, ValueError):  # the latter if the reader has closed it
-            pass  # the reader learns that the other end is gone
+        except (OSError, ValueError):  # ValueError if the reader has closed the socket
+            pass  # the reader notices that the other end is gone
         finally:
             with suppress(OSError):
                 self._end.shutdown(socket.SHUT_RDWR)
 
     def _wait(self) -> Parts:
-        """Waits until there is something to write, and returns it; nothing once all is written and the link closes."""
+        """Waits for something to write, and returns it; an empty list once all is written and the link closes."""
         with self._changed:
             self._changed.wait_for(lambda: not self._is_writing and (self._rest or self._due or self._closing))
             rest, due = self._rest, self._due[:MANY]

@@ -1,4 +1,4 @@
-"""What a server and the process of its engine tell each other."""
+"""The messages between a server and the process of its engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _frozen(content: dict[str, Any]) -> MappingProxyType[str, Any]:
     return MappingProxyType(content)
 
 
-copyreg.pickle(MappingProxyType, lambda proxy: (_frozen, (dict(proxy),)))  # options and lexicons are such
+copyreg.pickle(MappingProxyType, lambda proxy: (_frozen, (dict(proxy),)))  # the type of options and lexicons
 
 
 # --- from the server ---
@@ -33,7 +33,7 @@ class Start(NamedTuple):
 
 
 class Submit(NamedTuple):
-    """Start this request. The server has checked it (`validate.checked`)."""
+    """Starts a request, which the server has checked (`validate.checked`)."""
 
     request_id: str
     request: SpeechRequest
@@ -50,7 +50,7 @@ class Abort(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """The listener has taken so much audio."""
+    """The listener has taken this much audio since the last such message."""
 
     request_id: str
     seconds: float
@@ -92,7 +92,7 @@ class Refused(NamedTuple):
 
 
 class SpokenChunk(NamedTuple):
-    """A chunk. Samples that were 16-bit numbers travel as such."""
+    """A chunk of audio. Samples that the model made as 16-bit integers are sent as such."""
 
     request_id: str
     samples: Samples | None
@@ -116,7 +116,7 @@ class SpokenChunk(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """Nothing more of this request follows."""
+    """The request has ended: no more messages about it follow."""
 
     outcome: Outcome
     error: RhapsodeError | None
@@ -128,6 +128,6 @@ class Embedded(NamedTuple):
 
 
 class LoadReport(NamedTuple):
-    """How full the engine is now."""
+    """The current load of the engine."""
 
     load: Load

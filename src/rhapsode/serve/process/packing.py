@@ -1,8 +1,8 @@
-"""Messages as bytes. Each write has a header (the number of parts, the size of each), then the parts.
+"""Serialises messages. Each write has a header (the number of parts, the size of each), then the parts.
 
-The first part is the pickle of all messages of the write. The others are arrays, such as audio: they are not copied
-into it, since pickling a second of audio for each of 512 listeners would hold Python's lock, and with it the device
-loop, for tens of milliseconds.
+The first part is the pickle of all messages of the write. The other parts are arrays, such as audio. They are not
+copied into the pickle: to pickle a second of audio for each of 512 listeners would hold Python's lock, and so block the
+device loop, for tens of milliseconds.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _NUMBER = struct.Struct("<Q")
 MOST_PARTS = 512
 """Parts that one system call may write."""
 ROOM = 1 << 20
-"""Bytes that are read at once, if they are there: each read may cost a thread its turn."""
+"""The most bytes that are read at once. Few large reads are better, since each read releases Python's lock."""
 
 Parts = list[bytes | memoryview]
 
 
 def packed(messages: Sequence[Any]) -> Parts:
-    """Returns what is written for these messages."""
+    """Returns the parts of one write of these messages: the header, the pickle and the arrays."""
     buffers: list[pickle.PickleBuffer] = []
     parts: Parts = [pickle.dumps(list(messages), protocol=5, buffer_callback=buffers.append)]
     parts += (buffer.raw() for buffer in buffers)
@@ -40,7 +40,7 @@ def send(end: socket.socket, parts: Parts) -> Parts:
     """Writes as much as one system call takes, and waits until it takes some; returns the rest."""
     try:
         sent = end.sendmsg(parts[:MOST_PARTS])
-    except BlockingIOError:  # a socket that uvloop reads does not block
+    except BlockingIOError:  # uvloop makes the sockets that it reads non-blocking
         room = select.poll()
         room.register(end, select.POLLOUT)
         room.poll()
@@ -53,9 +53,9 @@ def send(end: socket.socket, parts: Parts) -> Parts:
 
 
 def send_now(end: socket.socket, parts: Parts) -> Parts:
-    """Writes as much as the connection takes at once, and keeps Python's lock; returns the rest.
+    """Writes as much as the connection takes at once, without releasing Python's lock; returns the rest.
 
-    Python's own calls give the lock away. Whoever takes it then keeps it for longer than the write lasts.
+    Python's own socket calls release the lock. The thread that then takes it keeps it for longer than the write lasts.
     """
     data = b"".join(parts)
     sent = _c_library().send(end.fileno(), data, len(data), socket.MSG_DONTWAIT)
@@ -76,15 +76,15 @@ def _c_library() -> ctypes.PyDLL:
 
 
 class Inflow:
-    """The end that is read: takes what has arrived apart into messages."""
+    """The receiving side: splits the bytes that arrive into messages."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
         self._room = memoryview(bytearray(ROOM))
-        self._data = bytearray()  # of messages that have not arrived whole
+        self._data = bytearray()  # bytes of a write that has not arrived completely
 
     def read(self, flags: int = 0) -> list[Any] | None:
-        """Reads what has arrived, and waits for something if nothing has; returns whole messages; None at the end."""
+        """Reads what has arrived, or waits for it; returns complete messages, or None at the end of the connection."""
         size = self._end.recv_into(self._room, 0, flags)
         if not size:
             return None
@@ -95,7 +95,7 @@ class Inflow:
         return messages
 
     def _next(self) -> list[Any]:
-        """Returns the messages of the next write; none if it is not there as a whole."""
+        """Returns the messages of the next write, or an empty list if it has not arrived completely."""
         data = self._data
         if len(data) < _NUMBER.size:
             return []

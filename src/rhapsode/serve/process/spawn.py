@@ -1,4 +1,4 @@
-"""Starts the process of an engine. It imports little, so that the process can start before all else is imported."""
+"""Starts the process of an engine. This module imports little, so that the process can start before other imports."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ CHILD = "rhapsode.serve.process.child"
 
 @dataclass(frozen=True)
 class SpawnedProcess:
-    """A process that waits to be told what to do, and our end of the connection to it."""
+    """An engine's process, which waits for its first message, and the server's end of the connection to it."""
 
     process: subprocess.Popen[bytes]
     end: socket.socket
 
     def kill(self) -> None:
-        """Ends a process that nobody needs."""
+        """Ends a process that is not needed."""
         self.process.kill()
         self.process.wait()
         self.end.close()
@@ -37,5 +37,6 @@ def spawn() -> SpawnedProcess:
 
 
 def spawn_early(device: str | None) -> SpawnedProcess | None:
-    """Starts a process that a server probably needs, where there is a GPU: its imports take seconds."""
+    """Starts an engine's process early if there is a GPU: a server then probably needs it, and its imports take
+    seconds."""
     return spawn() if device != "cpu" and has_gpu() else None

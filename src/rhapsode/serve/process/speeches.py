@@ -1,4 +1,4 @@
-"""The two ends of one speech: where it is made, and where it is heard."""
+"""The two ends of one speech: `SentSpeech` in the engine's process, `ReceivedSpeech` in the server's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rhapsode.types import AudioChunk, FinishReason, ModelInfo, Outcome
 
 
 class SentSpeech(Speech):
-    """Audio whose listener is in another process."""
+    """A speech whose listener is in another process."""
 
     def __init__(self, send: Callable[[Any], None], on_end: Callable[[str], None], *about: Any) -> None:
         super().__init__(*about)
@@ -36,7 +36,8 @@ class SentSpeech(Speech):
 
 
 class ReceivedSpeech(Speech):
-    """Audio that another process makes. It is told how much was taken, since it pauses where too much is not."""
+    """A speech whose audio another process makes. It reports to that process how much audio the listener has taken,
+    since the engine pauses a request once too much of its audio is unread."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class ReceivedSpeech(Speech):
         super().push(chunk)
 
     def broken_off(self, reason: FinishReason, error: RhapsodeError) -> Outcome:
-        """Returns the outcome of a request that is ended here, whatever the engine does."""
+        """Returns the outcome of a request that is ended in this process, without waiting for the engine."""
         frames, total_s = round(self._audio_s * self._frame_hz), time.monotonic() - self._created_s
         return Outcome(self.id, reason, self._audio_s, frames, 0.0, self._first_audio_s, total_s, error=error)
 

@@ -1,1 +1,1 @@
-"""From the bytes a client sent to a typed request."""
+"""Turns the bytes that a client sends into a typed request."""

@@ -14,7 +14,8 @@ def media_type(scope: Scope) -> str:
 
 
 async def json_body(scope: Scope, receive: Receive) -> bytes:
-    """Returns the bytes of a JSON body. Its media type is required: pages of other origins cannot set it unasked."""
+    """Returns the bytes of a JSON body. Its media type is required, since pages of other origins cannot send JSON as
+    such without a CORS preflight."""
     kind = media_type(scope)
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
         raise UnsupportedMediaType("send JSON, with 'Content-Type: application/json'.")

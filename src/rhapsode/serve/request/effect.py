@@ -1,4 +1,4 @@
-"""The fields of a body that have an effect on the served checkpoint: only these are documented and taken."""
+"""The fields of a body that have an effect on the served checkpoint: only these are documented and accepted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FRAMES = ("max_new_tokens", "initial_codec_chunk_frames")
 
 
 def without_effect(info: ModelInfo, options: Iterable[str]) -> set[str]:
-    """Returns the fields that have no effect on a checkpoint; `options` are all those of its family."""
+    """Returns the fields that have no effect on a checkpoint. `options` are the names of all options of its family."""
     able = {*info.can.names(), *(["clone"] if info.takes_references else [])}
     unused = {name for name, ability in NEEDS.items() if ability not in able}
     unused |= {name for name in Sampling.__dataclass_fields__ if name not in info.sampling}

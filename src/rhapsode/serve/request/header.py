@@ -6,7 +6,7 @@ from starlette.types import Scope
 
 
 def header(scope: Scope, name: bytes) -> str:
-    """Returns the first header of this name, in lower case, or an empty text."""
+    """Returns the value of the first header of this name, or an empty text. `name` is in lower case."""
     for key, value in scope["headers"]:
         if key == name:
             return str(value, "latin-1")

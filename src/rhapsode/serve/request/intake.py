@@ -23,7 +23,7 @@ from rhapsode.voices.store import VoiceStore
 
 MAX_INSTRUCTIONS_CHARS = 10_000
 
-# Names of fields: the client's, and ours.
+# Names of fields in a body, and in a `SpeechRequest`.
 _REQUEST_FIELDS = {
     "language": "language",
     "instructions": "instructions",
@@ -46,7 +46,7 @@ class Order:
     request: SpeechRequest
     delivery: Delivery
     voice_name: str | None = None
-    """The voice as the client named it: a preset, an upload, or the upload that its reference is."""
+    """The voice as the client named it, for the audit log; a dialogue has the names of all its voices."""
     consent: str | None = None
     ignored: tuple[str, ...] = ()
     """Fields of the body that a lenient server left out."""
@@ -81,9 +81,9 @@ class Intake:
         return replace(order, request=replace(order.request, instructions=system))
 
     async def _read_segments(self, segments: Sequence[SegmentBody], order: Order) -> Order:
-        """Returns the order with its dialogue; the same name is the same voice."""
+        """Returns the order with the segments of a dialogue. Segments that name the same voice share it."""
         check_count(len(segments), self._deployment.limits)
-        check_speakers(len({voice_name(segment.voice) for segment in segments}))  # before any of them is read
+        check_speakers(len({voice_name(segment.voice) for segment in segments}))  # before any voice is loaded
         voices: dict[str | None, Voice] = {None: order.request.voice}
         spoken = []
         for index, segment in enumerate(segments):
@@ -101,7 +101,7 @@ class Intake:
     async def read_voice(
         self, body: VoiceFields, default_format: str, mode: Literal["whole", "audio", "sse"], text: str = ""
     ) -> Order:
-        """Returns everything but the text, which may be given, too."""
+        """Returns the order of all fields but the text. `text` is given if it is known already."""
         check_model(body.model, self._deployment, self._info)
         delivery = Delivery(FORMATS[body.response_format or default_format], mode, body.sample_rate, body.channels)
         delivery.check()
@@ -153,7 +153,7 @@ class Intake:
         return voice.references[0]
 
     async def _sound(self, body: VoiceFields) -> Voice:
-        """Returns what the utterance should sound like: a named voice, references or an embedding."""
+        """Returns the voice that the utterance should sound like: a named voice, references or an embedding."""
         name = name_of(body)
         references = references_of(body)
         if not references and body.speaker_embedding is None:
@@ -180,7 +180,7 @@ class Intake:
             raise InvalidRequest(f"{self._info.title} takes {most}, not {count}.", param="ref_audio")
 
     async def _named(self, name: str) -> Voice:
-        """Returns a preset, else an uploaded voice, else the voice an OpenAI name stands for."""
+        """Returns the voice of a name or alias: a preset, else an uploaded voice, else that of an OpenAI name."""
         presets, name = self._info.presets, self.aliases.resolve(name)
         if name in presets:
             return Voice(name=name)
@@ -206,7 +206,7 @@ def chosen(body: VoiceFields) -> dict[str, Any]:
 
 
 def text_of(body: SpeechBody) -> tuple[str, str | None]:
-    """What to say, and what a chat's system message says about how."""
+    """Returns the text to speak and, from the system messages of a chat, the instructions how to speak it."""
     ways = {"input": body.input, "text": body.text, "messages": body.messages, "segments": body.segments}
     given = [name for name, value in ways.items() if value is not None]
     if len(given) != 1:
@@ -246,7 +246,7 @@ def voice_name(voice: str | VoiceRef | None) -> str | None:
 
 
 def references_of(body: VoiceFields) -> list[tuple[str, str | None]]:
-    """Returns audio and transcript of every reference, whichever way they are written.
+    """Returns the audio and the transcript of every reference, from any of the fields that may hold them.
 
     Entries of `ref_text` belong, in their order, to the references that come without a text of their own.
     """

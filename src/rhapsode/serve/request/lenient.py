@@ -1,4 +1,4 @@
-"""Leaves out fields that mean nothing here, for clients that always send fields of another server."""
+"""Leaves out fields that have no meaning here, for clients that always send the fields of another server."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rhapsode.serve.request.shape import check_shape
 HEADER = "X-Ignored-Fields"
 MOST_NAMED = 32
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-# A voice is never left out: another one would be heard.
+# A field about the voice is never left out: the client would hear another voice.
 _ABOUT_VOICES = {name for name in NEEDS if name != "instructions"}
 
 
 async def leave_out(body: type[BaseModel], data: bytes, unused: Collection[str]) -> tuple[bytes, tuple[str, ...]]:
-    """Returns a JSON body without unknown fields and without those that have no effect, and the names of these."""
+    """Leaves out the fields of a JSON body that are unknown or in `unused`; returns the body and their names."""
     if len(data) <= SMALL_BYTES:
         return _leave_out(body, data, unused)
     return await asyncio.to_thread(_leave_out, body, data, unused)
@@ -33,7 +33,7 @@ def _leave_out(body: type[BaseModel], data: bytes, unused: Collection[str]) -> t
     try:
         fields: Any = json.loads(data)
     except (ValueError, RecursionError):
-        return data, ()  # the parser says what is wrong with it
+        return data, ()  # the parser reports later what is wrong with it
     if not isinstance(fields, dict):
         return data, ()
     kept, left = split_fields(body, fields, unused)
@@ -43,7 +43,7 @@ def _leave_out(body: type[BaseModel], data: bytes, unused: Collection[str]) -> t
 def split_fields(
     body: type[BaseModel], fields: dict[str, Any], unused: Collection[str]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Returns the fields that mean something, and the names of the others."""
+    """Returns the fields that are known and have an effect, and the names of the others."""
     useless = set(unused) - _ABOUT_VOICES
     kept = {name: value for name, value in fields.items() if name in body.model_fields and name not in useless}
     return kept, tuple(name for name in fields if name not in kept)

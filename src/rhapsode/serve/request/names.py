@@ -1,4 +1,4 @@
-"""Names of voices and models that are not our own: OpenAI's, and the deployment's aliases."""
+"""Other names for voices and models: OpenAI's names, and the deployment's aliases."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ DEFAULT_VOICE = "default"
 
 
 def preset_for(name: str, presets: Sequence[str]) -> str | None:
-    """Returns the preset that an OpenAI voice is mapped to: always the same one; a preset of that name is itself."""
+    """Returns the preset that an OpenAI voice stands for, always the same: the preset of that name if there is one.
+
+    Returns None for a name that is not OpenAI's, and for a model without presets.
+    """
     if not presets or name.lower() not in OPENAI_VOICES:
         return None
     by_case = {preset.lower(): preset for preset in presets}
@@ -52,7 +55,7 @@ class VoiceAliases:
         return name_key(name) in self._by_key
 
     def resolve(self, name: str) -> str:
-        """Returns the voice that an alias stands for; any other name is itself."""
+        """Returns the voice that an alias stands for; any other name is returned unchanged."""
         return self._by_key.get(name_key(name), name)
 
 

@@ -29,7 +29,7 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def request_body(
     model: type[BaseModel], without: Iterable[str] = (), notes: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Returns the OpenAPI description of a JSON body, without fields that have no effect; notes describe others."""
+    """Returns the OpenAPI description of a JSON body without some fields; `notes` are descriptions of other fields."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     schema["properties"] = {name: about for name, about in schema["properties"].items() if name not in set(without)}
     for name, note in (notes or {}).items():
@@ -41,7 +41,7 @@ def request_body(
 
 
 def _inline(schema: Any, definitions: dict[str, Any]) -> Any:
-    """Replaces references by what they refer to, since FastAPI does not add these to the components."""
+    """Replaces references by the schemas they refer to, since FastAPI does not add these to the components."""
     if isinstance(schema, list):
         return [_inline(part, definitions) for part in schema]
     if not isinstance(schema, dict):

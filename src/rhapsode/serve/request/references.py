@@ -1,4 +1,4 @@
-"""Audio a request refers to: fetched within limits, decoded once, kept by content."""
+"""Fetches, decodes and caches the audio that requests refer to."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class References:
         return self._cache.stats()
 
     async def voice(self, references: Sequence[tuple[str, str | None]]) -> Voice:
-        """Returns the voice of references, each a data: or http(s): URL or an uploaded voice, with its transcript."""
+        """Returns the voice of some references. Each is a data: or http(s): URL, or an uploaded voice, with its
+        transcript."""
         voices = [await self._voice(audio, text) for audio, text in references]
         if len(voices) == 1:
             return voices[0]

@@ -1,4 +1,4 @@
-"""The bodies a client may send: strict, in every spelling that real clients use, with the family's own options."""
+"""The bodies that clients may send: strict, in every spelling that real clients use, with the family's own options."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 Name = Annotated[str, Field(max_length=256)]
 Sentence = Annotated[str, Field(max_length=10_000)]
 Text = Annotated[str, Field(max_length=2**20)]
-"""The deployment has a limit of its own, with a status of its own."""
+"""The deployment has a limit of its own, `limits.max_text_chars`, whose error has a status of its own."""
 Source = Annotated[str, Field(max_length=2**26)]
 """A URL, which may hold the audio itself, or the name of a voice."""
-# A list ends at its first wrong item, so that a million of them are one error.
+# Validation stops at the first wrong item of a list, so that a million wrong items give one error.
 Few = Annotated[list[Item], Field(max_length=8, fail_fast=True)]
 Embedding = Annotated[list[Number], Field(min_length=1, max_length=65_536, fail_fast=True)]
 Respellings = Annotated[
@@ -37,7 +37,7 @@ Respellings = Annotated[
 ]
 MAX_FRAMES = 1_000_000
 SMALL_BYTES = 2**14
-"""What is larger is parsed in a thread, since it takes longer than other clients should wait."""
+"""Larger bodies are parsed in a thread, since they would block the event loop for too long."""
 
 
 class Strict(BaseModel):
@@ -219,7 +219,7 @@ def options_schema(spec: ModelSpec) -> dict[str, Any]:
 
 
 def _attribute_docstrings(kind: type) -> dict[str, str]:
-    """Returns the docstrings below the fields of a class, which Python does not keep."""
+    """Returns the docstrings below the fields of a class, from its source, since Python does not keep them."""
     try:
         body = cast(ast.ClassDef, ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]).body
     except (OSError, TypeError, SyntaxError):  # no source at hand
@@ -236,12 +236,12 @@ def _attribute_docstrings(kind: type) -> dict[str, str]:
 
 
 async def read(body: type[Body], data: bytes) -> Body:
-    """Parses a body without keeping the event loop busy."""
+    """Parses a body without blocking the event loop."""
     return parse(body, data) if len(data) <= SMALL_BYTES else await asyncio.to_thread(parse, body, data)
 
 
 def parse(body: type[Body], data: bytes) -> Body:
-    """Returns a body from JSON, or raises one sentence about what is wrong with it."""
+    """Parses a body from JSON, or raises an error that says in one sentence what is wrong with it."""
     check_shape(data)
     try:
         return body.model_validate_json(data)

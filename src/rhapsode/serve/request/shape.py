@@ -1,4 +1,4 @@
-"""Bounds the structure of JSON before it is parsed: a few bytes of it can become a hundred times as much memory."""
+"""Limits the number of values and names in JSON before it is parsed: parsed, it can take a hundred times the memory."""
 
 from __future__ import annotations
 

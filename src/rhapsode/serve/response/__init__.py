@@ -1,1 +1,1 @@
-"""From speech to the bytes a client gets."""
+"""Turns speech into the bytes that a client gets."""

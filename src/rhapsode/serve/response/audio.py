@@ -34,7 +34,7 @@ class CancellableResponse(Response):
         try:
             await (cancel_on_disconnect(receive, work) if when_lost is None else cancel_when_lost(when_lost, work))
         except Stalled:
-            scope["state"].get("reset", lambda: None)()  # to close it in order would wait for the client
+            scope["state"].get("reset", lambda: None)()  # an orderly close would wait for the client
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         raise NotImplementedError
@@ -57,7 +57,7 @@ class SpeechResponse(CancellableResponse):
         self._read = read or service.read
         self._id = request_id
         self._ignored: tuple[str, ...] = ()
-        self._is_full: Callable[[], bool] = lambda: True  # unless the connection tells: any send may wait
+        self._is_full: Callable[[], bool] = lambda: True  # if the connection does not tell, any send may wait
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._is_full = scope["state"].get("is_full", self._is_full)
@@ -84,7 +84,7 @@ class SpeechResponse(CancellableResponse):
 
     async def _raw(self, order: Order, playback: Playback, send: Send) -> None:
         async def omit_end(error: RhapsodeError) -> None:
-            """Sends no last chunk, so that the client learns that something is missing."""
+            """Omits the last chunk of the HTTP body, so that the client notices that the audio is incomplete."""
 
         await self._stream(
             playback.get, lambda: playback.is_complete, playback, self._described(playback), send, omit_end
@@ -134,7 +134,7 @@ class SpeechResponse(CancellableResponse):
                 if self._is_full():
                     async with playback.sending():
                         await send(message)
-                else:  # it does not wait, so it needs no time limit
+                else:  # this send does not wait, so it needs no time limit
                     await send(message)
                 piece = None if is_last else await get()
         except RhapsodeError as error:
@@ -195,7 +195,7 @@ def check_carries_words(order: Order) -> None:
 
 
 def event(kind: str, **fields: Any) -> bytes:
-    """Returns one server-sent event; its data contain its type, as OpenAI's do."""
+    """Returns one server-sent event. Its data contains its type, as in OpenAI's events."""
     return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
 
 
@@ -212,7 +212,7 @@ async def _start(send: Send, headers: dict[str, str]) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": _raw_headers(tuple(headers.items()))})
 
 
-@lru_cache(maxsize=64)  # nearly all responses have the same
+@lru_cache(maxsize=64)  # nearly all responses have the same headers
 def _raw_headers(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[bytes, bytes], ...]:
     return tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers)
 
@@ -220,7 +220,8 @@ def _raw_headers(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[bytes, byt
 async def cancel_when_lost(
     when_lost: Callable[[Callable[[], None] | None], None], work: Coroutine[Any, Any, None]
 ) -> None:
-    """Runs the work in this task, and cancels it when the connection is lost: cheaper than a task that watches."""
+    """Runs the work in this task, and cancels it when the connection is lost. A second task that watches the connection
+    would cost more."""
     task, is_lost = asyncio.current_task(), False
     assert task is not None
 

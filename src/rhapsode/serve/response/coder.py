@@ -1,4 +1,4 @@
-"""From chunks of speech to the bytes of a format."""
+"""Encodes chunks of speech as the bytes of a format."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Output:
-    """What is made of the samples of a model."""
+    """The audio to make of a model's samples."""
 
     format: Format
     sample_rate: int
     channels: int
     is_whole: bool = False
-    """All bytes come at the end."""
+    """Whether all bytes come at the end, as one complete file."""
 
 
 class Coder(Protocol):
     """Takes chunks and returns the bytes that are ready."""
 
     is_cheap: bool
-    """Whether a step is arithmetic alone: it is then done in the event loop."""
+    """Whether encoding is simple arithmetic, which is then done in the event loop."""
 
     def write(self, chunks: Sequence[AudioChunk]) -> bytes: ...
 
@@ -48,7 +48,7 @@ class Coder(Protocol):
 
 
 class FullCoder:
-    """Speed, loudness, watermark, sample rate and the format's own coding."""
+    """Applies speed, loudness, watermark and sample rate, then encodes the samples in the format."""
 
     def __init__(
         self,
@@ -85,13 +85,14 @@ class FullCoder:
 
 
 class PlainCoder:
-    """Samples of 16 bits, as they are: what most streams are, and the cheapest there is."""
+    """Returns 16-bit samples without further processing. Most streams need no more, and no other coder is cheaper."""
 
     is_cheap = True
 
     @staticmethod
     def fits(speech: Speech, request: SpeechRequest, output: Output, marks: Marker | None) -> bool:
-        """Whether nothing has to be done to the samples of a request: no text of it changes speed or loudness."""
+        """Returns whether the samples of a request need no processing. SSML and segments are excluded, since they may
+        change the speed or the loudness within the text."""
         if output.format is not PCM or output.is_whole or marks is not None:
             return False
         is_as_made = request.speed == 1.0 and request.loudness is None and not request.segments
@@ -109,7 +110,7 @@ class PlainCoder:
 
 
 def _bytes_of(chunk: AudioChunk) -> bytes:
-    """Returns samples of 16 bits: those that the model made, if it made such."""
+    """Returns a chunk as 16-bit samples, without conversion if the model made such samples."""
     values = pcm16(chunk.samples) if chunk.pcm16 is None else chunk.pcm16
-    data: bytes = values.T.astype("<i2", copy=False).tobytes()  # `T`: all channels of a moment together
+    data: bytes = values.T.astype("<i2", copy=False).tobytes()  # `T` interleaves the channels
     return data

@@ -1,4 +1,4 @@
-"""How a client wants its audio, and the playback that makes it so: speech in, bytes of a format out."""
+"""Delivers speech to a client: `Delivery` is the form that the client asked for, `Playback` makes the bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rhapsode.types import AudioChunk, Outcome, SpeechRequest
 P = ParamSpec("P")
 T = TypeVar("T")
 MOST_AT_ONCE_S = 2.0
-"""Seconds of speech encoded in one step: a bound on the bytes that wait for one client."""
+"""Seconds of speech encoded in one step: a limit on the bytes that wait for one client."""
 
 
 class AudioTooLarge(InvalidRequest):
@@ -38,7 +38,7 @@ class Stalled(TimedOut):
 
 @dataclass(frozen=True)
 class Delivery:
-    """What the client asked for."""
+    """The form in which a client asked for its audio."""
 
     format: Format
     mode: Literal["whole", "audio", "sse"] = "audio"
@@ -64,7 +64,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class DeliveryLimits:
-    """What one playback may use."""
+    """The time and the memory that one playback may use."""
 
     request_s: float = float("inf")
     whole_bytes: int = 2**40
@@ -73,7 +73,7 @@ class DeliveryLimits:
 
 
 class Sending:
-    """The time limit of one send to a client; a plain class, because there is one for every chunk."""
+    """The time limit of one send to a client. A plain class, because every chunk needs one."""
 
     def __init__(self, until_s: float, on_end: Callable[[float], None]) -> None:
         self._begun_s = time.monotonic()
@@ -94,9 +94,9 @@ class Sending:
 
 
 class Playback:
-    """One utterance on its way to one client: speech, tempo, loudness, sample rate, format, bytes.
+    """One utterance on its way to one client: applies speed, loudness, sample rate and format, and returns bytes.
 
-    Close it in every case: it then holds no samples, no encoder and no share of the budget.
+    Close it in every case: `close` frees its samples, its encoder and its share of the budget.
     """
 
     def __init__(
@@ -112,14 +112,14 @@ class Playback:
     ) -> None:
         self.speech = speech
         self.entry = entry
-        """Its place in the cache of phrases, where it has one."""
+        """Its entry in the phrase cache, if it has one."""
         self.delivery = delivery
         self.sample_rate = delivery.rate_from(speech.sample_rate)
         self.channels = delivery.channels_from(speech.channels)
         self.reason: RhapsodeError | None = None
-        """Why it was aborted, where the engine cannot know."""
+        """Why the server aborted the request, which the engine cannot know."""
         self.times = HeardTimes()
-        """Words and bookmarks that are known so far, with their times in what the client hears."""
+        """Words and bookmarks that are known so far, with the times at which the client hears them."""
         self._limits = limits or DeliveryLimits()
         self._is_whole = delivery.mode == "whole"
         self._coder: Coder
@@ -145,24 +145,24 @@ class Playback:
 
     @property
     def outcome(self) -> Outcome:
-        """How it went; known once the last bytes are."""
+        """How the request ended; known once the last bytes are."""
         assert self.speech.outcome is not None
         return self.speech.outcome
 
     @property
     def busy_s(self) -> float:
-        """Seconds since the start without those in which it waited for the client."""
+        """Seconds since the start, minus the time that sends have waited for the client."""
         return time.monotonic() - self._started_s - self._waited_s
 
     def abort(self, error: RhapsodeError) -> None:
-        """Ends the request for this reason, which the client is told."""
+        """Ends the request at once; `get` then raises this error."""
         self.reason = self.reason or error
         self.speech.abort()
 
     async def get(self) -> bytes | None:
-        """Returns the next bytes, or None when all is said; a failure is raised where it happened.
+        """Returns the next bytes, or None at the end. An error is raised after the bytes that came before it.
 
-        Where there are no bytes but new words or bookmarks, the bytes are empty.
+        The bytes are empty if there are new words or bookmarks, but no bytes yet.
         """
         known = len(self.times)
         try:
@@ -175,7 +175,7 @@ class Playback:
             raise self.reason or error from None
 
     async def whole(self) -> bytes:
-        """Returns all of it."""
+        """Returns all bytes up to the end."""
         parts = []
         while (part := await self.get()) is not None:
             parts.append(part)
@@ -190,11 +190,12 @@ class Playback:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no bytes will come any more."""
+        """Whether `get` has returned the last bytes."""
         return self._closed
 
     def sending(self) -> Sending:
-        """Around every send to the client: raises `Stalled` where it reads slower than the speech plays."""
+        """Returns a context for one send to the client, which raises `Stalled` if the client reads more slowly than the
+        speech plays."""
         return Sending(self._started_s + self._limits.request_s + self._taken_s, self._sent)
 
     def _sent(self, waited_s: float) -> None:
@@ -233,12 +234,14 @@ class Playback:
         return await self._work(self._write, pieces)
 
     async def _keep(self) -> None:
-        """Puts what was said into the cache before its client knows the end: a second request finds it."""
+        """Puts the speech into the phrase cache before the client gets the last bytes, so that a repeated request of
+        the client finds it."""
         if self.entry is not None:
             await self.entry.keep(self.outcome)
 
     def _waiting(self, room_s: float) -> Iterator[AudioChunk]:
-        """Yields what else is ready: a playback that falls behind catches up in larger pieces, which cost less."""
+        """Yields further chunks that are ready. A playback that falls behind catches up in larger pieces, which cost
+        less."""
         try:
             while room_s > 0 and self.speech.is_ready:
                 chunk = self.speech.get()
@@ -275,7 +278,8 @@ class Playback:
         return data + self._coder.close() if self._all_said else data
 
     async def _work(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Runs one step off the event loop: codecs take milliseconds, in which no other client is served."""
+        """Runs one step off the event loop, unless the coder is cheap: codecs take milliseconds, in which the event
+        loop could serve no other client."""
         if self._pool is None:
             return work(*args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""Speech that no engine makes: silence, for text without a letter or digit, and what was said before."""
+"""Speech that no engine makes: silence for text without a letter or digit, and phrases from the cache."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Nobody:
 
 
 def silent_speech(request_id: str, spec: ModelSpec) -> Speech:
-    """Returns a moment of silence. A model would make something up."""
+    """Returns a moment of silence, for text from which a model would invent speech."""
     quiet = silence(spec.channels, round(SILENCE_S * spec.sample_rate))
     return finished_speech(request_id, [AudioChunk(quiet, spec.sample_rate)])
 

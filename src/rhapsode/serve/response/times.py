@@ -1,4 +1,4 @@
-"""When the words and bookmarks of one utterance are heard, for its client."""
+"""Collects the times at which a client hears the words and bookmarks of one utterance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rhapsode.types import AudioChunk
 
 
 class HeardTimes:
-    """Collects what is known so far, and tells what is new."""
+    """Collects the words and bookmarks that are known so far, and returns those that are new."""
 
     def __init__(self) -> None:
         self.words: list[WordTime] = []
@@ -22,18 +22,18 @@ class HeardTimes:
         return len(self.words) + len(self.bookmarks)
 
     def add(self, chunks: Sequence[AudioChunk], finish: Finish) -> None:
-        """Takes what comes with chunks that the finish has written."""
+        """Adds the words and bookmarks of chunks that `finish` has written."""
         self.words += finish.words(chunks)
         self.bookmarks += finish.bookmarks(chunks)
 
     def news(self) -> dict[str, Any]:
-        """Returns what has come since the last call, as fields of a message; empty where nothing has."""
+        """Returns what was added since the last call, as fields of a message; empty if nothing was."""
         words, bookmarks = self.words[self._told[0] :], self.bookmarks[self._told[1] :]
         self._told = len(self.words), len(self.bookmarks)
         return _fields(words, bookmarks) if words or bookmarks else {}
 
     def body(self) -> dict[str, Any]:
-        """Returns all as fields of a message."""
+        """Returns all words and bookmarks as fields of a message."""
         return _fields(self.words, self.bookmarks)
 
 

@@ -25,7 +25,7 @@ from rhapsode.serve.service import Service
 
 
 class BatchResponse(CancellableResponse):
-    """Runs all items at once, as far as there are slots; the failure of one does not affect the others."""
+    """Runs all items concurrently, as far as there are slots. The failure of one item does not affect the others."""
 
     def __init__(self, service: Service, body: BatchBody, request_id: str, ignored: tuple[str, ...]) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class BatchResponse(CancellableResponse):
 
     async def _read(self, item: dict[str, Any]) -> Order:
         common = {name: value for name, value in chosen(self._body).items() if name != "items"}
-        async with self._reading:  # one at a time: what is common to all may be large
+        async with self._reading:  # one at a time: the fields common to all items may be large
             data = await asyncio.to_thread(_as_json, {**common, **item})
             order = await self._service.read(data)
         whole = replace(order.delivery, mode="whole")

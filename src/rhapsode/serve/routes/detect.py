@@ -1,4 +1,4 @@
-"""`POST /v1/audio/detect`: whether audio has a watermark, whose it is, and from when."""
+"""`POST /v1/audio/detect`: whether audio has a watermark, which deployment made it, and when."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from rhapsode.text.ssml import ELEMENTS
 
 
 def describe(service: Service, name: str, created: int) -> dict[str, Any]:
-    """Returns what is served, under this name."""
+    """Returns the description of the served model, under this name."""
     info, options = service.info, options_schema(service.spec)["properties"]
     return {
         "id": name,

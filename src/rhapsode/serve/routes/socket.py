@@ -1,4 +1,4 @@
-"""`WS /v1/audio/speech/stream`."""
+"""`WS /v1/audio/speech/stream`: text in and audio out over a WebSocket."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def router(service: Service) -> APIRouter:
 
 
 async def run_socket(service: Service, socket: WebSocket, run: Callable[[str], Awaitable[None]]) -> None:
-    """Accepts a WebSocket, if there is room for one more, and runs its session, which is given an id."""
+    """Accepts a WebSocket unless too many are open, and calls `run` with the id of its new session."""
     if refusal := _refusal(service):
         await socket.send_denial_response(error_response(refusal))
         return

@@ -36,7 +36,7 @@ _SAMPLE_TEXT: dict[str, dict[str, Any]] = {"text": {"type": "string", "descripti
 
 
 def _upload(info: ModelInfo) -> dict[str, Any]:
-    """Returns the OpenAPI description of an upload, with what the checkpoint can speak with."""
+    """Returns the OpenAPI description of an upload, with only those fields that the checkpoint can use."""
     form, body = dict(_NAMED), dict(_NAMED)
     if info.takes_recordings:
         form |= {"audio_sample": {"type": "string", "format": "binary"}, **_SAMPLE_TEXT}
@@ -127,13 +127,13 @@ def router(service: Service) -> APIRouter:
 
 
 def _check_name(name: str, presets: Sequence[str]) -> None:
-    """Raises if the name is that of a preset or an alias, in any case."""
+    """Raises if the name is that of a preset or an alias, in upper or lower case."""
     if name_key(name) in {name_key(taken) for taken in (DEFAULT_VOICE, *presets)}:
         raise InvalidRequest(f"'{name}' is a voice of this model: choose another name.", param="name")
 
 
 def _check_usable(body: VoiceBody, has_sample: bool, info: ModelInfo) -> None:
-    """Raises if the served checkpoint could never speak with this voice."""
+    """Raises if the served checkpoint cannot speak with this voice."""
     numbers, size = body.speaker_embedding, info.embedding_size
     if numbers is not None and not info.can.embedding:
         raise unable(info, "embedding", "speaker_embedding")

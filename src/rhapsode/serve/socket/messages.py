@@ -1,4 +1,4 @@
-"""Messages of WebSocket clients, under our names and under vLLM-Omni's."""
+"""Parses the messages of WebSocket clients, under our names and under vLLM-Omni's."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class ClientMessage:
 
 
 async def read_message(raw: str) -> ClientMessage:
-    """Parses a message without keeping the event loop busy."""
+    """Parses a message without blocking the event loop."""
     return understand(raw) if len(raw) <= SMALL_BYTES else await asyncio.to_thread(understand, raw)
 
 
 def understand(raw: str) -> ClientMessage:
-    """Parses a message, or raises one sentence about what is wrong with it."""
+    """Parses a message, or raises an error that says in one sentence what is wrong with it."""
     check_shape(raw.encode("utf-8", "surrogatepass"))
     try:
         message = json.loads(raw)

@@ -17,11 +17,11 @@ from rhapsode.serve.socket.utterance import Piece, Utterance
 
 @asynccontextmanager
 async def speaking_piece(service: Service, order: Order, piece: Piece, request_id: str) -> AsyncIterator[Playback]:
-    """Runs the request of one piece, whose text may grow until it is closed."""
+    """Runs the request of one piece, whose text may grow until the piece is closed."""
     request = replace(order.request, text=piece.text, text_open=not piece.closed)
     async with service.speaking(replace(order, request=request), request_id, lambda: piece.text) as playback:
         piece.speech = playback.speech
-        if request.text_open and len(piece.text) > len(request.text):  # it grew while it waited for the engine
+        if request.text_open and len(piece.text) > len(request.text):  # the text grew while the request was queued
             piece.speech.append(piece.text[len(request.text) :])
         if request.text_open and piece.closed:
             piece.speech.finish_text()
@@ -36,12 +36,12 @@ async def speaking_piece(service: Service, order: Order, piece: Piece, request_i
 class Narration:
     """One utterance whose text arrives while it is spoken. `speak` runs beside the calls that add text.
 
-    If the model takes text while it speaks, text is appended to the running request until it is flushed. Otherwise each
-    sentence is a request.
+    If the model accepts text while it speaks, text is appended to the running request until it is flushed. Otherwise
+    each sentence is a request.
     """
 
     def __init__(self, service: Service, order: Order, narration_id: str) -> None:
-        """An order that has a text already is complete."""
+        """If the order already has a text, the narration is complete from the start."""
         can_append, is_document = service.info.can.text_stream, order.request.input_type == "ssml"
         self._service = service
         self._order = order
@@ -55,14 +55,14 @@ class Narration:
         )
         self._news = asyncio.Event()
         self.is_flushed = True
-        """All of its text so far is spoken without waiting for more."""
+        """Whether all text so far is spoken without waiting for more."""
         if order.request.text:
             self._utterance.pieces.append(Piece(order.request.text, closed=True))
             self._utterance.done = True
 
     @property
     def waits_for_text(self) -> bool:
-        """Returns whether it is the client's turn: nothing can be said to its end before more text comes."""
+        """Returns whether the client has to send more text: no piece is pending, or the last one is still open."""
         pieces = self._utterance.pieces
         return not self._utterance.done and (not pieces or not pieces[-1].closed)
 
@@ -73,19 +73,19 @@ class Narration:
         if self.is_flushed:
             text = text.lstrip()  # ElevenLabs' clients begin with a space
         self.is_flushed = self.is_flushed and not text
-        for start in range(0, len(text), SHORT_CHARS):  # how text is cut changes nothing, and nobody waits long
+        for start in range(0, len(text), SHORT_CHARS):  # in short steps, so that the event loop is not blocked
             self._utterance.append(text[start : start + SHORT_CHARS])
             self._news.set()
             await asyncio.sleep(0)
 
     def flush(self) -> None:
-        """Has the text so far spoken to its end, without waiting for more."""
+        """Lets the text so far be spoken to its end, without waiting for more."""
         self._utterance.flush()
         self.is_flushed = True
         self._news.set()
 
     def finish(self) -> None:
-        """Ends the text."""
+        """Marks the text as complete."""
         self._utterance.flush()
         self._utterance.done = True
         self._news.set()

@@ -19,14 +19,14 @@ MOST_REASON_BYTES = 120
 
 
 class SocketSender:
-    """Sends JSON and audio to one client, and knows when it last sent something."""
+    """Sends JSON and audio to one client, and keeps the time when the connection was last active."""
 
     def __init__(self, socket: WebSocket, patience_s: float) -> None:
         self._socket = socket
         self._patience_s = patience_s
         self._sending = asyncio.Lock()
         self.active_s = 0.0
-        """When a message was last sent, by the event loop's clock."""
+        """When a message was last sent, or the session began to wait for one, by the event loop's clock."""
 
     def touch(self) -> None:
         self.active_s = asyncio.get_running_loop().time()
@@ -36,7 +36,7 @@ class SocketSender:
         await self.send_message({"type": kind, **fields})
 
     async def send_message(self, message: dict[str, Any]) -> None:
-        """Sends a message; a client that reads nothing for too long is `Stalled`."""
+        """Sends a message; raises `Stalled` if the client reads nothing for too long."""
         text = json.dumps(message)
         try:
             async with asyncio.timeout(self._patience_s), self._sending:
@@ -53,7 +53,7 @@ class SocketSender:
     async def send_audio(
         self, data: bytes, transport: Literal["binary", "base64"], chunk_id: int, where: dict[str, int]
     ) -> None:
-        """Sends audio; the playback limits how long that may take."""
+        """Sends audio. The playback limits how long sending may take."""
         if transport == "base64":
             await self.send("audio.chunk", **where, chunk_id=chunk_id, audio_b64=base64.b64encode(data).decode("ascii"))
             return

@@ -1,4 +1,4 @@
-"""One WebSocket session: text in while it is written, audio out while it is spoken."""
+"""One WebSocket session: text arrives while it is being written, audio is sent while it is spoken."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class Session:
         try:
             utterance.chars += len(text)
             check_length(utterance.chars, self._service.deployment.limits)
-            for start in range(0, len(text), SHORT_CHARS):  # how text is cut changes nothing, and nobody waits long
+            for start in range(0, len(text), SHORT_CHARS):  # in short steps, so that the event loop is not blocked
                 utterance.append(text[start : start + SHORT_CHARS])
                 await asyncio.sleep(0)
         except RhapsodeError:  # too long, or already ended: the rest of the utterance is dropped
@@ -244,7 +244,7 @@ class Session:
                 await self._sender.send("audio.words", **where, **news)
 
     async def _cancel(self) -> None:
-        """Drops the running utterance and all that wait."""
+        """Aborts the running utterance and drops all pending ones."""
         self._utterances.clear()
         if self._speaking is not None:
             self._speaking.cancel()

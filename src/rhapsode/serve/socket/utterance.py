@@ -53,7 +53,7 @@ class Utterance:
     _unspoken: str = ""
 
     def append(self, text: str) -> None:
-        """Adds text; a character may be cut in two between this text and the next."""
+        """Adds text. A character may be split between the end of this text and the start of the next."""
         text = self._half + text
         self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
         text = well_formed(text.removesuffix(self._half))
@@ -74,7 +74,7 @@ class Utterance:
         self.pieces[-1].append(text)
 
     def flush(self) -> None:
-        """Closes what there is, so that it is spoken without waiting for how it goes on."""
+        """Closes all text so far, so that it is spoken without waiting for more."""
         if self.whole and self._unspoken.strip():
             self.pieces.append(Piece(self._unspoken, closed=True))
         self._half = self._unspoken = ""

@@ -32,7 +32,7 @@ class WyomingAnnouncement:
         self._running: Any = None
 
     async def start(self) -> None:
-        """Announces the port; a network without multicast is no reason not to serve."""
+        """Announces the port. If that fails, for example without multicast, the server still serves."""
         is_everywhere = ipaddress.ip_address(self._host).is_unspecified
         addresses = self._library.get_all_addresses() if is_everywhere else [self._host]
         info = self._library.asyncio.AsyncServiceInfo(KIND, self._name, port=self._port, parsed_addresses=addresses)

@@ -1,4 +1,4 @@
-"""Wyoming's wire format: a line of JSON, then so many bytes of further JSON, then so many bytes of payload."""
+"""Wyoming's wire format: a line of JSON, then further JSON and a payload, whose lengths the line gives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rhapsode.serve.request.shape import check_shape
 
 
 class BadEvent(InvalidRequest):
-    """The bytes are no event: nothing after them can be understood."""
+    """The bytes are not a valid event, so nothing after them can be parsed."""
 
     code = "invalid_event"
 
@@ -37,7 +37,7 @@ class WyomingEvent:
 
 
 async def read_event(reader: asyncio.StreamReader, most_bytes: int) -> WyomingEvent | None:
-    """Returns the next event, or None if the client has gone, also in the middle of an event.
+    """Returns the next event, or None if the client has disconnected, even in the middle of an event.
 
     The line, the data and the payload have at most `most_bytes` each.
     """

@@ -1,4 +1,4 @@
-"""What a Wyoming server offers: the answer to `describe`."""
+"""The answer to Wyoming's `describe` event: the model, the voices and the languages that this server offers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rhapsode.serve.voice_list import own_voices
 
 _MAKER = {"name": "Rhapsode", "url": ""}
 _ANY_LANGUAGE = ("en",)
-"""Named for a checkpoint that takes every language: Home Assistant finds voices by language only."""
+"""The language to list for a checkpoint that speaks any: Home Assistant finds voices by language only."""
 
 
 async def describe(service: Service) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Accepts Wyoming connections on a port of their own."""
+"""Accepts Wyoming connections on a separate port."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLOSING_S = 1.0
 
 
 class WyomingListener:
-    """Runs a session for every connection; beyond `server.wyoming.most` a new one is closed at once."""
+    """Runs a session for every connection. Beyond `server.wyoming.most` a new connection is reset at once."""
 
     def __init__(self, service: Service, listening: socket.socket) -> None:
         self._service = service
@@ -68,7 +68,7 @@ class WyomingListener:
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:
-    """Closes a connection in order, or resets it if its client does not read the last bytes."""
+    """Closes a connection in an orderly way, or resets it if its client does not read the last bytes."""
     writer.close()
     with suppress(TimeoutError, OSError):
         async with asyncio.timeout(CLOSING_S):

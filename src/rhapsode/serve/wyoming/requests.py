@@ -1,4 +1,4 @@
-"""The data of Wyoming's events that ask for speech, as orders of this server."""
+"""Turns Wyoming's events that ask for speech into orders of this server."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def chunk_text(data: dict[str, Any]) -> str:
 
 
 def validated(model: type[Data], data: dict[str, Any]) -> Data:
-    """Returns the data of an event, or raises one sentence about what is wrong with it."""
+    """Returns the data of an event, or raises an error that says in one sentence what is wrong with it."""
     try:
         return model.model_validate(data)
     except ValidationError as error:

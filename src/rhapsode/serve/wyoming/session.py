@@ -1,4 +1,4 @@
-"""One Wyoming connection: events in, audio out, at the same time."""
+"""One Wyoming connection: receives events and sends audio at the same time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_WAITING = 16
 
 @dataclass(frozen=True)
 class _Synthesis:
-    """One request for speech. Of a streamed one, the text comes in chunks."""
+    """One request for speech. If it is streamed, its text arrives in chunks."""
 
     narration: Narration
     is_streamed: bool
@@ -109,7 +109,7 @@ class WyomingSession:
             case "ping":
                 text = event.data.get("text")
                 await self._send("pong", {"text": text} if isinstance(text, str) else {})
-            case "synthesize" if self._open is None:  # within a stream it repeats the text, for older servers
+            case "synthesize" if self._open is None:  # within a stream this event repeats the text, for older servers
                 self._begin(Narration(self._service, await whole_order(self._service, event.data), self._new_id()))
             case "synthesize-start":
                 if self._open is not None:
@@ -170,7 +170,7 @@ class WyomingSession:
             await self._send("synthesize-stopped")
 
     async def _send(self, kind: str, data: dict[str, Any] | None = None, payload: bytes = b"") -> None:
-        """Sends an event; a client that reads nothing for too long is `Stalled`."""
+        """Sends an event; raises `Stalled` if the client reads nothing for too long."""
         try:
             async with asyncio.timeout(self._service.config.max_request_s):
                 self._writer.write(WyomingEvent(kind, data or {}, payload).encode())
@@ -188,5 +188,5 @@ class WyomingSession:
 
 
 def most_bytes(service: Service) -> int:
-    """Returns the most bytes of the line, the data or the payload of an event: the longest text, written in escapes."""
+    """Returns the size limit of an event's line, data and payload: the longest text, with every character escaped."""
     return 12 * service.deployment.limits.max_text_chars + 4096

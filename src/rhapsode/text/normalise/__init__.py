@@ -1,1 +1,1 @@
-"""Writes out what is not written as words: numbers, dates, money, units, abbreviations, addresses of the web."""
+"""Writes out what is not written as words: numbers, dates, money, units, abbreviations, web addresses."""

@@ -1,4 +1,4 @@
-"""Numbers that agree with the noun after them, as far as its ending shows its gender."""
+"""Makes numbers agree with the gender of the noun after them, as far as the noun's ending shows it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENDINGS = {
 
 
 def agreed(said: str, noun: str, code: str) -> str:
-    """Returns a number as it is said before a noun."""
+    """Returns a number in the form that it has before this noun."""
     if code == "ru":
         return _russian(said, noun)
     if code not in _FEMININE or not noun[:1].isalpha() or (code == "de") != noun[0].isupper():

@@ -1,11 +1,11 @@
-"""Digits of a text: which numbers it writes, whatever separates thousands and decimals."""
+"""Parses numbers written in digits, with any usual separators of thousands and decimals."""
 
 from __future__ import annotations
 
 import re
 
 MOST_DIGITS = 15
-"""Of a number that is said as one; a longer one is said digit by digit."""
+"""The most digits of a number that is said as a whole; a longer number is said digit by digit."""
 
 _BY_COMMAS = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")
 _BY_DOTS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{3})+")
@@ -18,7 +18,7 @@ def is_digits(text: str) -> bool:
 
 
 def whole(text: str, separators: str = ",") -> str | None:
-    """Returns the digits of a whole number, without what separates thousands; `None`: it is not one."""
+    """Returns the digits of a whole number, without separators of thousands; `None` if it is not a whole number."""
     if is_digits(text):
         return text
     is_grouped = (
@@ -30,7 +30,7 @@ def whole(text: str, separators: str = ",") -> str | None:
 
 
 def decimal(text: str, separators: str = ",", point: str = ".") -> tuple[str, str] | None:
-    """Returns the digits before and after the decimal point; `None`: it is no number."""
+    """Returns the digits before and after the decimal point; `None` if it is not a number."""
     head, mark, fraction = text.rpartition(point)
     if not mark:
         found = whole(text, separators)

@@ -14,16 +14,16 @@ _UNITS = ("km", "m", "cm", "mm", "kg", "g", "km/h", "℃", "°C", "L")
 
 @dataclass(frozen=True)
 class EastAsian:
-    """One language."""
+    """The words and signs of one language."""
 
     digits: Digits
     point: str
     minus: str
     to: str
     percent: str
-    """With the number in place of `{}`."""
+    """A percentage, with the number in place of `{}`."""
     fraction: str
-    """With the denominator and the numerator."""
+    """A fraction, with the denominator and then the numerator in place of `{}`."""
     date: tuple[str, str, str]
     clock: tuple[str, str]
     money: dict[str, str]

@@ -32,7 +32,7 @@ class EuropeanRules:
         self._signs = dict.fromkeys(OWN_SIGNS[code], "own") | {"EUR": "€", "USD": "$", "GBP": "£"}
 
     def address(self, window: WordWindow) -> Spoken | None:
-        """Reads addresses of the web and of mail."""
+        """Reads web addresses and e-mail addresses."""
         core, table = window.word.core, self._table
         if not (_MAIL.fullmatch(core) or (_HOST.fullmatch(core) and not decimal(core, ".", ","))):
             return None
@@ -121,13 +121,13 @@ class EuropeanRules:
         return " ".join(self._table.cardinal(int(char)) for char in text if char.isdigit())
 
     def whole(self, text: str) -> str:
-        """Returns a whole number; digit by digit where it begins with a zero or is too long."""
+        """Returns a whole number as words; digit by digit if it begins with a zero or is too long."""
         if len(text) > MOST_DIGITS or (len(text) > 1 and text[0] == "0"):
             return self.digits(text)
         return self._table.cardinal(int(text))
 
     def amount(self, text: str, noun: Noun | None = None) -> str | None:
-        """Returns a number, with the noun in the form that follows it; `None`: it is no number."""
+        """Returns a number as words, with the noun in the form that follows it; `None` if it is not a number."""
         found = decimal(text, "." if "," in text or text.count(".") > 1 or _is_grouped(text) else " ", ",")
         found = found or decimal(text, " ,", ".")
         if found is None:

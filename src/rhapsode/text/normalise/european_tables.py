@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from rhapsode.text.numbers import french, german, italian, portuguese, russian, spanish
 
 Noun = tuple[str, str, str]
-"""After one, after a few and decimals, after many: most languages have the same word for the last two."""
+"""The forms of a noun: after one, after a few or decimals, after many. In most languages the last two are the same."""
 
 
 @dataclass(frozen=True)
 class European:
-    """One language."""
+    """The words of one language."""
 
     cardinal: Callable[[int], str]
     ordinal: Callable[[int], str]
@@ -29,9 +29,9 @@ class European:
     units: dict[str, Noun]
     money: dict[str, tuple[Noun, Noun]]
     one_before: dict[str, str] = field(default_factory=dict)
-    """Last words of a number, as they are before a masculine noun."""
+    """Endings of a number, by the form that they have before a masculine noun."""
     one_hour: dict[str, str] = field(default_factory=dict)
-    """Last words of a number, as they are before hours."""
+    """Endings of a number, by the form that they have before hours."""
     abbreviations: dict[str, str] = field(default_factory=dict)
     of: str = " "
     """What stands between day, month and year."""

@@ -1,4 +1,4 @@
-"""The rules of each language."""
+"""Finds the normalisation rules of a language."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Language:
         return core.isalpha() and core not in self._words
 
     def read(self, window: WordWindow) -> Spoken | None:
-        """Returns what the first words of a window say; `None` where they are said as they are written."""
+        """Returns how the first words of a window are said; `None` if they are said as they are written."""
         if not window.word.core:
             return None
         for rule in self._rules:
@@ -58,7 +58,7 @@ def language_of(code: str) -> Language | None:
 
 
 def language_of_letter(char: str) -> str:
-    """Returns the language that a letter is most likely from, where nobody says which."""
+    """Returns the language that a letter is most likely from, for text whose language is not given."""
     if "\u3040" <= char <= "\u30ff":
         return "ja"
     if "\uac00" <= char <= "\ud7af" or "\u1100" <= char <= "\u11ff":

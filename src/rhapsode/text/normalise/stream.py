@@ -40,7 +40,7 @@ class Normaliser:
         return self._advance(closed=False)
 
     def close(self) -> list[SpokenRun]:
-        """Returns the rest: no text follows, or none that belongs to a word of this."""
+        """Returns the rest. No later text continues the last word."""
         rest = self._advance(closed=True)
         self._too_long = False
         return rest
@@ -86,14 +86,14 @@ class Normaliser:
 
 
 class _Tokens:
-    """The tokens of a text that may go on. The last one is incomplete, unless it stands by itself."""
+    """The tokens of a text that may go on. The last token is incomplete, unless it is a single character of its own."""
 
     def __init__(self, text: str, closed: bool) -> None:
         self._text = text
         self._closed = closed
 
     def at(self, position: int) -> str | None:
-        """Returns the token that begins here; `None` if it may go on, or there is none."""
+        """Returns the token that begins here; `None` if later text may continue it, or if there is none."""
         found = _TOKEN.match(self._text, position)
         if found is None:
             return None
@@ -107,7 +107,7 @@ class _Tokens:
         while (token := self.at(position)) is not None:
             if token.isspace():
                 spaced, new_line = True, new_line or "\n" in token
-            elif len(token) > LONGEST_WORD:  # perhaps not all of it is here, so that no rule may see it
+            elif len(token) > LONGEST_WORD:  # it may be incomplete, so no rule may see it
                 yield Word("", "", "", position, spaced, new_line=True)
                 return
             else:

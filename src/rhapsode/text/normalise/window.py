@@ -1,4 +1,4 @@
-"""What a rule reads: the words around one, as far as they have arrived."""
+"""The words that a rule can read: a word and those around it, as far as they have arrived."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ CLOSING = ".,;:!?)]}\"'”’»…*_>」』）》。，、；：！？"
 LONGEST_WORD = 256
 """A longer word is passed on as it is written."""
 MOST_BEFORE = 6
-"""Words before one that a rule may read."""
+"""How many words before the current one a rule may read."""
 
 
 class Undecided(Exception):
-    """What the text says here depends on text that has not arrived yet."""
+    """How the text is said here depends on text that has not arrived yet."""
 
 
 class Word(NamedTuple):
@@ -25,11 +25,11 @@ class Word(NamedTuple):
     core: str
     tail: str
     first: int = 0
-    """Where it begins in the buffer."""
+    """The index in the buffer where the word begins."""
     spaced: bool = True
-    """White space, or the start of the text, comes before it."""
+    """Whether white space, or the start of the text, comes before the word."""
     new_line: bool = False
-    """A line break comes before it."""
+    """Whether a line break comes before the word."""
 
     @property
     def core_first(self) -> int:
@@ -50,7 +50,7 @@ class Word(NamedTuple):
 
 
 class Spoken(NamedTuple):
-    """What a rule makes of the words: `text` in place of the cores of the first `words` of them."""
+    """The result of a rule: `text` replaces the first `words` words, except for the punctuation around them."""
 
     text: str
     words: int = 1
@@ -61,14 +61,14 @@ class Spoken(NamedTuple):
 
 
 class WordWindow:
-    """The words around the one that is looked at. Reading past the text so far raises `Undecided`."""
+    """The current word and those around it. Reading past the text so far raises `Undecided`."""
 
     def __init__(self, words: Iterator[Word], before: Sequence[Word], closed: bool) -> None:
         self._coming = words
         self._before = before
         self._closed = closed
         self.words = [next(words)]
-        """Those that have been read."""
+        """The words read so far, the current one first."""
 
     @property
     def word(self) -> Word:

@@ -57,7 +57,7 @@ def ordinal(value: int) -> str:
 
 
 def genitive(words: str) -> str:
-    """Returns the last word of an ordinal in the genitive: dates and years are said so."""
+    """Returns an ordinal with its last word in the genitive, which dates and years need."""
     head, space, last = words.rpartition(" ")
     return head + space + (f"{last[:-2]}ьего" if last == "третий" else f"{last[:-2]}ого")
 

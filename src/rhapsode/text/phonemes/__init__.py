@@ -1,1 +1,1 @@
-"""Words as phonemes, for checkpoints that want them: a lexicon of English and what decides between its readings."""
+"""Words as phonemes, for checkpoints that need them: an English lexicon, and rules that choose among its readings."""

@@ -17,7 +17,8 @@ _PAUSES = frozenset(";:,.!?—…")
 _SIGNS = {sign: sign for sign in ";:,.!?—…()“”"} | {"–": "—", "--": "—", "-": "—", "[": "(", "]": ")", "‘": "“"}
 _SILENT = frozenset("'-._‘’")
 _BEGINNINGS = {"am": False, "in": True, "the": False, "to": False, "used": False, "by": False}
-"""Whether a vowel begins the words that depend on what follows. A weak one does not count: the sound after it does."""
+"""For words whose sound depends on what follows: whether they begin with a vowel. A weak vowel does not count; the
+sound after it does."""
 
 
 class WordPart(NamedTuple):
@@ -29,14 +30,17 @@ class WordPart(NamedTuple):
 
 @dataclass
 class SignedWord:
-    """Written characters between blanks: `first` counts the tokens before it."""
+    """A word with its signs, as written between blanks. `first` is the number of tokens before it in the sentence."""
 
     text: str
     first: int
     tokens: list[str] = field(default_factory=list)
 
     def items(self) -> list[str | list[WordPart]] | None:
-        """Returns signs as they are told, and between them the parts that are one word; `None` if a sign is unknown."""
+        """Returns the signs as the model gets them, and the parts of each word between them.
+
+        `None` if a sign is unknown.
+        """
         found: list[str | list[WordPart]] = []
         letters_at = [i for i, token in enumerate(self.tokens) if any(map(str.isalpha, token))]
         for i, token in enumerate(self.tokens):
@@ -58,7 +62,7 @@ class SignedWord:
 
 @dataclass(frozen=True)
 class _Spot:
-    """Where a word stands, read when it matters."""
+    """The context of a word, which is read only if its pronunciation depends on it."""
 
     read_tag: Callable[[], str]
     read_vowel: Callable[[], bool | None]
@@ -96,7 +100,10 @@ class Sentence:
         self._tokens += word.tokens
 
     def phonemes(self, index: int) -> str | None:
-        """Returns what is told of a word; `None`: its letters. Raises `Undecided` if it depends on words to come."""
+        """Returns the phonemes of a word; `None` if it stays in letters.
+
+        Raises `Undecided` if they depend on words to come.
+        """
         after = index + 1
         return self._phonemes(index, lambda: self._vowel_begins(after), lambda: self._has(after) and self._is_to(after))
 
@@ -115,7 +122,7 @@ class Sentence:
         return "".join(told).replace("ɾ", "T").replace("ʔ", "t")
 
     def _say(self, parts: list[WordPart], vowel: Callable[[], bool | None], to: Callable[[], bool]) -> str | None:
-        """Says parts that are written as one, the longest known stretch first, from the end."""
+        """Returns the phonemes of parts that are written as one word: from the end, the longest known stretch first."""
         said = [""] * len(parts)
         right = len(parts)
         while right:
@@ -179,7 +186,7 @@ class Sentence:
 
 
 def _told(sign: str, before: str, is_before: bool) -> str | None:
-    """Returns how a sign is told, which may follow another one; `None` if it has no phonemes."""
+    """Returns a sign as the model gets it, after the token `before`; `None` if the sign is unknown."""
     if sign in ('"', "''", "``"):
         return "“" if is_before else "”"
     if sign == "'":
@@ -190,7 +197,7 @@ def _told(sign: str, before: str, is_before: bool) -> str | None:
 
 
 def _after(said: str, before: Callable[[], bool | None]) -> Callable[[], bool | None]:
-    """Returns what a word before these phonemes asks for: whether they begin with a vowel."""
+    """Returns a function for the word before these phonemes: it tells whether they begin with a vowel."""
     for sound in said:
         if sound in _PAUSES:
             return lambda: None
@@ -201,7 +208,7 @@ def _after(said: str, before: Callable[[], bool | None]) -> Callable[[], bool | 
 
 
 def _as_one(said: list[str], parts: list[WordPart]) -> list[str]:
-    """Leaves primary stress to about half of the words in a compound: the longer ones."""
+    """Keeps primary stress on about half of the words in a compound, the longer ones."""
     spoken = [i for i, one in enumerate(said) if one]
     if len(spoken) == 2 and len(parts[spoken[0]].text) == 1:
         weak = spoken[1:]

@@ -12,7 +12,7 @@ _SHIFT = 0x0400
 
 
 def respelled(phonemes: str) -> str:
-    """Returns phonemes as letters that no English word has: the ASCII ones, also letters, move to another alphabet."""
+    """Returns phonemes as characters that no English word has: ASCII letters are replaced by Cyrillic code points."""
     return "".join(chr(_SHIFT + ord(sound)) if sound.isascii() and sound.isalpha() else sound for sound in phonemes)
 
 
@@ -22,14 +22,14 @@ def weight(sounds: str) -> int:
 
 
 def weakened(sounds: str) -> str:
-    """Returns a word whose primary stress is secondary; one without primary stress stays."""
+    """Returns a word with its primary stress made secondary; a word without primary stress stays the same."""
     if PRIMARY not in sounds:
         return sounds
     return sounds.replace(SECONDARY, "").replace(PRIMARY, SECONDARY)
 
 
 def stressed(sounds: str, capitals: int) -> str:
-    """Returns a word as its spelling stresses it: 1 for a capital, 2 for capitals only, 0 for none."""
+    """Adds stress to a word by its `capitals`: 0 if it has none, 1 if it has some, 2 if it has capitals only."""
     if not capitals or PRIMARY in sounds:
         return sounds
     if SECONDARY in sounds:

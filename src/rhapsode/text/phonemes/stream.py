@@ -1,4 +1,4 @@
-"""Tells words as phonemes, in text that arrives in pieces, cut anywhere."""
+"""Replaces words by phonemes, in text that arrives in pieces, cut anywhere."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rhapsode.text.phonemes.words import Pronunciation
 from rhapsode.text.spoken import RunBuffer, SpokenRun, joined
 
 LONGEST_WORD = 60
-"""Of longer ones the letters are told, as they arrive."""
+"""Longer words stay in letters, and are passed on as they arrive."""
 MOST_WORDS = 100
-"""After so many a sentence ends, wherever it is."""
+"""A sentence ends after this many words at the latest."""
 _WORD = re.compile(r"\S+")
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*$")
 
@@ -41,7 +41,7 @@ class _Pending(NamedTuple):
 class PhonemeStream:
     """Push runs of text, get runs back. A word is passed on when its phonemes are certain.
 
-    Words that the lexicon lacks stay in letters. How the text is cut changes nothing.
+    Words that the lexicon lacks stay in letters. The result does not depend on how the text is cut.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class PhonemeStream:
         return self._advance()
 
     def close(self) -> list[SpokenRun]:
-        """Returns the rest: no text follows, or none that belongs to a sentence of this."""
+        """Returns the rest. No later text continues the last sentence."""
         self._collect(closed=True)
         self._end_sentence()
         self._in_long = False

@@ -13,7 +13,7 @@ import numpy as np
 
 FILE = "english.txt.xz"
 REMEMBERED = 4096
-"""Lines of each section that were found last: most words are frequent ones."""
+"""Size of the cache of each section: it keeps the lines that were used last, since most words are frequent ones."""
 
 
 class SortedLines:
@@ -44,7 +44,7 @@ class SortedLines:
 
 
 class PhonemeTable(NamedTuple):
-    """What the file holds."""
+    """The sections of the packaged lexicon."""
 
     gold: SortedLines
     """Phonemes by word, checked by people; other readings follow as ` TAG=phonemes`."""

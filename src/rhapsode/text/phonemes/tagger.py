@@ -1,4 +1,4 @@
-"""Parts of speech, from left to right: each token by its own letters, its neighbours, and the two tags before it."""
+"""Tags parts of speech from left to right: by a token's letters, its neighbours, and the two tags before it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TAGS = (
     *("RBS", "RBR", "RB", "PRP$", "PRP", "POS", "PDT", "NNS", "NNPS", "NNP", "NN", "NFP", "MD", "LS", "JJS", "JJR"),
     *("JJ", "IN", "HYPH", "FW", "EX", "DT", "CD", "CC", "AFX", "ADD", ":", ".", "-RRB-", "-LRB-", ",", "''", "$"),
 )
-"""Of equal ones the first is taken."""
+"""Of tags with equal scores the first one is taken."""
 
 
 class Tagger:
@@ -26,7 +26,7 @@ class Tagger:
         self._weights = lru_cache(maxsize=REMEMBERED)(self._read_weights)
 
     def usual(self, token: str) -> str | None:
-        """Returns the tag of a token that needs no context."""
+        """Returns the tag of a token that needs no context; `None` for other tokens."""
         return self._table.usual.get(token)
 
     def tag(self, tokens: Sequence[str], at: int, before: Sequence[str]) -> str:

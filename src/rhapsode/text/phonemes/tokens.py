@@ -21,7 +21,7 @@ _ENDINGS = {
     "'ve": _SUBJECTS | frozenset(["could", "might", "must", "should", "would"]),
 }
 _TWO_WORDS = {"cannot": 3, "gonna": 3, "gotta": 3}
-"""Where words are cut that are two."""
+"""Words that are two tokens, and where they are cut."""
 _LONGEST_CONTRACTION = 16
 
 
@@ -60,7 +60,7 @@ def _sign_after(written: str, first: int, last: int) -> int:
 
 
 def parts_of(token: str) -> list[str]:
-    """Returns the parts of a token that are looked up by themselves if it is not known."""
+    """Returns the parts of a token, which are looked up one by one if the token is not known."""
     return _PART.findall(token)
 
 

@@ -1,4 +1,4 @@
-"""The phonemes of one English word: the lexicon, endings, and the few words that sound otherwise before others."""
+"""The phonemes of one English word: the lexicon, endings, and the few words whose sound depends on the next word."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PARENTS = {"VB": "VERB", "NN": "NOUN", "RB": "ADV", "JJ": "ADJ"}
 
 
 class Spot(Protocol):
-    """Where a word stands. What is not known yet raises `Undecided` when it is read."""
+    """The context of a word. Reading a property that depends on text to come raises `Undecided`."""
 
     @property
     def tag(self) -> str:
@@ -32,7 +32,7 @@ class Spot(Protocol):
 
 
 class Pronunciation:
-    """Looks words up. Readings that depend on nothing else are found without reading the spot."""
+    """Looks words up. The context (`spot`) is read only for words that depend on it."""
 
     def __init__(self, table: PhonemeTable) -> None:
         self._table = table
@@ -117,7 +117,7 @@ class Pronunciation:
         return _find(self._table.gold, word) is not None or _find(self._table.silver, word) is not None
 
     def _is_rather_lower(self, word: str, spot: Spot) -> bool:
-        """Whether a word with a capital is read as the one without."""
+        """Whether a word with a capital is read like the same word in lower case."""
         lower = word.lower()
         if len(word) < 2 or word == lower or not word.replace("'", "").isalpha() or self._has(word):
             return False
@@ -181,7 +181,7 @@ class Pronunciation:
 
 
 def _find(lines: SortedLines, word: str) -> str | None:
-    """Returns an entry. A word holds with a capital, too, and the other way round, unless that has its own."""
+    """Returns the entry of a word. Without one, returns that of the same word with a capital, or without it."""
     found = lines.get(word)
     if found is not None or len(word) < 2:
         return found
@@ -192,7 +192,7 @@ def _find(lines: SortedLines, word: str) -> str | None:
 
 
 def _choose(entry: str, spot: Spot) -> str:
-    """Returns the reading of an entry that holds here; it is empty where the letters are spelled."""
+    """Returns the reading of an entry that fits the context; it is empty if the word is spelled letter by letter."""
     default, *others = entry.split(" ")
     if not others:
         return default

@@ -1,4 +1,4 @@
-"""What the flow is conditioned on: the tokens with their look-ahead, and the speaker."""
+"""The conditions of the flow: the tokens with their look-ahead, and the speaker."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ LOOKBEHIND = 2
 
 
 def repeated(x: Tensor, times: int) -> Tensor:
-    """Returns `x [B, n, ...]` with each entry as often as this, one after the other."""
+    """Returns `x [B, n, ...]` with each entry repeated `times` times in a row."""
     return x.unsqueeze(2).expand(-1, -1, times, *x.shape[2:]).flatten(1, 2)
 
 
 class PreLookahead(nn.Module):
-    """A convolution over the tokens that follow, and one over those before; added to the input."""
+    """Adds to each token the result of two convolutions: one over the tokens after it, then one over those before."""
 
     def __init__(self, inputs: int, channels: int, lookahead: int) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class PreLookahead(nn.Module):
         self.conv2 = nn.Conv1d(channels, inputs, LOOKBEHIND + 1)
 
     def forward(self, x: Tensor, known: Tensor) -> Tensor:
-        """Maps `x [B, behind + n + ahead, C]` to `[B, n, C]`; what is not `known` is zero, also between the layers."""
+        """Maps `x [B, behind + n + ahead, C]` to `[B, n, C]`; tokens that are not `known` are zero in every layer."""
         x = x * known[..., None]
         ahead = self.conv1.kernel_size[0] - 1
         hidden = F.leaky_relu(self.conv1(x.transpose(1, 2)))
@@ -34,7 +34,7 @@ class PreLookahead(nn.Module):
 
 
 class FlowConditions(nn.Module):
-    """Small layers that run in full precision."""
+    """The layers that embed the tokens and the speaker. They are small and run in full precision."""
 
     def __init__(self, settings: FlowSettings) -> None:
         super().__init__()

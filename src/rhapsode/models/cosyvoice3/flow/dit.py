@@ -19,21 +19,21 @@ from rhapsode.nn.kernels.rotary import RotaryAngles
 from rhapsode.nn.linear import FusedLinear, linear
 
 GROUPS, KERNEL = 16, 31
-"""Of the convolutions that give frames their position."""
+"""Sizes of the convolutions that encode the positions of frames."""
 EPS = 1e-6
 
 
 class FlowHistory(Protocol):
-    """What the transformer needs of the frames before those it works on, for each Euler step."""
+    """What the transformer needs of earlier frames, for each Euler step."""
 
     positions: Tensor
-    """Of the frames, counted from the start of the prompt, `[2 * B or 1, T]`."""
+    """Positions of the frames, counted from the start of the prompt, `[2 * B or 1, T]`."""
 
     def extend(self, step: int, conv: int, x: Tensor) -> Tensor:
         """Prepends the inputs that position convolution 0 or 1 had before `x [2 * B, T, dim]`."""
 
     def attention(self, step: int) -> AttentionBackend:
-        """Returns the keys and values of all layers."""
+        """Returns the attention over the keys and values of all layers."""
 
 
 class PositionConv(Derived):
@@ -56,7 +56,7 @@ class PositionConv(Derived):
 
 
 class FlowInput(nn.Module):
-    """From mel frames and their conditions to rows of the transformer."""
+    """Projects mel frames and their conditions to the input rows of the transformer."""
 
     def __init__(self, mel: int, dim: int) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class FlowInput(nn.Module):
         self._mel = mel
 
     def conditions(self, cond: Tensor, mu: Tensor, speaker: Tensor) -> Tensor:
-        """Returns the part of the projection that no step changes, `[2 * B, T, dim]`: conditional, unconditional."""
+        """Returns the part of the projection that all steps share, `[2 * B, T, dim]`: conditional, unconditional."""
         given = torch.cat((cond, mu, speaker[:, None].expand_as(mu)), dim=-1).to(self.proj.weight.dtype)
         told = F.linear(given, self.proj.weight[:, self._mel :], self.proj.bias)
         return torch.cat((told, self.proj.bias.expand_as(told)))
@@ -101,7 +101,7 @@ class FlowLayer(nn.Module):
         rotary: RotaryAngles,
         backend: AttentionBackend,
     ) -> tuple[Tensor, GatedUpdate]:
-        """Returns the residual, and what is still to be added to it; so does the layer before with `added`."""
+        """Returns the residual, and the update that is not yet added to it. `added` is that of the layer before."""
         dtype = self.fc1.weight.dtype
         shift, scale, gate, ffn_shift, ffn_scale, ffn_gate = table.unbind(0)  # [dim] each
         residual, normed = modulated_norm(residual, Modulation(scale, shift), EPS, dtype, added)
@@ -118,7 +118,7 @@ class FlowLayer(nn.Module):
 
 
 class DiT(nn.Module):
-    """Velocities of frames with and without their conditions, at one of the fixed times."""
+    """Predicts velocities of frames, with and without their conditions, at one of the fixed times."""
 
     blocks: Tensor
     final: Tensor
@@ -166,4 +166,4 @@ NAMES = {
 }
 """What the checkpoint calls these tensors."""
 IGNORE = ("time_embed.*", "rotary_embed.*", "transformer_blocks.*.attn_norm.*", "norm_out.*")
-"""Tensors that the tables replace."""
+"""Tensors of the checkpoint that the tables replace."""

@@ -1,7 +1,7 @@
 """What the flow keeps of earlier frames: keys, values and convolution inputs, for every Euler step and both halves.
 
-All of it is in pages, by position. So frames that several requests have in common, such as those of a voice, are shared
-with everything that belongs to them, and a request's state is as large as its audio is long.
+All of it is stored in pages, by position. So requests share the pages of frames that they have in common, such as those
+of a voice, and the state of a request grows with its audio.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def page_layouts(settings: DiTSettings) -> tuple[KVLayout, KVLayout]:
 
 
 class PagedHistory:
-    """Frames at `start [B]` and after it; those that are not `valid [B, T]` do not exist.
+    """A history in pages, for frames from `start [B]` on; frames that are not `valid [B, T]` do not exist.
 
     The frames of a launch attend to each other and to all before them. So a launch works on one chunk of each row.
     """
@@ -73,7 +73,7 @@ def _by_step(kv: PagedKV, layers: int) -> list[Tensor]:
 
 
 class OnePassHistory:
-    """Nothing came before: one pass over whole sequences, with a mask over chunks of `chunk` frames, or without one.
+    """An empty history: one pass over whole sequences, with a mask over chunks of `chunk` frames, or without a mask.
 
     Only the first `lengths [B]` of the `length` frames exist.
     """

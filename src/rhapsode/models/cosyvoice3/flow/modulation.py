@@ -18,7 +18,7 @@ TIME_CHANNELS, TIME_SCALE = 256, 1000.0
 
 
 class FlowTables(NamedTuple):
-    """What the transformer reads in place of the weights of its adaptive norms."""
+    """Precomputed parameters, which the transformer reads in place of the weights of its adaptive norms."""
 
     blocks: Tensor  # [steps, depth, 6, dim]: shift, scale and gate of attention, then of the feed-forward network
     final: Tensor  # [steps, 2, dim]: scale and shift of the last norm
@@ -63,4 +63,4 @@ class FlowModulation(nn.Module):
 NAMES = {"time_mlp": "time_embed.time_mlp", "inv_freq": "rotary_embed.inv_freq"}
 """What the checkpoint calls these tensors."""
 IGNORE = ("input_embed.*", "proj_out.*", "transformer_blocks.*.attn.*", "transformer_blocks.*.ff.*")
-"""Tensors of the transformer itself."""
+"""Tensors of the transformer itself, which `DiT` loads."""

@@ -27,13 +27,16 @@ class FlowBlock:
 
 
 def fixed_noise(channels: int) -> Tensor:
-    """Returns what every request starts from, by position, `[MAX_FRAMES, channels]`: upstream's fixed buffer."""
+    """Returns the noise that every request starts from, by position, `[MAX_FRAMES, channels]`: upstream's buffer."""
     generator = torch.Generator("cpu").manual_seed(0)
     return torch.randn(1, channels, MAX_FRAMES, generator=generator, device="cpu")[0].T.contiguous()
 
 
 class FlowNet(nn.Module):
-    """Makes mel frames of tokens: chunk by chunk with the history in pages, or in one pass. Both are equal."""
+    """Makes mel frames from tokens: chunk by chunk with the history in pages, or in one pass.
+
+    With the chunk mask, both give the same frames.
+    """
 
     noise: Tensor  # [frames, mel]
     changes: Tensor  # [steps]
@@ -59,7 +62,7 @@ class FlowNet(nn.Module):
         return self._solve(block, PagedHistory(rows, block.start, valid, self.settings.dit))
 
     def one_pass(self, block: FlowBlock, *, masked: bool) -> Tensor:
-        """Returns the same for whole sequences, without history; unless `masked`, all frames attend to all."""
+        """Returns the mel frames of whole sequences, without history; unless `masked`, all frames attend to all."""
         rate, ahead = self.settings.token_mel_ratio, self.settings.pre_lookahead_len
         lengths = block.known[:, LOOKBEHIND : block.known.shape[1] - ahead].sum(1) * rate
         chunk = self.settings.dit.static_chunk_size if masked else None

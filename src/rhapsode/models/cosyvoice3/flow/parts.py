@@ -25,7 +25,7 @@ PREFIX = "decoder.estimator."
 def flow_worker(net: FlowNet, context_s: float, *, masked: bool) -> CosyFlow | WholeFlow:
     """Returns the worker of the flow stage, for segments of at most `context_s` seconds after the longest reference.
 
-    `masked`: it streams under the chunk mask. Otherwise segments are one pass each, without a mask.
+    With `masked`, it streams under the chunk mask. Otherwise each segment is one pass without a mask.
     """
     tokens, prompt = (net.settings.tokens_in(seconds) for seconds in (context_s, MOST_PROMPT_S))
     if masked:

@@ -38,7 +38,7 @@ def flow_prompt(
     max_frames: int,
     expected_frames: int | None = None,
 ) -> FlowPrompt:
-    """Makes the prompt of a voice: `tokens [P]` and `mel [P * rate, channels]`, none for a preset, and its embedding.
+    """Makes the prompt of a voice: its `tokens [P]` and `mel [P * rate, channels]`, maybe empty, and its embedding.
 
     `max_frames` and `expected_frames` count the tokens of the longest segment to be spoken.
     """

@@ -13,7 +13,7 @@ WHERE = "the section 'flow'"
 TIMESTEPS = 10
 """Euler steps; upstream's code has this number, its files do not."""
 MOST_PROMPT_S = 30.0
-"""Seconds of a reference."""
+"""Seconds of the longest reference."""
 MAX_FRAMES = 15_000
 """Mel frames of the noise buffer: the longest sequence, prompt included."""
 
@@ -45,7 +45,7 @@ class FlowSettings:
     """The sizes of the whole flow."""
 
     vocab_size: int
-    """Speech tokens."""
+    """The number of speech tokens."""
     output_size: int
     """Channels of a mel frame."""
     spk_embed_dim: int
@@ -61,7 +61,7 @@ class FlowSettings:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> FlowSettings:
-        """Takes the section `flow`, with every reference of the file resolved."""
+        """Reads the section `flow`, whose YAML references are resolved already."""
         decoder = section(values, "decoder", WHERE)
         guidance = section(section(decoder, "cfm_params", WHERE), "content", WHERE)
         found = {
@@ -81,9 +81,9 @@ class FlowSettings:
         return self.dit.static_chunk_size // self.token_mel_ratio
 
     def tokens_in(self, seconds: float) -> int:
-        """Returns how many tokens so many seconds of speech have."""
+        """Returns how many tokens `seconds` of speech have."""
         return int(seconds * self.input_frame_rate)
 
     def final_chunks(self, prompt_tokens: int) -> int:
-        """Returns how many chunks of a prompt no later token changes."""
+        """Returns how many chunks of a prompt do not depend on later tokens."""
         return max(prompt_tokens - self.pre_lookahead_len, 0) // self.chunk_tokens

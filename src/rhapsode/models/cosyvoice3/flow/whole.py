@@ -31,13 +31,13 @@ class WholeFlowState(State):
 
 
 class WholeFlow:
-    """All frames attend to all, as in upstream's pass for requests that are not streamed."""
+    """Makes each segment in one pass. All frames attend to all, as upstream does for requests that are not streamed."""
 
     most_rows = 1
-    """On a GPU a launch has the length of the longest segment."""
+    """One row per launch: on a GPU, a launch always has the length of the longest segment."""
 
     def __init__(self, net: FlowNet, most_tokens: int, most_prompt_tokens: int) -> None:
-        """`most_tokens` of a segment, which are one block, and of a prompt."""
+        """`most_tokens`: of the longest segment, which is one block; `most_prompt_tokens`: of the longest prompt."""
         self._net = net
         self._most_prompt = most_prompt_tokens
         self.rate = net.settings.token_mel_ratio
@@ -69,7 +69,7 @@ class WholeFlow:
         slots, counts = rows.slots, window.present.sum(1)
         prompts = state.length[slots]
         most = self._most_prompt + window.due
-        if slots.device.type == "cpu":  # where looking costs nothing, no more frames are computed than there are
+        if slots.device.type == "cpu":  # reading the lengths costs nothing here, so only frames that exist are computed
             most = int((prompts + counts).max())
         place = torch.arange(most, device=slots.device) - prompts[:, None]  # [B, T], negative in the prompt
         spoken = window.frames[..., 0].gather(1, place.clamp(0, window.due - 1))

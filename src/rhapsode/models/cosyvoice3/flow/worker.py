@@ -26,7 +26,7 @@ PREFILL_ROWS = (1, 2, 4)
 
 
 class FlowState(State):
-    """What a slot knows of its voice. It does not change while the request is spoken; all history is in pages."""
+    """The voice of each slot. It does not change while the request is spoken; the history is in pages."""
 
     def __init__(self, slots: int, settings: FlowSettings, like: Tensor) -> None:
         device, tail = like.device, settings.chunk_tokens + settings.pre_lookahead_len
@@ -38,7 +38,7 @@ class FlowState(State):
 
 
 class CosyFlow:
-    """Streams a `FlowNet` under the chunk mask. What it makes equals one masked pass over prompt and tokens."""
+    """Streams a `FlowNet` under the chunk mask. Its frames equal those of one masked pass over prompt and tokens."""
 
     def __init__(self, net: FlowNet, most_frames: int) -> None:
         """`most_frames`: mel frames of one segment, prompt included."""
@@ -61,7 +61,7 @@ class CosyFlow:
     # --- the voice ---
 
     def prefill(self, prompts: Sequence[FlowPrompt], spans: Sequence[Span], rows: Rows, state: FlowState) -> None:
-        """Runs chunks of the prompts that no later token changes; fills the slots of those that have ended."""
+        """Runs chunks of the prompts that no later token changes; fills the slots of prompts that end here."""
         voices = np.stack([prompt.embedding for prompt in prompts])
         speakers = self._net.conditions.speaker(upload(voices, rows.slots.device))
         longest = max(stop - start for start, stop, _ in spans)
@@ -90,7 +90,7 @@ class CosyFlow:
     def _run_chunks(
         self, chunks: Sequence[tuple[FlowPrompt, int]], rows: Rows, speakers: Tensor, which: Sequence[int]
     ) -> None:
-        """Runs a chunk of each prompt, from a frame on."""
+        """Runs one chunk of each prompt, from the given frame on; `which` has the rows of these prompts."""
         settings = self._settings
         captured = self._prefill is not None
         count = next((n for n in PREFILL_ROWS if n >= len(chunks)), len(chunks)) if captured else len(chunks)
@@ -143,13 +143,13 @@ class CosyFlow:
         return torch.cat(made, dim=1)
 
     def _first_token(self, present: Tensor, rows: Rows, state: FlowState) -> Tensor:
-        """Returns the place in the whole sequence of the first token to work on, [B]: it may be one of the prompt."""
+        """Returns the position of the window's first token in prompt and speech, [B]; it may be one of the prompt."""
         absent = (present[:, LOOKBEHIND:].cumsum(1) == 0).sum(1)
-        # Positions count the frames of the prefilled prompt and of the tokens so far, but not those in between.
+        # Positions count the frames of the prefilled prompt and of the speech so far, but not the prompt's last tokens.
         return (rows.positions // self.rate + state.lacking[rows.slots] - absent).clamp(min=0)
 
     def _block(self, tokens: Tensor, present: Tensor, start: Tensor, slots: Tensor, state: FlowState) -> FlowBlock:
-        """Puts the rest of the prompt where the window has no frames yet."""
+        """Returns one chunk of each row: the window's tokens, and before them the tokens that were not prefilled."""
         first, lacking = state.first[slots][:, None], state.lacking[slots][:, None]
         steps = torch.arange(-LOOKBEHIND, tokens.shape[1] - LOOKBEHIND, device=tokens.device)
         place = start[:, None] - first + steps  # among the tokens that were not prefilled

@@ -1,4 +1,4 @@
-"""Causal convolutions of the vocoder, whose last input columns are look-ahead: they are computed, and come again."""
+"""Causal convolutions of the vocoder. The last columns of an input are look-ahead: the next call gets them again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def states_of(modules: Iterable[nn.Module], slots: int) -> list[State]:
 
 
 class AheadConv(Streaming):
-    """A causal convolution that continues its slots."""
+    """A causal convolution that continues where each slot's last input ended."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, dilation: int = 1) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class AheadConv(Streaming):
 
 
 class HiftSnake(Snake):
-    """A Snake whose parameter the checkpoint has as a vector."""
+    """A Snake activation whose parameter is a vector in the checkpoint."""
 
     def __init__(self, channels: int) -> None:
         super().__init__(channels)

@@ -1,4 +1,4 @@
-"""The upsampling network of the vocoder by fused kernels: channels last, activations in the epilogues of convolutions.
+"""Runs the vocoder's upsampling network by fused kernels: channels last, activations in the epilogues of convolutions.
 
 `HiftNet` is the reference. Convolutions take float16, which has as many digits as the TF32 that cuDNN uses; sums and
 the residual streams are float32.
@@ -21,9 +21,9 @@ from rhapsode.nn.kernels.gpu.tails import Tails, TailSpec
 from rhapsode.nn.snake import Snake
 
 POST_SLOPE = 0.01
-"""Of the leaky ReLU before the last convolution."""
+"""The slope of the leaky ReLU before the last convolution."""
 Inputs = Iterator[tuple[Tensor, Tensor]]
-"""The inputs of the convolutions in order: with the tail, and the view of the new rows alone."""
+"""The input buffers of the convolutions, in order: each with its tail, and the view of its new rows."""
 
 
 def fuse(net: HiftNet, dtype: torch.dtype) -> None:
@@ -43,7 +43,7 @@ def _weights(conv: nn.Module, dtype: torch.dtype, stride: int = 1) -> ConvWeight
 
 
 class PackedHiftBlock:
-    """Pairs of convolutions, packed."""
+    """The pairs of convolutions of a `HiftBlock`, packed for the kernels."""
 
     def __init__(self, block: nn.Module, dtype: torch.dtype) -> None:
         assert isinstance(block, HiftBlock)
@@ -59,7 +59,7 @@ class PackedHiftBlock:
         return [TailSpec((conv.taps - 1) * conv.dilation, per_frame, self.channels, ahead) for conv in convs]
 
     def __call__(self, x: Tensor, held: Tensor, inputs: Inputs) -> Tensor:
-        """Returns the sum `[B, T, C]` of `x` and what the block adds; `held` is `before` of `x`, with its tail."""
+        """Returns `x [B, T, C]` plus the block's output; `held` is `x` after the activation `before`, with its tail."""
         result = torch.empty_like(x)
         for i, ((first, second), between) in enumerate(zip(self._convs, self._between, strict=True), start=1):
             held_between, new = next(inputs)
@@ -93,7 +93,7 @@ class PackedHiftStage:
         return [up, *(spec for block in (self._source, *self._blocks) for spec in block.specs(per_frame, ahead))]
 
     def __call__(self, held: Tensor, source: Tensor, slots: Tensor, state: HiftState, inputs: Inputs) -> list[Tensor]:
-        """Returns the result of each block, `[B, T, C]`; `held` is the input of the upsampling convolution."""
+        """Returns the result of each block, `[B, T, C]`; `held` is the input of the upsampling, with its tail."""
         up = self._upsample(held, slots, state)
         summed = torch.empty_like(up)
         added = self._from_source(source, up, inputs)
@@ -108,7 +108,7 @@ class PackedHiftStage:
         return made
 
     def _upsample(self, held: Tensor, slots: Tensor, state: HiftState) -> Tensor:
-        """The last stage shifts all columns by one: its first one is that of the chunk before, or reflected."""
+        """Upsamples. The last stage shifts all columns by one: its first is from the chunk before, or reflected."""
         length, channels = held.shape[1] - self._up.taps + 1, self._source.channels
         out = held.new_empty(len(held), length + int(self.is_last), channels, dtype=torch.float32)
         conv(held, self._up, out=out[:, int(self.is_last) :])
@@ -119,7 +119,7 @@ class PackedHiftStage:
         return out
 
     def _from_source(self, source: Tensor, like: Tensor, inputs: Inputs) -> Tensor:
-        """Returns what the source adds, `[B, T, C]`."""
+        """Returns the contribution of the source, `[B, T, C]`."""
         batch, _, bins = source.shape
         rows = like.shape[1] + self._down.taps - 1
         shape, strides = (batch, rows, self._stride * bins), (source.stride(0), self._stride * bins, 1)
@@ -131,7 +131,7 @@ class PackedHiftStage:
 
 
 class FusedHift:
-    """From the first convolution's columns to those of the spectrum, with all weights packed."""
+    """Computes the spectrum's columns from those of the first convolution, with all weights packed."""
 
     def __init__(self, net: HiftNet, dtype: torch.dtype) -> None:
         settings = net.settings

@@ -1,7 +1,7 @@
-"""The vocoder as one network: mel frames to samples, any number at a time, exactly as in one pass.
+"""The vocoder as one network: mel frames to samples, any number of frames at a time, exactly as in one pass.
 
-Columns are what a stage makes of a frame. A stage computes the columns of the new frames and the first one of the next
-frame, which the overlap of the last samples needs; that one is computed again with its own frame.
+Each stage makes several columns from a frame. It computes the columns of the new frames and the first column of the
+next frame, which the overlap of the last samples needs; that column is computed again with its own frame.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOUDEST = 100.0
 
 
 class HiftState(State):
-    """What every layer keeps of the frames so far."""
+    """What every layer keeps of earlier frames."""
 
     def __init__(self, slots: int, net: HiftNet) -> None:
         like, bins = net.conv_post.weight, net.conv_post.weight.shape[0]
@@ -53,10 +53,10 @@ class HiftColumns(Protocol):
 
 
 class HiftNet(Streaming):
-    """A causal HiFT. It uses `fused` where kernels run (see `fused.py`); the modules are the reference."""
+    """A causal HiFT vocoder. It uses `fused` where kernels run (see `fused.py`); the modules are the reference."""
 
     f0_predictor: F0Net
-    """Set once both are filled: it has another dtype."""
+    """Set after both networks are filled, because this one has another dtype."""
 
     def __init__(self, settings: HiftSettings) -> None:
         super().__init__()
@@ -90,9 +90,9 @@ class HiftNet(Streaming):
         return HiftState(slots, self)
 
     def forward(self, mel: Tensor, present: Tensor, rows: Rows, state: HiftState, noise: SourceNoise) -> Tensor:
-        """Maps `mel [B, T + lookahead, C]` to samples `[B, T * hop]` of its first `T` frames, which are `present`.
+        """Maps `mel [B, T + lookahead, C]` to samples `[B, T * hop]` of its first `T` frames.
 
-        Absent frames, `[B, T + lookahead]`, are after the end.
+        Frames that are not `present [B, T + lookahead]` are after the end.
         """
         settings, slots = self.settings, rows.slots
         due = mel.shape[1] - settings.lookahead

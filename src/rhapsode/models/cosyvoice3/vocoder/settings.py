@@ -22,7 +22,7 @@ class HiftSettings:
     in_channels: int
     base_channels: int
     nb_harmonics: int
-    """Beside the fundamental."""
+    """Harmonics in addition to the fundamental."""
     sampling_rate: int
     upsample_rates: tuple[int, ...]
     upsample_kernel_sizes: tuple[int, ...]
@@ -45,7 +45,7 @@ class HiftSettings:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> HiftSettings:
-        """Takes the section `hift`, with every reference of the file resolved."""
+        """Reads the section `hift`, whose YAML references are resolved already."""
         transform, f0 = (section(values, name, WHERE) for name in ("istft_params", "f0_predictor"))
         found = {**values, **transform, "f0_channels": f0.get("cond_channels")}
         return parse(cls, found, WHERE)

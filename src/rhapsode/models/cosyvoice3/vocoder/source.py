@@ -17,18 +17,18 @@ from rhapsode.nn.philox import uniform
 from rhapsode.nn.streaming import ChainState, Streaming, convolve
 
 SourceNoise = Callable[[Rows, int, int], Tensor]
-"""Returns the noise of the rows' next `n` mel frames, `[B, n, values]`, values from 0 to 1: by position alone."""
+"""Returns noise from 0 to 1 for the next `n` mel frames, `[B, n, values]`. No frame's noise may depend on `n`."""
 
 
 def counter_noise(rows: Rows, frames: int, values: int) -> Tensor:
-    """The noise of the counter RNG: it depends on the request's seed and the position of the frame."""
+    """Returns noise of the counter RNG: it depends on the request's seed and the position of the frame."""
     steps = rows.steps[:, None] + torch.arange(frames, device=rows.slots.device)
     seeds = rows.seeds[:, None].expand_as(steps)
     return uniform(seeds.flatten(), steps.flatten(), 0, values).view(*steps.shape, values)
 
 
 class F0Net(Streaming):
-    """Mel frames to fundamental frequencies. It runs in float64: its errors would grow with the phase."""
+    """Predicts fundamental frequencies from mel frames. It runs in float64: its errors add up in the phase."""
 
     def __init__(self, settings: HiftSettings) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class F0Net(Streaming):
 
 
 class PhaseState(State):
-    """How far each harmonic has turned. The sum is in float64 and exact, whatever the chunks are."""
+    """The phase of each harmonic, in turns. The sum is in float64 and does not depend on the chunks."""
 
     def __init__(self, slots: int, harmonics: int, device: torch.device) -> None:
         self.turns = buffer(slots, harmonics, dtype=torch.float64, device=device)

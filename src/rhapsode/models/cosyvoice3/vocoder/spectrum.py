@@ -11,7 +11,7 @@ from rhapsode.models.cosyvoice3.vocoder.settings import HiftSettings
 
 
 class Spectrum(nn.Module):
-    """A Hann window of four hops; `n_fft / 2 + 1` real parts, then as many imaginary ones."""
+    """Transforms under a Hann window of four hops. Columns have `n_fft / 2 + 1` real, then as many imaginary parts."""
 
     forward_basis: Tensor  # [n_fft, bins * 2]
     inverse_basis: Tensor  # [bins * 2, n_fft]
@@ -36,9 +36,10 @@ class Spectrum(nn.Module):
         return (samples.unfold(1, size, self.hop) @ self.forward_basis.to(samples.dtype)).transpose(1, 2)
 
     def synthesise(self, columns: Tensor, exists: Tensor) -> Tensor:
-        """Maps columns `[B, bins * 2, T + 3]` to samples `[B, T * hop]`: each overlaps with one before and two after.
+        """Maps columns `[B, bins * 2, T + 3]` to samples `[B, T * hop]`: one column before and two after overlap them.
 
-        Columns that do not exist, `[B, T + 3]`, have no share in the samples, nor in the window they are divided by.
+        Columns that do not exist, by `exists [B, T + 3]`, add nothing to the samples, nor to the sum of windows that
+        divides them.
         """
         exists = exists.to(columns.dtype)
         waves = columns.transpose(1, 2) @ self.inverse_basis.to(columns.dtype) * exists[..., None]

@@ -11,7 +11,7 @@ from rhapsode.models.cosyvoice3.vocoder.source import SourceNoise, counter_noise
 
 
 class CosyVocoder:
-    """Streams a `HiftNet`; all it needs of earlier frames is in the slot."""
+    """Streams a `HiftNet`; its state of earlier frames is in the slot."""
 
     channels = 1
 

@@ -56,7 +56,7 @@ class HiggsSlotDecoder(Protocol):
 
 
 class HiggsDecoder(Derived):
-    """Decodes codes to samples: a sum of one vector per codebook, then the vocoder, late by `lookahead` frames.
+    """Decodes codes to samples: a sum of one vector per codebook, then the vocoder; they are `lookahead` frames late.
 
     It uses `fused` where kernels run (see `fused.py`); the modules are the reference. As upstream, it does not limit
     samples to [-1, 1].
@@ -78,7 +78,7 @@ class HiggsDecoder(Derived):
 
     @property
     def lookahead(self) -> int:
-        """Frames after its own that a frame needs, and by which samples are late."""
+        """The number of later frames that a frame's samples depend on; samples are late by as many frames."""
         return self.vocoder.lookahead
 
     def derive(self) -> None:
@@ -99,8 +99,8 @@ class HiggsDecoder(Derived):
     def forward(self, codes: Tensor, present: Tensor, slots: Tensor, state: HiggsDecoderState) -> Tensor:
         """Decodes the next `codes [B, n, books]` of these slots to `[B, 1, n * hop]`, in float32 or float64.
 
-        `present [B, n]` is false for frames after the end, which flush the samples that are late. A code that no
-        codebook has counts as the nearest one.
+        `present [B, n]` is false for frames after the end, which flush the samples that are late. A code that is out
+        of range counts as the nearest one.
         """
         if self.fused is not None and kernels.on(state.vocoder.tails):
             return self.fused(codes, present, slots, state)

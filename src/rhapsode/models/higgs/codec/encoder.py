@@ -117,7 +117,7 @@ class SearchedBook(nn.Module):
         self.project_out = nn.Linear(settings.codebook_dim, settings.latent)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the codes `[F]` of `x [F, latent]`, and what they leave over."""
+        """Returns the codes `[F]` of `x [F, latent]`, and the residual."""
         table = self.codebook.embed
         distance = table.square().sum(-1) - 2 * (self.project_in(x) @ table.T)  # without the term that all codes share
         codes = distance.argmin(-1)
@@ -139,7 +139,7 @@ class HiggsQuantizer(nn.Module):
 
 
 class HiggsEncoder(nn.Module):
-    """Encodes recordings as codes; `reference.py` prepares them."""
+    """The networks that encode recordings as codes; `reference.py` prepares the recordings."""
 
     def __init__(self, settings: CodecSettings) -> None:
         super().__init__()
@@ -157,6 +157,6 @@ class HiggsEncoder(nn.Module):
         return features[:, ::stride], [-(-length // stride) for length in lengths]
 
     def latents(self, acoustic: Tensor, semantic: Tensor, lengths: Lengths) -> Tensor:
-        """Returns what is quantized: acoustic `[B, hidden, T]` and semantic features `[B, T, hidden]`, mixed."""
+        """Returns the vectors to quantize: acoustic `[B, hidden, T]` and semantic features `[B, T, hidden]`, mixed."""
         refined = self.encoder_semantic(semantic.transpose(1, 2), lengths)
         return self.fc(torch.cat([acoustic, refined], dim=1).transpose(1, 2))

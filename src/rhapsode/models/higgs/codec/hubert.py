@@ -1,4 +1,4 @@
-"""HuBERT, a speech model: the mean of its hidden states are the semantic features of a recording."""
+"""HuBERT, a speech model: the mean of its layers' hidden states gives the semantic features of a recording."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FeatureLayer(nn.Module):
         return [(length - self.conv.kernel_size[0]) // self.conv.stride[0] + 1 for length in lengths]
 
     def forward(self, x: Tensor, lengths: Lengths) -> Tensor:
-        """`lengths` are those of the result. No padding is added, so rows do not see what follows them."""
+        """`lengths` are those of the result. No padding is added, so rows do not depend on what follows them."""
         x = self.conv(x)
         return F.gelu(x if self.layer_norm is None else self.layer_norm(x, lengths))
 
@@ -101,7 +101,7 @@ class NormedConv(Derived):
 
 
 class PositionalConv(nn.Module):
-    """Positions as a convolution of the features around them."""
+    """Encodes each position by a convolution over the features around it."""
 
     def __init__(self, settings: HubertSettings) -> None:
         super().__init__()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rhapsode.models.higgs.codec.settings import DILATIONS, CodecSettings
 
 V3_PREFIX = "tied.embedding.modality_embeddings.0.model."
-"""Before the names of the codec's tensors inside a checkpoint of v3."""
+"""The prefix of the codec's tensors in a checkpoint of v3."""
 UNUSED = (
     "decoder_semantic.*",
     "fc1.*",
@@ -24,7 +24,7 @@ OLD_MAGNITUDE = f"{_POSITIONS}.weight_g"
 
 
 def encoder_names(older: bool = False) -> dict[str, str]:
-    """Returns what the checkpoint calls the one convolution under weight norm, by what `Hubert` calls it."""
+    """Maps the tensor names of `Hubert`'s convolution under weight norm to those of the checkpoint."""
     new = ("parametrizations.weight.original0", "parametrizations.weight.original1")
     magnitude, direction = ("weight_g", "weight_v") if older else new
     return {
@@ -34,7 +34,7 @@ def encoder_names(older: bool = False) -> dict[str, str]:
 
 
 def decoder_names(settings: CodecSettings) -> dict[str, str]:
-    """Returns what the checkpoint calls each module of the vocoder, by what `nn.vocoder` calls it."""
+    """Maps the module names of `nn.vocoder` to those of the checkpoint."""
     ours, theirs = "vocoder.chain", "acoustic_decoder"
     blocks = len(settings.acoustic.upsampling_ratios)
     names = {

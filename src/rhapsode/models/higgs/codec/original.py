@@ -18,7 +18,7 @@ _HALVES = {
     "encoder.block": ("acoustic_encoder", ("res_unit1", "res_unit2", "res_unit3", "snake1", "conv1")),
     "decoder_2.model": ("acoustic_decoder", ("snake1", "conv_t1", "res_unit1", "res_unit2", "res_unit3")),
 }
-"""Lists of layers: what transformers calls each, and the parts of its blocks."""
+"""By the name of a list of layers: its name in transformers, and the parts of each of its blocks."""
 _OTHERS = {
     "quantizer.vq.layers.": "quantizer.quantizers.",
     "._codebook.": ".codebook.",
@@ -34,7 +34,8 @@ _OTHERS = {
 def open_codec(folder: Path) -> Tensors:
     """Returns the codec's tensors by the names of transformers.
 
-    One published repository had another model's weights in `model.safetensors` beside the codec's `model.pth`.
+    `model.pth` is read if no safetensors file has the codec's tensors. One published repository had another model's
+    weights in `model.safetensors`, beside the codec's `model.pth`.
     """
     safe = any((folder / name).is_file() for name in (SINGLE, INDEX))
     original = folder / ORIGINAL

@@ -1,4 +1,4 @@
-"""The codec's two halves, built and filled."""
+"""The codec's encoder and decoder, built and filled with the tensors of a checkpoint."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def encoder(settings: CodecSettings, context: StageContext, source: Source, pref
 
 
 def _dtype(context: StageContext) -> torch.dtype:
-    """Float32 by plain modules, as upstream; where kernels run, float16 in place of bfloat16, which keeps more bits."""
+    """Returns the codec's dtype. bfloat16 becomes float32 as upstream, or float16 (more precise) where kernels run."""
     dtype: torch.dtype = getattr(torch, context.dtype)
     if dtype == torch.bfloat16:
         fused = kernels.on(torch.empty(0, dtype=dtype, device=context.device))

@@ -11,20 +11,20 @@ Lengths = Sequence[int]
 
 
 def rows_within(lengths: Lengths, longest: int, device: torch.device) -> Tensor | None:
-    """Returns which positions belong to each row, `[B, longest]`; None: all of them."""
+    """Returns a mask of the positions that belong to each row, `[B, longest]`; None if all of them do."""
     if min(lengths) == longest:
         return None
     return torch.arange(longest, device=device) < torch.tensor(lengths, device=device)[:, None]
 
 
 def within(x: Tensor, lengths: Lengths) -> Tensor:
-    """Sets what follows each row of `x [B, C, T]` to zero, as the padding of a convolution is."""
+    """Sets the positions after the end of each row of `x [B, C, T]` to zero, like the padding of a convolution."""
     inside = rows_within(lengths, x.shape[2], x.device)
     return x if inside is None else torch.where(inside[:, None], x, 0)
 
 
 class RaggedConv(nn.Conv1d):
-    """`nn.Conv1d` of rows `[B, C, T]` with their lengths; what follows a row in the result is arbitrary."""
+    """A convolution over rows `[B, C, T]` of different lengths; the result after the end of a row is arbitrary."""
 
     def forward(self, x: Tensor, lengths: Lengths) -> Tensor:  # type: ignore[override]
         return super().forward(within(x, lengths))

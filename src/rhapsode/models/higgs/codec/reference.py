@@ -16,15 +16,15 @@ from rhapsode.models.higgs.codec.ragged import Lengths
 from rhapsode.types import Clip, Samples
 
 SEMANTIC_PADDING = 160
-"""Zeros on both sides of what the semantic model is given."""
+"""Zeros on each side of the semantic model's input."""
 MOST_SAMPLES = 24_000 * 120
-"""Samples of one pass, padding included: the first features of the semantic model take 2 GB for so many."""
+"""The most samples of one pass, padding included: the first features of the semantic model take 2 GB for them."""
 
 HiggsCodes = NDArray[np.int64]
 
 
 class ReferenceEncoder:
-    """Encodes recordings as codes `[T, books]`. Products are float32 (or float64): less changes codes.
+    """Encodes recordings as codes `[T, books]`. Products are float32 (or float64): lower precision changes codes.
 
     A recording shorter than `shortest_s` seconds is followed by silence.
     """
@@ -51,14 +51,14 @@ class ReferenceEncoder:
         return [codes for codes in found if codes is not None]
 
     def latents(self, recordings: Sequence[Samples], paddings: Sequence[int]) -> tuple[Tensor, Tensor, Lengths]:
-        """Returns what is quantized, the semantic features before they are refined, and the frames of each row."""
+        """Returns the vectors to quantize, the semantic features before refinement, and the frames of each row."""
         settings, net = self._settings, self._net
         coarse = [
             resample_sinc(one[None], settings.sample_rate, settings.semantic_sample_rate)[0] for one in recordings
         ]
         semantic, lengths = net.semantic(*self._batch(coarse, [SEMANTIC_PADDING] * len(coarse)))
         acoustic, frames = net.acoustic_encoder(*self._batch(recordings, paddings))
-        assert list(frames) == list(lengths)  # `padding` sees to it
+        assert list(frames) == list(lengths)  # `padding` ensures it
         return net.latents(acoustic, semantic, frames), semantic, frames
 
     def _encode(self, recordings: Sequence[Samples], paddings: Sequence[int]) -> list[HiggsCodes]:
@@ -68,8 +68,8 @@ class ReferenceEncoder:
         return [one.cpu().numpy() for one in codes.split(list(frames))]
 
     def padding(self, samples: int) -> int:
-        """Returns the zeros on both sides of what the acoustic encoder is given, so that both encoders make as many
-        frames."""
+        """Returns how many zeros the acoustic encoder needs on each side of its input to make as many frames as the
+        semantic model."""
         settings = self._settings
         wanted = settings.semantic_frames(samples, SEMANTIC_PADDING)
         for padding in (0, settings.hop // 2):
@@ -95,7 +95,7 @@ class ReferenceEncoder:
 
 
 def _passes(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yields which recordings are encoded together: similar lengths, and not too many samples."""
+    """Yields the indices of recordings that are encoded together: similar lengths, and not too many samples."""
     some: list[int] = []
     for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
         if some and (len(some) + 1) * lengths[i] > MOST_SAMPLES:

@@ -16,7 +16,7 @@ from rhapsode.errors import CheckpointError
 
 CONFIG = "config.json of the codec"
 KERNEL, DILATIONS = 7, (1, 3, 9)
-"""Of the residual units in the acoustic encoder and decoder; no config has them."""
+"""Convolution sizes of the residual units in the acoustic encoder and decoder; no config has them."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class HubertSettings:
     conv_pos_batch_norm: bool = False
 
     def frames(self, samples: int) -> int:
-        """Returns the number of frames that the convolutions make of so many samples."""
+        """Returns the number of frames that the convolutions make from `samples` samples."""
         for kernel, stride in zip(self.conv_kernel, self.conv_stride, strict=True):
             samples = (samples - kernel) // stride + 1
         return max(samples, 0)
@@ -102,7 +102,7 @@ class CodecSettings:
         return settings
 
     def check(self) -> None:
-        """Raises if this codec is of a kind that the modules do not compute."""
+        """Raises if the codec has settings that the modules do not support."""
         semantic, acoustic = self.semantic, self.acoustic
         lengths = {len(semantic.conv_dim), len(semantic.conv_kernel), len(semantic.conv_stride)}
         kinds = {
@@ -131,7 +131,7 @@ class CodecSettings:
 
     @property
     def frame_rate(self) -> int:
-        """Frames per second, rounded up: the number that the quantizers are counted with."""
+        """Frames per second, rounded up: the number of codebooks is computed from it."""
         return ceil(self.sample_rate / self.hop)
 
     @property
@@ -142,7 +142,7 @@ class CodecSettings:
 
     @property
     def latent(self) -> int:
-        """The size of what is quantized: acoustic and semantic features side by side."""
+        """The size of the vectors to quantize: acoustic and semantic features side by side."""
         return self.acoustic.hidden_size + self.semantic.hidden_size
 
     @property
@@ -151,13 +151,13 @@ class CodecSettings:
         return self.hop * self.semantic_sample_rate // (self.sample_rate * self.downsample_factor)
 
     def acoustic_frames(self, samples: int) -> int:
-        """Returns the number of frames that the acoustic encoder makes of so many samples."""
+        """Returns the number of frames that the acoustic encoder makes from `samples` samples."""
         for rate in self.acoustic.downsampling_ratios:
             samples = (samples + 2 * ((rate + 1) // 2) - 2 * rate) // rate + 1
         return max(samples, 0)
 
     def semantic_frames(self, samples: int, padding: int) -> int:
-        """The same for the semantic model, which is given `padding` zeros on both sides."""
+        """Returns the number of frames that the semantic model makes with `padding` zeros on each side of its input."""
         coarse = -(-samples * self.semantic_sample_rate // self.sample_rate) + 2 * padding
         return -(-self.semantic.frames(coarse) // self.semantic_stride)
 

@@ -11,7 +11,7 @@ from rhapsode.models.higgs.codec.decoder import HiggsDecoder, HiggsDecoderState
 
 
 class HiggsCodec:
-    """Streams a `HiggsDecoder`. All it needs of the past is in the slot: it re-reads no frame."""
+    """Streams a `HiggsDecoder`. Its state of earlier frames is in the slot, so no frame is read twice."""
 
     channels = 1
 
@@ -24,7 +24,7 @@ class HiggsCodec:
         return self._decoder.state(slots)
 
     def decode(self, window: Window, rows: Rows, state: HiggsDecoderState) -> Tensor:
-        """Gives the decoder the window's frames; the last `due` frames that come out are those to be heard."""
+        """Decodes the window's frames, and returns the samples of the last `due` frames that the decoder makes."""
         frames = window.frames
         present = frames.new_ones(frames.shape[:2], dtype=torch.bool) if window.present is None else window.present
         audio = self._decoder(frames, present, rows.slots, state)

@@ -1,9 +1,9 @@
-"""Linear layers of 2 to 32 rows whose weights are all in flight before their input is there.
+"""Linear layers of 2 to 32 rows that load all their weights before their input is ready.
 
-A program has all columns of a few outputs. It puts them into shared memory, and then waits for the previous kernel:
-what follows is short. Each warp multiplies a share of the columns in the tensor cores, weights on the left, so
-that 8 rows need no padding; the shares are added in their order. With the same plan a row's result does not depend on
-the other rows, nor on their number.
+A program has the weights of a few outputs, all columns of them. It loads them into shared memory, and then waits for
+the previous kernel: the work after that is short. Each warp multiplies a share of the columns in the tensor cores,
+weights on the left, so that 8 rows need no padding; the shares are added in their order. With the same plan, a row's
+result depends neither on the other rows nor on their number.
 
 Weights of 8 bits are multiplied as float16, which has all their values.
 """
@@ -40,7 +40,7 @@ def _gains(weight, FIRST: tl.constexpr, BLOCK: tl.constexpr, SHARES: tl.constexp
 def load_inputs(
     x, rows, FIRST: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr, SHARES: tl.constexpr, ROWS: tl.constexpr
 ):
-    """Loads the same columns of all rows: [SHARES, ROWS, BLOCK / SHARES]."""
+    """Loads the same columns of all input rows: [SHARES, ROWS, BLOCK / SHARES]."""
     share, column = tl.arange(0, SHARES)[:, None, None], tl.arange(0, BLOCK // SHARES)[None, None, :]
     row = tl.arange(0, ROWS)[None, :, None]
     return tl.load(x + row * K + FIRST + share * (BLOCK // SHARES) + column, mask=row < rows, other=0.0)
@@ -140,7 +140,7 @@ def ahead_linear(
     gated: bool = False,
     residual: Tensor | None = None,
 ) -> Tensor:
-    """`fused_linear` of a contiguous `x [..., K]`, with an RMS norm or none."""
+    """Does what `fused_linear` does, for a contiguous `x [..., K]`, with an RMS norm or none."""
     eight_bits = isinstance(weight, Float8Weight)
     values, scales = (weight.values, weight.scales) if isinstance(weight, Float8Weight) else (weight, x)
     outputs, k = values.shape

@@ -37,12 +37,12 @@ QUERIES = 16
 """Rows of the smallest tensor core product."""
 
 MANY_PROGRAMS = 512
-"""From so many on each is a single warp: more of them fit a multiprocessor, and more loads are on their way."""
+"""From this many programs on, each is a single warp: more of them fit a multiprocessor, so more loads are in flight."""
 
 READ_BACK_ROWS = 17
-"""From so many rows on, a program of `_frame` reads its own key and value back and treats them as those of the past: a
-quarter fewer instructions, which take the time where many programs share a multiprocessor (512 rows 13.7 to 11.6 us).
-With fewer rows the past is there before the token."""
+"""From this many rows on, a program of `_frame` reads its own key and value back and treats them like past ones. That
+takes a quarter fewer instructions, which limit speed where many programs share a multiprocessor (512 rows 13.7 to 11.6
+us). With fewer rows, the past is loaded before the token."""
 
 
 @triton.jit
@@ -211,14 +211,14 @@ class PagedTile(NamedTuple):
     """How a program of `_paged` goes through the past."""
 
     block: int
-    """Positions at once."""
+    """Positions that are read at once."""
     warps: int
     ahead: bool
     """The first block is loaded before the program waits for its input."""
 
 
 def _tile(programs: int, heads: ProjectedHeads) -> PagedTile:
-    """Returns the fastest that was measured. Times are of one layer of Qwen3-TTS on an H200, at 200 positions."""
+    """Returns the fastest tile that was measured. Times are of one layer of Qwen3-TTS on an H200, at 200 positions."""
     if programs >= MANY_PROGRAMS:
         return PagedTile(32, 1, False)  # 256 rows 59 us; 70 with two warps and blocks of 64, 88 with four
     if programs >= MULTIPROCESSORS:
@@ -240,8 +240,8 @@ def frame(heads: ProjectedHeads, keys: Tensor, values: Tensor, position: int) ->
     out = qkv.new_empty(batch, length, heads.heads * heads.head_dim)
     cos, sin = rotary_tables(heads)
     launch = options(batch)
-    # The past is loaded before the projection is there: 1 row 2.55 to 2.48 ms. Where kernels start early, or follow at
-    # once, the one that stored it may not have ended.
+    # The past is loaded before the projection is ready: 1 row 2.55 to 2.48 ms. Where kernels start early, or follow
+    # each other at once, the kernel that stored the past may not have ended.
     ahead = length == 1 and launch["OVERLAP"] == 1
     for i in range(length):
         _frame[(batch, heads.kv_heads)](

@@ -1,4 +1,7 @@
-"""Where branches of a network part and meet, over channels-last rows: snakes of a sum, and the upsampled mean."""
+"""Kernels where a network splits into branches or joins them: the snake of a sum, and the upsampled mean.
+
+Rows are channels-last.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Residual codes to vectors: the sum of one row per codebook."""
+"""Decodes residual codes to vectors: each is the sum of one row per codebook."""
 
 from __future__ import annotations
 

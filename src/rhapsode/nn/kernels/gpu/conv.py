@@ -226,10 +226,10 @@ _PROGRAMS = 120  # fewer than this leave multiprocessors of an H200 idle
 
 
 def pick(rows: int, width: int, inputs: int, taps: int = 1) -> Tile:
-    """Returns the largest tile that still gives every multiprocessor work; else the smallest, deep.
+    """Returns the largest tile that still gives every multiprocessor work; if none does, the smallest one.
 
-    A short sum is mostly epilogue, which needs the registers that a wide tile would take; 192 and 288 columns waste
-    less in blocks of 64.
+    Small tiles have more `depth`. A short sum gets 64 columns: it is mostly epilogue, which needs the registers that a
+    wide tile would take. So do 192 and 288 outputs, which waste less in blocks of 64.
     """
     depth, deep = (next(d for d in sizes if inputs % d == 0 or d == 16) for sizes in ((64, 32, 16), (256, 128, 64, 16)))
     columns = 128 if taps * inputs >= 1024 and width >= 384 else 64
@@ -243,7 +243,7 @@ def pick(rows: int, width: int, inputs: int, taps: int = 1) -> Tile:
 
 
 def pick_grouped(rows: int, width: int, group: int, inputs: int, exact: bool) -> Tile:
-    """Returns a tile whose columns are in one group, which has so many of them."""
+    """Returns a tile whose columns are in one group, which has `group` columns."""
     columns = next(n for n in ((32, 16) if exact else (64, 32, 16)) if group % n == 0)
     if exact:
         return Tile(32, columns, 32, 4, 2)

@@ -13,7 +13,7 @@ from rhapsode.nn.kernels.snake import SnakeWeights
 
 CHANNELS = 64
 NUMBERS = 1024
-"""Outputs of one program, and how many of them are neighbouring channels at most."""
+"""A program computes `NUMBERS` outputs, of at most `CHANNELS` neighbouring channels."""
 
 
 @triton.jit(do_not_specialize=["length", "dilation"])

@@ -1,4 +1,4 @@
-"""8-bit weights in a wider dtype: each program converts a few rows."""
+"""Converts 8-bit weights to a wider dtype; each program converts a few rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from rhapsode.nn.kernels.gpu.launch import blocks, options, power_of_two, wait_for_previous
 
 ROWS, MOST_COLUMNS = 4, 4096
-"""Of one program. With fewer rows, starting programs takes longer than reading weights."""
+"""The block of one program. With fewer rows, starting programs takes longer than reading weights."""
 
 
 @triton.jit
@@ -27,7 +27,7 @@ def _dequantise(
 
 
 def dequantised(values: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
-    """Multiplies `values [N, K]` by their `scales [N]`."""
+    """Returns `values [N, K]` times their `scales [N]`, in `dtype`."""
     rows, k = values.shape
     out = torch.empty(rows, k, dtype=dtype, device=values.device)
     block = min(MOST_COLUMNS, power_of_two(k, 16))

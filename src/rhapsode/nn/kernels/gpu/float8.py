@@ -1,7 +1,7 @@
-"""Linear layers of many rows by 8-bit weights, which tensor cores take as they are: see `gpu.float8_input`.
+"""Linear layers of many rows with 8-bit weights, which tensor cores multiply unconverted: see `gpu.float8_input`.
 
-With few programs the inputs of a sum are cut into shares, and the kernel that follows adds the partial sums up, in
-their order. With any number of rows these kernels start while the one before still runs.
+If a layer has few programs, the inputs of its sums are cut into shares, and the next kernel adds up the partial sums,
+in their order. For any number of rows, these kernels may start while the previous kernel still runs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _float8(
     first = tl.program_id(1) * outputs
     line = tl.arange(0, LINES)  # of a gated layer: gates, then values
     sources = tl.minimum(first + line % outputs, width - 1) + line // outputs * width
-    # Past the last row the first ones are read again. If it were always the last, all these reads would wait for it.
+    # Padding rows read the first rows again. If all of them read the last row, these reads would wait for each other.
     half = (tl.program_id(0) * ROWS * 2 + tl.arange(0, ROWS * 2)) % (rows * 2)
     at = share * SHARE + tl.arange(0, BLOCK_K)
     inputs = halves + half.to(tl.int64)[:, None] * K + at[None, :]
@@ -109,7 +109,7 @@ def float8_product(
     activation: Gelu | None = None,
     residual: Tensor | None = None,
 ) -> Tensor:
-    """Multiplies `x`, and does what `fused_linear` does with the product: [rows, N] in `dtype`."""
+    """Multiplies `x` by the weight, and does with the product what `fused_linear` does: [rows, N] in `dtype`."""
     outputs, k = weight.values.shape
     width, rows = outputs // 2 if gated else outputs, len(x.halves)
     out = torch.empty(rows, width, dtype=dtype, device=weight.values.device)
@@ -140,7 +140,7 @@ def float8_linear(
     activation: Gelu | None = None,
     residual: Tensor | None = None,
 ) -> Tensor:
-    """`fused_linear` of a contiguous `x [..., K]`."""
+    """Does what `fused_linear` does, for a contiguous `x [..., K]`."""
     if norm is not None and norm.bias is not None:
         x, norm = normalise(x, norm), None
     given = float8_input(x, norm)

@@ -1,8 +1,8 @@
-"""What 8-bit weights are multiplied by: every number as the sum of two 8-bit floats, with a scale per row.
+"""Activations for products with 8-bit weights: each number is the sum of two 8-bit floats, with a scale per row.
 
-Four bits and four more are as many as bfloat16 has. So tensor cores multiply 8-bit weights as they are, at twice the
-rate, and activations lose nothing: a number is exact down to a thousandth of the row's largest; below, it is off by
-less than a 200,000th of that.
+Four bits and four more are as many as bfloat16 has. So tensor cores multiply 8-bit weights unconverted, at twice the
+rate, with the precision of bfloat16: a number is exact down to a thousandth of the row's largest; below, its error is
+less than a 200,000th of the largest.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def _euler(
 
 
 def euler(x: Tensor, velocity: Tensor, changes: Tensor, scale: Tensor, fit: bool) -> Tensor:
-    """`x [B, ...]` float32, `velocity [2 * B, ...]`, `changes` and `scale [B]` of any stride; `fit`: as CFG-zero*."""
+    """See `kernels.flow.euler`: `x` is float32, `changes` and `scale` have any stride; `fit`: guidance is CFG-zero*."""
     out = torch.empty_like(x)
     rows, width = len(x), x[0].numel()
     _euler[(rows,)](

@@ -1,4 +1,4 @@
-"""What all attention kernels share: norm and rotary embedding of a token's heads, and the online softmax."""
+"""Functions that all attention kernels share: norm and rotary embedding of a token's heads, and the online softmax."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def load_turn(weight, cos, sin, channel, D: tl.constexpr, NORM: tl.constexpr, RO
 def load_heads(source, inside, channel, D: tl.constexpr, ROTARY: tl.constexpr):
     """Loads heads `[N, BLOCK_D]`, whose first channels `source [N, 1]` points at, and their partner channels.
 
-    A channel is combined with the one half a head away. To load that one again is cheaper than a shuffle.
+    The rotary embedding combines a channel with its partner, half a head away. Loading it again is cheaper than a
+    shuffle.
     """
     x = tl.load(source + channel, mask=inside, other=0.0)
     y = tl.load(source + (channel + D // 2) % D, mask=inside, other=0.0) if ROTARY else x
@@ -55,7 +56,7 @@ def turned(heads, turn, eps, D: tl.constexpr, NORM: tl.constexpr, ROTARY: tl.con
 def norm_and_rotate(
     source, weight, cos, sin, inside, channel, eps, D: tl.constexpr, NORM: tl.constexpr, ROTARY: tl.constexpr
 ):
-    """Loads heads and what turns them; returns them normed and rotated."""
+    """Loads heads, norm weights and rotary angles; returns the heads normed and rotated."""
     heads = load_heads(source, inside, channel, D, ROTARY)
     return turned(heads, load_turn(weight, cos, sin, channel, D, NORM, ROTARY), eps, D, NORM, ROTARY)
 
@@ -65,7 +66,7 @@ def norm_and_rotate_some(
     source, weight, cos, sin, inside, channel, eps, head,
     D: tl.constexpr, NORM: tl.constexpr, ROTARY: tl.constexpr, ROTATED: tl.constexpr,
 ):  # fmt: skip
-    """The same for one head; those from `ROTATED` on are not rotated, unless that is negative."""
+    """Does the same for one head. Heads from `ROTATED` on are not rotated; if it is negative, all are."""
     if ROTATED < 0:  # noqa: SIM114 (decided at compile time; the second condition is not)
         x = norm_and_rotate(source, weight, cos, sin, inside, channel, eps, D, NORM, ROTARY)
     elif head < ROTATED:

@@ -1,9 +1,9 @@
-"""What every launch shares: block sizes, and programmatic dependent launch.
+"""Functions that every launch uses: for block sizes, and for programmatic dependent launch.
 
 With few rows a kernel may start while the previous one still runs (Hopper's programmatic dependent launch): its blocks
 use the multiprocessors that become free, load what they can, and then wait. So every kernel follows one rule: before
 `wait_for_previous` it writes nothing, and reads only what does not change within a step, such as weights. With many
-rows this does not pay, because the early blocks take resources from those that still work.
+rows this is slower, because the early blocks take resources from those that still work.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ OVERLAP_ROWS = 16
 """Up to this many rows kernels overlap: Qwen3-TTS at 8 rows 3.60 to 3.22 ms."""
 
 LIGHT_OVERLAP_ROWS = 32
-"""Up to this many rows kernels overlap that read no weights: one that starts early takes nothing from the others."""
+"""Up to this many rows, kernels that read no weights overlap: starting one early takes nothing from the others."""
 
 MULTIPROCESSORS = 132
-"""Of an H100 or H200: launches are cut so that each has work."""
+"""The multiprocessors of an H100 or H200: launches are cut so that each has work."""
 
 _overlap: bool | None = None
 
 EARLY_ROWS = range(2, 5)
 """Numbers of rows with which a kernel lets the next one start as soon as all its own blocks run.
 
-Otherwise it does so when its input is there. So several kernels have their weights in flight. It is safe because every
-kernel that overlaps waits: when one goes on, all before it have ended. Qwen3-TTS at 2 rows 3.33 to 3.08 ms, but at one
-row 2.57 to 2.68."""
+With other numbers of rows it does so when its input is ready. An early start puts the weights of several kernels in
+flight. It is safe because every kernel that overlaps waits: when a kernel continues, all kernels before it have ended.
+Qwen3-TTS at 2 rows 3.33 to 3.08 ms, but at one row 2.57 to 2.68."""
 
 
 @triton.jit
 def let_next_start(OVERLAP: tl.constexpr):
     """Lets the next kernel start before this one has its input, if the number of rows is one of `EARLY_ROWS`.
 
-    `wait_for_previous` does so, too. A kernel calls this one first of all if its early loads take long.
+    `wait_for_previous` does so, too. A kernel whose early loads take long calls this function before them.
     """
     if OVERLAP == 2:
         tl.extra.cuda.gdc_launch_dependents()

@@ -1,21 +1,21 @@
-"""Linear layers of small batches, whose time is the time to read the weights.
+"""Linear layers of small batches, whose time is that of reading the weights.
 
 The number of rows selects one of two kernels:
 
-- `_vector`, one or two rows, up to four of a small matrix: plain multiply-adds. A program loads a tile of weights, all
-  columns of a few outputs, at once, 16 bytes per thread and load, and serves every row from registers. Enough programs
-  fit a multiprocessor to have the whole matrix (a small one) or tens of kilobytes per multiprocessor (a large one) in
-  flight. A sum never leaves its program: no split, no second pass. Blocks are powers of two; where the number of
-  columns is none, a row is two blocks: the first one full, and the rest.
-- `_rows`, more rows: tiles through shared memory into the tensor cores, the rows padded to 16 or more. Two programs fit
-  a multiprocessor: the number of programs is seldom a multiple of the multiprocessors, and those with two programs
+- `_vector`, for one or two rows, or up to four with a small matrix: plain multiply-adds. A program loads a tile of
+  weights, all columns of a few outputs, at once, 16 bytes per thread and load, and uses it for every row from
+  registers. Enough programs fit a multiprocessor to have the whole matrix (a small one) or tens of kilobytes per
+  multiprocessor (a large one) in flight. A sum never leaves its program: no split, no second pass. Blocks are powers of
+  two; if the number of columns is not a power of two, a row is two blocks: a full one, and the rest.
+- `_rows`, for more rows: tiles through shared memory into the tensor cores, the rows padded to 16 or more. Two programs
+  fit a multiprocessor: the number of programs is seldom a multiple of the multiprocessors, and those with two programs
   then read twice as fast as those with one.
 
 `_vector` also reads 8-bit weights: it converts them in registers, and multiplies the sums by the scales of their
 outputs. So does `gpu.ahead`. For `_rows` that work would cost more than the bytes it saves.
 
 In both kernels a row's result does not depend on the other rows nor on their number. Between kernels the order of the
-sums differs. `gpu.ahead` is a third one, for matrices that fit; `linear_plan.AHEAD` says for how many rows.
+sums differs. `gpu.ahead` is a third kernel, for matrices that fit it; `linear_plan.AHEAD` says for how many rows.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def load_columns(x, FIRST: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr):
 
 @triton.jit
 def load_tile(weight, outputs, FIRST: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr):
-    """The same of the rows `outputs` of the weights."""
+    """Loads the same columns of the rows `outputs` of the weights."""
     # Eight per thread and no more, so that 8-bit weights are in the same threads as the inputs they multiply.
     column = tl.max_contiguous(FIRST + tl.arange(0, BLOCK), 8)[None, :]
     at = weight + outputs.to(tl.int64)[:, None] * K + column
@@ -75,7 +75,7 @@ def _scaled(sums, scales, biases, SCALED: tl.constexpr, BIAS: tl.constexpr):
 
 @triton.jit
 def _normed(wide, scale, weights, biases, CENTRED: tl.constexpr):
-    """Applies what is left of a norm once the columns are centred and their scale is known."""
+    """Multiplies (centred) columns by the scale and the weights of their norm, and adds a layer norm's biases."""
     if CENTRED:
         return (wide * scale * weights.to(tl.float32) + biases.to(tl.float32)).to(weights.dtype).to(tl.float32)
     return rounded_times(wide * scale, weights).to(tl.float32)
@@ -86,7 +86,7 @@ def load_row(
     x, weights, weights_rest, biases, biases_rest, eps,
     K: tl.constexpr, BLOCK_K: tl.constexpr, REST: tl.constexpr, NORM: tl.constexpr, CENTRED: tl.constexpr,
 ):  # fmt: skip
-    """Loads a row's columns in two blocks and normalises them; without a rest, the second is the first."""
+    """Loads a row's columns in two blocks and normalises them; without a rest, both results are the first block."""
     columns = load_columns(x, 0, BLOCK_K, K).to(tl.float32)
     rest = load_columns(x, BLOCK_K, REST, K).to(tl.float32) if REST > 0 else columns
     if CENTRED:
@@ -161,7 +161,7 @@ def _row_means(inputs, inside, at, K: tl.constexpr, ROWS: tl.constexpr, BLOCK_K:
 
 @triton.jit
 def _row_scales(inputs, means, inside, at, eps, K: tl.constexpr, ROWS: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Returns the reciprocal root mean square of each row, counted from its entry in `means`."""
+    """Returns the reciprocal root mean square of each row, after its entry in `means` is subtracted from it."""
     squares = tl.zeros((ROWS, BLOCK_K), tl.float32)
     for start in range(0, K, BLOCK_K):
         held = inside & (start + at < K)[None, :]
@@ -235,7 +235,7 @@ def _rows(
 def plan_of(
     x: Tensor, weight: GpuWeight, bias: Tensor | None, norm: Norm | None, gated: bool, activation: Gelu | None
 ) -> Plan | None:
-    """Returns how `small_batch_linear` multiplies these; `None` if it cannot, or others are faster."""
+    """Returns how `small_batch_linear` multiplies these; `None` if it cannot, or another kernel is faster."""
     rows, k = x.numel() // x.shape[-1], x.shape[-1]
     plain = bias is None and activation is None and (norm is None or norm.bias is None)
     if isinstance(weight, Float8Weight):
@@ -257,7 +257,7 @@ def small_batch_linear(
     activation: Gelu | None = None,
     residual: Tensor | None = None,
 ) -> Tensor:
-    """`fused_linear` of a small batch, with a contiguous residual if any."""
+    """Does what `fused_linear` does, for a small batch; the residual, if any, is contiguous."""
     if plan.kernel == "ahead":
         return ahead_linear(x, weight, plan, norm, gated, residual)
     eight_bits = isinstance(weight, Float8Weight)

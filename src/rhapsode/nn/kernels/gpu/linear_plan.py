@@ -1,4 +1,4 @@
-"""Which kernel multiplies a small batch by a matrix, and how it tiles the matrix: from sweeps on an H200.
+"""Chooses the kernel that multiplies a small batch by a matrix, and its tiles, by tables from sweeps on an H200.
 
 `benchmarks/linear_plans.py` compares the plans.
 """
@@ -13,36 +13,36 @@ import torch
 from rhapsode.nn.kernels.gpu.launch import MULTIPROCESSORS, OVERLAP_ROWS, power_of_two
 
 MOST_NUMBERS = {1: 1 << 40, 2: 1 << 24, 3: 1 << 22, 4: 1 << 22}
-"""By rows: how large a matrix may be whose rows are served from registers."""
+"""By number of rows: `_vector` multiplies matrices that have fewer numbers than this."""
 
 MOST_VECTOR_ROWS = max(MOST_NUMBERS)
 
 SHARED = 112 << 10
-"""Bytes of a multiprocessor's shared memory that one program may use."""
+"""Bytes of a multiprocessor's shared memory that one program of `_rows` may use."""
 
 MIN_PROGRAMS = 768
 """Programs of `_vector` a launch should have: six for each of an H200's 132 multiprocessors."""
 
 PER_THREAD = 64
-"""Weights of a thread of `_vector` where there are many outputs. 128 are faster alone, 64 in whole frames."""
+"""Weights of a thread of `_vector` if there are many outputs. 128 are faster in isolation, 64 in whole frames."""
 
 OVERLAP_NUMBERS = 9 << 20
-"""Launches with matrices of at most so many numbers overlap with any small batch."""
+"""Launches with matrices of at most this many numbers overlap for any small batch."""
 
 OVERLAP_PROGRAMS = MULTIPROCESSORS
-"""So do those of at most so many programs: there is room for a second one on each multiprocessor.
+"""Launches of at most this many programs overlap, too: a second program has room on each multiprocessor.
 
-With more it does not pay: Fish S2-Pro at 8 rows, most of whose matrices have 152 or 160, took 7.00 ms instead of 6.44.
-Qwen3-TTS, with 96 and 128, gained: 16 rows 3.82 to 3.72 ms."""
+With more programs it is slower: Fish S2-Pro at 8 rows, most of whose matrices have 152 or 160, took 7.00 ms instead of
+6.44. Qwen3-TTS, with 96 and 128, gained: 16 rows 3.82 to 3.72 ms."""
 
 AHEAD = range(2, 17)
-"""Numbers of rows which `ahead` multiplies by the matrices that fit: Qwen3-TTS at 8 rows 4.26 to 3.50 ms."""
+"""Numbers of rows that `ahead` multiplies by the matrices that fit it: Qwen3-TTS at 8 rows 4.26 to 3.50 ms."""
 
 WAVES = 3
-"""How often all multiprocessors may be full of programs of `ahead`, one set after the other, if two fit each.
+"""How many times programs of `ahead` may fill all multiprocessors in one launch, if two or more fit each.
 
-Then one loads while the other multiplies: Qwen3-TTS at 4 rows 3.23 to 3.11 ms. Where only one fits it does not pay:
-16 rows 3.82 to 4.05 ms, Fish S2-Pro at 8 rows 6.51 to 7.83."""
+One program loads while another multiplies: Qwen3-TTS at 4 rows 3.23 to 3.11 ms. If only one fits, this is slower: 16
+rows 3.82 to 4.05 ms, Fish S2-Pro at 8 rows 6.51 to 7.83."""
 
 SHARED_IN_ALL = 227 << 10
 """Bytes of shared memory of a multiprocessor."""
@@ -86,7 +86,7 @@ def overlapping_rows(numbers: int, programs: int) -> int:
 
 
 def vector_plan(width: int, k: int, gated: bool) -> Plan:
-    """8,192 weights of a program at most, and enough programs for every multiprocessor to have several."""
+    """Plans `_vector`: at most 8,192 weights per program, and several programs for every multiprocessor."""
     whole = power_of_two(k)
     first = whole if whole == k else whole // 2
     rest = power_of_two(k - first) if k > first else 0
@@ -101,12 +101,12 @@ def vector_plan(width: int, k: int, gated: bool) -> Plan:
 
 
 def ahead_plan(rows: int, width: int, k: int, gated: bool) -> Plan | None:
-    """`None` where programs do not fit, or are too many. Each warp has 16 columns, or a multiple."""
+    """Plans `ahead`: `None` if programs do not fit, or are too many. Each warp has 16 columns, or a multiple."""
     first = 1 << (k.bit_length() - 1)
     rest = k - first
     if rest & (rest - 1) or first < 128 or 0 < rest < 128:
         return None
-    # Every program reads all rows: with many, a large matrix is for few programs.
+    # Every program reads all rows: if these are many, a large matrix is cut for fewer programs.
     lines = 32 if rows > 8 and (gated or width * k >= 1 << 22) else 16
     block_n = lines // 2 if gated else lines
     used = (lines + min(power_of_two(rows, 8), 16)) * k * 2  # more rows than 16 are there in parts

@@ -1,8 +1,8 @@
 """Bidirectional attention of a few tokens, from the qkv projection on: norm, rotary embedding and softmax.
 
-One program serves some query heads of one row, which have keys and values in common. It prepares these itself, although
-other programs of the group may do the same: that is cheaper than another launch. With few rows it is one head, so that
-more programs work.
+One program serves some query heads of one row, which share keys and values. It prepares these itself, although other
+programs of the group may do the same: that is cheaper than another launch. With few rows, a program serves one head, so
+that more programs run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rhapsode.nn.kernels.heads import ProjectedHeads
 
 MAX_TOKENS = 64
 MAX_QUERIES = 128
-"""Of one program."""
+"""The most queries of one program: the tokens of all its query heads."""
 
 
 @triton.jit
@@ -57,7 +57,7 @@ def _local(
 
 
 def local(heads: ProjectedHeads) -> Tensor:
-    """Returns `[B, T, heads * D]`."""
+    """Returns the attention of every token to all tokens of its row, `[B, T, heads * D]`."""
     batch, length, _ = heads.qkv.shape
     out = heads.qkv.new_empty(batch, length, heads.heads * heads.head_dim)
     tokens = power_of_two(length, 16)

@@ -34,7 +34,7 @@ def _modulated_norm(
 def modulated_norm(
     x: Tensor, scale: Tensor, shift: Tensor, eps: float, dtype: torch.dtype, added: tuple[Tensor, Tensor] | None
 ) -> tuple[Tensor, Tensor]:
-    """Overwrites `x`, which is float32, if an update and its gate are `added`."""
+    """See `kernels.modulated_norm`. If an update and its gate are `added`, overwrites `x`, which is float32."""
     out = torch.empty_like(x, dtype=dtype)
     dim = x.shape[-1]
     block, rows = power_of_two(dim), x.numel() // dim

@@ -1,4 +1,4 @@
-"""Random numbers in one launch: those of `nn.philox`; normal ones up to the rounding of a sine."""
+"""Random numbers in one launch, equal to those of `nn.philox`; normal ones are so up to the rounding of a sine."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Attention of prompts: chunks of many tokens per row, from the qkv projection on.
 
 A short chunk is one launch: a program has all its tokens, stores their keys and values and attends to them from
-registers, and then to what the pages hold of the chunks before. A longer one is two launches: the first norms, rotates
-and stores the keys; the second does the same to the queries and attends to what the pages hold by then. Padding tokens
-are not stored.
+registers, and then to the chunks before, in the pages. A longer chunk is two launches: the first norms and rotates the
+keys, and stores keys and values; the second norms and rotates the queries, and attends to the pages. Padding tokens are
+not stored.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ BLOCK = 64
 
 
 MAX_SHORT = 64
-"""Tokens of a chunk that is one launch."""
+"""The most tokens of a chunk that is one launch; half as many in float32."""
 FEW_QUERIES = 16
-"""Of a program where prompts are few: their queries are spread over more programs. One prompt of 64 tokens: 11.3 to
+"""Queries of one program if prompts are few, which spreads them over more programs. One prompt of 64 tokens: 11.3 to
 5.8 us, four 12.2 to 8.2; but 32 of them 28 to 51."""
 
 
@@ -200,7 +200,7 @@ def prompt(
 ) -> Tensor:
     """Attends over one layer's pages `[pages, page_size, kv_heads, D]`; token j of row i is at `positions[i, j]`.
 
-    It attends to all positions up to `last[i, j]`; by default that is its own.
+    A token attends to all positions up to `last[i, j]`; by default that is its own.
     """
     qkv, positions = heads.qkv.contiguous(), positions.contiguous()  # [B, T, ..]
     batch, length, _ = qkv.shape

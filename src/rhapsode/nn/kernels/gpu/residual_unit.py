@@ -1,6 +1,6 @@
 """A residual unit (two convolutions and their activations) in one kernel, for channels that fit into one block.
 
-What is between the convolutions stays in registers.
+The values between the two convolutions stay in registers.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from torch import Tensor
 from rhapsode.nn.kernels.gpu.launch import options, power_of_two
 
 POSITIONS = 4
-"""Of one program."""
+"""Positions of one program."""
 
 
 @triton.jit(do_not_specialize=["count"])
@@ -36,7 +36,7 @@ def _angles(
 def angles(
     positions: Tensor, inv_freq: Tensor, scale: float, rounded: bool, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """`rotary_angles` of `positions [B, T]`: cosines and signed sines, each `[B, T, 1, D]`."""
+    """Returns the `rotary_angles` of `positions [B, T]`: cosines and signed sines, each `[B, T, 1, D]`."""
     positions, half = positions.contiguous(), len(inv_freq)
     cos, sin = torch.empty(2, *positions.shape, 1, 2 * half, dtype=dtype, device=positions.device)
     count = positions.numel()

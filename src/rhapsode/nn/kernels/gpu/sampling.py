@@ -1,8 +1,8 @@
-"""Sampling, from logits to an id: one program per row, which keeps the row's scores in registers throughout.
+"""Samples an id from the logits of each row: one program per row, which keeps the row's scores in registers throughout.
 
 Top-k and top-p need no sort. Floats are mapped to integers of the same order, and the threshold is found bit by bit
 from the top: the largest value with at least k scores at or above it, or with no more than 1 - p of the probability
-below it. A row that repeats itself draws again in the same launch.
+below it. A row that has to draw again (`Repetition`) does so in the same launch.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def draw(
 ) -> Tensor:
     """Samples one id for each row of `logits [B * books, V]`; rules are for one codebook.
 
-    `embedding`: a table `[V, width]`, and where to put its rows of the ids, `[B * books, width]`.
+    `embedding`: a table `[V, width]`, and the tensor `[B * books, width]` to which the rows of the ids are copied.
     """
     logits = logits.contiguous()
     batch, width = logits.shape

@@ -1,7 +1,7 @@
 """A linear layer of a few dozen rows in two kernels; see `nn.kernels.split`.
 
-A program of the first has its whole share of the weights in flight before it waits for its input. Partial sums are
-added in a fixed order, so a result does not depend on when programs run.
+A program of the first kernel has its whole share of the weights in flight before it waits for its input. Partial sums
+are added in a fixed order, so a result does not depend on when programs run.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from rhapsode.nn.kernels.gpu.norm import rms_scale, rounded_times
 from rhapsode.nn.kernels.weight import Norm
 
 OUTPUTS = 32
-"""Of one program."""
+"""Outputs of one program."""
 
 WARPS = 4
-"""Each multiplies a part of the columns."""
+"""Each warp of a program multiplies a part of the columns."""
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -43,7 +43,7 @@ def _split_product(
 
 
 def split_product(x: Tensor, weight: Tensor, share: int) -> Tensor:
-    """`x [rows, K]`; K is a multiple of `share`."""
+    """Returns the partial sums `[K / share, rows, N]` of `x [rows, K]`; K is a multiple of `share`."""
     (rows, k), width = x.shape, len(weight)
     parts = torch.empty(k // share, rows, width, dtype=torch.float32, device=x.device)
     _split_product[(blocks(width, OUTPUTS), k // share)](

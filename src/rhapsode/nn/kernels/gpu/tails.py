@@ -23,7 +23,7 @@ _BLOCK = 2048
 class TailSpec:
     """One convolution's input: `tail` rows are kept as state, and each frame adds `per_frame` rows.
 
-    `ahead` rows follow those of the frames. They come again, and are not kept.
+    `ahead` rows of look-ahead follow those of the frames. The next launch gets them again, so they are not kept.
     """
 
     tail: int
@@ -47,7 +47,7 @@ class Tails:
             ]  # fmt: skip
             kept, held, new = kept + tail, held + both, new + fresh
         self.kept, self._held, self._new = kept, held, new
-        # In units of 16 bytes where all sizes are multiples of that, so that the compiler can use wide copies.
+        # In units of 8 numbers where all sizes are multiples of that, so that the compiler can use wide copies.
         self._unit = 8 if all(size % 8 == 0 for block in blocks for size in block) else 1
         self._blocks = torch.tensor(blocks, dtype=torch.int64, device=device) // self._unit  # [blocks, 7]
 
@@ -63,7 +63,7 @@ class Tails:
     def close(
         self, state: Tensor, slots: Tensor, frames: int, buffers: Sequence[Tensor], position: Tensor | None = None
     ) -> None:
-        """Stores the ends of these buffers, before what is ahead, as tails.
+        """Stores the ends of these buffers, without the `ahead` rows, as tails.
 
         Advances `position [S]`, where given, by `frames`.
         """

@@ -1,4 +1,4 @@
-"""How a product of many rows by 8-bit weights is cut into tiles: from sweeps on an H200 (docs/speed-notes.md)."""
+"""Cuts a product of many rows by 8-bit weights into tiles, by sweeps on an H200 (docs/speed-notes.md)."""
 
 from __future__ import annotations
 

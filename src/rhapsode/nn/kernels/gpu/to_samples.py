@@ -1,4 +1,4 @@
-"""The last convolution of a vocoder: to one channel, as a rule limited to [-1, 1]. It is bound by memory bandwidth."""
+"""The last convolution of a vocoder: to one channel, usually limited to [-1, 1]. It is bound by memory bandwidth."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _to_samples(
 def to_samples(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, tanh: bool = False, clamp: bool = True) -> None:
     """Convolves `x [B, tail + T, C]` with `weight [taps, C]` to one channel, and writes it to `out [B, T]`.
 
-    All but `x` are float32. Samples are clamped, limited by `tanh`, or as they are.
+    All but `x` are float32. Samples are clamped, limited by `tanh`, or left as they are.
     """
     batch, length = out.shape
     block = 64 if batch * length > 64 * 2 * MULTIPROCESSORS else 16
