@@ -43,8 +43,11 @@ class RemoteStream:
             raise Unavailable(f"{server} cannot be reached: {error}.") from None
         if self._response.status != 200:
             raise self._failure()
-        self.sample_rate = int(self._response.headers["X-Sample-Rate"])
-        self.channels = int(self._response.headers["X-Channels"])
+        rate, channels = (self._response.headers.get(name, "") for name in ("X-Sample-Rate", "X-Channels"))
+        if not (rate.isdecimal() and channels.isdecimal()):
+            self._connection.close()
+            raise Unavailable(f"{server} is not a Rhapsode server: its answer has no X-Sample-Rate and X-Channels.")
+        self.sample_rate, self.channels = int(rate), int(channels)
 
     def __iter__(self) -> Iterator[AudioChunk]:
         held = b""

@@ -67,6 +67,8 @@ def run_server(config: Path | None, flags: dict[str, Any]) -> None:
     try:
         from rhapsode.serve.server import serve as run
     except ModuleNotFoundError as error:
+        if process is not None:
+            process.end()
         raise MissingDependency(f'the server needs {error.name}: pip install "rhapsode[serve]"') from None
     run(deployment, process)
 

@@ -42,7 +42,7 @@ class Limits(Section):
     max_queue: Annotated[int, Field(ge=0)] = 128
     """Requests that may wait for their turn; further ones are refused with 429."""
     real_time: bool = True
-    """Lets a request in only while all listeners can be served faster than real time, by the measured pace. Without it
+    """Admits a request only while all listeners can be served faster than real time, by the measured pace. Without it
     every slot is used: for work where throughput counts, and nobody listens."""
     max_text_chars: Count = 20_000
     max_segments: Count = 200

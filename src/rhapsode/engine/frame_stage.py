@@ -114,7 +114,7 @@ class FrameStage(DeviceStage[FrameRow]):
         if before is not None:
             if row.prompt.continues:
                 row.go_on_after(before, int(self._steps_done[row.slot]), self._memory.page_size)
-            if row.prompt.continues:
+            if row.prompt.continues:  # still: without room to go on, it got a prompt that starts afresh
                 row.pages, before.pages = before.pages, []
             self._leave(before)
         most = len(row.pages) * self._memory.page_size or self._memory.most_positions

@@ -1,5 +1,6 @@
 """Running it: health, keys, origins, limits, metrics, letting go of the model, and the files that configure it."""
 
+import http.server
 import json
 import re
 import signal
@@ -267,6 +268,21 @@ def test_say_saves_nothing_of_a_stream_that_breaks_off(dummy: Running, tmp_path:
     assert done.returncode == 1
     assert "broke off" in done.stderr.decode()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_say_needs_a_server_of_ours(tmp_path: Path) -> None:
+    class AnySpeech(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+
+    with http.server.HTTPServer(("127.0.0.1", 0), AnySpeech) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        done = rhapsode("say", "--server", f"http://127.0.0.1:{server.server_port}", "Hello.", cwd=tmp_path)
+        thread.join()
+    assert done.returncode == 1
+    assert "is not a Rhapsode server" in done.stderr.decode()
 
 
 def test_say_tells_what_the_server_says(dummy: Running, tmp_path: Path) -> None:

@@ -143,9 +143,12 @@ def test_what_a_crash_left_is_removed_and_what_was_written_outlives_the_process(
     store = PhrasesInFolder(tmp_path, 10**6)
     store.put("a", phrase())
     store.flush()
-    (tmp_path / ".0123.tmp").write_bytes(b"half")
+    abandoned, unfinished = tmp_path / ".0123.tmp", tmp_path / ".4567.tmp"
+    abandoned.write_bytes(b"half")
+    os.utime(abandoned, (1e9, 1e9))
+    unfinished.write_bytes(b"half of what another replica writes")
     again = PhrasesInFolder(tmp_path, 10**6)
-    assert [file.name for file in tmp_path.iterdir()] == ["a.phrase"]
+    assert {file.name for file in tmp_path.iterdir()} == {"a.phrase", unfinished.name}
     assert again.get("a") is not None
     assert again.bytes == (tmp_path / "a.phrase").stat().st_size
 

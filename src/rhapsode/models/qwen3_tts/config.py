@@ -134,7 +134,7 @@ class QwenConfig:
     @property
     def takes_instructions(self) -> bool:
         """Whether prompts have instructions: upstream leaves them out for a Base and for a small CustomVoice model."""
-        return self.kind == "voice_design" or (self.kind == "custom_voice" and self.text.tts_model_size not in "0b6")
+        return self.kind == "voice_design" or (self.kind == "custom_voice" and self.text.tts_model_size != "0b6")
 
     @property
     def groups(self) -> int:

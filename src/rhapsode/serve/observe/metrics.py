@@ -68,7 +68,7 @@ class Metrics:
             "rhapsode_first_audio_seconds", "From submission to the first chunk", buckets=LATENCY_S, registry=registry
         )
         self.queued = Histogram(
-            "rhapsode_queued_seconds", "Waiting to be let in", buckets=(0.0, *LATENCY_S), registry=registry
+            "rhapsode_queued_seconds", "From submission to admission", buckets=(0.0, *LATENCY_S), registry=registry
         )
         self.factor = Histogram(
             "rhapsode_real_time_factor", "Time taken over time spoken", buckets=FACTOR, registry=registry
@@ -76,7 +76,7 @@ class Metrics:
         self.gaps = Histogram(
             "rhapsode_chunk_gap_seconds", "Between two chunks of one stream", buckets=GAP_S, registry=registry
         )
-        self.underruns = Counter("rhapsode_underruns", "Times a listener ran dry", registry=registry)
+        self.underruns = Counter("rhapsode_underruns", "Underruns of listeners", registry=registry)
         self.frames = Counter("rhapsode_frames", "Frames of requests that have ended", registry=registry)
         self.audio = Counter("rhapsode_audio_seconds", "Speech made", registry=registry)
         self.loads = Counter("rhapsode_model_loads", "Times the model was loaded", registry=registry)

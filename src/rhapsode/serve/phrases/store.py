@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import threading
+import time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +20,8 @@ log = logging.getLogger("rhapsode.serve")
 
 _SUFFIX, _TEMPORARY = ".phrase", ".tmp"
 _MOST_UNWRITTEN = 16
+_ABANDONED_S = 60.0
+"""A temporary file this old is of a process that has crashed: writing a phrase takes milliseconds."""
 
 
 class PhraseStore(Protocol):
@@ -74,8 +77,7 @@ class PhrasesInFolder:
         self._writer = ThreadPoolExecutor(1, "rhapsode-phrases")
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            for file in self._folder.glob(f".*{_TEMPORARY}"):  # what a crash left behind
-                file.unlink(missing_ok=True)
+            self._clean_up()
             self.bytes = sum(size for _, size, _ in self._files())
         except OSError as error:
             raise ConfigError(f"server.cache.folder: {self._folder} cannot be used: {error.strerror}.") from None
@@ -119,6 +121,13 @@ class PhrasesInFolder:
             self._unwritten.pop(key, None)
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+    def _clean_up(self) -> None:
+        """Deletes what a crash left behind, but not the files that another replica is writing now."""
+        for file in self._folder.glob(f".*{_TEMPORARY}"):
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - file.stat().st_mtime > _ABANDONED_S:
+                    file.unlink()
 
     def _make_room(self) -> None:
         with self._lock:

@@ -122,7 +122,7 @@ def router(service: Service) -> APIRouter:
         openapi_extra=extra,
     )
     async def batch(request: Request) -> Response:
-        """Up to 32 items, each like a body of `/v1/audio/speech`; fields beside `items` apply to all of them."""
+        """Speaks items, each like a body of `/v1/audio/speech`; fields beside `items` apply to all of them."""
         data, ignored = await service.tolerate(service.schemas.batch, await json_body(request.scope, request.receive))
         body = await read(service.schemas.batch, data)
         if len(body.items) > service.config.max_batch:

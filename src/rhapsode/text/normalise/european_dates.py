@@ -80,13 +80,12 @@ class DateRules:
         if (word.tail != ".") if is_german else bool(word.tail):
             return None
         following = window.after()
-        words = 1
         if following is not None and self._table.of.strip() and following.core == "de" and not following.tail:
-            following, words = window.after(2), 2
+            following = window.after(2)
         month = self._months.get(following.core.lower()) if following is not None else None
         if following is None or month is None or (is_german and not following.core[0].isupper()):
             return None
-        return Spoken(self._day(day, window), 1, tail=int(is_german)) if words else None
+        return Spoken(self._day(day, window), 1, tail=int(is_german))
 
     def _numeric(self, day: int, month: int, year: str, window: WordWindow) -> Spoken | None:
         if not 1 <= day <= 31 or not 1 <= month <= 12:

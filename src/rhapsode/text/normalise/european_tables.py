@@ -197,4 +197,3 @@ OWN_SIGNS = {
 RUSSIAN_UNITS = {"км": "km", "м": "m", "см": "cm", "мм": "mm", "кг": "kg", "г": "g", "л": "l", "км/ч": "km/h"}
 RUSSIAN_UNITS |= {"ч": "h", "мин": "min", "сек": "s"}
 RUSSIAN_PARTS = {1: ("десятая", "десятых"), 2: ("сотая", "сотых"), 3: ("тысячная", "тысячных")}
-FEMININE = frozenset(("копейка", "минута", "секунда", "Stunde", "Minute", "Sekunde", "hora", "ora", "heure", "minute"))

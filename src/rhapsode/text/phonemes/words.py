@@ -138,9 +138,9 @@ class Pronunciation:
     # --- endings ---
 
     def _with_ending(self, word: str, capitals: int, spot: Spot) -> str | None:
-        for stem_of, ended, least in ((self._stem_s, sounds.with_s, 0), (self._stem_ed, sounds.with_ed, 0)):
+        for stem_of, ended in ((self._stem_s, sounds.with_s), (self._stem_ed, sounds.with_ed)):
             stem = stem_of(word)
-            found = self._look_up(stem, max(capitals, least), spot) if stem else None
+            found = self._look_up(stem, capitals, spot) if stem else None
             if found:
                 return ended(found)
         stem = self._stem_ing(word)
