@@ -11,6 +11,9 @@ from rhapsode.engine.clock import Ints
 from rhapsode.engine.device_stage import Launch
 from rhapsode.engine.policy import Choice
 
+SHORT_S = 0.16
+"""With many listeners on a CPU, chunks play no longer than this."""
+
 
 class BlockGrid:
     """For every slot, the frame at which its next block begins. A first block may begin before the first frame."""
@@ -53,6 +56,12 @@ class BlockGrid:
         counts = np.clip(due - skip, 0, available)
         ahead = np.minimum(available - counts, self._reach.lookahead)
         return Launch(np.stack([slots, skip, counts, ahead], axis=1), (due, seen))
+
+    def is_usual(self, launch: Launch, frame_s: float) -> bool:
+        """Returns whether a launch costs what it does with many listeners: chunks are short then, and a talker works
+        beside it. `frame_s`: how long a frame plays."""
+        most = max(self._reach.granularity, round(SHORT_S / frame_s))
+        return launch.statics[0] <= most and not self._source.closing(launch.slots).all()
 
     def launched(self, launch: Launch) -> None:
         self._seen[launch.slots] = self.kept_ahead

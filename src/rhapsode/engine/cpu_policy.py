@@ -13,7 +13,7 @@ class CpuPolicy(GpuPolicy):
 
     BUSY = 0.4
     SOON_S = -np.inf
-    SPARE = 1
+    SPARE = 1.3
     PROMPT_S = 0.0
     """A prompt takes a turn of its own, so frames do not wait for many prompts."""
     NEGLIGIBLE = 0.1
@@ -22,6 +22,10 @@ class CpuPolicy(GpuPolicy):
     """Launches may take this part of the time until a listener runs out of audio, so that others are served, too."""
     LEAST_S = 0.08
     """Lack of time makes no chunk shorter than this: below it, a launch costs the same, however short the chunk is."""
+    LEAST_BLOCKS = 2
+    """Lack of time makes no launch smaller than this: the two halves of a codec's work overlap only inside a launch."""
+    DELIVERY_S = 0.02
+    """How long audio may take from the end of a launch to its listener, while all cores are busy."""
     NEWCOMER_S = 0.04
     """While another listener has heard nothing yet, the launch of a later chunk takes no longer than this."""
     ENOUGH_S = 0.32
@@ -46,7 +50,8 @@ class CpuPolicy(GpuPolicy):
         return bool(dry.any()) and not self._in_need(choice.slots).any()
 
     def _in_time(self, ready: Ready, choice: Choice) -> Choice:
-        """Makes a launch so short that all other listeners can wait for it. Its first row is the most urgent one."""
+        """Makes a launch so short that its first row, the most urgent one, gets its audio in time, and that all other
+        listeners can wait for it."""
         block_s, slots, blocks = self._launch_s(), choice.slots, choice.blocks
         if not block_s:
             return choice
@@ -56,9 +61,11 @@ class CpuPolicy(GpuPolicy):
         allowed_s = self.RESERVE * float(self._clock.left_s(begun).min(initial=np.inf))
         if not is_first_chunk and (ready.joining or len(begun) < len(others)):
             allowed_s = min(allowed_s, self.NEWCOMER_S)
-        allowed = min(max(allowed_s / block_s, len(ready.slots), self._least), blocks * len(slots))
+        allowed = min(max(allowed_s / block_s, self.LEAST_BLOCKS, self._least), blocks * len(slots))
         if not is_first_chunk:
             blocks = self._schedule.fit(int(min(blocks, allowed)))
+            in_time_s = float(self._clock.left_s(slots[:1])[0]) - self.DELIVERY_S
+            allowed = min(allowed, max(in_time_s / block_s, self.LEAST_BLOCKS * blocks))
         in_need = self._in_need(slots)
         if in_need[0]:
             slots = slots[in_need]  # listeners with plenty of audio would only make the launch longer
@@ -97,6 +104,9 @@ class CpuPolicy(GpuPolicy):
 
     def _common(self, ready: Ready, able: Ints) -> int:
         return 0  # first audio would come later: on a CPU a larger chunk takes longer
+
+    def _first_in_s(self) -> float:
+        return (self._most_first + 1) * self._launch_s() + self.DELIVERY_S  # a first chunk, then a block of their own
 
     @property
     def _least(self) -> int:

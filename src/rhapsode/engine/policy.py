@@ -89,7 +89,7 @@ class GpuPolicy:
     """A launch whose listeners all have more than this left yields to the talker."""
     MOST_BETWEEN_FRAMES = 2
     """Such a launch yields once this many launches have followed the talker's last frame."""
-    SPARE = 2
+    SPARE = 2.0
     """A first chunk must last longer than the second one takes, by this many times `patience_s`: under load, audio is
     also sent late."""
 
@@ -141,7 +141,7 @@ class GpuPolicy:
         able = np.flatnonzero(due | self._urgent(ready, wanted, left_s, now_s))
         if not len(able):
             return None
-        needed_in_s = np.where(self._clock.begun(slots), left_s, self.SOON_S)
+        needed_in_s = np.where(self._clock.begun(slots), left_s, self._first_in_s())
         able = able[np.argsort(needed_in_s[able], kind="stable")]
         leader = able[0]
         size = max(int(wanted[leader]), self._common(ready, able))
@@ -222,6 +222,10 @@ class GpuPolicy:
         larger_s = patience_s + self._talker_s(ready) * (wanted - self._next[slots])
         enough = (ready.blocks >= self._next[slots]) & (waited_s > larger_s)  # of a first chunk that was made larger
         return (ready.blocks > 0) & np.where(self._clock.begun(slots), late, enough)
+
+    def _first_in_s(self) -> float:
+        """Returns how soon first chunks are needed: listeners who run out of audio before go first."""
+        return self.SOON_S
 
     def _launch_s(self) -> float:
         """Returns the seconds for which all other listeners wait while one block of one row is decoded."""

@@ -60,8 +60,7 @@ class StreamStage(DeviceStage[StreamRow]):
         reach, device = worker.reach, memory.device
         allowed = worker.most_rows if isinstance(worker, LimitsRows) else deployment.chunks.batch
         most = min(allowed, deployment.chunks.batch, deployment.limits.slots)
-        columns = 1 if reach.plain else 4
-        given = (name, worker, deployment, memory)
+        given, columns = (name, worker, deployment, memory), 1 if reach.plain else 4
         super().__init__(*given, most_rows=most, columns=columns, stream=stream, frame_s=frame_s)
         self._reach = reach
         self._source, self._sink = source, sink
@@ -171,8 +170,7 @@ class StreamStage(DeviceStage[StreamRow]):
 
     def _open(self, rows: Sequence[StreamRow]) -> None:
         """Has the worker prepare these slots with their payloads."""
-        given = [row for row in rows if row.payload is not None]
-        for _ in isolate(given, self._open_on_device, self._fail):
+        for _ in isolate([row for row in rows if row.payload is not None], self._open_on_device, self._fail):
             pass
 
     def _open_on_device(self, rows: Sequence[StreamRow]) -> None:
@@ -232,6 +230,9 @@ class StreamStage(DeviceStage[StreamRow]):
         self._source.advance(slots.to(there), moved if isinstance(moved, int) else moved.to(there))
         self._memory.table.advance(slots, moved, self._rate)
         return values
+
+    def _shows_pace(self, launch: Launch) -> bool:
+        return not self.pace.known or self._grid.is_usual(launch, self._timed_frame_s)
 
     def _launched(self, launch: Launch) -> None:
         _, counts = launch.ragged()
@@ -294,7 +295,6 @@ class StreamStage(DeviceStage[StreamRow]):
 
     def _drop(self, job: Job) -> None:
         self._joining.pop(job.id, None)
-        row = self._rows.pop(job.id, None)
-        if row is not None:
+        if (row := self._rows.pop(job.id, None)) is not None:
             self._leave(row)
         job.release(self.name)

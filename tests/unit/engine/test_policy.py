@@ -193,7 +193,7 @@ class TestCpuPolicy:
         stage = slow(clock, 0.012)
         assert stage.choose([1, 1, 1]) is None  # 80 ms, of which one more block of each would take 36: too near
         assert stage.choose([2, 2, 2]).blocks == 2
-        assert slow(clock, 0.006).choose([1, 1, 1]).blocks == 1
+        assert slow(clock, 0.004).choose([1, 1, 1]).blocks == 1
 
     def test_those_who_are_about_to_join_are_counted(self, clock):
         assert slow(clock, 0.012).choose([1, 0, 0], joining=0, slots=LIVE[:1]).blocks == 1
@@ -208,6 +208,24 @@ class TestCpuPolicy:
         assert (newcomers.slots.tolist(), newcomers.blocks) == ([1, 2], 2)  # 48 ms, of 160
         clock[0] += 0.1
         assert len(stage.choose([0, 4, 4]).slots) == 1
+
+    def test_a_launch_has_no_more_rows_than_its_most_urgent_listener_can_wait_for(self, clock):
+        stage = slow(clock, 0.02)
+        for slot in range(3):
+            stage.send(slot, 1, 0.07 + 0.01 * slot)
+        stage.policy._recent = np.array([0.02, 1.0])
+        choice = stage.choose([1, 1, 1])
+        assert (choice.slots.tolist(), choice.blocks) == ([0, 1], 1)  # three take 60 ms, too near to 70
+
+    def test_first_audio_waits_for_listeners_who_would_run_dry_meanwhile(self, clock):
+        stage = slow(clock, 0.02)
+        stage.send(0, 1, 0.15)
+        stage.policy._recent = np.array([0.02, 1.0])
+        newcomer = {"closing": [False, True], "slots": LIVE[:2]}
+        assert stage.choose([1, 4], **newcomer).slots.tolist() == [1]  # 80 ms
+        clock[0] += 0.05
+        choice = stage.choose([1, 4], **newcomer)
+        assert (choice.slots.tolist(), choice.blocks) == ([0, 1], 1)  # 40 ms: in time for both
 
     def test_a_long_chunk_is_cut_to_what_a_listener_with_little_left_can_wait_for(self, clock):
         stage = slow(clock, 0.01)
