@@ -49,9 +49,10 @@ static inline __attribute__((always_inline)) void block(const Convolution *conv,
                                                         const float *x, float *out, int64_t stride, const int times,
                                                         const int panels) {
     int64_t inputs = conv->inputs, next = conv->taps * inputs * WIDTH; /* panel */
-    Wide sums[TIMES][PARTS * PANELS];
+    const int parts = PARTS * panels;
+    Wide sums[TIMES * PARTS]; /* [times, parts] */
     UNROLL for (int t = 0; t < times; t++)
-        UNROLL for (int part = 0; part < PARTS * panels; part++) sums[t][part] = *(const Wide *)(bias + part * WIDE);
+        UNROLL for (int part = 0; part < parts; part++) sums[t * parts + part] = *(const Wide *)(bias + part * WIDE);
     for (int64_t tap = 0; tap < conv->taps; tap++) {
         const float *from = x + tap * conv->dilation * inputs;
         int64_t i = 0;
@@ -62,28 +63,28 @@ static inline __attribute__((always_inline)) void block(const Convolution *conv,
             UNROLL for (int lane = 0; lane < LANES; lane++, weight += WIDTH)
                 UNROLL for (int part = 0; part < PARTS; part++) {
                     Lanes weights = *(const Lanes *)(weight + part * LANES);
-                    UNROLL for (int t = 0; t < times; t++) sums[t][part] += weights * past[t][lane];
+                    UNROLL for (int t = 0; t < times; t++) sums[t * parts + part] += weights * past[t][lane];
                 }
         }
 #endif
         for (; i < inputs; i++, weight += WIDTH)
             UNROLL for (int t = 0; t < times; t++)
-                UNROLL for (int part = 0; part < PARTS * panels; part++) {
+                UNROLL for (int part = 0; part < parts; part++) {
                     const float *weights = weight + part / PARTS * next + part % PARTS * WIDE;
-                    sums[t][part] += *(const Wide *)weights * from[t * inputs + i];
+                    sums[t * parts + part] += *(const Wide *)weights * from[t * inputs + i];
                 }
     }
     UNROLL for (int t = 0; t < times; t++)
-        UNROLL for (int part = 0; part < PARTS * panels; part++)
-            *(Wide *)(out + t * stride + part * WIDE) = sums[t][part];
+        UNROLL for (int part = 0; part < parts; part++)
+            *(Wide *)(out + t * stride + part * WIDE) = sums[t * parts + part];
 }
 
-/* Some samples of one panel or two; the outputs of the last panel may be fewer than it has. */
+/* Some samples of one panel or several; the outputs of the last panel may be fewer than it has. */
 static inline __attribute__((always_inline)) void some(const Convolution *conv, int64_t first, const float *x,
                                                        float *out, const int times, const int panels) {
     const float *weight = conv->weight + first * conv->taps * conv->inputs;
     int64_t valid = conv->outputs - first < WIDTH ? conv->outputs - first : WIDTH;
-    if (panels == 2 || (valid == WIDTH && !conv->adds)) {
+    if (panels > 1 || (valid == WIDTH && !conv->adds)) {
         block(conv, weight, conv->bias + first, x, out, conv->outputs, times, panels);
         return;
     }
@@ -104,11 +105,31 @@ static inline __attribute__((always_inline)) void all(const Convolution *conv, i
     for (; t < samples; t++) some(conv, first, x + t * inputs, out + t * outputs, 1, panels);
 }
 
+#if defined(__AVX512F__)
+/* As many samples of all whole pairs of panels. With few samples many panels share a loop, so that no sum waits for its
+   last addition. */
+static inline __attribute__((always_inline)) void few(const Convolution *conv, const float *x, float *out,
+                                                      const int times) {
+    const int panels = TIMES / times < 8 ? TIMES / times : 8;
+    int64_t first = 0;
+    for (; first + panels * WIDTH <= conv->outputs; first += panels * WIDTH)
+        some(conv, first, x, out + first, times, panels);
+    for (; first + PANELS * WIDTH <= conv->outputs; first += PANELS * WIDTH)
+        some(conv, first, x, out + first, times, PANELS);
+}
+#endif
+
 static void convolve(const Convolution *conv, const float *x, int64_t samples, float *out) {
     int64_t first = 0;
-    if (PANELS == 2 && !conv->adds)
-        for (; first + 2 * WIDTH <= conv->outputs; first += 2 * WIDTH)
-            all(conv, first, x, samples, out + first, PANELS);
+#if defined(__AVX512F__)
+    if (!conv->adds) {
+        int64_t inputs = conv->inputs, outputs = conv->outputs, t = samples / (TIMES / PANELS) * (TIMES / PANELS);
+        for (; first + PANELS * WIDTH <= outputs; first += PANELS * WIDTH) all(conv, first, x, t, out + first, PANELS);
+        for (; t + 4 <= samples; t += 4) few(conv, x + t * inputs, out + t * outputs, 4);
+        for (; t + 2 <= samples; t += 2) few(conv, x + t * inputs, out + t * outputs, 2);
+        for (; t < samples; t++) few(conv, x + t * inputs, out + t * outputs, 1);
+    }
+#endif
     for (; first < conv->outputs; first += WIDTH) all(conv, first, x, samples, out + first, 1);
 }
 

@@ -51,25 +51,29 @@ class _Convolution(ctypes.Structure):
 class VocoderProgram:
     """A vocoder whose weights are packed for this machine. All tensors are float32 on the CPU.
 
-    Its convolutions are two halves of about equal work. A chunk is cut into pieces, and while this thread computes the
-    first half of a piece, another thread computes the second half of the piece before it.
+    The first convolutions have large weights and few inputs, so they take a chunk at once: their weights are read once.
+    The others are two halves of about equal work. They take it in pieces: while this thread computes the first half of
+    a piece, another thread computes the second half of the piece before it.
     """
 
     def __init__(self, steps: Sequence[ConvolutionStep]) -> None:
-        middle = _middle(steps)
-        self._halves = ConvolutionChain(steps[:middle]), ConvolutionChain(steps[middle:])
+        head = _head(steps)
+        middle = _middle(steps, head)
+        self._head = ConvolutionChain(steps[:head])
+        self._halves = ConvolutionChain(steps[head:middle]), ConvolutionChain(steps[middle:])
 
     def run(self, x: Tensor, slots: Tensor, tails: Tensor) -> Tensor:
         """Continues slots with `x [B, T, inputs]`: `[B, samples, outputs]`. `tails` has a row per slot."""
         first, second = self._halves
         x = x.contiguous()
-        rate, size = first.rate * second.rate, PIECE if x.shape[1] > PIECE else PIECE // 2
-        made = torch.empty(len(slots), x.shape[1] * rate, second.outputs)
+        rate, size = first.rate * second.rate, self._head.rate * (PIECE if x.shape[1] > PIECE else PIECE // 2)
+        made = torch.empty(len(slots), x.shape[1] * self._head.rate * rate, second.outputs)
         with SecondThread() as other:
             for row, slot in enumerate(slots.tolist()):
                 tail = tails[slot]
-                for start in range(0, x.shape[1], size):
-                    between = first(x[row, start : start + size], tail)
+                begun = self._head(x[row], tail)
+                for start in range(0, len(begun), size):
+                    between = first(begun[start : start + size], tail)
                     out = made[row, start * rate : (start + size) * rate]
                     other.do(second.run, between, tail, out)
         return made
@@ -112,7 +116,12 @@ class ConvolutionChain:
         return part
 
 
-def _middle(steps: Sequence[ConvolutionStep]) -> int:
+def _head(steps: Sequence[ConvolutionStep]) -> int:
+    """Returns how many steps come before the first one that has several inputs for each input of the vocoder."""
+    return next((i + 1 for i, step in enumerate(steps) if step.repeat > 1), 0)
+
+
+def _middle(steps: Sequence[ConvolutionStep], head: int) -> int:
     """Returns how many steps are the first half of the work, without cutting a residual unit."""
     work, rate, kept = [0], 1, False
     cuts = []
@@ -120,7 +129,7 @@ def _middle(steps: Sequence[ConvolutionStep]) -> int:
         work.append(work[-1] + step.weight.numel() * rate)
         rate *= step.repeat
         kept = (kept or step.keeps) and not step.adds
-        if not kept and i + 1 < len(steps):
+        if not kept and head < i + 1 < len(steps):
             cuts.append(i + 1)
     return min(cuts, key=lambda cut: abs(2 * work[cut] - work[-1]))
 
