@@ -15,40 +15,46 @@ typedef struct {
 int64_t predictor_space(const Predictor *predictor, int64_t rows) {
     const Stack *stack = predictor->stack;
     int64_t tokens = predictor->books + 1, cells = tokens * stack->kv_heads * stack->head_dim;
-    return 2 * rows * stack->layers * cells + layers_space(stack, rows, tokens) + 2 * rows * stack->hidden +
-           (rows + 2) * padded(predictor->codes);
+    return 2 * rows * stack->layers * cells + layers_space(stack, 2 * rows, tokens) + 3 * rows * stack->hidden +
+           4 * rows * stack->head_dim + (rows + 2) * padded(predictor->codes);
 }
 
-/* Draws `codes [rows, books]`, from the first two tokens of each row, `x [rows, 2, hidden]`. */
+/* Draws `codes [rows, books]`, from the first two tokens of each row, `x [rows, 2, hidden]`: these two run together, so
+   that the weights are read once for both. `tables` and `positions` have room for two tokens of each row. */
 void run_predictor(const Predictor *predictor, const float *x, int64_t rows, const Settings *settings, int64_t *codes,
                    float *space, int64_t *tables, int64_t *positions) {
     const Stack *stack = predictor->stack;
-    int64_t hidden = stack->hidden, tokens = predictor->books + 1, width = padded(predictor->codes);
-    int64_t layer_size = rows * tokens * stack->kv_heads * stack->head_dim;
-    int64_t cell_size = stack->kv_heads * stack->head_dim;
+    int64_t hidden = stack->hidden, dim = stack->head_dim, tokens = predictor->books + 1;
+    int64_t width = padded(predictor->codes), cell_size = stack->kv_heads * dim, layer_size = rows * tokens * cell_size;
     Cache cache = {space, space + stack->layers * layer_size, layer_size, tokens, cell_size, 1, 0, tables};
-    float *token = space + 2 * stack->layers * layer_size, *normed = token + rows * hidden;
-    float *scores = normed + rows * hidden, *sorting = scores + rows * width, *inner = sorting + 2 * width;
-    for (int64_t row = 0; row < rows; row++) tables[row] = row;
-    for (int64_t at = 0; at < tokens; at++) {
-        const float *cosines = predictor->cosines ? predictor->cosines + at * stack->head_dim : 0;
-        const float *sines = predictor->sines ? predictor->sines + at * stack->head_dim : 0;
-        for (int64_t row = 0; row < rows; row++) {
-            const float *from = x + (2 * row + at) * hidden;
-            if (at > 1) {
-                int64_t code = codes[row * predictor->books + at - 2];
-                from = predictor->inputs + ((at - 2) * predictor->codes + code) * hidden;
+    float *token = space + 2 * stack->layers * layer_size, *normed = token + 2 * rows * hidden;
+    float *cosines = normed + rows * hidden, *sines = cosines + 2 * rows * dim;
+    float *scores = sines + 2 * rows * dim, *sorting = scores + rows * width, *inner = sorting + 2 * width;
+    for (int64_t book = 0; book < predictor->books; book++) {
+        int64_t count = book ? 1 : 2;
+        for (int64_t i = 0; i < rows * count; i++) {
+            int64_t row = i / count, at = book ? book + 1 : i % 2;
+            const float *from = x + i * hidden;
+            if (book) {
+                int64_t code = codes[row * predictor->books + book - 1];
+                from = predictor->inputs + ((book - 1) * predictor->codes + code) * hidden;
             }
-            memcpy(token + row * hidden, from, hidden * sizeof(float));
-            positions[row] = at;
+            memcpy(token + i * hidden, from, hidden * sizeof(float));
+            tables[i] = row;
+            positions[i] = at;
+            if (!predictor->cosines) continue;
+            memcpy(cosines + i * dim, predictor->cosines + at * dim, dim * sizeof(float));
+            memcpy(sines + i * dim, predictor->sines + at * dim, dim * sizeof(float));
         }
-        run_layers(stack, &cache, token, rows, positions, cosines, sines, 0, inner, 0, 0);
-        if (!at) continue;
+        const int turns = predictor->cosines != 0;
+        run_layers(stack, &cache, token, rows * count, positions, turns ? cosines : 0, turns ? sines : 0, dim, inner, 0,
+                   0);
         for (int64_t row = 0; row < rows; row++)
-            normalise(token + row * hidden, predictor->norm, stack->eps, hidden, normed + row * hidden);
-        multiply(predictor->heads[at - 1], predictor->format, 0, normed, rows, hidden, width, scores);
+            normalise(token + (row * count + count - 1) * hidden, predictor->norm, stack->eps, hidden,
+                      normed + row * hidden);
+        multiply(predictor->heads[book], predictor->format, 0, normed, rows, hidden, width, scores);
         for (int64_t row = 0; row < rows; row++)
-            codes[row * predictor->books + at - 1] =
-                draw(scores + row * width, predictor->codes, settings, row, at, sorting);
+            codes[row * predictor->books + book] =
+                draw(scores + row * width, predictor->codes, settings, row, book + 1, sorting);
     }
 }

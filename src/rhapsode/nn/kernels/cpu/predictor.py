@@ -92,7 +92,7 @@ def _predict(
     settings = _Settings(*(tensor.data_ptr() for tensor in held))
     codes, tables, positions = (
         torch.empty(rows, program.books, dtype=torch.int64),
-        *torch.empty(2, rows, dtype=torch.int64),
+        *torch.empty(2, 2 * rows, dtype=torch.int64),
     )
     space = torch.empty(kernels.predictor_space(ctypes.byref(program.predictor), integer(rows)))
     kernels.run_predictor(
