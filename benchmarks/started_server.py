@@ -63,6 +63,7 @@ def started(
     file.write_text(json.dumps(deployment), "utf-8")  # YAML, too
     command = [sys.executable, "-m", module, "serve", "--config", str(file)]
     env = {**os.environ, "TRITON_CACHE_DIR": str(kernels or folder / "kernels")}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package is not compiled anew at each start
     if cores is not None:
         chosen = ",".join(map(str, sorted(os.sched_getaffinity(0))[:cores]))
         command, env["CUDA_VISIBLE_DEVICES"] = ["taskset", "-c", chosen, *command], ""
