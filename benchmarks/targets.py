@@ -88,7 +88,7 @@ def plans() -> list[Plan]:
     return [
         Plan("cold", [*first, *steady], start_s=60),
         Plan("warm", [alone, *rates, *bursts, closed(256, 3, 5)]),
-        # The kernels for more rows are few, and compiling processes would take longer to start than to compile them.
+        # After another server the kernels for more rows are few: to start compiling processes would take longer.
         Plan("crowd", [*crowd, askers], slots=1024, max_queue=440, start_s=25, compile_processes=0),
         Plan("fp8", [replace(alone, name="one listener, fp8")], slots=8, start_s=20, weights="fp8"),
         Plan("cores", [Part("two cores", LoadLevel("closed", 1), 12, 15)], slots=4, start_s=10),
@@ -115,7 +115,8 @@ def deployment(plan: Plan, model: str, folder: Path) -> dict[str, Any]:
     settings: dict[str, Any] = {"limits": limits, "server": {"port": 0, "voices": str(folder)}}
     if plan.name == "cores":
         return settings | {"device": "cpu"}
-    settings |= {"compile_processes": plan.compile_processes, "random_weights": (Path(model) / "config.json").exists()}
+    compiles = plan.compile_processes if (folder / "kernels").exists() else None
+    settings |= {"compile_processes": compiles, "random_weights": (Path(model) / "config.json").exists()}
     return settings | {"model": model, "weights": plan.weights}
 
 
