@@ -16,6 +16,8 @@ from rhapsode.nn.kernels.cpu.second_thread import SecondThread
 from rhapsode.nn.kernels.cpu.weights import Addresses, integer, pointer
 from rhapsode.nn.kernels.snake import SnakeWeights
 
+AT_ONCE = 16
+"""Inputs of a vocoder that its first convolutions take at once."""
 PIECE = 4
 """Inputs of a vocoder that are computed at a time; in chunks of no more, half as many."""
 
@@ -51,8 +53,8 @@ class _Convolution(ctypes.Structure):
 class VocoderProgram:
     """A vocoder whose weights are packed for this machine. All tensors are float32 on the CPU.
 
-    The first convolutions have large weights and few inputs, so they take a chunk at once: their weights are read once.
-    The others are two halves of about equal work. They take it in pieces: while this thread computes the first half of
+    The first convolutions have large weights and few inputs, so they take many inputs at once, and read the weights
+    once. The others are two halves of about equal work, which take pieces: while this thread computes the first half of
     a piece, another thread computes the second half of the piece before it.
     """
 
@@ -71,11 +73,10 @@ class VocoderProgram:
         with SecondThread() as other:
             for row, slot in enumerate(slots.tolist()):
                 tail = tails[slot]
-                begun = self._head(x[row], tail)
-                for start in range(0, len(begun), size):
-                    between = first(begun[start : start + size], tail)
-                    out = made[row, start * rate : (start + size) * rate]
-                    other.do(second.run, between, tail, out)
+                outs = iter(made[row].split(size * rate))
+                for some in x[row].split(AT_ONCE):
+                    for piece in self._head(some, tail).split(size):
+                        other.do(second.run, first(piece, tail), tail, next(outs))
         return made
 
 
