@@ -73,7 +73,7 @@ def _warm_up(engine: Engine) -> None:
         with suppress(InvalidRequest):  # some models refuse requests without a voice, others those with an embedding
             request = SpeechRequest(WARM_UP_TEXT, attempt, seed=0, max_frames=FIRST_FRAMES)
             _hear(engine, request, 1)
-            _measure_pace(engine, replace(request, max_frames=PACE_FRAMES, first_chunk_frames=1))
+            _measure_pace(engine, replace(request, max_frames=PACE_FRAMES))
             return
 
 
