@@ -26,7 +26,7 @@ class RotaryHalves(ChangedTensors):
     """
 
     def __init__(self, tensors: Tensors, rotated: Mapping[str, RotaryRows]) -> None:
-        """`rotated` maps shell patterns of tensor names to the rows to reorder."""
+        """`rotated`: for each shell pattern of tensor names, which rows of the matching tensors are reordered."""
         super().__init__(tensors)
         self._rotated = rotated
 

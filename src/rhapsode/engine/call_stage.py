@@ -34,7 +34,7 @@ class CallStage:
         batch: int,
         inside: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
-        """`workers`: how many threads call the function. `batch`: how many payloads one call may take.
+        """`workers`: the number of threads that call the function. `batch`: the most payloads that one call gets.
 
         `inside` makes a context for each thread, such as a CUDA stream of its own.
         """

@@ -41,13 +41,13 @@ class Codebooks:
         self._levels = config.acoustic_codebook_size - 1
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Maps `codes [..., books]` to latents `[..., latent_dim]`."""
+        """Converts `codes [..., books]` to the latents that the decoder takes, `[..., latent_dim]`."""
         semantic = self._vectors[codes[..., 0] - OFFSET]
         acoustic = (codes[..., 1:] - OFFSET).to(semantic.dtype) * (2 / self._levels) - 1
         return torch.cat((semantic, acoustic), dim=-1)
 
     def encode(self, latents: Tensor) -> Tensor:
-        """Maps `latents [T, latent_dim]` to codes `[T, books]`."""
+        """Converts `latents [T, latent_dim]` to the nearest codes, `[T, books]`."""
         semantic, acoustic = latents.split((self.config.semantic_dim, self.config.acoustic_dim), dim=-1)
         nearest = rvq_encode(semantic, self._vectors[None])
         levels = ((acoustic.tanh() + 1) / 2 * self._levels).round().to(torch.int64)

@@ -131,7 +131,7 @@ class Session:
 
     @property
     def _open(self) -> Utterance | None:
-        """The utterance that accepts text."""
+        """The last utterance, if it still accepts text; otherwise None."""
         return self._utterances[-1] if self._utterances and not self._utterances[-1].done else None
 
     def _begin(self) -> Utterance:

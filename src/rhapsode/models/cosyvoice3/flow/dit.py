@@ -33,7 +33,7 @@ class FlowHistory(Protocol):
         """Prepends the inputs that position convolution 0 or 1 had before `x [2 * B, T, dim]`."""
 
     def attention(self, step: int) -> AttentionBackend:
-        """Returns the attention over the keys and values of all layers."""
+        """Returns the attention of one Euler step, for all layers: over the new frames and those before them."""
 
 
 class PositionConv(Derived):

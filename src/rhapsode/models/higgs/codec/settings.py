@@ -32,7 +32,7 @@ class DacSettings:
 
 @dataclass(frozen=True)
 class HubertSettings:
-    """`semantic_model_config`: the speech model whose hidden states are the semantic features."""
+    """The section `semantic_model_config`: sizes of the HuBERT model whose hidden states are the semantic features."""
 
     hidden_size: int = 768
     num_hidden_layers: int = 12

@@ -24,7 +24,10 @@ from rhapsode.nn.kernels.weight import Float8Weight, GpuWeight, Norm
 
 @triton.jit
 def load_weights(weight, outputs, FIRST: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr, SHARES: tl.constexpr):
-    """Loads `BLOCK` columns of the rows `outputs [N]` from `FIRST` on: [SHARES, N, BLOCK / SHARES]."""
+    """Loads a block of a weight matrix: its rows `outputs [N]`, and `BLOCK` columns from column `FIRST` on.
+
+    The columns are cut into shares: [SHARES, N, BLOCK / SHARES].
+    """
     share, column = tl.arange(0, SHARES)[:, None, None], tl.arange(0, BLOCK // SHARES)[None, None, :]
     at = outputs.to(tl.int64)[None, :, None] * K + FIRST + share * (BLOCK // SHARES) + column
     return tl.load(weight + at, eviction_policy="evict_first")
@@ -40,7 +43,7 @@ def _gains(weight, FIRST: tl.constexpr, BLOCK: tl.constexpr, SHARES: tl.constexp
 def load_inputs(
     x, rows, FIRST: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr, SHARES: tl.constexpr, ROWS: tl.constexpr
 ):
-    """Loads the same columns of all input rows: [SHARES, ROWS, BLOCK / SHARES]."""
+    """Loads the inputs that these weights multiply, of all rows: [SHARES, ROWS, BLOCK / SHARES]."""
     share, column = tl.arange(0, SHARES)[:, None, None], tl.arange(0, BLOCK // SHARES)[None, None, :]
     row = tl.arange(0, ROWS)[None, :, None]
     return tl.load(x + row * K + FIRST + share * (BLOCK // SHARES) + column, mask=row < rows, other=0.0)

@@ -21,9 +21,10 @@ _BLOCK = 2048
 
 @dataclass(frozen=True)
 class TailSpec:
-    """One convolution's input: `tail` rows are kept as state, and each frame adds `per_frame` rows.
+    """The sizes of the input of one streaming convolution, in rows of `channels` numbers.
 
-    `ahead` rows of look-ahead follow those of the frames. The next launch gets them again, so they are not kept.
+    A launch reads `tail` rows that the launch before has kept, then `per_frame` new rows for each frame, then `ahead`
+    rows of look-ahead. The next launch gets the look-ahead again, so it is not kept.
     """
 
     tail: int
