@@ -141,8 +141,8 @@ class Rows:
 
     @cached_property
     def slots(self) -> Tensor:
-        """The slots on the device, [B]."""
-        return self._given if isinstance(self._given, Tensor) else upload(self._given, self.table.device)
+        """The slots on the device, [B], contiguous: kernels read them as an array."""
+        return self._given.contiguous() if isinstance(self._given, Tensor) else upload(self._given, self.table.device)
 
     @cached_property
     def host_slots(self) -> NDArray[np.int64]:

@@ -26,8 +26,9 @@ class ChunkSchedule:
         self.ladder = sorted({*ladder, self.first, self.largest})
 
     def asked(self, frames: int) -> int:
-        """Returns the first chunk, in blocks, of a request that asked for so many frames of the talker."""
-        return min(max(1, int(frames * self._blocks_per_frame)), self.largest)
+        """Returns the first chunk, in blocks, of a request that asked for so many frames of the talker: where launches
+        are captured, the next smaller size of the ladder."""
+        return self.fit(min(max(1, int(frames * self._blocks_per_frame)), self.largest))
 
     def after(self, blocks: int) -> int:
         """Returns the size of the chunk after one of this many blocks."""

@@ -169,9 +169,12 @@ class StreamStage(DeviceStage[StreamRow]):
         return row.prefilled if self._prefill is not None else row.arrived or not self._needs_payload
 
     def _open(self, rows: Sequence[StreamRow]) -> None:
-        """Has the worker prepare these slots with their payloads."""
-        for _ in isolate([row for row in rows if row.payload is not None], self._open_on_device, self._fail):
-            pass
+        """Has the worker prepare these slots with their payloads: together, or one by one in deterministic mode, since
+        what is launched for several depends on all of them."""
+        waiting = [row for row in rows if row.payload is not None]
+        for group in [[row] for row in waiting] if self._deployment.deterministic else [waiting]:
+            for _ in isolate(group, self._open_on_device, self._fail):
+                pass
 
     def _open_on_device(self, rows: Sequence[StreamRow]) -> None:
         if isinstance(self._worker, OpensStream):
