@@ -16,9 +16,15 @@ def write(path: Path, texts: Sequence[str] = (), symbols: Sequence[str] = ()) ->
     shown = [SPACE + " ".join(text.split()).replace(" ", SPACE) for text in texts]
     grown = dict.fromkeys(text[:end] for text in shown for end in range(1, len(text) + 1))
     pieces += [(piece, -float(i), NORMAL) for i, piece in enumerate(grown)]
-    model = b"".join(field(1, field(1, t.encode()) + number32(2, s) + number(3, k)) for t, s, k in pieces)
-    path.write_bytes(model + field(2, number(3, 2) + number(35, 1)))  # BPE, with bytes for unknown characters
+    write_pieces(path, pieces)
     return len(pieces)
+
+
+def write_pieces(path: Path, pieces: Sequence[tuple[str, float, int]], normalizer: bytes = b"") -> None:
+    """Writes a model of these pieces: their texts, scores and kinds. `normalizer` is that part of another model."""
+    model = b"".join(field(1, field(1, t.encode()) + number32(2, s) + number(3, k)) for t, s, k in pieces)
+    settings = field(2, number(3, 2) + number(35, 1))  # BPE, with bytes for unknown characters
+    path.write_bytes(model + settings + (field(3, normalizer) if normalizer else b""))
 
 
 def varint(value: int) -> bytes:
