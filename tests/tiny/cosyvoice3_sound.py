@@ -98,6 +98,7 @@ def hift_tensors(tiny: TinySound) -> dict[str, np.ndarray]:
         made[name] = np.abs(made[name]) * 0.3 + 0.3
     for name in [name for name in made if name.endswith("alpha")]:
         made[name] = np.abs(made[name]) * 4 + 0.5
+        made[name][weights.NEGATIVE] *= -1
     made["f0_predictor.classifier.weight"] *= 300.0  # hertz
     made["conv_post.bias"] += 1.0  # loud enough to hear differences
     return made

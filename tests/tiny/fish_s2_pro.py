@@ -137,7 +137,8 @@ def _conv(name: str, shape: tuple[int, ...], gain: float, seed: int, outputs: in
 
 
 def _snake(name: str, channels: int, seed: int) -> Named:
-    yield f"{name}.alpha", weights.uniform(f"{name}.alpha", (1, channels, 1), 0.6, 1.6, seed)
+    draw = weights.uniform if name.startswith("encoder") else weights.snake  # known codes come from this encoder
+    yield f"{name}.alpha", draw(f"{name}.alpha", (1, channels, 1), 0.6, 1.6, seed)
 
 
 def _units(path: str, first: int, dim: int, seed: int) -> Named:

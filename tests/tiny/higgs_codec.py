@@ -113,6 +113,7 @@ class _Maker:
         yield from self._uniform(f"{name}.bias", (size,), -0.1, 0.1)
 
     def _snake(self, name: str, channels: int) -> Named:
+        # All positive, unlike those of `weights.snake`: upstream's outputs for this codec are committed.
         yield from self._uniform(f"{name}.alpha", (1, channels, 1), 0.6, 1.6)
 
     def _units(self, path: str, dim: int) -> Named:

@@ -180,6 +180,7 @@ def _conv(name: str, shape: tuple[int, int, int], gain: float, seed: int, output
 
 
 def _snake(name: str, channels: int, seed: int) -> Named:
+    # All positive, unlike those of `weights.snake`: upstream's outputs for this checkpoint are committed.
     yield f"{name}.alpha", weights.uniform(f"{name}.alpha", (1, channels, 1), 0.6, 1.6, seed)
 
 

@@ -13,6 +13,9 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
+NEGATIVE = slice(1, None, 4)
+"""Which channels of a Snake activation have a negative parameter. In published layers 1 to 29% have one."""
+
 
 def uniform(name: str, shape: tuple[int, ...], low: float, high: float, seed: int) -> np.ndarray:
     """float32 tensor, uniform in [low, high), a function of its name and the seed only."""
@@ -23,6 +26,13 @@ def uniform(name: str, shape: tuple[int, ...], low: float, high: float, seed: in
 def spread(name: str, shape: tuple[int, ...], std: float, seed: int) -> np.ndarray:
     """Zero-mean uniform tensor with this standard deviation."""
     return uniform(name, shape, -std * 3**0.5, std * 3**0.5, seed)
+
+
+def snake(name: str, shape: tuple[int, ...], low: float, high: float, seed: int) -> np.ndarray:
+    """Parameters of a Snake activation, some of them negative."""
+    alpha = uniform(name, shape, low, high, seed)
+    alpha.reshape(-1)[NEGATIVE] *= -1
+    return alpha
 
 
 def digest(tensors: Mapping[str, np.ndarray]) -> str:

@@ -15,6 +15,7 @@ from rhapsode.nn.derived import derive
 from rhapsode.nn.kernels.cpu import layers
 from rhapsode.nn.kernels.cpu import library as built
 from rhapsode.nn.kernels.cpu.predictor import draw_code
+from rhapsode.nn.kernels.cpu.vocoder import ConvolutionChain, ConvolutionStep
 from rhapsode.nn.kernels.cpu.weights import (
     PANEL,
     SPAN,
@@ -26,6 +27,7 @@ from rhapsode.nn.kernels.cpu.weights import (
     pointer,
 )
 from rhapsode.nn.kernels.sampling import NoiseCounters, Settings
+from rhapsode.nn.kernels.snake import SnakeWeights, snake_beta_reference
 from rhapsode.nn.packed import packed_stack
 from rhapsode.nn.quantised import Int8Quantised, quantise
 from rhapsode.nn.rope import RopeConfig
@@ -197,3 +199,13 @@ def test_without_a_compiler_there_are_no_kernels(monkeypatch: pytest.MonkeyPatch
     finally:
         monkeypatch.undo()
         built.library.cache_clear()
+
+
+def test_a_snake_of_negative_frequencies_is_the_operators_snake() -> None:
+    """Published codecs have such channels, and their sizes are negative, too."""
+    frequency, x = torch.linspace(-2, 2, 16), torch.randn(7, 16)
+    weights = SnakeWeights(frequency, 1 / frequency)
+    chain = ConvolutionChain([ConvolutionStep(torch.eye(16)[:, :, None], None, tail=0, snake=weights)])
+    found = chain(x, torch.zeros(0))
+    expected = snake_beta_reference(x.T, frequency[:, None], 1 / frequency[:, None]).T
+    torch.testing.assert_close(found, expected, rtol=0, atol=2e-6)

@@ -1,9 +1,11 @@
-"""SnakeBeta."""
+"""Snake and SnakeBeta."""
 
+import pytest
 import torch
 
+from rhapsode.models.cosyvoice3.vocoder.conv import HiftSnake
 from rhapsode.nn.derived import derive
-from rhapsode.nn.snake import SnakeBeta
+from rhapsode.nn.snake import Snake, SnakeBeta
 
 
 def test_both_parameters_are_logarithms():
@@ -20,3 +22,17 @@ def test_what_is_derived_is_not_saved():
     snake = SnakeBeta(3)
     derive(snake)
     assert set(snake.state_dict()) == {"alpha", "beta"}
+
+
+@pytest.mark.parametrize("kind", [Snake, HiftSnake])
+def test_the_parameter_of_a_plain_snake_may_be_negative(kind: type[Snake]) -> None:
+    """Published codecs have such channels: there the periodic term is subtracted. None is nearer to 0 than 0.0033."""
+    values = torch.tensor([-1.3, -0.0033, 0.7, 0.0033], dtype=torch.float64)
+    snake = kind(len(values)).double().requires_grad_(False)
+    snake.alpha.view(-1).copy_(values)
+    derive(snake)
+    x, alpha = torch.randn(2, 4, 5, dtype=torch.float64), values[:, None]
+    found = snake(x)
+    torch.testing.assert_close(found, x + (1 / (alpha + 1e-9)) * torch.sin(alpha * x) ** 2, rtol=0, atol=1e-12)
+    assert (found[:, :2] <= x[:, :2]).all()
+    assert (found[:, 2:] >= x[:, 2:]).all()

@@ -8,6 +8,7 @@ from rhapsode.nn import kernels
 from rhapsode.nn.derived import derive
 from rhapsode.nn.snake import Snake
 from rhapsode.nn.symmetric import SymmetricVocoder
+from tiny.snake import negate_some
 
 fused = pytest.importorskip("rhapsode.nn.fused.symmetric", reason="needs Triton")
 
@@ -26,6 +27,7 @@ def make(device: torch.device, dtype: torch.dtype, dim: int = 32, rates: tuple[i
             parameter.data.uniform_(-0.3, 0.3)
         if "conv2" in name:
             parameter.data *= 0.3
+    negate_some(net)
     derive(net)
     return net
 
@@ -98,6 +100,7 @@ def test_the_higgs_codec_by_kernels(device):
     with torch.device("meta"):
         net = HiggsDecoder(CodecSettings(codebook_size=9, codebook_dim=4, acoustic=acoustic, target_bandwidths=(36,)))
     randomize(net, device=device)
+    negate_some(net)
     derive(net)
     fuse(net)
     codes = torch.randint(-1, 10, (2, 5, net.settings.quantizers), device=device)

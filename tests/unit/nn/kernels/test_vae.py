@@ -8,6 +8,7 @@ from rhapsode.models.voxcpm2.config import VaeConfig
 from rhapsode.models.voxcpm2.vae import VaeDecoder
 from rhapsode.nn import kernels
 from rhapsode.nn.derived import derive
+from tiny.snake import negate_some
 
 fused = pytest.importorskip("rhapsode.models.voxcpm2.fused", reason="needs Triton")
 
@@ -25,6 +26,7 @@ def make(device: torch.device) -> VaeDecoder:
             parameter.data.uniform_(0.5, 1.5)
         elif "embed" in name or name.endswith("bias"):
             parameter.data.uniform_(-0.8, 0.8)
+    negate_some(net)
     derive(net)
     return net
 
