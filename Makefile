@@ -7,6 +7,7 @@ MODEL ?=
 HOST ?= 127.0.0.1
 PORT ?= 8000
 MINUTES ?= 60
+PART ?=
 override TEXT := $(value TEXT)
 export TEXT
 unexport PYTHONDONTWRITEBYTECODE  # tests start many processes, each of which would compile the package anew
@@ -22,7 +23,7 @@ help:
 	@echo 'make test-cluster        the server on a local Ray cluster: replicas, faults, scaling'
 	@echo 'make test-clients        LiveKit, Pipecat and clients for Node.js, in an environment of their own'
 	@echo 'make browser             Chromium for the tests of the page, which are skipped without it'
-	@echo 'make test-gpu            kernels, the contract suite and a storm of requests on a GPU'
+	@echo 'make test-gpu PART=3     kernels, the contract suite and storms of requests on a GPU; without PART, all parts'
 	@echo 'make soak MINUTES=60     servers under good, bad and broken clients; then nothing may be left behind'
 	@echo 'make lint | format       what the code should look like'
 	@echo 'make bench               what the engine costs per frame'
@@ -77,7 +78,7 @@ test-clients: .venv-clients/.installed
 		tests/e2e/clients/test_voice_agents.py tests/e2e/clients/test_node.py
 
 test-gpu: .venv/.dev
-	TEST_DEVICE=cuda $(BIN)/pytest -o timeout=600 tests/unit/nn/kernels tests/unit/engine/test_pcm16.py tests/contract
+	$(BIN)/python -m tools.gpu_tests $(if $(PART),--part $(PART))
 
 soak: .venv/.dev
 	$(BIN)/python -m tools.soak --minutes "$(MINUTES)"

@@ -1,6 +1,7 @@
 """The contract suite runs over every registered family."""
 
 import importlib
+import os
 
 import pytest
 
@@ -24,6 +25,10 @@ SHORT = (
 """What it asks of every other family. Listeners, failures, admission and frames are the engine's, whatever it runs."""
 
 
+ASKED = tuple(filter(None, os.environ.get("TEST_FAMILIES", "").split(",")))
+"""Only these families, if any are named."""
+
+
 def chosen(metafunc: pytest.Metafunc, family: str) -> tuple[Subject, ...]:
     """The variants of a family that a test runs over: in the short run one, and few rules; in the long run and on a GPU
     all."""
@@ -36,7 +41,7 @@ def chosen(metafunc: pytest.Metafunc, family: str) -> tuple[Subject, ...]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "subject" in metafunc.fixturenames:
         found, _ = families()
-        names = [name for name, spec in found.items() if not missing(spec)]
+        names = [name for name, spec in found.items() if not missing(spec) and name in (ASKED or found)]
         kinds = getattr(metafunc.cls, "kinds", None) or {"frame", "generator"}
         names = [n for n in names if kinds & {stage.kind for stage in found[n].pipeline}]
         subjects = [subject for n in names for subject in chosen(metafunc, n)]
