@@ -23,6 +23,7 @@ from rhapsode.cluster.upstream import Upstream
 from rhapsode.config.cluster import ClusterConfig
 from rhapsode.errors import Aborted, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.serve.app import EXPOSED_HEADERS
+from rhapsode.serve.client import Clients, client_of
 from rhapsode.serve.middleware.auth import ApiKeys
 from rhapsode.serve.middleware.limits import BodyLimit
 from rhapsode.serve.middleware.origins import Origins
@@ -196,6 +197,7 @@ class Edge:
             headers=request.headers.raw,
             body=body,
             request_id=request_id,
+            client=client_of(scope),
             is_repeatable=is_speech or request.method == "GET",
         )
         assert self._upstream is not None
@@ -245,6 +247,7 @@ def guarded(edge: Edge, config: ClusterConfig) -> ASGIApp:
     """Returns the edge behind the same checks, in the same order, as the application of one server."""
     server = config.server
     app: ASGIApp = BodyLimit(edge, server, takes_references=True)
+    app = Clients(app, server.trusted_proxies)
     if server.api_keys:
         app = ApiKeys(app, server.api_keys, server.public_lists)
     if server.cors_origins:

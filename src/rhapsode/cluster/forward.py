@@ -33,6 +33,7 @@ class Forwarding:
     headers: list[tuple[bytes, bytes]]
     body: bytes
     request_id: str
+    client: str
     is_repeatable: bool
     """Whether another replica may get the request after a failure. A request that changes state is sent only once."""
 
@@ -88,7 +89,7 @@ class ForwardedResponse(CancellableResponse):
         what = self._what
         self._taken_by(replica)
         async with self._upstream.request(
-            replica, what.method, what.target, what.headers, what.body, what.request_id
+            replica, what.method, what.target, what.headers, what.body, what.request_id, what.client
         ) as answer:
             if answer.status in REFUSALS:
                 return await _whole(answer)

@@ -20,6 +20,7 @@ from rhapsode.cluster.fleet import FleetReplica
 from rhapsode.cluster.forward import REFUSALS
 from rhapsode.cluster.upstream import CONNECT_S, ReplicaLost
 from rhapsode.errors import InvalidRequest, RhapsodeError, TimedOut, Unavailable
+from rhapsode.serve.client import EDGE_HEADER, client_of, vouched
 from rhapsode.serve.middleware.auth import SUBPROTOCOL
 from rhapsode.serve.response.errors import error_response
 
@@ -91,7 +92,10 @@ class SocketRelay:
         return await connect(
             f"ws{replica.report.url.removeprefix('http')}{target}",
             subprotocols=[Subprotocol(name) for name in self._offered] or None,
-            additional_headers={name: headers[name] for name in FORWARDED if name in headers},
+            additional_headers={
+                **{name: headers[name] for name in FORWARDED if name in headers},
+                EDGE_HEADER.decode(): vouched(replica.report.secret, client_of(self._socket.scope)),
+            },
             user_agent_header=None,
             compression=None,
             open_timeout=CONNECT_S,

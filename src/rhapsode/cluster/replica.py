@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import signal
 import time
 from typing import Any
@@ -29,7 +30,8 @@ class ModelReplica:
         """
         deployment = validated(Deployment, content)
         configure(deployment.server.log_format)
-        app = create_app(deployment)
+        self._secret = secrets.token_urlsafe(24)
+        app = create_app(deployment, edge_secret=self._secret)
         self._service: Service = app.state.service
         self._id: str = serve.get_replica_context().replica_id.unique_id
         self._server = Server(app)
@@ -49,6 +51,7 @@ class ModelReplica:
             capacity=self._capacity(),
             presets=info.presets,
             takes_voices=info.takes_uploads,
+            secret=self._secret,
         )
 
     def record_autoscaling_stats(self) -> dict[str, float]:

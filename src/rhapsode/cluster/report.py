@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -18,3 +18,5 @@ class ReplicaReport:
     """Voices that need no reference: for these every replica is as good as another."""
     takes_voices: bool
     """Whether the checkpoint speaks with uploaded voices."""
+    secret: str = field(default="", repr=False)
+    """By which the edge proves to the replica that it is the edge, and may say who its clients are."""

@@ -11,6 +11,7 @@ from yarl import URL
 
 from rhapsode.cluster.fleet import FleetReplica
 from rhapsode.errors import RhapsodeError
+from rhapsode.serve.client import EDGE_HEADER, vouched
 
 CONNECT_S = 5.0
 KEEP_ALIVE_S = 3.0
@@ -18,7 +19,7 @@ KEEP_ALIVE_S = 3.0
 SLACK_S = 60.0
 
 _HOP_BY_HOP = (b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"proxy-connection")
-_REQUEST_OWN = frozenset((*_HOP_BY_HOP, b"content-length", b"x-request-id", b"expect"))
+_REQUEST_OWN = frozenset((*_HOP_BY_HOP, b"content-length", b"x-request-id", b"expect", EDGE_HEADER))
 _RESPONSE_OWN = frozenset((*_HOP_BY_HOP, b"date", b"server", b"x-request-id"))
 
 Headers = Iterable[tuple[bytes, bytes]]
@@ -54,12 +55,19 @@ class Upstream:
 
     @asynccontextmanager
     async def request(
-        self, replica: FleetReplica, method: str, target: str, headers: Headers, body: bytes, request_id: str
+        self,
+        replica: FleetReplica,
+        method: str,
+        target: str,
+        headers: Headers,
+        body: bytes,
+        request_id: str,
+        client: str,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Yields the answer, once its headers are there. Leaving the block early closes the connection at once."""
         url = URL(replica.report.url + target, encoded=True)
         forwarded = [(_text(name), _text(value)) for name, value in headers if name not in _REQUEST_OWN]
-        forwarded.append(("x-request-id", request_id))
+        forwarded += (("x-request-id", request_id), (_text(EDGE_HEADER), vouched(replica.report.secret, client)))
         answer = await self._send(method, url, forwarded, body)
         try:
             yield answer

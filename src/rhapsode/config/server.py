@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -82,6 +83,9 @@ class ServerConfig(Section):
     """Origins of web pages that may call; `*` allows all."""
     allowed_hosts: tuple[str, ...] = ()
     """Names a server without keys answers under, beside loopback ones and addresses: exact, `*.suffix`, or `*`."""
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
+    """Addresses or networks of proxies whose `X-Forwarded-For` or `Forwarded` says who the client is. Nobody is trusted
+    by default, also not loopback: other programs of the machine use it, too."""
     voices: Path = Path("~/.local/share/rhapsode/voices")
     """The folder of uploaded voices; replicas may share it."""
     max_voices: Count = 1000
@@ -131,11 +135,21 @@ class ServerConfig(Section):
     wyoming: WyomingConfig = WyomingConfig()
     """A port alone is enough: `wyoming: 10200`."""
 
-    @field_validator("cors_origins", "allowed_hosts", "model_aliases", mode="before")
+    @field_validator("cors_origins", "allowed_hosts", "trusted_proxies", "model_aliases", mode="before")
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
         """Splits a text at commas: an environment variable may hold several values."""
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+    @field_validator("trusted_proxies", mode="before")
+    @classmethod
+    def _networks(cls, value: Any) -> Any:
+        for network in value if isinstance(value, list | tuple) else []:
+            try:
+                ip_network(network)
+            except ValueError:
+                raise ValueError(f"'{network}' is no address and no network such as 10.0.0.0/8") from None
+        return value
 
     @field_validator("wyoming", mode="before")
     @classmethod

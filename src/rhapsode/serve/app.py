@@ -14,6 +14,7 @@ from rhapsode import __version__
 from rhapsode.config import Deployment
 from rhapsode.errors import RhapsodeError
 from rhapsode.models.registry import Model
+from rhapsode.serve.client import Clients
 from rhapsode.serve.elevenlabs import routes as elevenlabs
 from rhapsode.serve.middleware.auth import ApiKeys
 from rhapsode.serve.middleware.direct import DirectSpeech
@@ -40,8 +41,11 @@ EXPOSED_HEADERS = (
 """Headers that a page of an allowed origin may read."""
 
 
-def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
-    """Returns the application for one deployment; it answers `/health` while the model is still loading."""
+def create_app(deployment: Deployment, model: Model | None = None, edge_secret: str = "") -> FastAPI:
+    """Returns the application for one deployment; it answers `/health` while the model is still loading.
+
+    `edge_secret` is for a replica of a cluster: who sends it says who the client is.
+    """
     service = Service(deployment, model)
     app = FastAPI(
         title="Rhapsode",
@@ -60,6 +64,7 @@ def create_app(deployment: Deployment, model: Model | None = None) -> FastAPI:
     config = deployment.server
     app.add_middleware(DirectSpeech, service=service)  # type: ignore[arg-type, unused-ignore]
     app.add_middleware(BodyLimit, config=config, takes_references=service.info.takes_references)  # type: ignore[arg-type, unused-ignore]
+    app.add_middleware(Clients, proxies=config.trusted_proxies, edge_secret=edge_secret)
     if config.api_keys:
         app.add_middleware(ApiKeys, keys=config.api_keys, public_lists=config.public_lists)
     if config.cors_origins:

@@ -166,7 +166,8 @@ class ConnectionConfig(uvicorn.Config):
     """uvicorn's settings with our connection classes."""
 
     def __init__(self, app: Any, limits: ServerConfig, **settings: Any) -> None:
-        super().__init__(app, **settings)
+        # uvicorn itself would believe any program on this machine whose address it gives as the client's.
+        super().__init__(app, proxy_headers=False, **settings)
         self._limits = limits
 
     def load(self) -> None:

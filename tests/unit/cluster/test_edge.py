@@ -4,10 +4,13 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import httpx2
 import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 from e2e.serve.running import Running, in_thread
 from rhapsode.cluster.edge import Edge
@@ -29,7 +32,8 @@ class Servers:
         self.woken = threading.Event()
 
     async def reports(self) -> list[ReplicaReport]:
-        return [ReplicaReport(name, url, 0, 4, ("low", "high"), True) for name, url in self.urls.items()]
+        about = (0, 4, ("low", "high"), True)
+        return [ReplicaReport(name, url, *about, f"secret-of-{name}") for name, url in self.urls.items()]
 
     async def wake(self) -> bool:
         self.woken.set()
@@ -125,3 +129,44 @@ def test_an_edge_that_drains_finishes_what_runs(replica: Running) -> None:
             listening.start()
         listening.join(30)
     assert sum(heard) == 450 * 3840
+
+
+@contextmanager
+def heard_headers() -> Iterator[tuple[str, list[list[str]]]]:
+    """A replica that answers 404 to everything, and keeps the headers that say who asks."""
+    heard = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(self.headers.get_all("X-Rhapsode-Client"))
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_POST = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", heard
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_replica_is_told_who_asks_and_clients_cannot_say_so_themselves() -> None:
+    forged = {"X-Rhapsode-Client": "secret-of-a 192.0.2.1"}
+    with heard_headers() as (url, heard), edge_before(Servers({"a": url}), trusted_proxies=["127.0.0.2"]) as edge:
+        edge.http.post("/v1/audio/speech", json={"input": "Hi."}, headers={**forged, "X-Forwarded-For": "192.0.2.1"})
+        edge.http.get("/v1/audio/voices/ada", headers=forged)
+        with suppress(InvalidStatus):
+            connect(edge.socket_url, additional_headers=forged, proxy=None)
+        proxied = httpx2.HTTPTransport(local_address="127.0.0.2")
+        with httpx2.Client(base_url=edge.url, transport=proxied) as http:
+            http.post("/v1/audio/speech", json={"input": "Hi."}, headers={"X-Forwarded-For": "192.0.2.1"})
+    assert heard == [["secret-of-a 127.0.0.1"]] * 3 + [["secret-of-a 192.0.2.1"]]
