@@ -121,6 +121,12 @@ class ServerConfig(Section):
     engine_process: bool | None = None
     """The engine runs in a process of its own, so that many clients at once do not slow it down. By default it does
     where there is a GPU."""
+    engine_silence_s: Annotated[float, Field(ge=1)] = 5.0
+    """An engine's process that sends nothing for this long is killed and started again. It does not count while it
+    loads."""
+    engine_turn_s: Annotated[float, Field(ge=1)] = 30.0
+    """So is one whose device loop needs longer for one launch; on a CPU, where a launch does the work itself, longer
+    than `max_request_s`, too."""
     reference_cache_bytes: Annotated[int, Field(ge=0)] = 256 * 2**20
     cache: PhraseCacheConfig = PhraseCacheConfig()
     audit: AuditConfig = AuditConfig()

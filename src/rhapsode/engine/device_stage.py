@@ -133,6 +133,7 @@ class DeviceStage(TurnStage, Generic[Row]):
         fixed = most_rows if deployment.deterministic else None
         self._launcher = Launcher(self._on_device, slots, memory.device, fixed, columns)
         self._in_flight: deque[InFlight] = deque()
+        self._landings = 0
         self._row_of: list[Row | None] = [None] * (slots + 1)
         self._live = np.zeros(slots + 1, np.bool_)
         """Whether a slot's row may be launched."""
@@ -187,6 +188,9 @@ class DeviceStage(TurnStage, Generic[Row]):
         return True
 
     # --- turns ---
+
+    def oldest_launch(self) -> int | None:
+        return self._landings if self._in_flight else None
 
     @property
     def poll_s(self) -> float | None:
@@ -244,6 +248,7 @@ class DeviceStage(TurnStage, Generic[Row]):
         collected = False
         while self._in_flight and self._in_flight[0].values.ready():
             arrived = self._in_flight.popleft()
+            self._landings += 1
             current = self._live[arrived.launch.slots] & (self._tenure[arrived.launch.slots] == arrived.tenures)
             self._landed(arrived.launch, current, arrived.values.numpy())
             arrived.values.end()

@@ -19,6 +19,7 @@ from rhapsode.engine.admission import CPU_HEADROOM, HEADROOM, Admission
 from rhapsode.engine.gate import EndGate
 from rhapsode.engine.job import Job, Life
 from rhapsode.engine.load import Load
+from rhapsode.engine.loop import Step
 from rhapsode.engine.pipeline import Pipeline, Source
 from rhapsode.engine.script import SpeechScript, settings_of
 from rhapsode.engine.speech import Speech
@@ -186,6 +187,10 @@ class Engine:
             device_bytes=device_bytes(),
             **vars(self.pipeline.usage()),
         )
+
+    def unfinished(self) -> list[Step]:
+        """Returns the turns and launches that have begun and not ended."""
+        return self.pipeline.unfinished()
 
     def forget_turns(self) -> None:
         """Resets the counts of slow turns, as those of a warm-up delayed no listener."""

@@ -6,9 +6,10 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextvars import copy_context
 from math import inf
+from typing import NamedTuple
 
 from rhapsode.device import compilations
 from rhapsode.engine.clock import clock_s
@@ -20,6 +21,15 @@ log = logging.getLogger("rhapsode.engine")
 
 SLOW_S = 0.05
 """Turns that take longer than this are counted: all listeners of the device wait for them."""
+
+
+class Step(NamedTuple):
+    """A turn, or a launch on a device, that has not ended."""
+
+    stage: str
+    kind: str
+    number: int
+    works_inline: bool
 
 
 class _Here(threading.local):
@@ -49,6 +59,8 @@ class Loop:
         """How many turns of each stage were slow."""
         self.longest_turns_s: dict[str, float] = {}
         """The longest turn of each stage."""
+        self._turns = 0
+        self._current: Step | None = None
         for stage in stages:
             stage.inbox.on_put = self._come
 
@@ -58,6 +70,14 @@ class Loop:
     def forget_turns(self) -> None:
         """Sets the count of slow turns and the longest turns back to none."""
         self.slow_turns, self.longest_turns_s = Counter(), {}
+
+    def unfinished(self) -> Iterator[Step]:
+        """Returns the current turn, and the oldest launch of each stage that its device has not ended."""
+        if (turn := self._current) is not None:
+            yield turn
+        for stage in self._stages:
+            if (number := stage.oldest_launch()) is not None:
+                yield Step(stage.name, "launch", number, stage.works_inline)
 
     def stop(self) -> None:
         self._stopping = True
@@ -92,7 +112,10 @@ class Loop:
 
     def _timed_turn(self, stage: TurnStage) -> bool:
         started_s, worked_s, compiled = clock_s(), time.thread_time(), compilations.count()
+        self._turns += 1
+        self._current = Step(stage.name, "turn", self._turns, stage.works_inline)
         busy = self._turn(stage)
+        self._current = None
         took_s, worked_s = clock_s() - started_s, time.thread_time() - worked_s
         self.longest_turns_s[stage.name] = max(took_s, self.longest_turns_s.get(stage.name, 0.0))
         if took_s > SLOW_S:

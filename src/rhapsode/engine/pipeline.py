@@ -14,7 +14,7 @@ from rhapsode.engine import loading
 from rhapsode.engine.call_stage import CallStage
 from rhapsode.engine.generator_stage import GeneratorStage
 from rhapsode.engine.job import Job
-from rhapsode.engine.loop import Loop
+from rhapsode.engine.loop import Loop, Step
 from rhapsode.engine.pace import SlowestPace
 from rhapsode.engine.placement import place
 from rhapsode.engine.stage import Resume, Stage, Text, TurnStage, Usage, Work
@@ -130,6 +130,10 @@ class Pipeline:
         """Sets the counts of slow turns and the longest turns back to none, as after a warm-up."""
         for loop in self._running:
             loop.forget_turns()
+
+    def unfinished(self) -> list[Step]:
+        """Returns the turns and launches that have begun and not ended."""
+        return [step for loop in self._running for step in loop.unfinished()]
 
     @property
     def uses_cores(self) -> bool:

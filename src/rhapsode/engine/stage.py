@@ -172,6 +172,10 @@ class TurnStage:
     def usage(self) -> Usage:
         return Usage()
 
+    def oldest_launch(self) -> int | None:
+        """Returns the number of the oldest launch that the device has not ended; None if there is none."""
+        return None
+
     @property
     def poll_s(self) -> float | None:
         """Seconds after which the loop should give the next turn without being woken; None: not needed."""

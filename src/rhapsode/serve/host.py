@@ -26,6 +26,9 @@ from rhapsode.types import Outcome, Voice
 
 log = logging.getLogger("rhapsode.serve")
 
+RETRY_S = 10.0
+"""The pause before an engine's process is started again after it could not be started."""
+
 
 class Host:
     """Loads the engine, lends it to requests (`async with host.lease() as engine`), and unloads it when it is idle."""
@@ -108,6 +111,11 @@ class Host:
         """The engine; `None` if no model is loaded, or if the engine's process has died."""
         return None if self._engine is None or self._engine.is_lost else self._engine
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the engine's process has died or hung, and no other has taken its place yet."""
+        return self._engine is not None and self._engine.is_lost
+
     # --- requests ---
 
     @asynccontextmanager
@@ -148,11 +156,10 @@ class Host:
     def readings(self) -> Readings:
         """Returns the state of the engine for metrics and health checks."""
         engine = self.loaded
-        load = engine.load() if engine else Load(slots=self._slots)
         return Readings(
             loaded=engine is not None,
-            load=load,
-            totals=self._past + Totals.of(load) if engine else self._past,
+            load=engine.load() if engine else Load(slots=self._slots),
+            totals=self._past + Totals.of(self._engine.load()) if self._engine else self._past,
             requests_in_flight=self._leases,
         )
 
@@ -186,8 +193,10 @@ class Host:
         finally:
             self._loading = None
             collect_rarely()
-        await self._unload()  # frees what is left of an engine whose process has died
-        self._engine, self.error, self.warm = engine, None, True
+        lost, self._engine = self._engine, engine
+        self.error, self.warm = None, True
+        if lost is not None:  # its process has died
+            await self._stop(lost)
         self._on_load()
         self._used_s = time.monotonic()
         fields = {"model": self.info.family, "s": _since(started_s), "real_time_listeners": engine.load().places}
@@ -202,7 +211,11 @@ class Host:
         if self._is_apart:
             process, self._starting = self._starting or EngineProcess(self.deployment), None
             process.on_outcome = self._on_outcome
-            await process.ready(self.model.spec)
+            try:
+                await process.ready(self.model.spec)
+            except RhapsodeError:
+                await process.stop()
+                raise
             return process
         compiling, self._compiling = self._compiling, None
         own = (self.model, self.deployment, self._on_outcome, compiling)
@@ -215,10 +228,13 @@ class Host:
     async def _load_when_lost(self, process: EngineProcess) -> None:
         """Loads the model again when the engine's process has died, unless the server itself stopped it."""
         await process.gone()
-        if self._engine is process and not self.draining:
+        while self._engine is process and not self.draining:
             log.error("the engine's process has ended: it is started again")
-            with suppress(RhapsodeError):
+            try:
                 await self._load()
+            except RhapsodeError as error:
+                log.error("the engine's process cannot be started again: %s", error.message)
+                await asyncio.sleep(RETRY_S)
 
     async def _unload_when_idle(self, ttl_s: float) -> None:
         while True:
@@ -229,10 +245,12 @@ class Host:
             await asyncio.sleep(max(0.05, min(ttl_s - idle_s, 5.0) if idle_s < ttl_s else ttl_s / 4))
 
     async def _unload(self) -> None:
-        """Stops the engine and frees its memory."""
+        """Stops the engine, if there is one, and frees its memory."""
         engine, self._engine = self._engine, None
-        if engine is None:
-            return
+        if engine is not None:
+            await self._stop(engine)
+
+    async def _stop(self, engine: ServedEngine) -> None:
         self._past += Totals.of(engine.load())  # counters must not decrease
         async with self._changing:
             await engine.stop()

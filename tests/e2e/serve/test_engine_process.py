@@ -16,10 +16,38 @@ from e2e.serve.running import LETTER_BYTES, Running, running
 from e2e.serve.test_stalled import ask
 from packaged import FOLDER
 from unit.command import rhapsode
+from unit.plugin import add_plugin
 
 ROOM = {"max_concurrency": 4, "max_queue": 2, "max_text_chars": 5000, "max_positions": 1024, "max_unread_s": 1.0}
 LONG = {"input": "x" * 450, "response_format": "pcm", "sample_rate": 16_000}
 APART = {"engine_process": True}
+WATCHED = {**APART, "engine_silence_s": 2}
+HANGING = """
+import time
+from dataclasses import replace
+from rhapsode.models.base import Layout
+from rhapsode.models.dummy.codec import DummyCodec
+from rhapsode.models.dummy.prompt import DummyPrepare
+from rhapsode.models.dummy.spec import SPEC as DUMMY
+
+asked = []
+
+class Prepare(DummyPrepare):
+    def __call__(self, request):
+        asked.append(request.text)
+        return super().__call__(request)
+
+class Codec(DummyCodec):
+    def decode(self, window, rows, state):
+        while "hang" in asked:
+            time.sleep(0.1)
+        return super().decode(window, rows, state)
+
+MADE = {"prepare": f"{__name__}:Prepare", "vocode": f"{__name__}:Codec"}
+STAGES = tuple(replace(stage, factory=MADE.get(stage.name, stage.factory)) for stage in DUMMY.pipeline)
+LAYOUT = Layout(where={"architectures": ("{name}-net",)})
+SPEC = replace(DUMMY, name="{name}", pipeline=STAGES, layouts=(LAYOUT,))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +150,99 @@ def test_a_dead_engine_breaks_its_streams_and_is_started_again(apart: Running) -
     assert any("it is started again" in line for line in apart.log)
 
 
+def test_a_pause_of_the_engine_loses_nothing(apart: Running) -> None:
+    (engine,) = engine_pids(apart)
+    with apart.http.stream("POST", "/v1/audio/speech", json=LONG) as answer:
+        stream = answer.iter_bytes()
+        heard = len(next(stream))
+        os.kill(engine, signal.SIGSTOP)
+        time.sleep(2)
+        os.kill(engine, signal.SIGCONT)
+        heard += sum(map(len, stream))
+    assert heard == 450 * LETTER_BYTES
+    assert engine_pids(apart) == [engine]
+
+
+def health(server: Running) -> tuple[int, str, int]:
+    alive = server.http.get("/health")
+    return alive.status_code, alive.json()["status"], server.http.get("/ready").status_code
+
+
+def held_by(server: Running) -> tuple[int, int, float]:
+    """The descriptors, threads and asyncio tasks of a server."""
+    assert server.process
+    folder = Path(f"/proc/{server.process.pid}")
+    return len([*(folder / "fd").iterdir()]), len([*(folder / "task").iterdir()]), server.metric("rhapsode_tasks")
+
+
+def replaced(server: Running, engine: int) -> int:
+    """The engine's new process, once it is ready; meanwhile the server is alive, and not ready."""
+    wait_for(lambda: health(server) != (200, "ready", 200), "nobody notices")
+    assert health(server) == (200, "restarting", 503)
+    wait_for(lambda: health(server) == (200, "ready", 200), "it is not started again")
+    (new,) = engine_pids(server)
+    assert new != engine
+    return new
+
+
+def test_a_stopped_engine_is_noticed_and_replaced_and_leaves_nothing(tmp_path: Path) -> None:
+    with running("dummy", tmp_path, limits=ROOM, server=WATCHED) as server:
+        (engine,) = engine_pids(server)
+        with server.http.stream("POST", "/v1/audio/speech", json=LONG, headers={"x-request-id": "lost"}) as answer:
+            stream = answer.iter_bytes()
+            next(stream)
+            os.kill(engine, signal.SIGSTOP)
+            with pytest.raises(httpx2.TransportError):
+                list(stream)
+        engine = replaced(server, engine)
+        lost = server.http.get("/v1/audio/speech/lost").json()
+        assert "it did not answer for 2 s" in lost["error"]["message"]
+        assert len(server.speak("xx", response_format="pcm", sample_rate=16_000).content) == 2 * LETTER_BYTES
+        server.settle()
+        before = held_by(server)
+
+        os.kill(engine, signal.SIGSTOP)  # nobody asks for anything
+        engine = replaced(server, engine)
+        assert len(server.speak("xx", response_format="pcm", sample_rate=16_000).content) == 2 * LETTER_BYTES
+        server.settle()
+        assert held_by(server) == before
+
+
+@pytest.mark.slow
+def test_an_engine_that_sleeps_with_its_server_or_loads_is_not_taken_for_stopped(tmp_path: Path) -> None:
+    with running("dummy", tmp_path, limits=ROOM, server=WATCHED) as server:
+        (engine,) = engine_pids(server)
+        assert server.process
+        both = server.process.pid, engine
+        for number in (signal.SIGSTOP, signal.SIGCONT):  # as on a machine that sleeps
+            for pid in both:
+                os.kill(pid, number)
+            time.sleep(3 if number == signal.SIGSTOP else 0)
+        assert len(server.speak("x" * 20, response_format="pcm", sample_rate=16_000).content) == 20 * LETTER_BYTES
+        assert engine_pids(server) == [engine]
+
+        os.kill(engine, signal.SIGKILL)
+        wait_for(lambda: health(server)[1] == "restarting" and engine_pids(server) not in ([], [engine]), "no other")
+        (engine,) = engine_pids(server)
+        os.kill(engine, signal.SIGSTOP)  # while it loads it may be silent for much longer
+        time.sleep(3)
+        assert health(server) == (200, "restarting", 503)
+        os.kill(engine, signal.SIGCONT)
+        wait_for(lambda: health(server) == (200, "ready", 200), "it is not started again")
+        assert engine_pids(server) == [engine]
+
+
+def test_an_engine_whose_device_loop_hangs_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(add_plugin(tmp_path, "hanging", HANGING))
+    limits = {**WATCHED, "engine_turn_s": 1, "max_request_s": 2}
+    with running("hanging", tmp_path, limits=ROOM, server=limits) as server:
+        (engine,) = engine_pids(server)
+        assert server.speak("hang").status_code in (503, 504)
+        replaced(server, engine)
+        assert server.speak("Hello.").status_code == 200
+        assert any("a turn of stage 'vocode' did not end" in line for line in server.log)
+
+
 def test_a_signal_to_all_processes_lets_running_speech_end(apart: Running) -> None:
     """As `docker stop`, systemd or Ctrl-C send it. Nothing is left of the server: it is the last test that uses it."""
     with apart.http.stream("POST", "/v1/audio/speech", json=LONG) as answer:
@@ -165,6 +286,23 @@ def test_a_model_that_cannot_be_loaded_ends_the_server_with_one_sentence(tmp_pat
     assert last.startswith("rhapsode: ")
     assert "model.safetensors" in last
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_an_engine_that_cannot_be_started_again_is_tried_again(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    shutil.copytree(FOLDER, folder)
+    weights = folder / "model.safetensors"
+    whole = weights.read_bytes()
+    with running(str(folder), tmp_path, server=APART, limits={"max_concurrency": 1}) as server:
+        weights.write_bytes(whole[:-100])
+        os.kill(engine_pids(server)[0], signal.SIGKILL)
+        wait_for(lambda: health(server) == (503, "failed", 503), "it does not say that it failed")
+        assert "model.safetensors" in server.http.get("/health").json()["error"]
+        assert engine_pids(server) == []
+        weights.write_bytes(whole)
+        wait_for(lambda: health(server) == (200, "ready", 200), "it is not tried again")
+        assert server.speak("Hello.").status_code == 200
 
 
 @pytest.mark.slow

@@ -12,13 +12,16 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from math import ceil
 from queue import SimpleQueue
 from typing import Any
 
 from rhapsode.config import Deployment
 from rhapsode.engine import Engine, Speech
+from rhapsode.engine.hang import HangWatch
 from rhapsode.engine.placement import describe_places
 from rhapsode.engine.right_of_way import of_device_loops
 from rhapsode.engine.wake_ups import held
@@ -27,6 +30,7 @@ from rhapsode.models.registry import find
 from rhapsode.serve.garbage import collect_rarely
 from rhapsode.serve.local_engine import is_quick
 from rhapsode.serve.observe.log_lines import configure
+from rhapsode.serve.process.heartbeat import beat_s
 from rhapsode.serve.process.link import MANY, Link
 from rhapsode.serve.process.messages import (
     Abort,
@@ -36,6 +40,8 @@ from rhapsode.serve.process.messages import (
     Embedded,
     EngineReady,
     Failed,
+    Hung,
+    Loading,
     LoadReport,
     Refused,
     Start,
@@ -79,14 +85,15 @@ class EngineChild:
         deployment = self._start.get()
         configure(deployment.server.log_format)
         try:
-            self._open(deployment)
+            with self._loading(beat_s(deployment.server.engine_silence_s)):
+                self._open(deployment)
         except RhapsodeError as error:
             self._link.send(Failed(error))
         except Exception as error:
             log.exception("the model cannot be loaded")
             self._link.send(Failed(Unavailable(f"the model cannot be loaded ({type(error).__name__}).")))
         else:
-            self._report()
+            self._report(deployment)
             self._engine.stop()
         self._link.close()
 
@@ -100,12 +107,37 @@ class EngineChild:
         sys.setswitchinterval(SWITCH_S)
         self._link.send(EngineReady(self._engine.info, self._engine.load(), device))
 
-    def _report(self) -> None:
-        """Reports the engine's load to the server, until the engine is to be stopped."""
-        told = None
+    @contextmanager
+    def _loading(self, every_s: float) -> Iterator[None]:
+        """Sends signs of life from a thread, until the block ends."""
+        loaded = threading.Event()
+
+        def beat() -> None:
+            while not loaded.wait(every_s):
+                self._link.send(Loading())
+
+        beating = threading.Thread(target=beat, name="rhapsode-loading", daemon=True)
+        beating.start()
+        try:
+            yield
+        finally:
+            loaded.set()
+            beating.join()
+
+    def _report(self, deployment: Deployment) -> None:
+        """Reports the engine's load to the server, until the engine is to be stopped: when it has changed, and at each
+        beat. A device loop that has hung is reported, too."""
+        server, told, reports = deployment.server, None, 0
+        every_s = beat_s(server.engine_silence_s)
+        inline_s = max(server.engine_turn_s, server.max_request_s)
+        watch = HangWatch(self._engine.unfinished, ceil(server.engine_turn_s / every_s), ceil(inline_s / every_s))
         while not self._stopping.wait(REPORT_S):
+            reports += 1
+            is_beat = reports % round(every_s / REPORT_S) == 0
+            if is_beat and (step := watch.look()) is not None:
+                self._link.send(Hung(f"a {step.kind} of stage '{step.stage}' did not end"))
             load = self._engine.load()
-            if load != told:
+            if is_beat or load != told:
                 self._link.send(LoadReport(load))
                 told = load
 

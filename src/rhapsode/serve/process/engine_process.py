@@ -18,6 +18,7 @@ from rhapsode.engine.validate import checked
 from rhapsode.engine.wake_ups import WakeUps, held
 from rhapsode.errors import Aborted, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.models.base import ModelSpec
+from rhapsode.serve.process.heartbeat import Heartbeat
 from rhapsode.serve.process.link import Link
 from rhapsode.serve.process.messages import (
     Abort,
@@ -28,6 +29,7 @@ from rhapsode.serve.process.messages import (
     Ended,
     EngineReady,
     Failed,
+    Hung,
     LoadReport,
     Refused,
     SpokenChunk,
@@ -86,7 +88,7 @@ class _Call:
 class EngineProcess:
     """Starts the engine's process, exchanges messages with it, and ends it.
 
-    If the process dies, all running requests fail, and `is_lost` is true.
+    If the process dies, all running requests fail, and `is_lost` is true. A process that has hung is killed.
     """
 
     def __init__(self, deployment: Deployment, spawned: SpawnedProcess | None = None) -> None:
@@ -105,6 +107,8 @@ class EngineProcess:
         self._serial = itertools.count()
         self._ready: Future[None] = Future()
         self._gone: Future[None] = Future()
+        self._why_lost = ""
+        self._heartbeat = Heartbeat(deployment.server.engine_silence_s, self._silent)
         spawned = spawned or spawn()
         self._process = spawned.process
         self._link = Link(spawned.end, self._received, self._closed)
@@ -114,6 +118,7 @@ class EngineProcess:
         """Waits until the model is loaded and warm; raises the error if loading fails. `spec` is that of the model."""
         self._spec = spec
         self._link.read_in_loop()
+        self._heartbeat.start()
         await asyncio.shield(asyncio.wrap_future(self._ready))
 
     async def gone(self) -> None:
@@ -174,6 +179,7 @@ class EngineProcess:
         return self._load
 
     async def stop(self) -> None:
+        self._heartbeat.stop()
         await asyncio.to_thread(self.end)
 
     def end(self) -> None:
@@ -185,13 +191,22 @@ class EngineProcess:
             self._process.wait(STOP_S)
         except subprocess.TimeoutExpired:
             log.warning("the engine's process did not end in %.0f s, and is killed", STOP_S)
-            self._process.kill()
-            self._process.wait()
+            self._kill()
         self._link.close()
+
+    def _kill(self) -> None:
+        """Kills the process, and ends the connection even if the process does not end: a driver may keep it."""
+        self._process.kill()
+        self._link.cut()
+        try:
+            self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            log.error("the engine's process %d was killed, and has not ended", self._process.pid)
 
     # --- messages from the process, handled in the event loop ---
 
     def _received(self, messages: list[Any]) -> None:
+        self._heartbeat.heard()
         with held():
             for message in messages:
                 self._take(message)
@@ -214,12 +229,29 @@ class EngineProcess:
                 self._answer(call_id, embedding)
             case EngineReady(info, load, device):
                 self.info, self._load, self.device = info, load, device
+                self._heartbeat.loaded()
                 self._ready.set_result(None)
             case Failed(error):
                 self._ready.set_exception(error)
+            case Hung(what):
+                self._give_up(what)
+
+    def _silent(self, seconds: float) -> None:
+        self._give_up(f"it did not answer for {seconds:g} s")
+
+    def _give_up(self, why: str) -> None:
+        """Kills a process that has hung, and ends all of its requests as if it had died by itself."""
+        log.error("the engine's process has hung, and is killed: %s", why)
+        self._why_lost = f": {why}"
+        self._process.kill()  # it also ends a stopped process
+        self._link.cut()
+
+    def _lost(self) -> Unavailable:
+        return Unavailable(f"the engine's process has ended{self._why_lost}.")
 
     def _closed(self) -> None:
-        lost = Unavailable("the engine's process has ended.")
+        self._heartbeat.stop()
+        lost = self._lost()
         with self._lock:
             self.is_lost = True
             calls, running = [*self._calls], [*self._speeches]
@@ -267,4 +299,4 @@ class EngineProcess:
 
     def _check_is_there(self) -> None:
         if self.is_lost:
-            raise Unavailable("the engine's process has ended.")
+            raise self._lost()

@@ -82,6 +82,11 @@ class Link:
             self._is_writing = True
         self._write_at_once(messages)
 
+    def cut(self) -> None:
+        """Ends the connection without waiting for the other end, as if that were gone. `on_closed` is called soon."""
+        with suppress(OSError):
+            self._end.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Writes all pending messages, then closes the connection."""
         with self._changed:

@@ -128,6 +128,16 @@ class Embedded(NamedTuple):
 
 
 class LoadReport(NamedTuple):
-    """The current load of the engine."""
+    """The current load of the engine. Also sent when nothing has changed, as a sign of life."""
 
     load: Load
+
+
+class Loading(NamedTuple):
+    """The model is still being loaded: a sign of life."""
+
+
+class Hung(NamedTuple):
+    """A device loop does not get on. `what` completes the sentence "the engine's process has ended: ..."."""
+
+    what: str

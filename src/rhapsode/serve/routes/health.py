@@ -1,4 +1,8 @@
-"""`/health`: alive and warmed up; `/ready`: accepts new work; `/metrics`."""
+"""`/health`: alive and warmed up; `/ready`: accepts new work; `/metrics`.
+
+An engine's process that died or hung is started again by the server itself: meanwhile `/ready` is 503, so that a load
+balancer looks elsewhere, and `/health` stays 200, so that nobody starts the whole server again as well.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +24,26 @@ def router(service: Service) -> APIRouter:
             return "draining"
         if not host.warm:
             return "failed" if host.error else "loading"
-        return "ready" if host.readings().loaded else "idle"
+        if host.is_lost:
+            return "failed" if host.error else "restarting"
+        return "ready" if host.loaded else "idle"
 
     def answer(good: bool) -> JSONResponse:
         body: dict[str, Any] = {"status": state(), "model": service.info.family}
-        if host.error and not host.warm:
+        if host.error and (host.is_lost or not host.warm):
             body["error"] = host.error.message
         return JSONResponse(body, 200 if good else 503, {"Cache-Control": "no-store"})
 
-    @routes.get("/health", summary="Alive, and warmed up", responses={503: {"description": "Not warmed up yet"}})
-    async def health() -> Response:
-        return answer(host.warm)
+    def unless(trouble: str) -> dict[int | str, dict[str, Any]]:
+        return {503: {"description": trouble}}
 
-    @routes.get("/ready", summary="Takes new work", responses={503: {"description": "Loading, or draining"}})
+    @routes.get("/health", summary="Alive, and warmed up", responses=unless("Not warmed up yet, or failed"))
+    async def health() -> Response:
+        return answer(host.warm and not (host.is_lost and host.error))
+
+    @routes.get("/ready", summary="Takes new work", responses=unless("Starting, or draining"))
     async def ready() -> Response:
-        return answer(host.warm and not host.draining)
+        return answer(host.warm and not host.draining and not host.is_lost)
 
     @routes.get("/metrics", summary="Prometheus metrics", response_class=Response)
     async def metrics() -> Response:
