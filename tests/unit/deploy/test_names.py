@@ -157,10 +157,21 @@ def test_a_pod_is_killed_only_after_it_had_time_to_drain(tmp_path: Path) -> None
 def test_folders_that_are_mounted_are_those_that_the_server_writes_to() -> None:
     made = next(one.value for one in dockerfile() if "install -d" in one.value)
     environment = image_environment()
-    written = {environment[name] for name in ("RHAPSODE_SERVER__VOICES", "HF_HOME", "TRITON_CACHE_DIR")}
+    written = {
+        environment[name] for name in ("RHAPSODE_SERVER__VOICES", "HF_HOME", "TRITON_CACHE_DIR", "XDG_CACHE_HOME")
+    }
     assert all(f" {folder}" in made for folder in written)
     assert written <= {mount["mountPath"] for mount in container()["volumeMounts"]}
-    assert written == {volume.split(":")[1] for volume in compose()["services"]["gpu"]["volumes"]}
+    for service in compose()["services"].values():
+        assert written == {volume.split(":")[1] for volume in service["volumes"]}
+
+
+def test_the_service_keeps_what_it_writes_in_its_own_folders() -> None:
+    assert (unit("Service", "StateDirectoryMode"), unit("Service", "CacheDirectoryMode")) == (["0700"], ["0700"])
+    folders = dict(line.split("=", 1) for line in unit("Service", "Environment"))
+    assert folders.keys() == {"RHAPSODE_SERVER__VOICES", "TRITON_CACHE_DIR", "XDG_CACHE_HOME", "HF_HOME"}
+    for name, path in folders.items():
+        assert Path(path).is_relative_to("/var/lib/rhapsode" if "VOICES" in name else "/var/cache/rhapsode")
 
 
 def test_what_the_image_copies_is_in_the_repository_and_not_ignored() -> None:
