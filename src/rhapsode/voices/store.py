@@ -148,7 +148,7 @@ class VoiceStore:
     def _writing(self) -> Iterator[None]:
         """Holds the lock of the folder, and reads its state again before and after."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with self._lock, locked(self._folder):
                 self._seen_at_ns = None
                 yield

@@ -66,6 +66,57 @@ EVENTS = [
 ]
 
 
+TEXTS = ["\ud800", "a\udfffb", "\x00", "\U0001f600", "", " "]
+VALUES = [*TEXTS, 5, 1e308, True, None, [], ["\ud800"], {}, {"\udc00": "\x00"}]
+PLACES = {
+    "ping": ("text",),
+    "describe": ("anything",),
+    "synthesize": ("text", "text_format", "voice", "voice.name", "voice.language", "voice.speaker"),
+    "synthesize-start": ("text_format", "voice", "voice.name", "voice.language", "voice.speaker"),
+    "synthesize-chunk": ("text",),
+    "synthesize-stop": ("anything",),
+}
+
+
+def exchange(server: Running, *events: dict[str, Any]) -> list[dict[str, Any]]:
+    """The events that the server answers with, until it closes the connection or has nothing more to say."""
+    raw = b"".join(json.dumps(event).encode() + b"\n" for event in events)
+    with socket.create_connection(("127.0.0.1", server.wyoming_port), timeout=TIMEOUT_S) as connection:
+        connection.sendall(raw)
+        connection.shutdown(socket.SHUT_WR)
+        answered = []
+        with connection.makefile("rb") as stream:
+            while line := stream.readline():
+                header = json.loads(line)
+                data = json.loads(stream.read(header.get("data_length", 0)) or "{}")
+                stream.read(header.get("payload_length", 0))
+                answered.append({"type": header["type"], "data": data})
+    return answered
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_ping_is_answered_with_its_text_whatever_that_is(server: Running, text: str) -> None:
+    assert exchange(server, {"type": "ping", "data": {"text": text}}) == [{"type": "pong", "data": {"text": text}}]
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_no_value_in_any_field_is_a_bug(server: Running, kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    for place in PLACES[kind]:
+        for value in VALUES:
+            within, _, name = place.rpartition(".")
+            data = {"text": "Hi."} if kind == "synthesize" else {}
+            data |= {within: {name: value}} if within else {name: value}
+            before = [{"type": "synthesize-start"}] if kind in ("synthesize-chunk", "synthesize-stop") else []
+            answered = exchange(server, *before, {"type": kind, "data": data})
+            codes = [event["data"]["code"] for event in answered if event["type"] == "error"]
+            assert "internal_error" not in codes, (place, value)
+            if kind == "synthesize" and place.startswith("voice.") and value in TEXTS[:2]:
+                assert len(codes) == 1, (place, value, answered)
+    answered = exchange(server, {"type": TEXTS[0], "data": {TEXTS[0]: TEXTS[0]}}, {"type": "ping"})
+    assert [event["type"] for event in answered] == ["pong"]
+    assert not [record for record in caplog.records if record.exc_info or record.levelname == "ERROR"]
+
+
 @fuzzed(60)
 @given(events=damaged(EVENTS), cut=st.integers(0, 400))
 def test_damaged_events_are_no_bug(server: Running, events: Any, cut: int) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import threading
 from pathlib import Path
 
@@ -118,3 +120,19 @@ def test_a_file_that_cannot_be_written_is_refused_at_start(tmp_path):
 def test_a_file_name_alone_switches_it_on():
     assert resolve(env={}, flags={"server": {"audit": "a.jsonl"}}).server.audit.file == Path("a.jsonl")
     assert resolve(env={}).server.audit.file is None
+
+
+def test_a_new_file_is_readable_by_its_owner_alone_and_an_existing_one_keeps_its_mode(tmp_path):
+    new, given = tmp_path / "logs" / "audit.jsonl", tmp_path / "given.jsonl"
+    given.touch()
+    given.chmod(0o640)
+    umask = os.umask(0)
+    try:
+        for file in (new, given):
+            audit = AuditLog(file, "dummy", with_text=True)
+            audit.record(order(), "a", SPOKEN, "A secret.")
+            audit.close()
+    finally:
+        os.umask(umask)
+    assert [stat.S_IMODE(file.stat().st_mode) for file in (new, given)] == [0o600, 0o640]
+    assert [len(lines(file)) for file in (new, given)] == [1, 1]

@@ -61,6 +61,16 @@ def test_a_clip_comes_back_sample_for_sample_after_a_restart(store, folder):
     assert voice.embedding is None
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no modes")
+def test_a_new_folder_is_open_to_its_owner_alone_and_an_existing_one_keeps_its_mode(tmp_path):
+    new, given = tmp_path / "new", tmp_path / "given"
+    given.mkdir()
+    given.chmod(0o2770)  # replicas of several users share it
+    for folder in (new, given):
+        VoiceStore(folder).add("Anna", clip=CLIP, text="What she says.", consent="consent_1")
+    assert [folder.stat().st_mode & 0o7777 for folder in (new, given)] == [0o700, 0o2770]
+
+
 def test_an_embedding_comes_back_after_a_restart(store, folder):
     store.add("Anna", embedding=VECTOR)
     assert VoiceStore(folder).load("anna") == Voice(embedding=tuple(VECTOR))

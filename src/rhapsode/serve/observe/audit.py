@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import queue
 import threading
 from datetime import UTC, datetime
@@ -90,5 +91,10 @@ class AuditLog:
                 log.error("%d lines of the audit log are lost: %s", len(lines) - ended + lost, error.strerror)
 
     def _append(self, text: str) -> None:
-        with self._file.open("a", encoding="utf-8") as file:
+        with open(self._file, "a", encoding="utf-8", opener=_open_private) as file:
             file.write(text)
+
+
+def _open_private(path: str, flags: int) -> int:
+    """Opens a file. A new one is readable by this user alone; one that exists keeps the mode that its owner gave it."""
+    return os.open(path, flags, 0o600)

@@ -26,14 +26,14 @@ class WyomingEvent:
     payload: bytes = b""
 
     def encode(self) -> bytes:
-        """Returns the bytes of the event."""
-        data = json.dumps(self.data, ensure_ascii=False).encode() if self.data else b""
+        """Returns the bytes of the event, in ASCII: a client's text may hold half a surrogate pair."""
+        data = json.dumps(self.data).encode() if self.data else b""
         header: dict[str, Any] = {"type": self.type}
         if data:
             header["data_length"] = len(data)
         if self.payload:
             header["payload_length"] = len(self.payload)
-        return json.dumps(header, ensure_ascii=False).encode() + b"\n" + data + self.payload
+        return json.dumps(header).encode() + b"\n" + data + self.payload
 
 
 async def read_event(reader: asyncio.StreamReader, most_bytes: int) -> WyomingEvent | None:
