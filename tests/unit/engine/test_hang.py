@@ -1,13 +1,19 @@
 """A device loop that has hung is found, and one that works is not."""
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
+from rhapsode.config import resolve
+from rhapsode.device.landing import Landing
+from rhapsode.engine import Engine
 from rhapsode.engine.hang import HangWatch
 from rhapsode.engine.loop import Loop, Step
 from rhapsode.engine.stage import Drop, TurnStage
+from rhapsode.models.dummy.spec import SPEC
+from rhapsode.types import SpeechRequest
 
 MOST, MOST_INLINE = 3, 9
 
@@ -78,6 +84,27 @@ def launches(numbers: list[int | None]) -> Callable[[], list[Step]]:
 
 def test_a_launch_that_the_device_does_not_end_is_found_though_turns_go_on() -> None:
     assert looks(HangWatch(launches([7] * 9), MOST, MOST_INLINE)) == MOST + 1
+
+
+def test_an_engine_names_the_launch_that_its_device_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs = threading.Event()
+    ready = Landing.ready
+    monkeypatch.setattr(Landing, "ready", lambda landing: not hangs.is_set() and ready(landing))
+    with Engine(SPEC, resolve(env={}, flags={"model": "dummy", "device": "cpu"})) as engine:
+        watch = HangWatch(engine.unfinished, MOST, MOST)
+        hangs.set()
+        speech = engine.submit(SpeechRequest("Hello."))
+        while not (steps := [step for step in engine.unfinished() if step.kind == "launch"]):
+            time.sleep(0.001)
+        assert {step.stage for step in steps} == {"talk"}
+        while (found := watch.look()) is None:
+            time.sleep(0.001)
+        assert (found.stage, found.kind) == ("talk", "launch")
+        hangs.clear()
+        assert sum(chunk.duration_s for chunk in speech) > 0
+        while engine.unfinished():
+            time.sleep(0.001)
+        assert looks(watch) is None
 
 
 def test_launches_that_end_are_no_hang() -> None:

@@ -129,6 +129,14 @@ def test_the_least_recently_used_phrase_makes_room_in_a_folder(tmp_path: Path) -
     assert store.bytes == sum(file.stat().st_size for file in tmp_path.iterdir())
 
 
+def test_files_of_phrases_are_open_to_their_owner_alone(tmp_path: Path) -> None:
+    store = PhrasesInFolder(tmp_path / "phrases", 10**6)
+    store.put("a", phrase())
+    store.flush()
+    modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "phrases", tmp_path / "phrases" / "a.phrase")]
+    assert modes == [0o700, 0o600]
+
+
 def test_a_damaged_file_is_a_miss_and_is_gone(tmp_path: Path) -> None:
     store = PhrasesInFolder(tmp_path, 10**6)
     store.put("a", phrase())
