@@ -257,6 +257,27 @@ def test_no_more_references_than_the_checkpoint_takes() -> None:
     assert complaint(SpeechRequest("Hello.", Voice(references=(CLIP,))), many).param == "references"
 
 
+@pytest.mark.parametrize(
+    ("voice", "param"),
+    [
+        (Voice.cloned(CLIP, " \n\u3000"), "ref_text"),
+        (Voice(references=(Reference(CLIP, "a"), Reference(CLIP, ""))), "ref_text"),
+        (Voice(continued=Reference(CLIP, "\t")), "prompt_text"),
+    ],
+)
+def test_a_transcript_without_words_is_refused(voice: Voice, param: str) -> None:
+    able = replace(DUMMY, can=Capabilities(clone=True, continuation=True, references=2))
+    error = complaint(SpeechRequest("Hello.", voice), able)
+    assert error.param == param
+    assert "transcript is empty" in error.message
+
+
+def test_a_transcript_is_handed_on_as_it_is() -> None:
+    able = replace(DUMMY, can=Capabilities(clone=True))
+    voice = Voice.cloned(CLIP, " two \r\nlines\n")
+    assert check(SpeechRequest("Hello.", voice), able).voice == voice
+
+
 def test_a_recording_to_continue_is_a_reference() -> None:
     able = replace(DUMMY, can=Capabilities(continuation=True))
     error = complaint(SpeechRequest("Hello.", Voice(continued=CLIP)), able)

@@ -112,8 +112,8 @@ class VoiceStore:
             id=f"voice_{secrets.token_hex(6)}",
             name=checked_name(name),
             created_at=int(time.time()),
-            consent=_checked_text(consent, "consent"),
-            text=_checked_text(text, "text"),
+            consent=_checked_text((consent or "").strip(), "consent"),
+            text=_checked_transcript(text),
             sample_rate=clip.sample_rate if clip else None,
             duration_s=clip.duration_s if clip else None,
             embedding_size=vector.size if vector is not None else None,
@@ -227,12 +227,16 @@ def _bad_embedding(message: str) -> InvalidRequest:
     return InvalidRequest(message, param="speaker_embedding")
 
 
+def _checked_transcript(text: str | None) -> str | None:
+    """Returns the transcript byte for byte, since spaces change the tokens of a prompt. Spaces alone are none."""
+    return _checked_text(text, "text") if text and text.strip() else None
+
+
 def _checked_text(text: str | None, param: str) -> str | None:
-    stripped = text.strip() if text else ""
-    if len(stripped) > MAX_TEXT_CHARS:
+    if text and len(text) > MAX_TEXT_CHARS:
         raise InvalidRequest(f"'{param}' is too long: at most {MAX_TEXT_CHARS} characters are allowed.", param=param)
     try:
-        stripped.encode()
+        (text or "").encode()
     except UnicodeEncodeError:
         raise InvalidRequest(f"'{param}' is not valid Unicode text.", param=param) from None
-    return stripped or None
+    return text or None

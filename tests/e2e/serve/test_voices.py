@@ -102,6 +102,32 @@ def test_a_voice_is_uploaded_spoken_with_and_deleted(cloning: Running) -> None:
     assert cloning.http.post("/v1/audio/speech", json={**SAY, "voice": "Ada"}).status_code == 400
 
 
+@pytest.mark.parametrize(
+    "text", [" the ref  ", "the ref\n", "the\r\nref", "\tthe ref", "caf\u00e9", "cafe\u0301"], ids=repr
+)
+def test_an_uploaded_transcript_keeps_its_bytes(cloning: Running, text: str) -> None:
+    """In a form and in JSON; the talker gets what a request gives it as `ref_text`."""
+    body = {"name": "Json", "consent": "yes", "audio_sample": DATA_URL, "text": text}
+    stored = [upload(cloning, "Form", text=text), cloning.http.post("/v1/audio/voices", json=body)]
+    try:
+        assert [answer.json()["text"] for answer in stored] == [text, text]
+        with_text = say(cloning, ref_audio=DATA_URL, ref_text=text)
+        assert with_text != say(cloning, ref_audio=DATA_URL, ref_text="other words that were never said")
+        assert with_text == say(cloning, voice="Form") == say(cloning, voice="Json") == say(cloning, ref_audio="Form")
+    finally:
+        for name in ("Form", "Json"):
+            cloning.http.delete(f"/v1/audio/voices/{name}")
+
+
+def test_a_transcript_of_spaces_is_none_in_a_form_and_an_error_in_a_request(cloning: Running) -> None:
+    stored = upload(cloning, "Blank", text=" \r\n")
+    assert (stored.status_code, "text" in stored.json()) == (201, False)
+    cloning.http.delete("/v1/audio/voices/Blank")
+    answer = cloning.http.post("/v1/audio/speech", json={**SAY, "ref_audio": DATA_URL, "ref_text": " \n"})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "ref_text")
+    assert "transcript is empty" in answer.json()["error"]["message"]
+
+
 def test_a_name_is_given_once(cloning: Running) -> None:
     assert upload(cloning, "Bea").status_code == 201
     assert upload(cloning, "bea").status_code == 409

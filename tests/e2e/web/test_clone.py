@@ -55,7 +55,7 @@ def played(page: Visit, start: Callable[[], None]) -> tuple[np.ndarray, dict]:
 def test_upload_preview_save_speak_delete(visit: Open, cloning: Running) -> None:
     page = visit(cloning, "clone")
     page.field("Sample").set_input_files(SAMPLE)
-    page.field("What is said in it (optional)").fill("the ref")
+    page.field("What is said in it (optional)").fill(" the\nref ")
 
     new = page.page.get_by_role("region", name="A new voice")
     heard, asked = played(page, new.get_by_role("button", name="Preview").click)
@@ -72,7 +72,7 @@ def test_upload_preview_save_speak_delete(visit: Open, cloning: Running) -> None
     shelf = page.page.get_by_role("region", name="Uploaded voices")
     shelf.get_by_text("Ada").wait_for()
     voice = uploaded(cloning)["Ada"]
-    assert voice["text"] == "the ref"
+    assert voice["text"] == asked["ref_text"] == " the\nref "
     assert "agreed" in voice["consent"]
 
     page.go("Speak")

@@ -113,7 +113,8 @@ def test_a_short_first_chunk_costs_the_beginning_of_the_reference(stages: Family
 @pytest.mark.parametrize(
     ("voice", "wishes", "words"),
     [
-        (cloned("  "), GIVEN, "empty transcript"),
+        (cloned("  "), GIVEN, "transcript is empty"),
+        (cloned(" ..."), GIVEN, "no letter"),
         (cloned(), {}, "speech_tokenizer_v3.onnx.*reference_tokens"),
         (cloned(embedding=None), GIVEN, "campplus.onnx.*speaker_embedding"),
         (cloned(), {"options": {"reference_tokens": [CODES]}}, f"from 0 to {CODES - 1}"),

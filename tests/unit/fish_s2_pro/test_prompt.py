@@ -67,7 +67,7 @@ def test_another_transcript_of_the_same_recording_is_another_prompt(family: Fami
     [
         ({"text": "<|speaker:0|> <|speaker:1|>"}, "no words"),
         ({"instructions": "sadly"}, "brackets"),
-        ({"voice": Voice(references=(Reference(CLIP, "  "),))}, "empty transcript"),
+        ({"voice": Voice(references=(Reference(CLIP, "  "),))}, "transcript is empty"),
         ({"voice": Voice.cloned(Clip(np.zeros((1, 0), np.float32), SAMPLE_RATE), "a")}, "empty"),
         ({"voice": Voice(references=(Reference(CLIP, "a"),) * 9)}, "8 references"),
         ({"voice": Voice(description="an old man")}, "cannot"),

@@ -206,7 +206,7 @@ def test_the_window_of_repetition_is_the_requests_or_the_checkpoints(v2: Family,
     ("fields", "words"),
     [
         ({"text": "[SPEAKER0] [SPEAKER1]"}, "nothing to say"),
-        ({"voice": Voice(references=(Reference(CLIP, "  "),))}, "empty transcript"),
+        ({"voice": Voice(references=(Reference(CLIP, "  "),))}, "transcript is empty"),
         ({"voice": Voice.cloned(Clip(np.zeros((1, 0), np.float32), SAMPLE_RATE), "a")}, "0.1 to 100 s"),
         ({"voice": Voice.cloned(Clip(np.zeros((1, 101 * 8000), np.float32), 8000), "a")}, "0.1 to 100 s"),
         ({"voice": Voice(references=(Reference(CLIP, "a"),) * 9)}, "8 references"),

@@ -60,7 +60,7 @@ BAD: dict[str, tuple[SpeechRequest, type[RhapsodeError], str]] = {
         "transcript is needed",
     ),
     "prompt audio without a transcript": (
-        SpeechRequest("Hi.", Voice(continued=Reference(CLIP, " "))),
+        SpeechRequest("Hi.", Voice(continued=Reference(CLIP))),
         InvalidRequest,
         "transcript is needed",
     ),

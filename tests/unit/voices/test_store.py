@@ -49,7 +49,8 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_a_clip_comes_back_sample_for_sample_after_a_restart(store, folder):
-    added = store.add("Anna", clip=CLIP, text=" What she says. ", consent="consent_1")
+    added = store.add("Anna", clip=CLIP, text="What she says.", consent=" consent_1 ")
+    assert added.consent == "consent_1"
     again = VoiceStore(folder)
     assert again.list() == [added]
     voice = again.load(added.id)
@@ -69,6 +70,30 @@ def test_a_new_folder_is_open_to_its_owner_alone_and_an_existing_one_keeps_its_m
     for folder in (new, given):
         VoiceStore(folder).add("Anna", clip=CLIP, text="What she says.", consent="consent_1")
     assert [folder.stat().st_mode & 0o7777 for folder in (new, given)] == [0o700, 0o2770]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "  spaces at both ends ",
+        "\ta tab, lines\nand lines\r\nof two kinds\r\n",
+        "\u00a0Zo\u00eb composed\u3000",
+        "Zoe\u0308 decomposed, a joiner\u200d\ufeff",
+        "\U0001f600 \x85\u2028",
+    ],
+)
+def test_a_transcript_keeps_its_bytes_over_a_restart_and_in_another_replica(store, folder, text):
+    other = VoiceStore(folder)
+    added = store.add("Anna", clip=CLIP, text=text)
+    for told in (store, other, VoiceStore(folder)):
+        (reference,) = told.load(added.id).references
+        assert reference.text.encode() == text.encode()
+        assert told.get("Anna").text == text
+
+
+@pytest.mark.parametrize("text", [None, "", " ", "\t\u3000\r\n"])
+def test_a_transcript_of_spaces_is_none(store, text):
+    assert store.add("Anna", clip=CLIP, text=text).text is None
 
 
 def test_an_embedding_comes_back_after_a_restart(store, folder):

@@ -140,7 +140,8 @@ def _check(request: SpeechRequest, options: CosyOptions) -> None:
     for reference in request.voice.references:
         if reference.text is not None and not is_speakable(reference.text):
             raise InvalidRequest(
-                "the reference has an empty transcript: give its words, or leave it out.", param="ref_text"
+                "the transcript has no letter and no digit: give the words of the recording, or leave it out.",
+                param="ref_text",
             )
     if request.instructions and not request.instructions.strip():
         raise InvalidRequest("the instructions are empty: give some, or leave them out.", param="instructions")

@@ -70,7 +70,7 @@ class FishPrepare:
     def __call__(self, work: SpeechRequest | NextTurns) -> FishDraft:
         if isinstance(work, NextTurns):
             return self._next(work)
-        check(work)
+        check_references(work.voice.references)
         if work.text_open:
             return self._open(work)
         options: FishOptions = work.options
@@ -127,13 +127,9 @@ class FishPrepare:
         return SPARE_FRAMES + FRAMES_PER_TOKEN * (len(turn) - self._turn_marks)
 
 
-def check(request: SpeechRequest) -> None:
-    """Raises `InvalidRequest` if a reference has no audio or an empty transcript."""
-    for reference in request.voice.references:
-        if reference.text is not None and not reference.text.strip():
-            raise InvalidRequest(
-                "a reference has an empty transcript: give its words, or leave it out.", param="ref_text"
-            )
+def check_references(references: Sequence[Reference]) -> None:
+    """Raises `InvalidRequest` if a reference has no audio."""
+    for reference in references:
         if not reference.audio.samples.size:
             raise InvalidRequest("a reference's audio is empty.", param="ref_audio")
 

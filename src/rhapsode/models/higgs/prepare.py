@@ -181,13 +181,9 @@ class HiggsV3Prepare(HiggsPrepare):
 
 
 def check_references(references: tuple[Reference, ...]) -> None:
-    """Raises if a reference has an empty transcript, or audio that is too short or too long."""
+    """Raises if the audio of a reference is too short or too long."""
     least, most = REFERENCE_S
     for reference in references:
-        if reference.text is not None and not reference.text.strip():
-            raise InvalidRequest(
-                "a reference has an empty transcript: give its words, or leave it out.", param="ref_text"
-            )
         if not least <= reference.audio.duration_s <= most:
             found = f"{reference.audio.duration_s:.2f} s"
             raise BadAudio(f"a reference must have {least:g} to {most:g} s of audio, not {found}.", param="ref_audio")

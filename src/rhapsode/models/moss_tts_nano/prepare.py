@@ -140,7 +140,7 @@ def recordings(request: SpeechRequest, options: MossOptions) -> tuple[Clip | Non
 
 
 def _with_transcript(recording: Reference, param: str) -> Reference:
-    if not (recording.text or "").strip():
+    if not recording.text:
         raise InvalidRequest("to continue a recording, its transcript is needed.", param=param)
     return recording
 

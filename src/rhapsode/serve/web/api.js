@@ -38,13 +38,10 @@ export async function outcome(requestId) {
   return json(`/v1/audio/speech/${encodeURIComponent(requestId)}`);
 }
 
+/** As JSON: browsers change the line breaks of a form's fields, and the transcript's tokens with them. */
 export async function uploadVoice({ name, consent, text, audio }) {
-  const form = new FormData();
-  form.set("name", name);
-  form.set("consent", consent);
-  if (text) form.set("text", text);
-  if (audio) form.set("audio_sample", audio, "sample");
-  return json("/v1/audio/voices", { method: "POST", body: form });
+  const said = text ? { text } : {};
+  return json("/v1/audio/voices", asJson({ name, consent, audio_sample: audio, ...said }));
 }
 
 export async function keepEmbedding({ name, consent, embedding }) {

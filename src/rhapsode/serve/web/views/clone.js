@@ -68,7 +68,7 @@ export class CloneView {
     this.clearErrors();
     if (!this.consent.check()) return;
     try {
-      const voice = { name: this.name.value, consent: this.consent.statement, text: this.text.value, audio: this.sample.file };
+      const voice = { name: this.name.value, consent: this.consent.statement, text: this.text.value, audio: await this.sample.dataUrl() };
       const kept = await uploadVoice(voice);
       await refreshVoices();
       this.status.textContent = `${kept.name} is kept.`;
