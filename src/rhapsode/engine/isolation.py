@@ -14,12 +14,17 @@ Row = TypeVar("Row")
 Result = TypeVar("Result")
 
 
+class StageFailed(GenerationFailed):
+    """A stage raised an exception: a bug, or a fault of the machine such as too little memory. Clients see the code of
+    `GenerationFailed`; a warm-up tells it from errors that only its sentence has, such as empty audio."""
+
+
 def failure(stage: str, error: BaseException) -> RhapsodeError:
     """Returns the typed error that a listener gets for an exception of a stage."""
     if isinstance(error, RhapsodeError):
         return error
     log.error("stage '%s' failed", stage, exc_info=error)
-    return GenerationFailed(f"the '{stage}' stage failed on this request ({type(error).__name__}).")
+    return StageFailed(f"the '{stage}' stage failed on this request ({type(error).__name__}).")
 
 
 def isolate(

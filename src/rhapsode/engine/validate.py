@@ -201,7 +201,8 @@ def check_abilities(request: SpeechRequest, info: ModelInfo) -> None:
         raise InvalidRequest("a voice's continued recording must be of the type Reference.", param="continued")
     for param, recordings in (("ref_text", voice.references), ("prompt_text", (voice.continued,))):
         if any(one is not None and one.text is not None and not one.text.strip() for one in recordings):
-            raise InvalidRequest("a transcript is empty: give the words of the recording, or leave it out.", param=param)
+            right = "give the words of the recording, or leave it out"
+            raise InvalidRequest(f"a transcript is empty: {right}.", param=param)
     if len(voice.references) > can.references:
         most = "one reference" if can.references == 1 else f"{can.references} references"
         raise InvalidRequest(f"{info.title} takes {most}, not {len(voice.references)}.", param="references")

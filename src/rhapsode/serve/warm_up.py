@@ -6,14 +6,15 @@ import gc
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack
 from dataclasses import replace
 
 from rhapsode.config import Deployment
 from rhapsode.device.early_start import start_cuda
 from rhapsode.engine import Engine, Source, loading
 from rhapsode.engine.compile import Compilation, begin_early
-from rhapsode.errors import InvalidRequest
+from rhapsode.engine.isolation import StageFailed
+from rhapsode.errors import Busy, GenerationFailed, InvalidRequest, RhapsodeError, TimedOut
 from rhapsode.models.registry import Model
 from rhapsode.tts import open_engine
 from rhapsode.types import Outcome, SpeechRequest, Voice
@@ -66,36 +67,57 @@ def open_warm(
 
 
 def _warm_up(engine: Engine) -> None:
-    """Speaks a few frames, so that the first request does not pay for anything that is set up on first use."""
+    """Speaks a few frames, so that the first request does not pay for anything that is set up on first use.
+
+    What a model makes of one sentence never ends a start: it is logged. A stage that fails, as without memory, does.
+    """
     size = engine.info.embedding_size
-    voice = Voice(embedding=(0.1,) * size) if size else Voice()
-    for attempt in (Voice(), voice):
-        with suppress(InvalidRequest):  # some models refuse requests without a voice, others those with an embedding
-            request = SpeechRequest(WARM_UP_TEXT, attempt, seed=0, max_frames=FIRST_FRAMES)
-            _hear(engine, request, 1)
-            _measure_pace(engine, replace(request, max_frames=PACE_FRAMES))
-            return
+    voices = [Voice(), Voice(embedding=(0.1,) * size)] if size else [Voice()]
+    failed: RhapsodeError | None = None
+    for voice in voices:  # some models refuse requests without a voice, others those with an embedding
+        request = SpeechRequest(WARM_UP_TEXT, voice, seed=0, max_frames=FIRST_FRAMES)
+        try:
+            failed = _hear(engine, request, 1)
+            failed = _measure_pace(engine, replace(request, max_frames=PACE_FRAMES)) or failed
+        except (InvalidRequest, Busy, TimedOut) as error:
+            failed = error
+        else:
+            break
+    if failed is not None:
+        fields = {"code": failed.code, "why": repr(failed.message)}
+        log.warning("the warm-up sentence was not spoken; the server starts all the same", extra={"fields": fields})
 
 
-def _measure_pace(engine: Engine, request: SpeechRequest) -> None:
+def _measure_pace(engine: Engine, request: SpeechRequest) -> RhapsodeError | None:
     """Speaks with growing batches until one is slower than real time, so that admission knows the pace from the start.
 
     A model that yields audio itself serves its listeners one after the other, so there is no batch to measure.
+    Returns an error that a batch had, as `_hear` does.
     """
+    failed: RhapsodeError | None = None
     has_batches = any(stage.kind == "frame" for stage in engine.spec.pipeline)
     rows, load = 1, engine.load()
     while engine.deployment.limits.real_time and has_batches and rows < load.slots and load.places >= rows:
         rows = min(PACE_GROWTH * rows, load.slots)
-        _hear(engine, request, rows)
+        failed = _hear(engine, request, rows) or failed
         load = engine.load()
+    return failed
 
 
-def _hear(engine: Engine, request: SpeechRequest, times: int) -> None:
+def _hear(engine: Engine, request: SpeechRequest, times: int) -> RhapsodeError | None:
     """Speaks this many requests concurrently. Their texts differ, so that prompts share no KV pages and no prefill is
-    skipped."""
+    skipped. Returns the error of one that the model did not speak, such as empty audio."""
+    failed: RhapsodeError | None = None
     requests = [replace(request, text=f"{times} {i}: {request.text}") for i in range(times)]
-    for speech in [engine.submit(request) for request in requests]:
-        for _ in speech:
-            pass
+    with ExitStack() as speeches:
+        for speech in [speeches.enter_context(engine.submit(request)) for request in requests]:
+            try:
+                for _ in speech:
+                    pass
+            except StageFailed:
+                raise
+            except GenerationFailed as error:
+                failed = error
     while engine.load().slots_in_use:  # a slot becomes free shortly after its request has ended
         time.sleep(0.001)
+    return failed

@@ -70,10 +70,12 @@ class DummyPrepare:
 
     def __init__(self, context: StageContext) -> None:
         self._spec = context.spec
+        self._unspoken: str = context.settings.unspoken
 
     def __call__(self, request: SpeechRequest) -> DummyPrompt:
         options: DummyOptions = request.options
-        tokens = tokenize(request.text if request.text_open else clean(request.text))
+        text = request.text if request.text_open else clean(request.text)
+        tokens = tokenize(text) if not self._unspoken or self._unspoken not in text else []
         check_fits(len(tokens))
         return DummyPrompt(
             max_frames=MAX_TEXT if request.text_open else 2 * len(tokens) + 16,

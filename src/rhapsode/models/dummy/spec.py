@@ -18,6 +18,8 @@ class DummyOptions:
 class DummySettings:
     lookahead: int = 0
     """How many frames the codec looks ahead."""
+    unspoken: str = ""
+    """Texts with these words end before their first frame: what empty audio looks like."""
     frame_sleep_s: float = 0.0
     """How long a decode step sleeps, in place of a model's work. It needs `graphs: false`: a trace does not sleep."""
 
