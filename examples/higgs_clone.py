@@ -11,7 +11,7 @@ from pathlib import Path
 
 url = sys.argv[3] if len(sys.argv) > 3 else "http://127.0.0.1:8000"
 body = {
-    "input": "<|emotion:happy|>You came after all! <|sfx:laugh|> Sit down, the tea is ready.",
+    "input": "<|emotion:elation|>You came after all! <|sfx:laughter|> Sit down, the tea is ready.",
     "response_format": "wav",
     "ref_audio": f"data:audio/wav;base64,{base64.b64encode(Path(sys.argv[1]).read_bytes()).decode()}",
     "ref_text": sys.argv[2],

@@ -18,8 +18,8 @@ V2_CONTROL = (
     "<|audio_out_bos|>", "<|reserved_special_token_6|>", "<|AUDIO_OUT|>", "<|scene_desc_start|>", "<|scene_desc_end|>",
 )  # fmt: skip
 V3_CONTROL = (
-    "<|endoftext|>", "<|tts|>", "<|text|>", "<|audio|>", "<|ref_text|>", "<|ref_audio|>", "<|emotion:happy|>",
-    "<|sfx:laugh|>",
+    "<|endoftext|>", "<|tts|>", "<|text|>", "<|audio|>", "<|ref_text|>", "<|ref_audio|>", "<|emotion:elation|>",
+    "<|sfx:laughter|>",
 )  # fmt: skip
 
 

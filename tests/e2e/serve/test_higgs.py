@@ -72,7 +72,7 @@ def test_modes_of_v2_are_different_speech(v2: Running) -> None:
 def test_modes_of_v3_are_different_speech(v3: Running) -> None:
     said = [
         say(v3),
-        say(v3, "<|emotion:happy|>Hello."),
+        say(v3, "<|emotion:elation|>Hello."),
         say(v3, "<|emotion:unknown|>Hello."),
         say(v3, ref_audio=URLS[0]),
         say(v3, ref_audio=URLS[0], ref_text="the first ref"),

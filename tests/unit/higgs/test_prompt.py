@@ -76,8 +76,8 @@ def test_control_tokens_of_v2_are_read_as_text_wherever_they_are_written(v2: Fam
 
 def test_tags_of_v3_are_tokens_and_other_control_tokens_are_text(v3: Family) -> None:
     plain = prompt_of(v3, "ab").length
-    assert prompt_of(v3, "a<|emotion:happy|>b").length == plain + 1
-    assert prompt_of(v3, "<|sfx:laugh|>ab").length == plain + 1
+    assert prompt_of(v3, "a<|emotion:elation|>b").length == plain + 1
+    assert prompt_of(v3, "<|sfx:laughter|>ab").length == plain + 1
     for mark in ("<|audio|>", "<|text|>", "<|ref_audio|>", "<|endoftext|>", "<|emotion:unknown|>"):
         assert prompt_of(v3, f"a{mark}b").length == plain + len(mark)
 
@@ -225,7 +225,7 @@ def test_what_v2_cannot_serve_is_refused(v2: Family, fields: dict[str, Any], wor
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"instructions": "sadly"}, "emotion:happy"),
+        ({"instructions": "sadly"}, "emotion:elation"),
         ({"voice": Voice(description="an old man")}, "cannot design"),
         ({"voice": Voice(references=(Reference(CLIP, "a"),) * 2)}, "one reference"),
         ({"options": {"ras_window": 7}}, "no option"),

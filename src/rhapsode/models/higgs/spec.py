@@ -93,7 +93,7 @@ V3 = ModelSpec(
     frame_hz=FRAME_HZ,
     published=("bosonai/higgs-audio-v3-tts-4b",),
     can=Capabilities(clone=True, text_stream=True),
-    instead={"instructions": "Write tags into the text, such as <|emotion:happy|>."},
+    instead={"instructions": "Write tags into the text, such as <|emotion:elation|>."},
     options=HiggsV3Options,
     sampling=SAMPLING,
     needs=("config.json", "model.safetensors|model.safetensors.index.json", "tokenizer.json"),

@@ -9,8 +9,9 @@ from pathlib import Path
 from rhapsode.checkpoints.tokenizer import Encode, added_tokens, text_encoder
 from rhapsode.errors import CheckpointError
 
-_TAG = re.compile(r"<\|(emotion|style|prosody|sfx):[^|<>]+\|>")
-"""The tokens of v3 that a text may hold; others are read as the characters they consist of."""
+_TAG = re.compile(r"<\|\w+:\w+\|>")
+"""The tokens of v3 that a text may hold, such as `<|env:music|>`: no other control token has a colon. All others are
+read as the characters they consist of, and so is a tag that the tokenizer lacks."""
 
 
 class ControlTokens:
