@@ -171,7 +171,7 @@ def test_a_sampling_parameter_of_another_type_is_refused(name: str, value: Any) 
 )
 def test_a_voice_needs_a_family_that_can_do_it(ability: str, what: str, voice: Voice) -> None:
     error = complaint(SpeechRequest("Hello.", voice))
-    assert error.param == "voice"
+    assert error.param == ("speaker_embedding" if ability == "embedding" else "voice")
     assert f"cannot {what}" in error.message
     assert "presets" in error.message
     able = replace(DUMMY, can=Capabilities(**{ability: True}))
@@ -244,8 +244,27 @@ def test_another_language_is_refused_with_those_there_are(language: str) -> None
     assert "german" in error.message
 
 
-def test_a_family_that_names_no_languages_takes_every_one() -> None:
-    assert check(SpeechRequest("Hello.", language="French")).language == "fr"
+@pytest.mark.parametrize(("language", "code"), [("French", "fr"), ("bn", "bn"), ("YUE", "yue"), ("auto", None)])
+def test_a_family_that_names_no_languages_takes_every_one(language: str, code: str | None) -> None:
+    assert check(SpeechRequest("Hello.", language=language)).language == code
+
+
+@pytest.mark.parametrize("language", ["xx", "klingon", "en-US", "e", "\x00"])
+def test_what_is_no_language_is_refused_by_every_family(language: str) -> None:
+    error = complaint(SpeechRequest("Hello.", language=language))
+    assert error.param == "language"
+    assert "ISO 639-1" in error.message
+
+
+def test_an_unknown_option_is_answered_with_options_that_have_an_effect_here() -> None:
+    spec = replace(DUMMY, option_needs={"endless": "clone"})
+    assert "none" in complaint(SpeechRequest("Hello.", options={"endles": True}), spec).message
+    assert "did you mean 'endless'" in complaint(SpeechRequest("Hello.", options={"endles": True})).message
+
+
+def test_an_option_of_another_family_is_answered_with_that_family() -> None:
+    error = complaint(SpeechRequest("Hello.", options={"scene": "a kitchen"}))
+    assert error.message == "dummy has no option 'scene': it is an option of higgs-v2."
 
 
 def test_no_more_references_than_the_checkpoint_takes() -> None:
@@ -289,5 +308,7 @@ def test_an_embedding_that_does_not_fit_is_told_the_right_size(embedding: tuple[
     info = replace(DUMMY.info(), can=Capabilities(embedding=True), embedding_size=2)
     fits = SpeechRequest("Hello.", Voice(embedding=(0.1, -0.2)))
     assert checked(fits, DUMMY, info, LIMITS).voice == fits.voice
-    with pytest.raises(InvalidRequest, match="has 2 finite numbers"):
+    with pytest.raises(InvalidRequest, match="has 2 finite numbers; ") as caught:
         checked(SpeechRequest("Hello.", Voice(embedding=embedding)), DUMMY, info, LIMITS)
+    assert caught.value.param == "speaker_embedding"
+    assert ("got " in caught.value.message) == (len(embedding) != 2)

@@ -15,7 +15,7 @@ from rhapsode.models.base import ModelSpec
 from rhapsode.models.options import parse_options
 from rhapsode.text.clean import is_speakable
 from rhapsode.text.front_end import INPUT_TYPES
-from rhapsode.text.language import AUTO, code_of, name_of
+from rhapsode.text.language import AUTO, CODES, code_of, name_of
 from rhapsode.types import ModelInfo, Reference, Sampling, Segment, SpeechRequest, Voice
 
 SPEED_RANGE = (0.25, 4.0)
@@ -69,12 +69,11 @@ def checked(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Li
         _check_sampling(request.sampling)
     check_abilities(request, info)
     _check_effect(request, spec, info)
-    _check_embedding(request.voice.embedding, info)
     voice, preset = request.voice, _preset(request.voice.name, info)
     changed = {
         "voice": voice if preset == voice.name else replace(voice, name=preset),
         "language": _language(request.language, info),
-        "options": parse_options(spec, request.options),
+        "options": parse_options(spec, request.options, info.options),
     }
     good = object.__new__(SpeechRequest)  # as `replace`, without a call for every field
     vars(good).update(vars(request), **changed)
@@ -184,13 +183,13 @@ def check_abilities(request: SpeechRequest, info: ModelInfo) -> None:
         raise unable(info, "clone", "voice")
     wanted = (
         ("continuation", "voice", voice.continued is not None),
-        ("embedding", "voice", voice.embedding is not None),
         ("design", "voice", voice.description is not None),
         ("instructions", "instructions", bool(request.instructions)),
     )
     for ability, param, is_wanted in wanted:
         if is_wanted and ability not in can.names():
             raise unable(info, ability, param)
+    check_embedding(voice.embedding, info, "speaker_embedding")
     if not info.default_voice and voice == Voice():
         ways = [("a reference", info.takes_recordings), ("a speaker embedding", can.embedding)]
         right = " or ".join(way for way, is_there in ways if is_there)
@@ -227,13 +226,18 @@ def _check_effect(request: SpeechRequest, spec: ModelSpec, info: ModelInfo) -> N
             raise InvalidRequest(f"the option '{name}' has no effect on {info.title}. {right}", param=name)
 
 
-def _check_embedding(embedding: tuple[float, ...] | None, info: ModelInfo) -> None:
-    size = info.embedding_size
-    if embedding is None or size is None:
+def check_embedding(embedding: tuple[float, ...] | None, info: ModelInfo, param: str) -> None:
+    """Raises if the checkpoint takes no speaker embedding, or none like this one; `param` is where it came from."""
+    if embedding is None:
         return
-    if len(embedding) != size or not all(abs(number) <= LARGEST_FLOAT32 for number in embedding):
-        right = f"a speaker embedding of {info.title} has {size} finite numbers"
-        raise InvalidRequest(f"{right}; got {len(embedding)} numbers.", param="voice")
+    if not info.can.embedding:
+        raise unable(info, "embedding", param)
+    size = info.embedding_size
+    right = f"a speaker embedding of {info.title} has {size} finite numbers"
+    if size is not None and len(embedding) != size:
+        raise InvalidRequest(f"{right}; got {len(embedding)} numbers.", param=param)
+    if size is not None and not all(abs(number) <= LARGEST_FLOAT32 for number in embedding):
+        raise InvalidRequest(f"{right}; one of these is too large or not finite.", param=param)
 
 
 def _preset(name: str | None, info: ModelInfo) -> str | None:
@@ -251,11 +255,15 @@ def _preset(name: str | None, info: ModelInfo) -> str | None:
 
 
 def _language(language: str | None, info: ModelInfo) -> str | None:
-    """Returns the language's code; None lets the model find out."""
+    """Returns the language's code; None lets the model find out. A checkpoint that lists no languages takes every
+    language that there is: numbers and dates are read in it."""
     code = code_of(language) if language else AUTO
     if code == AUTO:
         return None
     if info.languages and code not in info.languages:
         hint = did_you_mean(code, [AUTO, *map(name_of, info.languages)])
         raise InvalidRequest(f"'{language}' is no language of {info.title}: {hint}", param="language")
+    if not info.languages and code not in CODES:
+        right = "give a code of ISO 639-1 such as 'en', an English name such as 'german', or 'auto'"
+        raise InvalidRequest(f"'{language}' is no language: {right}.", param="language")
     return code

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
-from rhapsode.errors import InvalidRequest
+from rhapsode.errors import InvalidRequest, did_you_mean
 from rhapsode.models.registry import families
 from rhapsode.types import ModelInfo
 
@@ -33,6 +33,13 @@ def unable(info: ModelInfo, ability: str, param: str) -> InvalidRequest:
 def can_clone(info: ModelInfo, given: Container[str]) -> bool:
     """Returns whether the checkpoint can clone voices, or a request gives all that it needs beside a recording."""
     return info.can.clone or (info.takes_references and all(name in given for name in info.reference_needs))
+
+
+def unknown_name(name: str, known: Iterable[str]) -> str:
+    """Returns the end of an error message about an unknown option or field: the families that have such an option, or
+    the nearest known name."""
+    owners = [spec.name for spec in families()[0].values() if name in spec.option_names and not spec.hidden]
+    return f"it is an option of {', '.join(owners)}." if owners else did_you_mean(name, known)
 
 
 def who_can(ability: str) -> str:

@@ -142,10 +142,13 @@ class ModelSpec:
             options=self.options_of(self.can),
         )
 
+    @property
+    def option_names(self) -> tuple[str, ...]:
+        return tuple(option.name for option in fields(self.options))
+
     def options_of(self, can: Capabilities) -> tuple[str, ...]:
         """Returns the options that have an effect on a checkpoint with these abilities."""
-        names = (option.name for option in fields(self.options))
-        return tuple(name for name in names if self.option_needs.get(name) in (None, *can.names()))
+        return tuple(name for name in self.option_names if self.option_needs.get(name) in (None, *can.names()))
 
 
 @dataclass(frozen=True)

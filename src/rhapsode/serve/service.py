@@ -26,7 +26,6 @@ from rhapsode.serve.observe.audit import AuditLog
 from rhapsode.serve.observe.metrics import Metrics, Refusals
 from rhapsode.serve.observe.outcomes import Outcomes
 from rhapsode.serve.phrases.cache import PhraseCache, PhraseEntry
-from rhapsode.serve.request.effect import without_effect
 from rhapsode.serve.request.intake import Intake, Order
 from rhapsode.serve.request.lenient import leave_out
 from rhapsode.serve.request.names import served_id
@@ -60,11 +59,11 @@ class Service:
         self.host = Host(model, deployment, self.outcomes.ended, self.metrics.loads.inc)
         self.store = VoiceStore(self.config.voices.expanduser(), self.config.max_voices)
         self.references = References(self.config, self.store, mono=self.spec.channels == 1)
-        self.schemas = Schemas(self.spec)
         self.lexicon = Lexicon.read(deployment.lexicon)
         self.word_languages = aligned_languages(deployment.alignment)
         self.info = self.host.info
-        self.unused_fields = without_effect(self.info, self.schemas.option_names)
+        self.schemas = Schemas(self.spec, self.info)
+        self.unused_fields = self.schemas.unused
         self.intake = Intake(self.info, deployment, self.schemas, self.store, self.references)
         self.sockets = 0
         self.detection = DetectionDesk(deployment.marking)

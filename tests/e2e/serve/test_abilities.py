@@ -117,6 +117,9 @@ def test_voices(announced: Announced) -> None:
         status, error = announced.speak(voice=voice)
         assert (status, error["param"]) == (503, "voice")
         assert "could not be reached" in error["message"]
+    # OpenAI's clients always name a voice: each of their names is a preset, else the voice of the model's own.
+    status, error = announced.speak(voice="alloy")
+    assert (status, error.get("param")) == ((200, None) if announced.model["default_voice"] else (400, "voice"))
     assert announced.speak(voice="default")[0] == (200 if announced.model["default_voice"] else 400)
 
 
@@ -146,8 +149,10 @@ def test_languages(announced: Announced) -> None:
     languages = announced.model["languages"]
     for language in languages[:2]:
         assert announced.speak(language=language)[0] == 200, language
-    others = [code for code in ("de", "xx") if code not in languages] if languages else []
-    for language in others:
+    assert announced.speak(language="auto")[0] == 200
+    if not languages:  # it takes all there are
+        assert announced.speak(language="German")[0] == announced.speak(language="bn")[0] == 200
+    for language in ("de" if languages and "de" not in languages else "xx", "xx", "klingon", "en-US"):
         status, error = announced.speak(language=language)
         assert (status, error["param"]) == (400, "language")
 
@@ -169,6 +174,28 @@ def test_options(announced: Announced) -> None:
         given = {"nq": 1, "cloning": None}.get(name, value)
         if (given is not None and not isinstance(given, float)) or name not in announced_options:
             announced.check(name in announced_options, name, **{name: False if given is None else given})
+
+
+def test_an_unknown_field_is_answered_with_fields_that_it_takes(announced: Announced) -> None:
+    status, error = announced.speak(zzzzzzzz=1)
+    known = error["message"].partition("known: ")[2].rstrip(".").split(", ")
+    assert (status, error["param"], set(known)) == (400, "zzzzzzzz", set(announced.fields))
+
+
+def test_an_option_of_another_family_is_answered_with_that_family(announced: Announced) -> None:
+    """`scene` is an option of Higgs v2, and `enforce_min_length` of CosyVoice3."""
+    for name, owner in (("scene", "higgs-v2"), ("enforce_min_length", "cosyvoice3")):
+        if announced.model["family"] != owner:
+            status, error = announced.speak(**{name: "a kitchen"})
+            assert (status, error["param"]) == (400, name)
+            assert error["message"] == f"there is no field '{name}': it is an option of {owner}."
+
+
+def test_an_embedding_of_another_size_is_the_embedding_s_fault(announced: Announced) -> None:
+    if announced.can("embedding") and announced.model["embedding_size"]:
+        status, error = announced.speak(speaker_embedding=[0.1] * (announced.size + 1))
+        assert (status, error["param"]) == (400, "speaker_embedding")
+        assert f"{announced.size} finite numbers; got {announced.size + 1}" in error["message"]
 
 
 def test_what_it_says_of_itself_is_what_the_checkpoint_is(announced: Announced) -> None:

@@ -89,7 +89,7 @@ def test_a_body_that_makes_no_sense_is_400(dummy: Running, body: bytes) -> None:
         ({"ref_text": "only words"}, "ref_text"),
         ({"ref_audio": "data:audio/wav;base64,AAAA"}, "ref_audio"),
         ({"speaker_embedding": []}, "speaker_embedding"),
-        ({"speaker_embedding": [0.5]}, "voice"),
+        ({"speaker_embedding": [0.5]}, "speaker_embedding"),
         ({"references": [{"text": "x"}]}, "references"),
     ],
 )

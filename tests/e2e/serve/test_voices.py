@@ -11,6 +11,7 @@ import pytest
 from e2e.serve.running import Running, heard, in_thread, running
 from rhapsode.audio.encode import encode
 from rhapsode.types import Clip
+from rhapsode.voices.store import VoiceStore
 from tiny.qwen3_tts import HIDDEN, Tiny, reference_audio, write
 
 SAMPLE = encode(Clip(reference_audio(24_000)[None], 24_000), "wav")
@@ -147,6 +148,16 @@ def test_an_embedding_is_a_voice_too(cloning: Running) -> None:
     assert stored.json()["embedding_size"] == HIDDEN
     assert say(cloning, voice="Numbers") == say(cloning, speaker_embedding=EMBEDDING)
     assert cloning.http.delete("/v1/audio/voices/Numbers").status_code == 200
+
+
+def test_an_uploaded_embedding_of_another_size_is_the_voice_s_fault(cloning: Running, place: Path) -> None:
+    """Another server, of another model, may have stored it in the same folder."""
+    VoiceStore(place / "voices").add("Foreign", embedding=[0.1] * (HIDDEN + 1))
+    for field in ("voice", "ref_audio"):
+        answer = cloning.http.post("/v1/audio/speech", json={**SAY, field: "Foreign"})
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, field)
+        assert f"{HIDDEN} finite numbers; got {HIDDEN + 1}" in answer.json()["error"]["message"]
+    assert cloning.http.delete("/v1/audio/voices/Foreign").status_code == 200
 
 
 def test_a_voice_can_be_had_as_an_embedding(cloning: Running) -> None:

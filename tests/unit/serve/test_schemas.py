@@ -46,6 +46,22 @@ def test_an_unknown_field_names_the_nearest_one() -> None:
     assert error.message == "there is no field 'respons_format': did you mean 'response_format'?"
 
 
+def test_an_unknown_field_that_is_an_option_of_another_family_names_it() -> None:
+    assert complaint({"input": "x", "scene": "y"}).message == "there is no field 'scene': it is an option of higgs-v2."
+
+
+def test_an_unknown_field_is_answered_only_with_fields_that_this_checkpoint_takes() -> None:
+    spec = SPECS["higgs-v2"]
+    for schemas in (Schemas(spec), Schemas(spec, spec.info())):
+        for body, fields in ((schemas.speech, {"input": "x"}), (schemas.batch, {"items": [{}]}), (schemas.session, {})):
+            with pytest.raises(UnknownOption) as caught:
+                parse(body, json.dumps({**fields, "zzzzzz": 1}).encode())
+            known = caught.value.message.partition("known: ")[2].rstrip(".").split(", ")
+            assert {"scene", "temperature", "ref_audio"} <= set(known)
+            assert not schemas.unused & set(known)
+            assert {"repetition_penalty", "speaker_embedding", "prompt_audio"} <= schemas.unused
+
+
 def test_an_unknown_field_inside_another_is_named_by_its_path() -> None:
     assert complaint({"input": "x", "references": [{"audoi": "x"}]}).param == "references.0.audoi"
 

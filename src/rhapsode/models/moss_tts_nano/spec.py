@@ -19,7 +19,7 @@ class MossOptions:
     nq: int | None = None
     """How many codebooks are generated; by default all. Fewer are faster and coarser."""
     text_temperature: float = 1.0
-    """Temperature of the decision to end; 0 is greedy."""
+    """Temperature of the decision to end; 0 is greedy, and so is a request whose `temperature` is 0."""
     text_top_k: int = 50
     text_top_p: float = 1.0
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from rhapsode.audio.formats import FORMATS
 from rhapsode.config import Deployment
 from rhapsode.engine.dialogue import check_count, check_speakers, in_segment
-from rhapsode.engine.validate import check_length, check_speakable
+from rhapsode.engine.validate import check_embedding, check_length, check_speakable
 from rhapsode.errors import InvalidRequest, UnknownVoice
 from rhapsode.models.abilities import can_clone, unable
 from rhapsode.serve.request.effect import check_frames
@@ -168,6 +168,7 @@ class Intake:
             return Voice(embedding=embedding)
         self._check_references(len(references), body)
         voice = await self._references.voice(references)
+        check_embedding(voice.embedding, self._info, "ref_audio")  # of an uploaded voice
         return voice if embedding is None else replace(voice, embedding=embedding)
 
     def _check_references(self, count: int, body: VoiceFields) -> None:
@@ -186,6 +187,7 @@ class Intake:
             return Voice(name=name)
         stored = await asyncio.to_thread(self._store.load, name)
         if stored is not None:
+            check_embedding(stored.embedding, self._info, "voice")
             return stored
         by_case = {preset.lower(): preset for preset in presets}
         if found := by_case.get(name.lower()) or preset_for(name, self._info.voices):

@@ -7,15 +7,17 @@ import asyncio
 import inspect
 import textwrap
 from itertools import pairwise
-from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
 from rhapsode.audio.leveler import MAX_LOUDNESS, MIN_LOUDNESS
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import ModelSpec
+from rhapsode.serve.request.effect import without_effect
 from rhapsode.serve.request.shape import check_shape
 from rhapsode.serve.response.errors import explain
+from rhapsode.types import ModelInfo
 
 Body = TypeVar("Body", bound=BaseModel)
 FormatName = Literal[
@@ -42,6 +44,8 @@ SMALL_BYTES = 2**14
 
 class Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, protected_namespaces=())
+    unused: ClassVar[frozenset[str]] = frozenset()
+    """Fields that the served checkpoint refuses, so that no error suggests them."""
 
 
 class VoiceRef(Strict):
@@ -186,16 +190,17 @@ class SessionBody(VoiceFields):
 
 
 class Schemas:
-    """The bodies for one family, with its options as further fields."""
+    """The bodies for one checkpoint, with the options of its family as further fields."""
 
-    def __init__(self, spec: ModelSpec) -> None:
-        self.option_names = tuple(get_type_hints(spec.options))
+    def __init__(self, spec: ModelSpec, info: ModelInfo | None = None) -> None:
+        """Without `info` the bodies are those for the family in general."""
+        self.option_names = spec.option_names
+        self.unused = frozenset(without_effect(info or spec.info(), self.option_names))
         self.speech = self._extended(SpeechBody, spec)
         self.batch = self._extended(BatchBody, spec)
         self.session = self._extended(SessionBody, spec)
 
-    @staticmethod
-    def _extended(body: type[Body], spec: ModelSpec) -> type[Body]:
+    def _extended(self, body: type[Body], spec: ModelSpec) -> type[Body]:
         described = options_schema(spec)["properties"]
         fields = {
             name: (
@@ -206,6 +211,7 @@ class Schemas:
             if name not in body.model_fields
         }
         extended = create_model(body.__name__, __base__=body, __doc__=body.__doc__, **cast(Any, fields))
+        extended.unused = self.unused
         extended.model_config["json_schema_extra"] = body.model_config.get("json_schema_extra")
         return extended
 

@@ -12,7 +12,8 @@ from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
-from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable, UnknownOption, did_you_mean
+from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable, UnknownOption
+from rhapsode.models.abilities import unknown_name
 from rhapsode.serve.elevenlabs.errors import detail_of, is_elevenlabs, status_of
 
 MAX_SHOWN_CHARS = 64
@@ -84,8 +85,8 @@ def explain(error: ValidationError, model: type[BaseModel]) -> InvalidRequest:
     where = _path(first["loc"])
     if first["type"] == "extra_forbidden":
         name = str(first["loc"][-1])[:MAX_SHOWN_CHARS]
-        known = model.model_fields if len(first["loc"]) == 1 else ()
-        hint = f": {did_you_mean(name, known)}" if known else "."
+        known = model.model_fields.keys() - getattr(model, "unused", ()) if len(first["loc"]) == 1 else ()
+        hint = f": {unknown_name(name, known)}" if known else "."
         return UnknownOption(f"there is no field '{where}'{hint}", param=where)
     if first["type"] == "json_invalid":
         return InvalidRequest("the body is not valid JSON.")
