@@ -14,6 +14,7 @@ import av
 import numpy as np
 import pytest
 
+from tiny import moss_tts_nano, qwen3_tts
 from unit.command import environment, rhapsode
 
 TEXT = "The quick brown fox jumps over the lazy dog."
@@ -348,6 +349,31 @@ def test_models_lists_what_is_offered_for_people_and_programs(tmp_path: Path) ->
     assert by_name["hibari"]["options"] == {"pause_s": 0.25}
     assert by_name["dummy"]["stages"] == ["prepare", "encode", "talk", "vocode"]
     assert [row["name"] for row in json.loads(rhapsode("models", "--json", cwd=tmp_path).stdout)].count("dummy") == 0
+
+
+def test_models_shows_the_whole_path_of_a_checkpoint_and_its_options(tmp_path: Path) -> None:
+    folder = tmp_path / "/".join(["a folder whose path is longer than a line of any terminal"] * 3)
+    moss_tts_nano.write(folder)
+    shown = rhapsode("models", str(folder), cwd=tmp_path, COLUMNS="40")
+    succeeded(shown)
+    lines = [line.strip() for line in shown.stdout.decode().splitlines()]
+    assert f"model  {folder}" in lines
+    assert "cloning = none  (reference or continuation)" in lines
+    assert "nq = none  (whole number, 1 or more)" in lines
+    assert "text_temperature = 1.0  (number, 0 to 10)" in lines
+    assert "text_top_p = 1.0  (number, above 0, at most 1)" in lines
+    for name in ("cloning", "max_text_tokens", "nq", "text_temperature", "text_top_k", "text_top_p"):
+        (at,) = (i for i, line in enumerate(lines) if line.startswith(f"{name} = "))
+        assert lines[at + 1].endswith(".")
+
+
+def test_models_shows_only_options_that_have_an_effect(tmp_path: Path) -> None:
+    qwen3_tts.write(tmp_path / "base", qwen3_tts.Tiny(kind="base"))
+    qwen3_tts.write(tmp_path / "design", qwen3_tts.Tiny(kind="voice_design"))
+    base, design = (rhapsode("models", name, cwd=tmp_path).stdout.decode() for name in ("./base", "./design"))
+    assert "x_vector_only_mode" in base
+    assert "x_vector_only_mode" not in design
+    assert "subtalker_top_k" in design
 
 
 def test_doctor_finds_nothing_broken_here(tmp_path: Path) -> None:

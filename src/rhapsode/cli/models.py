@@ -27,17 +27,19 @@ def models(
     from rhapsode.models.packaged import PACKAGED
     from rhapsode.models.registry import families, find
 
-    if model is not None:
-        found = find(model)
-        rows = [_row(model, found.spec, found.info())]
+    specs = [spec for spec in families()[0].values() if everything or not spec.hidden]
+    if model is None:
+        rows = [_row(spec.name, spec, spec.info()) for spec in specs]
     else:
-        listed = [spec for spec in families()[0].values() if everything or not spec.hidden]
-        rows = [_row(spec.name, spec, spec.info()) for spec in listed]
+        found = find(model)
+        specs, rows = [found.spec], [_row(model, found.spec, found.info())]
     if as_json:
         typer.echo(json.dumps(rows, indent=2, default=str))
         return
-    _print_table(rows)
-    if model is None:
+    if model is not None:
+        _print_checkpoint(rows[0], specs[0])
+    else:
+        _print_table(rows)
         typer.echo("A family's abilities are those of all its checkpoints together: `rhapsode models CHECKPOINT`.")
         for name in PACKAGED:
             typer.echo(f"{name} is a checkpoint that comes with this package{_abilities(name)}.")
@@ -60,10 +62,54 @@ def _row(name: str, spec: ModelSpec, info: ModelInfo) -> dict[str, Any]:
         "voices": list(info.voices),
         "voices_to_download": list(info.to_download),
         "languages": list(info.languages),
+        "sampling": list(info.sampling),
         "options": {f.name: _default(f) for f in fields(spec.options) if f.name in info.options},
         "stages": [stage.name for stage in spec.pipeline],
         "install": how_to_get(spec) if missing(spec) else None,
     }
+
+
+def _print_checkpoint(row: dict[str, Any], spec: ModelSpec) -> None:
+    """Prints everything about one checkpoint, each value on its own line: nothing is cut to the terminal's width."""
+    from rhapsode.models.option_schema import options_schema
+
+    about = options_schema(spec)["properties"]
+    lines = {
+        "model": row["name"],
+        "family": f"{row['family']} {row['variant'] or ''}".rstrip(),
+        "what it is": row["summary"],
+        "rate": f"{row['sample_rate']} Hz, {'mono' if row['channels'] == 1 else 'stereo'}",
+        "can": ", ".join(row["can"]) or "-",
+        "voices": _voices(row),
+        "languages": ", ".join(row["languages"]) or "any",
+        "sampling": ", ".join(row["sampling"]) or "-",
+        "options": "" if row["options"] else "-",
+    }
+    for name, value in lines.items():
+        typer.echo(f"{name:>10}  {value}".rstrip())
+    for name, default in row["options"].items():
+        typer.echo(f"{'':>12}{name} = {_written(default)}  ({_values(about[name])})")
+        if words := about[name].get("description"):
+            typer.echo(f"{'':>16}{' '.join(words.split())}")
+
+
+def _values(about: dict[str, Any]) -> str:
+    """Returns which values an option may have, from its JSON schema."""
+    kind = next(one for one in about.get("anyOf", [about]) if one.get("type") != "null")
+    if choices := kind.get("enum") or ([kind["const"]] if "const" in kind else None):
+        return " or ".join(map(str, choices))
+    least, above, most = (about.get(name) for name in ("minimum", "exclusiveMinimum", "maximum"))
+    bounds = [f"above {above:g}"] if above is not None else [f"{least:g} or more"] if least is not None else []
+    bounds += [f"at most {most:g}"] if most is not None else []
+    if least is not None and most is not None:
+        bounds = [f"{least:g} to {most:g}"]
+    names = {"integer": "whole number", "boolean": "true or false", "string": "text", "array": "list"}
+    return ", ".join([names.get(kind["type"], kind["type"]), *bounds])
+
+
+def _written(default: Any) -> str:
+    """Returns a default as a user would write it."""
+    return "none" if default is None else json.dumps(default, ensure_ascii=False)
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:

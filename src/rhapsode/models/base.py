@@ -4,6 +4,7 @@ Imports no torch.
 """
 
 from rhapsode.models.prompt import Following, GeneratorPrompt, Part, Prompt, Span, TextFeed, TextSink
+from rhapsode.models.ranges import Range, Ranged
 from rhapsode.models.spec import Companion, Layout, ModelSpec, NoOptions, StageContext, StageSpec
 from rhapsode.models.workers import (
     SHORT_CHARS,
@@ -51,6 +52,8 @@ __all__ = [
     "Part",
     "PrefillsPrompt",
     "Prompt",
+    "Range",
+    "Ranged",
     "Span",
     "StageContext",
     "StageSpec",

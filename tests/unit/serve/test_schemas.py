@@ -5,9 +5,10 @@ import json
 import pytest
 
 from rhapsode.errors import InvalidRequest, UnknownOption
+from rhapsode.models.option_schema import options_schema
 from rhapsode.models.registry import families
 from rhapsode.serve.request.openapi import request_body
-from rhapsode.serve.request.schemas import Schemas, options_schema, parse
+from rhapsode.serve.request.schemas import Schemas, parse
 
 SPECS = families()[0]
 DUMMY = Schemas(SPECS["dummy"])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from rhapsode.models.base import Layout, ModelSpec, StageSpec
+from rhapsode.models.base import Layout, ModelSpec, Range, Ranged, StageSpec
 from rhapsode.types import Capabilities
 
 ENCODERS = {"reference_tokens": "speech_tokenizer_v3.onnx", "speaker_embedding": "campplus.onnx"}
@@ -34,23 +34,17 @@ class CosyOptions:
 
 
 @dataclass(frozen=True)
-class CosySettings:
+class CosySettings(Ranged):
     llm: Literal["base", "rl"] = "base"
     """Which language model is loaded: `llm.pt`, or `llm.rl.pt`, which was trained further by reinforcement learning."""
-    flow_context_s: float = 60.0
+    flow_context_s: Annotated[float, Range(10, 300)] = 60.0
     """Seconds of speech that the flow keeps after a reference. A longer text is spoken in parts."""
     mask: Literal["chunk", "full"] = "chunk"
     """What a mel frame can attend to: `chunk`, its own chunk and those before it, which streams; `full`, all frames, as
     upstream does where it does not stream. Speech is then heard once a part is complete."""
-    first_tokens: int = 8
+    first_tokens: Annotated[int, Range(0, 25)] = 8
     """Tokens of the first chunk of a cloned voice. The reference loses up to a second of its beginning in the flow, so
     that its last chunk lacks as many. 0: it keeps all, and the first chunk is what is left of a second."""
-
-    def __post_init__(self) -> None:
-        if not 10 <= self.flow_context_s <= 300:
-            raise ValueError("flow_context_s must be between 10 and 300")
-        if not 0 <= self.first_tokens <= 25:
-            raise ValueError("first_tokens must be between 0 and 25")
 
 
 SPEC = ModelSpec(

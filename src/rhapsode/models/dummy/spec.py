@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from rhapsode.models.base import Layout, ModelSpec, StageSpec
+from rhapsode.models.base import Layout, ModelSpec, Range, Ranged, StageSpec
 from rhapsode.types import Capabilities
 
 
@@ -15,19 +16,13 @@ class DummyOptions:
 
 
 @dataclass(frozen=True)
-class DummySettings:
-    lookahead: int = 0
+class DummySettings(Ranged):
+    lookahead: Annotated[int, Range(0)] = 0
     """How many frames the codec looks ahead."""
     unspoken: str = ""
     """Texts with these words end before their first frame: what empty audio looks like."""
-    frame_sleep_s: float = 0.0
+    frame_sleep_s: Annotated[float, Range(0)] = 0.0
     """How long a decode step sleeps, in place of a model's work. It needs `graphs: false`: a trace does not sleep."""
-
-    def __post_init__(self) -> None:
-        if self.lookahead < 0:
-            raise ValueError("lookahead must be 0 or more")
-        if self.frame_sleep_s < 0:
-            raise ValueError("frame_sleep_s must be 0 or more")
 
 
 SPEC = ModelSpec(

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from rhapsode.models.base import ModelSpec, StageSpec
+from rhapsode.models.base import ModelSpec, Range, Ranged, StageSpec
 from rhapsode.types import Capabilities
 
 
 @dataclass(frozen=True)
-class HibariOptions:
-    pause_s: float = 0.25
-    """Silence between two sentences, up to 10 s."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.pause_s <= 10:
-            raise ValueError(f"pause_s must be between 0 and 10, not {self.pause_s}")
+class HibariOptions(Ranged):
+    pause_s: Annotated[float, Range(0, 10)] = 0.25
+    """Silence between two sentences."""
 
 
 SPEC = ModelSpec(

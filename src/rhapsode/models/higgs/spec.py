@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from rhapsode.models.base import Companion, Layout, ModelSpec, StageSpec
+from rhapsode.models.base import Companion, Layout, ModelSpec, Range, Ranged, StageSpec
 from rhapsode.types import Capabilities
 
 SAMPLE_RATE, FRAME_HZ = 24_000, 25.0
@@ -18,23 +18,17 @@ SAMPLING = ("temperature", "top_k", "top_p")
 
 
 @dataclass(frozen=True)
-class HiggsV2Options:
+class HiggsV2Options(Ranged):
     scene: str = QUIET_ROOM
     """Where the recording is made, and who speaks: a line `SPEAKER0: an old man` describes a speaker. A line
     `SPEAKER0:` without a description takes the next reference. Empty: no scene."""
     chunk: Literal["speaker", "sentence"] | None = None
     """Generates a long text piece by piece, each after all before it: a speaker's turn or a sentence at a time."""
-    ras_window: int | None = None
+    ras_window: Annotated[int | None, Range(1, MOST_WINDOW)] = None
     """Rows that repetition-aware sampling looks at; by default what the checkpoint says, or 7."""
-    ras_limit: int | None = None
+    ras_limit: Annotated[int | None, Range(0, MOST_WINDOW, off=True)] = None
     """How often a code may be among them before it is drawn again without filters; 0 is off. By default what the
     checkpoint says, or 2."""
-
-    def __post_init__(self) -> None:
-        if self.ras_window is not None and not 1 <= self.ras_window <= MOST_WINDOW:
-            raise ValueError(f"ras_window must be between 1 and {MOST_WINDOW}")
-        if self.ras_limit is not None and not 0 <= self.ras_limit <= MOST_WINDOW:
-            raise ValueError(f"ras_limit must be between 0 (off) and {MOST_WINDOW}")
 
 
 @dataclass(frozen=True)

@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from rhapsode.models.base import Companion, Layout, ModelSpec, StageSpec
+from rhapsode.models.base import Companion, Layout, ModelSpec, Range, Ranged, StageSpec
 from rhapsode.types import Capabilities
 
 
 @dataclass(frozen=True)
-class MossOptions:
+class MossOptions(Ranged):
     cloning: Literal["reference", "continuation"] | None = None
     """How a reference is used: for the sound of the voice, or as speech to continue (this needs its transcript). By
     default it is continued if there is a transcript."""
-    max_text_tokens: int = 75
+    max_text_tokens: Annotated[int, Range(0, off=True)] = 75
     """A cloned voice speaks a longer text in parts of at most so many tokens; 0 speaks it in one."""
-    nq: int | None = None
+    nq: Annotated[int | None, Range(1)] = None
     """How many codebooks are generated; by default all. Fewer are faster and coarser."""
-    text_temperature: float = 1.0
+    text_temperature: Annotated[float, Range(0, 10)] = 1.0
     """Temperature of the decision to end; 0 is greedy, and so is a request whose `temperature` is 0."""
-    text_top_k: int = 50
-    text_top_p: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.max_text_tokens < 0:
-            raise ValueError("max_text_tokens must be 0 (off) or more")
-        if self.nq is not None and self.nq < 1:
-            raise ValueError("nq must be at least 1")
-        if not 0 <= self.text_temperature <= 10:
-            raise ValueError("text_temperature must be between 0 and 10")
-        if self.text_top_k < 0:
-            raise ValueError("text_top_k must be 0 (off) or more")
-        if not 0 < self.text_top_p <= 1:
-            raise ValueError("text_top_p must be above 0 and at most 1")
+    text_top_k: Annotated[int, Range(0, off=True)] = 50
+    """Top-k of the decision to end."""
+    text_top_p: Annotated[float, Range(0, 1, above=True)] = 1.0
+    """Top-p of the decision to end."""
 
 
 _PACKAGE = "rhapsode.models.moss_tts_nano"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from rhapsode.models.base import Layout, ModelSpec, StageSpec
+from rhapsode.models.base import Layout, ModelSpec, Range, Ranged, StageSpec
 from rhapsode.types import Capabilities
 
 
 @dataclass(frozen=True)
-class Qwen3Options:
+class Qwen3Options(Ranged):
     task_type: Literal["Base", "CustomVoice", "VoiceDesign"] | None = None
     """The kind of checkpoint that the request is for; another kind is an error."""
     non_streaming_mode: bool | None = None
@@ -18,18 +18,12 @@ class Qwen3Options:
     x_vector_only_mode: bool | None = None
     """Clones from the speaker embedding alone, even if the reference has a transcript. By default what the checkpoint
     declares, else false."""
-    subtalker_temperature: float | None = None
+    subtalker_temperature: Annotated[float | None, Range(0, 10)] = None
     """Temperature of the codes after the first of each frame; 0 is greedy."""
-    subtalker_top_k: int | None = None
-    subtalker_top_p: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.subtalker_temperature is not None and not 0 <= self.subtalker_temperature <= 10:
-            raise ValueError("subtalker_temperature must be between 0 and 10")
-        if self.subtalker_top_k is not None and self.subtalker_top_k < 0:
-            raise ValueError("subtalker_top_k must be 0 (off) or more")
-        if self.subtalker_top_p is not None and not 0 < self.subtalker_top_p <= 1:
-            raise ValueError("subtalker_top_p must be above 0 and at most 1")
+    subtalker_top_k: Annotated[int | None, Range(0, off=True)] = None
+    """Top-k of the codes after the first of each frame."""
+    subtalker_top_p: Annotated[float | None, Range(0, 1, above=True)] = None
+    """Top-p of the codes after the first of each frame."""
 
 
 KINDS = {

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from rhapsode.models.base import Layout, ModelSpec, StageSpec
+from rhapsode.models.base import Layout, ModelSpec, Range, Ranged, StageSpec
 from rhapsode.types import Capabilities
 
 
 @dataclass(frozen=True)
-class VoxOptions:
-    cfg_value: float = 2.0
+class VoxOptions(Ranged):
+    cfg_value: Annotated[float, Range(0, 10)] = 2.0
     """Strength of classifier-free guidance; 1 is no guidance."""
-    inference_timesteps: int = 10
+    inference_timesteps: Annotated[int, Range(1)] = 10
     """Euler steps per patch: more are finer and slower. The deployment's `max_timesteps` is the most."""
-    min_len: int = 2
+    min_len: Annotated[int, Range(0)] = 2
     """The least number of patches of 160 ms before the end."""
-    max_len: int | None = None
+    max_len: Annotated[int | None, Range(1)] = None
     """The most patches; speech that is cut there ends with the reason `length`."""
     cloning: Literal["reference", "continuation", "both"] | None = None
     """How a single reference is used: for the sound of the voice, as speech to continue (this needs its transcript), or
     for both. By default it is continued if there is a transcript and there are no instructions."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.cfg_value <= 10:
-            raise ValueError("cfg_value must be between 0 and 10")
-        if self.inference_timesteps < 1:
-            raise ValueError("inference_timesteps must be at least 1")
-        if self.min_len < 0:
-            raise ValueError("min_len must be 0 or more")
-        if self.max_len is not None and self.max_len < 1:
-            raise ValueError("max_len must be at least 1")
 
 
 USUAL_TIMESTEPS, MOST_TIMESTEPS = 10, 100
@@ -44,17 +34,13 @@ LANGUAGES = (
 
 
 @dataclass(frozen=True)
-class VoxSettings:
-    max_timesteps: int = USUAL_TIMESTEPS
+class VoxSettings(Ranged):
+    max_timesteps: Annotated[int, Range(1, MOST_TIMESTEPS)] = USUAL_TIMESTEPS
     """The most Euler steps a request may ask for. On a GPU every patch takes the time of so many."""
     lora: str = ""
     """An adapter to merge into the weights: a folder with `lora_weights.safetensors`, or such a file."""
     lora_alpha: float = 0.0
     """The adapter's alpha, if there is no `lora_config.json` beside it."""
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.max_timesteps <= MOST_TIMESTEPS:
-            raise ValueError(f"max_timesteps must be between 1 and {MOST_TIMESTEPS}")
 
 
 SPEC = ModelSpec(

@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from rhapsode.models.base import Layout, ModelSpec, StageSpec
+from rhapsode.models.base import Layout, ModelSpec, Range, Ranged, StageSpec
 from rhapsode.types import Capabilities
 
 
 @dataclass(frozen=True)
-class VoxtralOptions:
-    cfg_alpha: float = 1.2
+class VoxtralOptions(Ranged):
+    cfg_alpha: Annotated[float, Range(0, 10)] = 1.2
     """Strength of classifier-free guidance of the acoustic codes; 1 is no guidance."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.cfg_alpha <= 10:
-            raise ValueError("cfg_alpha must be between 0 and 10")
 
 
 @dataclass(frozen=True)
-class VoxtralSettings:
-    warm_up_frames: int = 0
+class VoxtralSettings(Ranged):
+    warm_up_frames: Annotated[int, Range(0, 8)] = 0
     """Copies of the first frame that the codec decodes before it, unheard: a softer start, as other servers have it.
     Every launch of the codec takes the time of so many frames more."""
-    fade_in_ms: float = 0.0
+    fade_in_ms: Annotated[float, Range(0, 1000)] = 0.0
     """Length of a linear fade at the start of speech."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.warm_up_frames <= 8:
-            raise ValueError("warm_up_frames must be between 0 and 8")
-        if not 0 <= self.fade_in_ms <= 1000:
-            raise ValueError("fade_in_ms must be between 0 and 1000")
 
 
 SPEC = ModelSpec(

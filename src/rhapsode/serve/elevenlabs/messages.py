@@ -42,7 +42,7 @@ def voice_of(parameters: dict[str, str]) -> ElevenLabsVoice:
     try:
         return ElevenLabsVoice.model_validate(given, strict=False)
     except ValidationError as error:
-        raise explain(error, ElevenLabsVoice) from None
+        raise explain(error, ElevenLabsVoice.model_fields) from None
 
 
 def idle_limit(parameters: dict[str, str], most_s: float) -> float:

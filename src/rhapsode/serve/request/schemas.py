@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
-import inspect
-import textwrap
-from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from rhapsode.audio.leveler import MAX_LOUDNESS, MIN_LOUDNESS
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import ModelSpec
+from rhapsode.models.option_schema import options_schema
 from rhapsode.serve.request.effect import without_effect
 from rhapsode.serve.request.shape import check_shape
 from rhapsode.serve.response.errors import explain
@@ -207,38 +204,13 @@ class Schemas:
                 (Sentence if hint is str else hint) | None,
                 Field(None, description=described[name].get("description")),
             )
-            for name, hint in get_type_hints(spec.options).items()
+            for name, hint in get_type_hints(spec.options, include_extras=True).items()
             if name not in body.model_fields
         }
         extended = create_model(body.__name__, __base__=body, __doc__=body.__doc__, **cast(Any, fields))
         extended.unused = self.unused
         extended.model_config["json_schema_extra"] = body.model_config.get("json_schema_extra")
         return extended
-
-
-def options_schema(spec: ModelSpec) -> dict[str, Any]:
-    """Returns a family's options as JSON schema, with their docstrings as descriptions."""
-    schema: dict[str, Any] = {"properties": {}} | TypeAdapter(spec.options).json_schema()
-    for name, words in _attribute_docstrings(spec.options).items():
-        schema["properties"].get(name, {})["description"] = words
-    return schema
-
-
-def _attribute_docstrings(kind: type) -> dict[str, str]:
-    """Returns the docstrings below the fields of a class, from its source, since Python does not keep them."""
-    try:
-        body = cast(ast.ClassDef, ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]).body
-    except (OSError, TypeError, SyntaxError):  # no source at hand
-        return {}
-    return {
-        field.target.id: inspect.cleandoc(words.value.value)
-        for field, words in pairwise(body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and isinstance(words, ast.Expr)
-        and isinstance(words.value, ast.Constant)
-        and isinstance(words.value.value, str)
-    }
 
 
 async def read(body: type[Body], data: bytes) -> Body:
@@ -252,6 +224,7 @@ def parse(body: type[Body], data: bytes) -> Body:
     try:
         return body.model_validate_json(data)
     except ValidationError as error:
-        raise explain(error, body) from None
+        unused = body.unused if issubclass(body, Strict) else frozenset[str]()
+        raise explain(error, body.model_fields.keys() - unused) from None
     except (UnicodeDecodeError, RecursionError):
         raise InvalidRequest("the body is not valid JSON.") from None

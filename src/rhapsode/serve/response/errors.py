@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
@@ -77,16 +78,15 @@ def error_response(error: RhapsodeError) -> Response:
     return ErrorResponse(error, headers)
 
 
-def explain(error: ValidationError, model: type[BaseModel]) -> InvalidRequest:
-    """Returns the first problem of a body as one sentence that says what would be right."""
+def explain(error: ValidationError, fields: Iterable[str]) -> InvalidRequest:
+    """Returns the first problem of a body that may have these fields: one sentence that says what would be right."""
     found = error.errors(include_url=False, include_context=False)
     # Of several types that a field may have, the client meant the one whose error lies deepest.
     first = max((e for e in found if e["loc"][:1] == found[0]["loc"][:1]), key=lambda e: len(e["loc"]))
     where = _path(first["loc"])
     if first["type"] == "extra_forbidden":
         name = str(first["loc"][-1])[:MAX_SHOWN_CHARS]
-        known = model.model_fields.keys() - getattr(model, "unused", ()) if len(first["loc"]) == 1 else ()
-        hint = f": {unknown_name(name, known)}" if known else "."
+        hint = f": {unknown_name(name, fields)}" if len(first["loc"]) == 1 else "."
         return UnknownOption(f"there is no field '{where}'{hint}", param=where)
     if first["type"] == "json_invalid":
         return InvalidRequest("the body is not valid JSON.")

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Request
 
 from rhapsode.audio.formats import FORMATS
 from rhapsode.errors import UnknownModel
+from rhapsode.models.option_schema import options_schema
 from rhapsode.serve.elevenlabs.errors import is_elevenlabs
 from rhapsode.serve.elevenlabs.listing import list_models
 from rhapsode.serve.middleware.auth import is_keyless
 from rhapsode.serve.request.names import OPENAI_MODELS, check_model, served_id
 from rhapsode.serve.request.openapi import responses
-from rhapsode.serve.request.schemas import options_schema
 from rhapsode.serve.service import Service
 from rhapsode.text.front_end import INPUT_TYPES
 from rhapsode.text.normalise.language import LANGUAGES

@@ -78,4 +78,4 @@ def validated(model: type[Data], data: dict[str, Any]) -> Data:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise explain(error, model) from None
+        raise explain(error, model.model_fields) from None
