@@ -1,6 +1,8 @@
 """What is not written as words is said as words, and every spoken word knows its written characters."""
 
+import itertools
 import re
+import time
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -196,3 +198,13 @@ def test_a_word_of_any_length_is_held_back_no_longer_than_a_line() -> None:
     normaliser = Normaliser(language_of("en"))
     passed = sum(len(run.text) for i in range(2000) for run in normaliser.push(SpokenRun("7", i, i + 1, copied=True)))
     assert passed >= 2000 - 256
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_long_words_that_almost_fit_a_rule_cost_little(language: str) -> None:
+    pieces = ["1", "1.", "1,", "1-", "1:", "1/", "1+", "a.", "a-", "a@", "A1-", "+", "$1", "'", "½", "X", "１", "年1"]
+    ends = ["", "-", "x", "@", "%", ".com", "!x"]
+    started_s = time.process_time()
+    for piece, start, end in itertools.product(pieces, ("", "+", "$", "www."), ends):
+        normalised(f"{start}{piece * (120 // len(piece))}{end} ", language)
+    assert time.process_time() - started_s < 2.0  # one telephone number alone took 10 s

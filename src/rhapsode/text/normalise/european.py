@@ -118,7 +118,7 @@ class EuropeanRules:
     # --- words of numbers ---
 
     def digits(self, text: str) -> str:
-        return " ".join(self._table.cardinal(int(char)) for char in text if char.isdigit())
+        return " ".join(self._table.cardinal(int(char)) for char in text if is_digits(char))
 
     def whole(self, text: str) -> str:
         """Returns a whole number as words; digit by digit if it begins with a zero or is too long."""

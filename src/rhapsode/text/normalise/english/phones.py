@@ -11,7 +11,7 @@ from rhapsode.text.normalise.window import Spoken, WordWindow
 _PHONE = re.compile(r"(\+)?(?:([0-9]{1,3})[-. ])?\(?([0-9]{3})\)?[-. ]([0-9]{3})[-. ]([0-9]{4})")
 _LOCAL = re.compile(r"([0-9]{3})-([0-9]{4})")
 _TAIL = re.compile(r"([0-9]{3})[-. ]([0-9]{4})")
-_INTERNATIONAL = re.compile(r"\+[0-9]{1,3}(?:[-. ]?[0-9]{2,}){1,5}")
+_INTERNATIONAL = re.compile(r"\+(?:[0-9]{1,3}(?:[-. ][0-9]{2,}){1,5}|[0-9]{3,}(?:[-. ][0-9]{2,}){0,4})")
 _ADDRESS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}")
 _CODE_WORDS = frozenset(
     "code codes pin password passcode zip postcode extension ext id serial account tracking confirmation dial".split()

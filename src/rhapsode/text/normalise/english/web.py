@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from rhapsode.text.normalise.digits import is_digits
 from rhapsode.text.normalise.english.numbers import digits, number
 from rhapsode.text.normalise.window import Spoken, WordWindow
 
@@ -70,7 +71,7 @@ def spell(text: str) -> str:
 
 
 def _said(piece: str) -> str:
-    if piece.isdigit():
+    if is_digits(piece):
         return number(piece) if len(piece) <= 2 else digits(piece)
     if piece.lower() in _LETTERS:
         return " ".join(piece)
