@@ -1,5 +1,6 @@
 """Text is cleaned, split and streamed without losing a word."""
 
+import time
 import unicodedata
 from itertools import pairwise
 
@@ -310,3 +311,24 @@ def test_closing_hands_out_the_rest_once() -> None:
 def test_a_stream_of_nothing_has_no_sentences() -> None:
     assert stream("", []) == []
     assert stream(" \n ", [1]) == []
+
+
+# --- hostile ---
+
+QUOTES = ['"「', "「“”。", "」）‘「", "«」»「", "「a。", "a. ", "a ", "+", "a", "\n\n", "a, "]
+
+
+@pytest.mark.parametrize("piece", QUOTES)
+@pytest.mark.parametrize("step", [1, 512, 20_000])
+def test_text_of_any_signs_is_split_in_linear_time(piece: str, step: int) -> None:
+    text = (piece * 20_000)[: 4_000 if step == 1 else 20_000]
+    started_s = time.process_time()
+    found = stream(text, list(range(0, len(text), step)))
+    assert time.process_time() - started_s < 3.0  # in one search some take 5 s, and with each step again
+    assert letters("".join(found)) == letters(text)
+
+
+def test_a_sentence_without_an_end_is_cut_between_clauses_and_words() -> None:
+    text = "and so it went on, " * 100
+    assert " ".join(split(text)).split() == text.split()
+    assert all(part.endswith(",") for part in split(text))

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import deque
 
 from rhapsode.text.clean import clean
-from rhapsode.text.split import fit, segments
+from rhapsode.text.split import end_of_words, fit, segments
+
+SHORT_CHARS = 300
+"""Up to this length the end of a sentence is looked for with every new word, in a longer one with every few."""
 
 
 class SentenceStream:
@@ -23,8 +26,8 @@ class SentenceStream:
         """Adds text; what it makes certain can be popped."""
         self._rest += text
         # A word that is not complete may change where its sentence ends: search whole words only.
-        whole = _end_of_words(self._rest)
-        if whole == self._searched:
+        whole = end_of_words(self._rest)
+        if whole - self._searched <= max(0, self._searched - SHORT_CHARS) // 8:
             return
         *certain, last = segments(self._rest[:whole], self._language) or [""]
         self._emit(certain)
@@ -45,15 +48,3 @@ class SentenceStream:
     def _emit(self, sentences: list[str]) -> None:
         for sentence in sentences:
             self._ready.extend(fit(clean(sentence), self._most_chars))
-
-
-def _end_of_words(text: str) -> int:
-    """Returns where the last complete word ends; Chinese and Japanese characters are words of their own."""
-    end = len(text)
-    while end and not (text[end - 1].isspace() or _is_ideographic(text[end - 1])):
-        end -= 1
-    return end
-
-
-def _is_ideographic(char: str) -> bool:
-    return "\u3000" <= char <= "\u30ff" or "\u3400" <= char <= "\u9fff" or "\uff00" <= char <= "\uffef"

@@ -20,9 +20,12 @@ async def speaking_piece(service: Service, order: Order, piece: Piece, request_i
     """Runs the request of one piece, whose text may grow until the piece is closed."""
     request = replace(order.request, text=piece.text, text_open=not piece.closed)
     async with service.speaking(replace(order, request=request), request_id, lambda: piece.text) as playback:
+        given = len(request.text)
+        while given < len(piece.text):  # the text grew while the request was read
+            playback.speech.append(piece.text[given : given + SHORT_CHARS])
+            given += SHORT_CHARS
+            await asyncio.sleep(0)
         piece.speech = playback.speech
-        if request.text_open and len(piece.text) > len(request.text):  # the text grew while the request was queued
-            piece.speech.append(piece.text[len(request.text) :])
         if request.text_open and piece.closed:
             piece.speech.finish_text()
         try:
