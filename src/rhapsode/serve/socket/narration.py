@@ -22,8 +22,8 @@ async def speaking_piece(service: Service, order: Order, piece: Piece, request_i
     async with service.speaking(replace(order, request=request), request_id, lambda: piece.text) as playback:
         given = len(request.text)
         while given < len(piece.text):  # the text grew while the request was read
-            playback.speech.append(piece.text[given : given + SHORT_CHARS])
-            given += SHORT_CHARS
+            playback.speech.append(new := piece.text[given : given + SHORT_CHARS])
+            given += len(new)
             await asyncio.sleep(0)
         piece.speech = playback.speech
         if request.text_open and piece.closed:
