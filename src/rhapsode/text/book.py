@@ -14,7 +14,7 @@ HEADING = (
 )
 """Lines of plain text that begin a chapter, where they stand alone between empty lines."""
 
-_MARKDOWN_HEADING = re.compile(r"#{1,3}\s+(?P<title>.+?)\s*#*")
+_MARKDOWN_HEADING = re.compile(r"#{1,3}\s+(?P<title>\S.*)")
 _MARKDOWN = (
     (re.compile(r"!\[[^\[\]]{0,300}\]\([^()]{0,500}\)"), ""),
     (re.compile(r"\[([^\[\]]{0,300})\]\([^()]{0,500}\)"), r"\1"),
@@ -64,7 +64,8 @@ def _markdown_blocks(lines: list[str]) -> list[tuple[str | None, str]]:
     held: list[str] = []
     for line in lines:
         if found := _MARKDOWN_HEADING.fullmatch(line):
-            blocks += [(None, _plain(held)), (_plain([found["title"]]), "")]
+            title = found["title"].rstrip("#").rstrip() or found["title"]
+            blocks += [(None, _plain(held)), (_plain([title]), "")]
             held = []
         elif not line.startswith("```"):
             held.append(line)

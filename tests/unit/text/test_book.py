@@ -1,13 +1,18 @@
 """Books are found in plain text, Markdown and EPUB, with their chapters."""
 
+import struct
+import time
+import tracemalloc
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from rhapsode.errors import InvalidRequest
 from rhapsode.text.book import read_book, split_chapters
-from rhapsode.text.chapters import MOST_PART_CHARS, Chapter
+from rhapsode.text.chapters import MOST_PART_CHARS, BookText, Chapter
 
 CONTAINER = """<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>
 <rootfile full-path="OEBPS/content.opf" media-type="application/oebps-package+xml"/></rootfiles></container>"""
@@ -96,3 +101,139 @@ def test_parts_are_whole_paragraphs_and_never_too_long() -> None:
 def test_a_book_without_words_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest, match="nothing to say"):
         split_chapters(text)
+
+
+# --- hostile books ---
+
+MIB = 2**20
+BODY = "<html><body><p>One word.</p>{}</body></html>"
+
+
+def package(*pages: str, twice: int = 1) -> str:
+    items = "".join(f'<item id="i{n}" href="{page}" media-type="text/html"/>' for n, page in enumerate(pages))
+    spine = "".join(f'<itemref idref="i{n}"/>' for n in range(len(pages))) * twice
+    return f'<package xmlns="http://www.idpf.org/2007/opf"><manifest>{items}</manifest><spine>{spine}</spine></package>'
+
+
+def packed(folder: Path, files: dict[str, str | bytes], method: int = zipfile.ZIP_DEFLATED) -> Path:
+    file = folder / "hostile.epub"
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, content in ({"META-INF/container.xml": CONTAINER} | files).items():
+            archive.writestr(name, content)
+    return file
+
+
+def outcome(file: Path) -> BookText | str:
+    """The book, or why it is refused."""
+    try:
+        return read_book(file)
+    except InvalidRequest as error:
+        return error.message
+
+
+@contextmanager
+def within(bytes_: int) -> Iterator[None]:
+    """Checks that no more memory is taken at once."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < bytes_
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["<a ", "<", "</", "<a b='", "<!--", "<![CDATA[", "<script>", "<p", "<a" + "b" * 999, "<a" + ' "x"' * 99, "&#1"],
+)
+def test_tags_without_an_end_cost_little(tmp_path: Path, page: str) -> None:
+    hostile = BODY.format((page * 200_000)[:200_000])
+    file = packed(tmp_path, {"OEBPS/content.opf": package("a.html"), "OEBPS/a.html": hostile})
+    started_s = time.process_time()
+    found = outcome(file)
+    assert isinstance(found, BookText)
+    assert found.chapters[0].paragraphs[0] == "One word."
+    assert time.process_time() - started_s < 3  # a parser that looks for each end anew takes an hour
+
+
+def test_a_page_that_is_named_often_is_read_once(tmp_path: Path) -> None:
+    page = BODY.format("<p>More words.</p>" * 5_000)
+    file = packed(tmp_path, {"OEBPS/content.opf": package("a.html", twice=2_000), "OEBPS/a.html": page})
+    with within(20 * MIB):
+        found = outcome(file)
+    assert isinstance(found, BookText)
+    assert len(found.chapters[0].paragraphs) == 5_001
+    assert file.stat().st_size < 10_000
+
+
+HOSTILE: dict[str, tuple[str, dict[str, str | bytes]]] = {
+    "a large page": ("too large", {"OEBPS/content.opf": package("a.html"), "OEBPS/a.html": b" " * 17 * MIB}),
+    "large pages": (
+        "too large",
+        {
+            "OEBPS/content.opf": package(*(f"{n}.html" for n in range(9))),
+            **{f"OEBPS/{n}.html": b" " * 8 * MIB for n in range(9)},
+        },
+    ),
+    "a large package": ("too large", {"OEBPS/content.opf": b" " * 3 * MIB}),
+    "paragraphs": ("more tags", {"OEBPS/content.opf": package("a.html"), "OEBPS/a.html": "<p>a" * 2_001}),
+    "tags": ("more tags", {"OEBPS/content.opf": package("a.html"), "OEBPS/a.html": "<" * 20_001}),
+    "elements": ("damaged", {"OEBPS/content.opf": "<package>" + "<a/>" * 50_001 + "</package>"}),
+    "depth": ("damaged", {"OEBPS/content.opf": "<package>" * 100_000}),
+    "entities": (
+        "damaged",
+        {"OEBPS/content.opf": f'<!DOCTYPE a [<!ENTITY b "{"b" * 9_999}">]><a>{"&b;" * 9_999}</a>'},
+    ),
+    "an unknown encoding": ("damaged", {"OEBPS/content.opf": b'<?xml version="1.0" encoding="zlib_codec"?><a/>'}),
+    "a long number": (
+        "damaged",
+        {"OEBPS/content.opf": package("a.html"), "OEBPS/a.html": f"<p>&#{'1' * 9_999};"},
+    ),
+    "a missing page": ("damaged", {"OEBPS/content.opf": package("../../../etc/passwd")}),
+    "no package": ("damaged", {}),
+}
+
+
+@pytest.mark.parametrize(("reason", "files"), HOSTILE.values(), ids=HOSTILE)
+def test_a_book_that_no_reader_could_hold_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str, files: dict[str, str | bytes]
+) -> None:
+    monkeypatch.setattr("rhapsode.text.epub.MOST_TAGS", 20_000)
+    monkeypatch.setattr("rhapsode.text.epub.MOST_BLOCKS", 2_000)
+    file, started_s = packed(tmp_path, files), time.process_time()
+    assert reason in str(outcome(file))
+    assert time.process_time() - started_s < 5
+
+
+def test_a_list_of_files_that_is_too_long_is_not_read(tmp_path: Path) -> None:
+    file = packed(tmp_path, {f"{number}-{'x' * 9_000}": "" for number in range(500)})
+    with within(6 * MIB):
+        assert "more files" in str(outcome(file))
+
+
+def test_a_page_larger_than_it_says_is_damaged(tmp_path: Path) -> None:
+    file = packed(tmp_path, {"OEBPS/content.opf": package("a.html"), "OEBPS/a.html": b" " * 8 * MIB})
+    data = file.read_bytes()
+    file.write_bytes(data.replace(struct.pack("<I", 8 * MIB), struct.pack("<I", 100)))
+    with within(40 * MIB):
+        assert "damaged" in str(outcome(file))
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_only_the_compression_of_epub_is_unpacked(tmp_path: Path, method: int) -> None:
+    with pytest.raises(InvalidRequest, match="damaged"):
+        read_book(packed(tmp_path, {"OEBPS/content.opf": package("a.html")}, method))
+
+
+def test_signs_that_are_no_tags_are_text(tmp_path: Path) -> None:
+    page = """<!DOCTYPE html><body><H1>Less &lt; More</h1><p class="a > b">1 < 2 <b>and</B> 3<br/>&nbsp;4 &amp; 5</p>
+<!-- <p>no</p> --><script>if (a<b) {"<p>no</p>"}</script><p title=it's>yes<svg><text>no</text></svg></p>"""
+    files = {"OEBPS/content.opf": package("a.html"), "OEBPS/a.html": page}
+    book = read_book(packed(tmp_path, dict(files)))
+    assert book.chapters == (Chapter("Less < More", ("1 < 2 and 3", "4 & 5", "yes")),)
+
+
+def test_a_heading_of_many_signs_costs_little() -> None:
+    started_s = time.process_time()
+    assert titles("# One " + "#" * 50_000 + "x\n\na\n\n## Two ##\n\nb", is_markdown=True)[1] == "Two"
+    assert time.process_time() - started_s < 2
