@@ -55,6 +55,9 @@ def run_server(config: Path | None, flags: dict[str, Any]) -> None:
     gc.disable()  # it takes a tenth of the time of all imports; it is enabled again once the model is loaded
     early = spawn_early(flags.get("device"))
     try:
+        from rhapsode.serve.memory import use_one_heap
+
+        use_one_heap()
         from rhapsode.config import resolve
         from rhapsode.serve.process.engine_process import begin
 
