@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rhapsode.device.zeros import zeros
+from rhapsode.device.zeros import give_back, zeros
 
 SCRATCH_PAGE = 0
 
@@ -43,3 +43,8 @@ class PagedKV:
     def read(self, layer: int, pages: Tensor) -> tuple[Tensor, Tensor]:
         """Returns keys and values of all positions of these page tables, `[B, P * page_size, heads, head_dim]` each."""
         return self.keys[layer, pages].flatten(1, 2), self.values[layer, pages].flatten(1, 2)
+
+    def give_back(self, start: int, stop: int) -> None:
+        """Returns the memory of these pages, which hold nothing that is needed, to the system. Only on a CPU."""
+        for layer in (*self.keys, *self.values):
+            give_back(layer[start:stop])

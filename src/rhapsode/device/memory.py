@@ -70,6 +70,14 @@ class SlotMemory:
         """Gives these slots to new requests, and clears the state of the old ones."""
         self._joins(self, *self.table.columns(rows))
 
+    def give_back(self) -> None:
+        """Returns the memory of free pages on a CPU to the system. Of pages that no request owns, but a later one might
+        share, as many are kept as one request can have."""
+        self.pool.evict(self.pages_for(self.positions_per_slot))
+        for start, stop in self.pool.free_runs():
+            for kv in self.kv:
+                kv.give_back(start, stop)
+
     def capture(self) -> None:
         """Captures `join` on a GPU, with what `on_join` does."""
         scratch = SlotRow(len(self.table.position) - 1, 0, (), 0.0, 0, 0.0, 0.0)

@@ -7,6 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 Key = bytes
@@ -85,6 +86,17 @@ class PagePool:
             else:
                 self._idle[page] = None
 
+    def evict(self, kept: int) -> None:
+        """Frees all pages without an owner, except the `kept` that were used last."""
+        while len(self._idle) > kept:
+            self._free.append(self._evict())
+
+    def free_runs(self) -> list[tuple[int, int]]:
+        """Returns where the free pages are: the first of each run of them, and the page after its last."""
+        free = np.sort(np.array(self._free, np.int64))
+        runs = np.split(free, np.flatnonzero(np.diff(free) > 1) + 1)
+        return [(int(run[0]), int(run[-1]) + 1) for run in runs if len(run)]
+
     def _shared(self, count: int, keys: Sequence[Key]) -> list[int]:
         """Returns the pages that hold the content of the first keys already, up to the first key without a page."""
         found = []
@@ -101,7 +113,11 @@ class PagePool:
         pages = self._free[kept:][::-1]
         del self._free[kept:]
         while len(pages) < count:
-            page, _ = self._idle.popitem(last=False)
-            del self._page_of[self._key_of.pop(page)]
-            pages.append(page)
+            pages.append(self._evict())
         return pages
+
+    def _evict(self) -> int:
+        """Forgets the content of the page that has been without an owner for longest, and returns the page."""
+        page, _ = self._idle.popitem(last=False)
+        del self._page_of[self._key_of.pop(page)]
+        return page

@@ -1,8 +1,11 @@
-"""Zeroed tensors whose memory is provided only when it is used."""
+"""Zeroed tensors whose memory the system provides when it is written, and takes back when it is not needed."""
 
 from __future__ import annotations
 
+import ctypes
 import math
+import mmap
+import sys
 
 import numpy as np
 import torch
@@ -23,3 +26,16 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str
     memory = torch.from_numpy(np.zeros(size + ALIGNMENT, np.uint8))
     start = -memory.data_ptr() % ALIGNMENT
     return memory[start : start + size].view(dtype).view(shape)
+
+
+def give_back(unused: Tensor) -> None:
+    """Returns the memory of a contiguous part of such a tensor on a CPU to the system; its values are lost.
+
+    Does nothing where the system is not Linux.
+    """
+    if sys.platform != "linux":
+        return
+    start = -(-unused.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
+    size = (unused.data_ptr() + unused.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE - start
+    if size > 0:
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), mmap.MADV_DONTNEED)

@@ -211,6 +211,10 @@ class DeviceStage(TurnStage, Generic[Row]):
                 collected = self._collect()
             return collected or launched or prefilled or len(self.inbox) > 0
 
+    def rest(self) -> None:
+        if self.works_inline:  # with a GPU, launches in flight may still write to pages that are free
+            self._memory.give_back()
+
     def _run_prefill(self) -> bool:
         if self._prefill is None:
             return False

@@ -21,6 +21,8 @@ log = logging.getLogger("rhapsode.engine")
 
 SLOW_S = 0.05
 """Turns that take longer than this are counted: all listeners of the device wait for them."""
+REST_S = 1.0
+"""After so long without any work the stages rest."""
 
 
 class Step(NamedTuple):
@@ -101,8 +103,14 @@ class Loop:
                 self._sleep()
 
     def _sleep(self) -> None:
-        """Waits for a message, or until it is time to check whether a device has finished a launch."""
+        """Waits for a message, or until it is time to check whether a device has finished a launch.
+
+        The stages rest when there has been neither for a while.
+        """
         poll_s = min((stage.poll_s for stage in self._stages if stage.poll_s), default=None)
+        if poll_s is None and not self._wake.wait(REST_S):
+            for stage in self._stages:
+                stage.rest()
         if poll_s is None or all(stage.works_inline for stage in self._stages):
             self._wake.wait(poll_s)
             return

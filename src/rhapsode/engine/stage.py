@@ -161,6 +161,9 @@ class TurnStage:
         """Launches what can be launched now; returns whether there was anything to do."""
         raise NotImplementedError
 
+    def rest(self) -> None:
+        """Gives back what is only needed while there is work. Called when there has been none for a while."""
+
     def jobs(self) -> list[Job]:
         """Returns all jobs that this stage holds."""
         raise NotImplementedError

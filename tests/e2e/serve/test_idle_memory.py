@@ -1,4 +1,4 @@
-"""A server whose model was unloaded holds no memory for it, however often that happens."""
+"""What an idle server gives back: the memory of a model that was unloaded, and that of requests that have ended."""
 
 import sys
 import time
@@ -8,8 +8,10 @@ import pytest
 
 from e2e.serve.running import Running, running
 from e2e.serve.test_engine_process import wait_for
+from e2e.serve.test_stalled import ask, reset
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+LONG = "The river runs past the old mill every day. " * 20
 SPOKEN = {"input": "Hello there.", "response_format": "pcm"}
 
 
@@ -26,7 +28,21 @@ def test_an_unloaded_model_returns_its_memory(tmp_path: Path) -> None:
             assert server.http.post("/v1/audio/speech", json=SPOKEN).status_code == 200
             loaded = memory_mib(server)
             wait_for(lambda: not server.metric("rhapsode_model_loaded"), "the model is still loaded")
-            time.sleep(0.5)  # its memory is returned after the metric says so
+            wait_for(lambda loaded=loaded: memory_mib(server) < loaded - 100, "its memory is not given back")
+            time.sleep(0.5)  # for the rest of it
             held.append(memory_mib(server))
-            assert held[-1] < loaded - 100
     assert held[-1] < held[0] + 40
+
+
+def test_clients_that_never_read_leave_no_memory_behind(tmp_path: Path) -> None:
+    with running("rhapsode-nano", tmp_path, limits={"max_concurrency": 8, "real_time": False}) as server:
+        assert server.http.post("/v1/audio/speech", json=SPOKEN).status_code == 200
+        server.settle()
+        time.sleep(2)  # what is not needed at rest is given back
+        before = memory_mib(server)
+        silent = [ask(server.port, input=f"{number}. {LONG}") for number in range(8)]
+        wait_for(lambda: memory_mib(server) > before + 60, "they hold too little to tell")
+        for client in silent:
+            reset(client)
+        server.settle(timeout_s=30)
+        wait_for(lambda: memory_mib(server) < before + 40, "too much is left behind")

@@ -100,6 +100,14 @@ class Pool(RuleBasedStateMachine):
             pages, _ = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
             self.pool.free(pages)
 
+    @rule(kept=st.integers(0, 3))
+    def rest(self, kept):
+        self.pool.evict(kept)
+        free = {page for start, stop in self.pool.free_runs() for page in range(start, stop)}
+        assert free <= set(range(1, self.pool.total + 1))
+        assert not free & {page for pages, _ in self.held for page in pages}
+        assert self.pool.available - kept <= len(free) <= self.pool.available
+
     @invariant()
     def pages_in_use_are_those_held(self):
         assert self.pool.in_use == len({page for pages, _ in self.held for page in pages})
@@ -115,3 +123,21 @@ def test_all_pages_come_back(pages):
         taken, _ = pool.reserve(pages, [])
         assert sorted(taken) == list(range(1, pages + 1))
         pool.free(taken)
+
+
+def test_pages_that_were_used_last_are_kept_for_sharing():
+    pool, texts = PagePool(9), [keys_of(*range(n, n + PAGE)) for n in range(3)]
+    for keys in texts:
+        pages, _ = pool.reserve(2, keys)
+        pool.publish(pages[0], keys[0])
+        pool.free(pages)
+    pool.evict(2)
+    assert [pool.reserve(2, keys)[1] for keys in texts] == [0, 1, 1]
+
+
+def test_runs_of_free_pages_lie_between_pages_with_owners():
+    pool = PagePool(8)
+    pages, _ = pool.reserve(8, [])
+    assert pool.free_runs() == []
+    pool.free([pages[0], *pages[3:5], pages[7]])
+    assert pool.free_runs() == [(1, 2), (4, 6), (8, 9)]

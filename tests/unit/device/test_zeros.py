@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rhapsode.device.zeros import ALIGNMENT, zeros
+from rhapsode.device.zeros import ALIGNMENT, give_back, zeros
 
 
 def resident_bytes() -> int:
@@ -35,3 +35,17 @@ def test_memory_that_is_never_written_is_not_resident() -> None:
     made = zeros((size,), torch.uint8, "cpu")
     made[: 2**20] = 1
     assert resident_bytes() - before < size // 8
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux for the resident memory")
+def test_memory_that_is_given_back_is_not_resident_and_its_neighbours_are_as_they_were() -> None:
+    before, part = resident_bytes(), 2**26 + 1000
+    made = zeros((3, part), torch.uint8, "cpu")
+    made[:] = 1
+    assert resident_bytes() - before > 2.9 * part
+    give_back(made[1])
+    assert resident_bytes() - before < 2.1 * part
+    assert made[0].all()
+    assert made[2].all()
+    made[1] = 2
+    assert made.sum() == 4 * part

@@ -18,6 +18,7 @@ class Once(TurnStage):
         super().__init__("once")
         self._do = do
         self.done = threading.Event()
+        self.rested = 0
 
     def turn(self):
         if self.done.is_set():
@@ -25,6 +26,9 @@ class Once(TurnStage):
         self._do()
         self.done.set()
         return True
+
+    def rest(self):
+        self.rested += 1
 
     def jobs(self):
         return []
@@ -58,3 +62,17 @@ def test_the_longest_turn_of_a_stage_is_known_until_it_is_forgotten():
     assert loop.longest_turns_s["once"] >= 0.03
     loop.forget_turns()
     assert (loop.longest_turns_s, loop.slow_turns) == ({}, {})
+
+
+def test_stages_rest_once_when_there_has_been_no_work_for_a_while(monkeypatch):
+    monkeypatch.setattr(loops, "REST_S", 0.02)
+    stage = Once(lambda: None)
+    loop = Loop("test", [stage])
+    loop.start()
+    assert stage.done.wait(5)
+    time.sleep(0.5)
+    assert stage.rested == 1
+    stage.wake()
+    time.sleep(0.5)
+    loop.stop()
+    assert stage.rested == 2
