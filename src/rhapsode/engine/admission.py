@@ -43,6 +43,8 @@ class Admission:
         self._limits = limits
         self._in: dict[str, Job] = {}
         self._speeds: Counter[float] = Counter()  # of the admitted listeners
+        self.slots_of: Counter[str] = Counter()
+        """The slots in use, by client."""
         self._speech_s, self._character_s = SPEECH_S, CHARACTER_S
         self._promised_at_s, self._promised_s = -inf, 0.0
 
@@ -66,11 +68,15 @@ class Admission:
 
     def enter(self, job: Job) -> None:
         self._in[job.id] = job
+        self.slots_of[job.client] += 1
         if job.request.real_time:
             self._speeds[job.request.speed] += 1
 
     def leave(self, job: Job) -> None:
-        if self._in.pop(job.id, None) is not None and job.request.real_time:
+        if self._in.pop(job.id, None) is None:
+            return
+        self.slots_of -= Counter([job.client])
+        if job.request.real_time:
             self._speeds -= Counter([job.request.speed])
 
     def learn(self, job: Job) -> None:

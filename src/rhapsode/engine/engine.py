@@ -6,7 +6,6 @@ import itertools
 import logging
 import secrets
 import threading
-from collections import deque
 from collections.abc import Callable
 from typing import Self
 
@@ -25,6 +24,7 @@ from rhapsode.engine.script import SpeechScript, settings_of
 from rhapsode.engine.speech import Speech
 from rhapsode.engine.stage import Work
 from rhapsode.engine.validate import check_length, checked
+from rhapsode.engine.waiting import WaitingLine
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.models.base import Embedder, ModelSpec
 from rhapsode.models.describe import describe
@@ -58,7 +58,7 @@ class Engine:
         self.deployment = self.pipeline.deployment
         self._lock = threading.RLock()
         self._free_slots = list(range(self.deployment.limits.slots))[::-1]
-        self._queue: deque[Job] = deque()
+        self._queue = WaitingLine()
         self._jobs: dict[str, Job] = {}
         self._text_chars: dict[str, int] = {}
         self._serial = itertools.count()
@@ -107,17 +107,19 @@ class Engine:
         request: SpeechRequest | SpeechScript,
         request_id: str | None = None,
         speech_type: Callable[..., Speech] = Speech,
+        client: str = "",
     ) -> Speech:
         """Checks a request and starts it, or puts it into the queue. Returns the speech, which gives the audio as it is
         made. Raises an error at once if the request is not valid or the queue is full.
 
         A `SpeechScript` is a request that was checked and whose text was prepared before (`read`). `speech_type` makes
-        the object that is returned.
+        the object that is returned. Slots and places in the queue are shared fairly among clients: in a full queue, a
+        request of the `client` who has the most there gives way to one of a client who has fewer.
         """
         script = request if isinstance(request, SpeechScript) else self.read(request)
         request = script.request
         request_id = request_id or f"speech-{next(self._serial)}-{secrets.token_hex(4)}"
-        job = Job(request_id, request, self.spec.sample_rate, self._on_over, self._on_free, script)
+        job = Job(request_id, request, self.spec.sample_rate, self._on_over, self._on_free, script, client)
         limit_s = self.deployment.limits.max_unread_s
         job.speech = speech_type(request_id, self.spec.sample_rate, self.spec.channels, self, limit_s)
         if script.words is not None:
@@ -127,13 +129,19 @@ class Engine:
                 raise Unavailable("the engine is not running.")
             if request_id in self._jobs:
                 raise InvalidRequest(f"a request with the id '{request_id}' is still running.")
+            displaced = None
             if len(self._queue) >= self.deployment.limits.max_queue and self._is_full_for(request):
-                wait_s = self._admission.promised_s(self._queue)
-                raise Busy(f"{len(self._queue)} requests are waiting already.", retry_after_s=wait_s)
+                displaced = self._queue.displaced_by(client)
+                busy = self._queue_full()
+                if displaced is None:
+                    raise busy
+                self._queue.remove(displaced)
             self._jobs[request_id] = job
             self._text_chars[request_id] = len(request.text)
-            self._queue.append(job)
+            self._queue.add(job)
             self._admit()
+        if displaced is not None:
+            displaced.fail(busy)
         return job.speech
 
     def append(self, request_id: str, text: str, final: bool = False) -> None:
@@ -224,9 +232,15 @@ class Engine:
     def _is_full_for(self, request: SpeechRequest) -> bool:
         return not self._free_slots or bool(self._queue) or not self._admission.fits(request)
 
+    def _queue_full(self) -> Busy:
+        wait_s = self._admission.promised_s(self._queue)
+        return Busy(f"{len(self._queue)} requests are waiting already.", retry_after_s=wait_s)
+
     def _admit(self) -> None:
-        while self._free_slots and self._queue and self._admission.fits(self._queue[0].request):
-            job = self._queue.popleft()
+        while self._free_slots and (job := self._queue.next(self._admission.slots_of)) is not None:
+            if not self._admission.fits(job.request):
+                return
+            self._queue.remove(job)
             slot = self._free_slots.pop()
             if job.admit(slot, self.pipeline.stages):
                 self._admission.enter(job)
@@ -267,7 +281,7 @@ class Engine:
         with self._lock:
             self._jobs.pop(job.id, None)
             self._text_chars.pop(job.id, None)
-            if job.slot < 0 and job in self._queue:
+            if job.slot < 0:
                 self._queue.remove(job)
             if job.outcome is not None:
                 self._admission.learn(job)

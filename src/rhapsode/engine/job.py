@@ -44,8 +44,11 @@ class Job:
         on_over: Callable[[Job], None],
         on_free: Callable[[Job], None],
         script: SpeechScript | None = None,
+        client: str = "",
     ) -> None:
         self.id = request_id
+        self.client = client
+        """Who sent the request: slots are shared fairly among clients."""
         self.request = request
         self.script = script or SpeechScript(request)
         self.seed = random.getrandbits(63) if request.seed is None else request.seed

@@ -14,6 +14,7 @@ from ipaddress import IPv4Network, IPv6Network
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rhapsode.serve.address import address_of, client_network, forwarded_for
+from rhapsode.serve.listener import Listener, listener
 from rhapsode.serve.observe.caller import caller
 from rhapsode.serve.request.header import header
 
@@ -53,7 +54,10 @@ class Clients:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
-            scope.setdefault("state", {})["client"] = self._named_by_edge(scope) or self._own(scope)
+            state = scope.setdefault("state", {})
+            state["client"] = self._named_by_edge(scope) or self._own(scope)
+            connection = {name: state[name] for name in ("unread_bytes", "reset") if name in state}
+            listener.set(Listener(state["client"], **connection))
         await self._app(scope, receive, send)
 
     def _named_by_edge(self, scope: Scope) -> str:

@@ -21,6 +21,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from rhapsode.config.server import ServerConfig
+from rhapsode.serve.listener import unread_bytes
 
 if sys.platform != "win32":
     import resource
@@ -88,6 +89,7 @@ class HttpConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope["state"]["reset"] = partial(reset, self.transport)
+        self.scope["state"]["unread_bytes"] = partial(unread_bytes, self.transport)
         self.scope["state"]["when_lost"] = self._when_lost
         self.scope["state"]["is_full"] = self._is_full
         if self._receiving is None:  # a further request of the same connection
@@ -148,6 +150,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if hasattr(self, "scope"):
             self.scope["state"]["reset"] = partial(reset, self.transport)
+            self.scope["state"]["unread_bytes"] = partial(unread_bytes, self.transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stall.end()

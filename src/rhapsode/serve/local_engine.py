@@ -18,8 +18,9 @@ class ServedEngine(Protocol):
     def is_lost(self) -> bool:
         """Whether the engine has ended although the server did not stop it, for example because its process died."""
 
-    async def submit(self, request: SpeechRequest, request_id: str) -> Speech:
-        """Starts a request, or queues it. Raises an error if the request is not valid or there is no room for it."""
+    async def submit(self, request: SpeechRequest, request_id: str, client: str = "") -> Speech:
+        """Starts a request of a client, or queues it. Raises an error if the request is not valid or there is no room
+        for it."""
 
     async def embed(self, clip: Clip) -> tuple[float, ...]:
         """Returns the speaker embedding of a recording."""
@@ -45,11 +46,11 @@ class LocalEngine:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
-    async def submit(self, request: SpeechRequest, request_id: str) -> Speech:
+    async def submit(self, request: SpeechRequest, request_id: str, client: str = "") -> Speech:
         if is_quick(self.engine, request):
-            return self.engine.submit(request, request_id)
+            return self.engine.submit(request, request_id, client=client)
         script = await asyncio.to_thread(self.engine.read, request)
-        return self.engine.submit(script, request_id)
+        return self.engine.submit(script, request_id, client=client)
 
     async def embed(self, clip: Clip) -> tuple[float, ...]:
         return await asyncio.to_thread(self.engine.embed, clip)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -20,6 +21,8 @@ from rhapsode.models.registry import Model, find
 from rhapsode.serve.budget import Budget
 from rhapsode.serve.detection import DetectionDesk
 from rhapsode.serve.host import Host
+from rhapsode.serve.listener import Listener, listener
+from rhapsode.serve.listeners import Listeners, NotRead
 from rhapsode.serve.local_engine import ServedEngine
 from rhapsode.serve.memory import Tidier
 from rhapsode.serve.observe.audit import AuditLog
@@ -39,6 +42,8 @@ from rhapsode.text.clean import is_speakable
 from rhapsode.text.lexicon import Lexicon
 from rhapsode.types import Outcome, SpeechRequest
 from rhapsode.voices.store import VoiceStore
+
+log = logging.getLogger("rhapsode.serve")
 
 CODEC_THREADS = 4
 WHOLE_FILES = 4  # of the largest size, in memory at once
@@ -73,6 +78,7 @@ class Service:
         whole_bytes = self.config.max_whole_bytes
         self.whole_files = Budget(WHOLE_FILES * whole_bytes, "whole files")
         self._limits = DeliveryLimits(self.config.max_request_s, whole_bytes, self.whole_files)
+        self._listeners = Listeners(lambda: self.host.readings().load.queued, self._end_unread)
         self._tidier = Tidier(lambda: self.host.busy > 0)
         self._codecs = ThreadPoolExecutor(CODEC_THREADS, "rhapsode-codec")
         self.phrases = PhraseCache(model, deployment) if self.config.cache.bytes else None
@@ -103,17 +109,21 @@ class Service:
         """
         with self._refusals:
             self.host.hold()
+        listening = listener.get() or Listener("")
         try:
             with self._refusals:
                 entry = await self.phrases.entry(order.request) if self.phrases else None
-                speech = await self._start(order.request, request_id, entry)
+                speech = await self._start(order.request, request_id, entry, listening.client)
             with speech:
                 own = (self._codecs, self.metrics.gaps.observe, self._limits, self._marks)
-                playback = Playback(speech, order.request, order.delivery, *own, entry)
+                playback = Playback(speech, order.request, order.delivery, *own, entry, listening)
                 time_limit = TimeLimit(playback, self.config.max_request_s, self._end_late)
+                if order.request.real_time:
+                    self._listeners.add(playback, listening)
                 try:
                     yield playback
                 finally:
+                    self._listeners.remove(playback)
                     time_limit.cancel()
                     playback.close()
         finally:
@@ -121,7 +131,7 @@ class Service:
             self._tidier.request_ended()
             self._note(order, request_id, said)
 
-    async def _start(self, request: SpeechRequest, request_id: str, entry: PhraseEntry | None) -> Speech:
+    async def _start(self, request: SpeechRequest, request_id: str, entry: PhraseEntry | None, client: str) -> Speech:
         """Returns the speech of a request: from the phrase cache, as silence, or from the engine."""
         if entry is not None and entry.found is not None:
             return self._finished(entry.speech(request_id))
@@ -130,7 +140,7 @@ class Service:
             return self._finished(silent_speech(request_id, self.spec))
         self.outcomes.began(request_id)
         try:
-            return await engine.submit(request, request_id)
+            return await engine.submit(request, request_id, client)
         except BaseException:
             self.outcomes.refused(request_id)
             raise
@@ -160,6 +170,15 @@ class Service:
         late = TimedOut(f"the request took longer than {self.config.max_request_s:g} s.")
         self.outcomes.record_error(playback.speech.id, late)
         playback.abort(late)
+
+    def _end_unread(self, playback: Playback, listening: Listener, error: NotRead) -> None:
+        log.warning(
+            "a slot was taken from a client that does not read",
+            extra={"fields": {"request_id": playback.speech.id, "client": listening.client}},
+        )
+        self.outcomes.record_error(playback.speech.id, error)
+        playback.abort(error)
+        listening.reset()
 
     def described(self, body: type[BaseModel]) -> dict[str, Any]:
         """Returns the OpenAPI description of a body, with the fields and values that this checkpoint accepts."""

@@ -57,7 +57,8 @@ class SpeechContext:
 
     async def _deliver(self, playback: Playback) -> None:
         while (messages := await playback.messages()) is not None:
-            for message in messages:
+            for left, message in zip(range(len(messages), 0, -1), messages, strict=True):
                 audio = base64.b64encode(message).decode("ascii")
                 async with playback.sending():
                     await self._send({"audio": audio, "isFinal": None, "normalizedAlignment": None, "alignment": None})
+                playback.sent(len(audio), left)

@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from rhapsode.engine import Load
-from rhapsode.errors import RhapsodeError, TimedOut
+from rhapsode.errors import Busy, RhapsodeError
 from rhapsode.types import Outcome
 from rhapsode.voices.cache import CacheStats
 
@@ -50,6 +50,8 @@ class Readings:
     requests_in_flight: int
 
 
+ENDS = {"timeout": "timeout", "not_read": "unread"}
+"""How a request ended that the server itself has ended, by the code of its error."""
 METHODS = ("GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH")
 
 
@@ -88,7 +90,7 @@ class Metrics:
         self._longest_callbacks = Gauge(
             "rhapsode_longest_callback_cpu_seconds", "The longest of them (debug)", ["origin"], registry=registry
         )
-        for outcome in ("stop", "length", "aborted", "failed", "timeout", "refused"):
+        for outcome in ("stop", "length", "aborted", "failed", "refused", *ENDS.values()):
             self.requests.labels(outcome)  # a series that exists from the start can be compared with zero
 
     def watch(
@@ -103,7 +105,9 @@ class Metrics:
         """Counts a request that has ended; called from any thread."""
         how = str(outcome.finish_reason)
         if reason is not None:
-            how = "timeout" if isinstance(reason, TimedOut) else "failed"
+            how = ENDS.get(reason.code, "failed")
+        elif isinstance(outcome.error, Busy):  # it had a place in the queue
+            how = "refused"
         self.requests.labels(how).inc()
         self.queued.observe(outcome.queued_s)
         self.underruns.inc(outcome.underruns)

@@ -155,13 +155,13 @@ class EngineChild:
 
     def _take(self, message: Any) -> None:
         match message:
-            case Submit(request_id, request):
+            case Submit(request_id, request, client):
                 if is_quick(self._engine, request):
-                    self._submit(request_id, request)
+                    self._submit(request_id, request, client)
                 else:
                     with self._lock:
                         self._reading.add(request_id)
-                    self._slow.submit(self._read_slowly, request_id, request)
+                    self._slow.submit(self._read_slowly, request_id, request, client)
             case Append(request_id, text, final):
                 self._append(request_id, text, final)
             case Abort(request_id):
@@ -176,9 +176,9 @@ class EngineChild:
             case Stop():
                 self._stopping.set()
 
-    def _submit(self, request_id: str, request: SpeechRequest) -> None:
+    def _submit(self, request_id: str, request: SpeechRequest, client: str) -> None:
         try:
-            self._engine.submit(self._engine.script(request), request_id, self._speech)
+            self._engine.submit(self._engine.script(request), request_id, self._speech, client)
         except RhapsodeError as error:
             self._refuse(request_id, error)
         except Exception:
@@ -187,9 +187,9 @@ class EngineChild:
         else:
             self._link.send(Accepted(request_id))
 
-    def _read_slowly(self, request_id: str, request: SpeechRequest) -> None:
+    def _read_slowly(self, request_id: str, request: SpeechRequest, client: str) -> None:
         """Submits a request whose text takes long to prepare. The request may be aborted meanwhile."""
-        self._submit(request_id, request)
+        self._submit(request_id, request, client)
         with self._lock:
             self._reading.discard(request_id)
             is_aborted = request_id in self._aborted

@@ -127,7 +127,7 @@ class EngineProcess:
 
     # --- the interface of `ServedEngine`, and the controls of its speeches ---
 
-    async def submit(self, request: SpeechRequest, request_id: str) -> Speech:
+    async def submit(self, request: SpeechRequest, request_id: str, client: str = "") -> Speech:
         request = checked(request, self._spec, self.info, self._limits)  # here, since the engine's process is busier
         speech, call = ReceivedSpeech(request_id, self.info, self, self._limits.max_unread_s, self._taken), _Call()
         with self._lock:
@@ -137,7 +137,7 @@ class EngineProcess:
             self._speeches[request_id], self._calls[request_id] = speech, call
             if request.text_open:
                 self._text_chars[request_id] = len(request.text)
-        self._link.send(Submit(request_id, request))
+        self._link.send(Submit(request_id, request, client))
         try:
             await call.get()
         except asyncio.CancelledError:

@@ -37,6 +37,7 @@ class Submit(NamedTuple):
 
     request_id: str
     request: SpeechRequest
+    client: str
 
 
 class Append(NamedTuple):

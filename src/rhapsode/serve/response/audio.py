@@ -136,6 +136,7 @@ class SpeechResponse(CancellableResponse):
                         await send(message)
                 else:  # this send does not wait, so it needs no time limit
                     await send(message)
+                playback.sent(len(piece))
                 piece = None if is_last else await get()
         except RhapsodeError as error:
             self._report(error)

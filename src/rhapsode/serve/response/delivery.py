@@ -17,6 +17,7 @@ from rhapsode.engine import Speech
 from rhapsode.errors import InvalidRequest, RhapsodeError, TimedOut
 from rhapsode.marking.marker import Marker
 from rhapsode.serve.budget import Budget
+from rhapsode.serve.listener import Listener
 from rhapsode.serve.phrases.cache import PhraseEntry
 from rhapsode.serve.response.coder import Coder, FullCoder, Output, PlainCoder
 from rhapsode.serve.response.times import HeardTimes
@@ -109,8 +110,12 @@ class Playback:
         limits: DeliveryLimits | None = None,
         marks: Marker | None = None,
         entry: PhraseEntry | None = None,
+        listener: Listener | None = None,
     ) -> None:
         self.speech = speech
+        self._listener = listener
+        self._speed = request.speed
+        self._unsent_s = 0.0
         self.entry = entry
         """Its entry in the phrase cache, if it has one."""
         self.delivery = delivery
@@ -188,6 +193,18 @@ class Playback:
             return None
         return list(packets_of(data)) if self.delivery.format.has_packets else [data] if data else []
 
+    def sent(self, size: int, messages_left: int = 1) -> None:
+        """Notes that one of the messages that carry what `get` returned last was written, with so many bytes."""
+        if self._listener is not None:
+            audio_s = self._unsent_s / messages_left
+            self._unsent_s -= audio_s
+            self._listener.sent(size, audio_s)
+
+    @property
+    def holds_slot(self) -> bool:
+        """Whether the engine still speaks."""
+        return self.speech.outcome is None
+
     @property
     def is_complete(self) -> bool:
         """Whether `get` has returned the last bytes."""
@@ -227,6 +244,7 @@ class Playback:
         pieces = [chunk, *self._waiting(MOST_AT_ONCE_S - chunk.duration_s)]
         if self.entry is not None:
             self.entry.add(pieces)
+        self._unsent_s += sum(piece.duration_s / (piece.pace * self._speed) for piece in pieces)
         self._count(sum(piece.samples.shape[1] for piece in pieces))
         self._closed = self._all_said
         if self._all_said:

@@ -18,6 +18,11 @@ GONE = 1006
 MOST_REASON_BYTES = 120
 
 
+def wire_size(data: bytes, transport: Literal["binary", "base64"]) -> int:
+    """Returns how many bytes audio has as a message, without what surrounds it."""
+    return len(data) if transport == "binary" else 4 * len(data) // 3
+
+
 class SocketSender:
     """Sends JSON and audio to one client, and keeps the time when the connection was last active."""
 

@@ -21,7 +21,7 @@ from rhapsode.serve.response.errors import InternalError
 from rhapsode.serve.service import Service
 from rhapsode.serve.socket.messages import ClientMessage, read_message
 from rhapsode.serve.socket.narration import speaking_piece
-from rhapsode.serve.socket.sender import SocketSender
+from rhapsode.serve.socket.sender import SocketSender, wire_size
 from rhapsode.serve.socket.utterance import Piece, Utterance
 
 log = logging.getLogger("rhapsode.serve")
@@ -236,9 +236,10 @@ class Session:
                 fields = {"format": playback.delivery.format.name, "sample_rate": playback.sample_rate}
                 fields |= {"channels": playback.channels, "sentence_text": piece.text, "request_id": request_id}
                 await self._sender.send("audio.start", **where, **fields)
-            for message in messages:
+            for left, message in zip(range(len(messages), 0, -1), messages, strict=True):
                 async with playback.sending():
                     await self._sender.send_audio(message, self._config.audio_transport, chunk_id, where)
+                playback.sent(wire_size(message, self._config.audio_transport), left)
                 chunk_id += 1
             if news := playback.times.news():
                 await self._sender.send("audio.words", **where, **news)

@@ -7,10 +7,13 @@ import logging
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rhapsode.errors import Aborted, Busy, EmptyAudio, InvalidRequest, RhapsodeError, TimedOut, Unavailable
+from rhapsode.serve.client import client_at
 from rhapsode.serve.connection import reset
+from rhapsode.serve.listener import Listener, listener, unread_bytes
 from rhapsode.serve.response.delivery import Playback, Stalled
 from rhapsode.serve.response.errors import InternalError
 from rhapsode.serve.service import Service
@@ -55,6 +58,9 @@ class WyomingSession:
 
     async def run(self) -> None:
         """Runs until the client disconnects, is idle for too long, does not read, or an error ends it."""
+        transport = self._writer.transport
+        client = client_at(transport.get_extra_info("peername"))
+        listener.set(Listener(client, partial(unread_bytes, transport), partial(reset, transport)))
         speaking = asyncio.create_task(self._speak_all(), name="wyoming-speaker")
         try:
             await self._receive_all(speaking)
@@ -154,12 +160,13 @@ class WyomingSession:
             nonlocal has_begun
             sound = {"rate": playback.sample_rate, "width": 2, "channels": playback.channels}
             while (messages := await playback.messages()) is not None:
-                for samples in messages:
+                for left, samples in zip(range(len(messages), 0, -1), messages, strict=True):
                     if not has_begun:
                         await self._send("audio-start", sound)
                     has_begun = True
                     async with playback.sending():
                         await self._send("audio-chunk", sound, samples)
+                    playback.sent(len(samples), left)
 
         await synthesis.narration.speak(deliver)
         if has_begun:
@@ -173,8 +180,8 @@ class WyomingSession:
         """Sends an event; raises `Stalled` if the client reads nothing for too long."""
         try:
             async with asyncio.timeout(self._service.config.max_request_s):
-                self._writer.write(WyomingEvent(kind, data or {}, payload).encode())
                 await self._writer.drain()
+                self._writer.write(WyomingEvent(kind, data or {}, payload).encode())
         except TimeoutError:
             raise Stalled("the client does not read.") from None
         self._touch()
