@@ -6,7 +6,7 @@ import itertools
 import logging
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Self
 
 from rhapsode.alignment.aligner import Aligner
@@ -236,8 +236,10 @@ class Engine:
         wait_s = self._admission.promised_s(self._queue)
         return Busy(f"{len(self._queue)} requests are waiting already.", retry_after_s=wait_s)
 
-    def _admit(self) -> None:
-        while self._free_slots and (job := self._queue.next(self._admission.slots_of)) is not None:
+    def _admit(self, slots_of: Mapping[str, int] | None = None) -> None:
+        """Admits requests of the queue. `slots_of` counts the slots of each client if not those in use now count."""
+        while self._free_slots and (job := self._queue.next(slots_of or self._admission.slots_of)) is not None:
+            slots_of = None
             if not self._admission.fits(job.request):
                 return
             self._queue.remove(job)
@@ -298,7 +300,9 @@ class Engine:
     def _on_free(self, job: Job) -> None:
         """Gives the slot of a job that no stage holds any more to the next in the queue."""
         with self._lock:
+            # It still counts for this client: with few slots, its next request would else go before those of others.
+            slots_of = dict(self._admission.slots_of)
             self._free_slots.append(job.slot)
             self._admission.leave(job)
             if self._running:
-                self._admit()
+                self._admit(slots_of)

@@ -4,7 +4,8 @@ import weakref
 
 import pytest
 
-from rhapsode.errors import Aborted, InvalidRequest, TimedOut
+from rhapsode.errors import Aborted, Busy, InvalidRequest, TimedOut
+from rhapsode.serve.listeners import NotRead
 from rhapsode.serve.observe.metrics import Metrics
 from rhapsode.serve.observe.outcomes import Outcomes
 from rhapsode.types import FinishReason, Outcome
@@ -100,6 +101,15 @@ def test_an_id_in_use_is_refused_and_a_used_one_may_return(outcomes: Outcomes) -
     assert outcomes.get("a").status == "running"
     outcomes.refused("a")
     assert outcomes.get("a") is None
+
+
+def test_metrics_tell_who_did_not_read_and_who_was_refused_from_failures() -> None:
+    metrics = Metrics()
+    metrics.ended(outcome("a", FinishReason.ABORTED, error=Aborted("gone.")), NotRead("others waited."))
+    metrics.ended(outcome("b", FinishReason.FAILED, error=Busy("full.")), None)
+    text = metrics.text().decode()
+    for how, count in (("unread", 1), ("refused", 1), ("failed", 0), ("timeout", 0)):
+        assert f'rhapsode_requests_total{{outcome="{how}"}} {count}.0' in text
 
 
 def test_metrics_tell_time_outs_from_failures() -> None:

@@ -1,0 +1,176 @@
+"""Clients that take slots and never read, beside one that listens: it is heard soon. Who reads loses nothing."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from websockets.frames import Frame, Opcode
+
+from e2e.serve.running import LETTER_S, Running, running
+
+HEARD_S = 3.0
+SLOTS = 8
+MANY = SLOTS + 4
+RATE = 32_000  # bytes of a second of the dummy's audio
+ROOM = {"max_concurrency": SLOTS, "max_queue": 32, "max_text_chars": 5000, "max_positions": 4096, "real_time": False}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[Running]:
+    with running("dummy", tmp_path_factory.mktemp("fair"), limits=ROOM) as started:
+        yield started
+
+
+def open_socket(server: Running, source: str) -> socket.socket:
+    """A connection whose client's kernel takes little that nobody reads."""
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.settimeout(20)
+    raw.bind((source, 0))
+    raw.connect(("127.0.0.1", server.port))
+    return raw
+
+
+def post(server: Running, source: str, text: str = "x" * 2000, request_id: str = "", **fields) -> socket.socket:
+    raw = open_socket(server, source)
+    body = json.dumps({"input": text, "response_format": "pcm", **fields}).encode()
+    head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Type: application/json\r\n"
+    head += f"X-Request-Id: {request_id}\r\n" if request_id else ""
+    raw.sendall(f"{head}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+    return raw
+
+
+def converse(server: Running, source: str) -> socket.socket:
+    """A WebSocket whose client says what to speak, and then nothing more."""
+    raw = open_socket(server, source)
+    key = (
+        "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "
+        + "A" * 22
+        + "=="
+    )
+    raw.sendall(f"GET /v1/audio/speech/stream HTTP/1.1\r\nHost: 127.0.0.1\r\n{key}\r\n\r\n".encode())
+    assert b" 101 " in raw.recv(4096)
+    for message in (
+        {"type": "session.config", "response_format": "pcm"},
+        {"type": "input.text", "text": "x" * 2000},
+        {"type": "input.done"},
+    ):
+        raw.sendall(Frame(Opcode.TEXT, json.dumps(message).encode()).serialize(mask=True))
+    return raw
+
+
+def first_audio_s(server: Running) -> float:
+    started_s = time.monotonic()
+    with server.http.stream("POST", "/v1/audio/speech", json={"input": "Hi.", "response_format": "pcm"}) as answer:
+        assert answer.status_code == 200
+        next(answer.iter_raw(1))
+        return time.monotonic() - started_s
+
+
+def await_load(server: Running, name: str, least: float) -> None:
+    deadline_s = time.monotonic() + 20
+    while server.metric(f"rhapsode_{name}") < least:
+        assert time.monotonic() < deadline_s, f"{name} never was {least}"
+        time.sleep(0.02)
+
+
+Attack = Callable[[Running, int], socket.socket]
+
+
+def attack_at_home(server: Running, number: int) -> socket.socket:
+    """From the address of the one who listens."""
+    return post(server, "127.0.0.1", stream_format="sse" if number % 2 else "audio")
+
+
+def attack_from_elsewhere(server: Running, number: int) -> socket.socket:
+    """From one other address, and each from its own."""
+    kinds: list[Attack] = [
+        lambda server, number: post(server, "127.0.0.2"),
+        lambda server, number: post(server, f"127.0.1.{number + 1}", stream_format="sse"),
+        lambda server, number: converse(server, "127.0.0.2"),
+        lambda server, number: converse(server, f"127.0.1.{number + 1}"),
+    ]
+    return kinds[number % len(kinds)](server, number)
+
+
+def listen_beside(server: Running, attack: Attack) -> None:
+    server.settle()
+    unread = server.metric("rhapsode_requests_total", outcome="unread")
+    with ExitStack() as held:
+        for number in range(MANY):
+            held.enter_context(attack(server, number))
+        await_load(server, "slots_in_use", SLOTS)
+        assert first_audio_s(server) < HEARD_S
+    assert server.metric("rhapsode_requests_total", outcome="unread") > unread
+
+
+@pytest.mark.parametrize("attack", [attack_at_home, attack_from_elsewhere])
+def test_beside_clients_that_never_read_a_listener_is_heard_soon(server: Running, attack: Attack) -> None:
+    listen_beside(server, attack)
+
+
+def test_it_is_also_heard_soon_where_the_engine_has_a_process_of_its_own(tmp_path: Path) -> None:
+    with running("dummy", tmp_path, limits=ROOM, server={"engine_process": True}) as server:
+        listen_beside(server, attack_from_elsewhere)
+
+
+def test_a_client_whose_slot_was_taken_can_learn_why(server: Running) -> None:
+    server.settle()
+    with ExitStack() as held:
+        raw = held.enter_context(post(server, "127.0.0.2", request_id="unread"))
+        for _ in range(2 * SLOTS):
+            held.enter_context(post(server, "127.0.0.2"))
+        deadline_s = time.monotonic() + 20
+        while (outcome := server.http.get("/v1/audio/speech/unread").json())["status"] == "running":
+            assert time.monotonic() < deadline_s
+            time.sleep(0.1)
+        assert (outcome["status"], outcome["error"]["code"]) == ("failed", "not_read")
+        with pytest.raises(ConnectionResetError):
+            list(iter(lambda: raw.recv(2**16), b""))
+
+
+def read_at_speed(raw: socket.socket, step_s: float, heard: list[int]) -> None:
+    """Reads as a player does that plays from the first byte on, so many seconds at a time."""
+    count, started_s = len(raw.recv(1024)), time.monotonic()
+    heard.append(count)
+    while True:
+        time.sleep(step_s - (time.monotonic() - started_s) % step_s)
+        due = round((time.monotonic() - started_s) * RATE) - count
+        while due > 0:
+            part = raw.recv(due)
+            if not part:
+                return
+            heard.append(len(part))
+            count, due = count + len(part), due - len(part)
+
+
+def test_clients_that_read_as_they_play_keep_their_slots_however_many_wait(server: Running) -> None:
+    server.settle()
+    letters = round(70 / LETTER_S)  # more than the server makes in advance, so that the slot is held all the time
+    text = "x" * letters
+    with ExitStack() as held:
+        players = []
+        for step_s in (0.05, 1.0):
+            raw, heard = held.enter_context(post(server, "127.0.0.1", text)), []
+            thread = threading.Thread(target=read_at_speed, args=(raw, step_s, heard))
+            held.callback(thread.join)
+            held.callback(raw.shutdown, socket.SHUT_RDWR)
+            players.append((heard, thread))
+            thread.start()
+        time.sleep(0.2)
+        for number in range(MANY):
+            held.enter_context(post(server, f"127.0.1.{number + 1}"))
+        deadline_s = time.monotonic() + 6
+        while time.monotonic() < deadline_s:
+            assert first_audio_s(server) < HEARD_S + 2
+            held.enter_context(post(server, "127.0.0.3"))
+            time.sleep(0.2)
+        for heard, thread in players:
+            assert thread.is_alive()
+            assert sum(heard) > 4 * RATE
+    server.settle()
