@@ -25,8 +25,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "gpu-tests.md"
-ONLY_ON_A_GPU = ("nn/kernels/gpu/*.py", "nn/fused/*.py", "device/*.py", "models/**/fused.py")
-"""Files below `src/rhapsode` that CPU tests do not run, or not as a GPU does: kernels, capture, transfers."""
+KERNELS, DEVICE = ("nn/kernels/gpu/*.py", "nn/fused/*.py", "models/**/fused.py"), "device/*.py"
+NAMES_A_GPU = re.compile("cuda|triton|replay", re.IGNORECASE)
 RULES = tuple(f"tests/contract/test_{name}.py" for name in ("contract", "frames", "text", "warm"))
 TIMEOUT_S = 300
 
@@ -81,10 +81,17 @@ class Record:
         return f"| {' | '.join(str(value) for value in vars(self).values())} |"
 
 
+def only_on_a_gpu() -> list[Path]:
+    """Returns the files that CPU tests do not run as a GPU does: kernels, and what captures, launches and copies."""
+    package = ROOT / "src/rhapsode"
+    device = {path for path in package.glob(DEVICE) if NAMES_A_GPU.search(path.read_text())}
+    return sorted(device | {path for glob in KERNELS for path in package.glob(glob)})
+
+
 def digest() -> str:
     """Returns a digest of the files that only a GPU runs as they are meant."""
     sha = hashlib.sha256()
-    for path in sorted({p for glob in ONLY_ON_A_GPU for p in (ROOT / "src/rhapsode").glob(glob)}):
+    for path in only_on_a_gpu():
         sha.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
     return sha.hexdigest()[:12]
 
