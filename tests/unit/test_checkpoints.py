@@ -16,6 +16,7 @@ from rhapsode.checkpoints import hub
 from rhapsode.checkpoints.folder import parse
 from rhapsode.checkpoints.load import load
 from rhapsode.checkpoints.random import randomize
+from rhapsode.checkpoints.tokenizer import added_tokens
 from rhapsode.checkpoints.weights import Weights
 from rhapsode.errors import CheckpointError, UnknownModel
 from rhapsode.models import registry
@@ -202,11 +203,42 @@ def test_a_shard_that_lacks_what_the_index_promises_is_named(tmp_path: Path) -> 
         Weights(tmp_path)
 
 
-def test_an_index_points_to_no_other_folder(tmp_path: Path) -> None:
-    index = {"weight_map": {"a": "../secret.safetensors"}}
-    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(CheckpointError, match="outside its folder"):
+@pytest.mark.parametrize(
+    "file",
+    ["../a.safetensors", "/etc/passwd", "..", ".", "", "a\0b", "a\nb", [], ["a"], {}, {"a": 1}, 7, 0.5, None, True],
+)
+def test_an_index_names_files_of_its_folder_and_nothing_else(tmp_path: Path, file: object) -> None:
+    save(tmp_path, parts(), 2)
+    index = tmp_path / "model.safetensors.index.json"
+    content = json.loads(index.read_text())
+    content["weight_map"]["net.ghost"] = file
+    index.write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match=r"index\.json .*'net\.ghost'.* a file in the same folder"):
         Weights(tmp_path)
+
+
+@pytest.mark.parametrize("weight_map", [[], ["a"], "model.safetensors", 7, None, True])
+def test_an_index_without_a_mapping_is_named(tmp_path: Path, weight_map: object) -> None:
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    with pytest.raises(CheckpointError, match=r"index\.json has no 'weight_map'"):
+        Weights(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"tokenizer_config.json": {"added_tokens_decoder": {"1": 7}}},
+        {"tokenizer_config.json": {"added_tokens_decoder": {"one": {"content": "<a>"}}}},
+        {"tokenizer.json": {"added_tokens": [{"id": 1}]}},
+        {"tokenizer.json": {"added_tokens": [{"content": "<a>", "id": []}]}},
+        {"tokenizer.json": {"added_tokens": 7}},
+    ],
+)
+def test_added_tokens_that_make_no_sense_are_an_error(tmp_path: Path, files: dict[str, object]) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match="added tokens"):
+        added_tokens(tmp_path)
 
 
 def test_a_file_that_is_no_safetensors_is_named(tmp_path: Path) -> None:

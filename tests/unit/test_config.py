@@ -1,5 +1,6 @@
 """A deployment file, the environment and flags become one frozen object, or one clear sentence."""
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -154,7 +155,6 @@ def test_an_unknown_flag_is_answered_with_the_nearest_known_key() -> None:
         ("stages: {talk: {workers: 0}}", "stages.talk.workers"),
         ("chunks: 5", "chunks"),
         ("chunks: [1, 2]", "chunks"),
-        ("chunks: &a {first: *a}", "chunks.first"),
         ("stages: {talk: 3}", "stages.talk"),
         ("stages: []", "stages"),
         ("limits: null", "limits"),
@@ -211,6 +211,22 @@ def test_broken_yaml_is_refused_by_its_line(write) -> None:
 )
 def test_what_is_not_plain_yaml_is_refused_by_the_name_of_its_file(write, text: str) -> None:
     assert "deployment.yaml is not valid YAML" in complaint(write(text))
+
+
+def test_aliases_that_stand_for_too_much_are_refused_with_their_line(write) -> None:
+    bomb = "".join(f"a{n + 1}: &a{n + 1} [{f'*a{n}, ' * 10}]\n" for n in range(9))
+    started_s = time.process_time()
+    assert complaint(write(f"# a comment\na0: &a0 [1]\n{bomb}")).endswith(
+        "deployment.yaml is not valid YAML at line 2: aliases stand for more than 10000 values."
+    )
+    assert "at line 1: an alias stands for itself" in complaint(write("model: &a [*a]"))
+    assert time.process_time() - started_s < 5
+
+
+def test_a_few_aliases_are_as_good_as_what_they_stand_for(write) -> None:
+    stages = resolve(write("stages: {talk: &cpu {device: cpu}, vocode: *cpu}"), env={}).stages
+    assert stages["talk"] == stages["vocode"]
+    assert stages["talk"].device == "cpu"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A checkpoint is recognised by the files it holds and by what they say; nothing in them is executed."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from rhapsode.checkpoints import hub
-from rhapsode.checkpoints.tagged_yaml import TaggedList, TaggedMapping, TaggedText, read_tagged_yaml
+from rhapsode.checkpoints.tagged_yaml import TaggedList, TaggedMapping, TaggedText, read_tagged_yaml, resolved
 from rhapsode.errors import CheckpointError, UnknownModel
 from rhapsode.models import registry
 from rhapsode.models.base import Layout
@@ -147,6 +148,45 @@ def test_a_tagged_node_that_holds_itself_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("a: &x !new:b {c: *x}\n")
     with pytest.raises(CheckpointError):
         read_tagged_yaml(tmp_path / "a.yaml")
+
+
+def nested(levels: int, level: str, first: str = "a0: &a0 [1, 1]\n") -> str:
+    """YAML in which each level stands for ten of the level before."""
+    return first + "".join(level.format(new=f"a{n + 1}", old=f"a{n}") for n in range(levels))
+
+
+TENFOLD = "{new}: &{new} [" + "*{old}, " * 10 + "]\n"
+BOMBS = {
+    "aliases": nested(30, TENFOLD),
+    "tagged aliases": nested(30, "{new}: &{new} !new:b [" + "*{old}, " * 10 + "]\n"),
+    "merged aliases": nested(30, "{new}: &{new} {{<<: [" + "*{old}, " * 10 + "]}}\n", "a0: &a0 {b: 1}\n"),
+    "a number by sixties": "a: 1" + ":1" * 50_000,
+    "a fraction by sixties": "a: 1" + ":1" * 200 + ".0",
+    "a long number": "a: " + "1" * 5_000,
+    "a long file": "a: " + "b" * 2**20,
+    "brackets": "[" * 50_000,
+    "nothing but signs": "&a " * 20_000,
+}
+
+
+@pytest.mark.parametrize("text", BOMBS.values(), ids=BOMBS)
+def test_yaml_that_stands_for_more_than_it_says_is_refused_at_once(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.yaml").write_text(text)
+    started_s = time.process_time()
+    with pytest.raises(CheckpointError, match=r"a\.yaml"):
+        read_tagged_yaml(tmp_path / "a.yaml")
+    assert time.process_time() - started_s < 5
+
+
+@pytest.mark.parametrize(
+    "level", ["{new}: [" + "!ref <{old}>, " * 10 + "]\n", "{new}: !ref <{old}> * <{old}>\n"], ids=["lists", "products"]
+)
+def test_references_that_stand_for_too_much_are_refused_at_once(tmp_path: Path, level: str) -> None:
+    (tmp_path / "a.yaml").write_text(nested(30, level, "a0: 7\n"))
+    content, started_s = read_tagged_yaml(tmp_path / "a.yaml"), time.process_time()
+    with pytest.raises(CheckpointError):
+        resolved(content["a30"], content)
+    assert time.process_time() - started_s < 5
 
 
 def no_network(*_: Any) -> Any:

@@ -17,12 +17,15 @@ def added_tokens(folder: Path) -> dict[str, int]:
     """Returns the ids of added tokens by name, from both tokenizer files; `tokenizer.json` takes precedence."""
     found: dict[str, int] = {}
     settings, whole = folder / "tokenizer_config.json", folder / "tokenizer.json"
-    if settings.is_file():
-        listed = read_json(settings).get("added_tokens_decoder")
-        for number, entry in (listed if isinstance(listed, dict) else {}).items():
-            found[str(entry.get("content"))] = int(number)
-    if whole.is_file():
-        found |= {str(entry["content"]): int(entry["id"]) for entry in read_json(whole).get("added_tokens") or ()}
+    try:
+        if settings.is_file():
+            listed = read_json(settings).get("added_tokens_decoder")
+            for number, entry in (listed if isinstance(listed, dict) else {}).items():
+                found[str(entry.get("content"))] = int(number)
+        if whole.is_file():
+            found |= {str(entry["content"]): int(entry["id"]) for entry in read_json(whole).get("added_tokens") or ()}
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise CheckpointError(f"{folder} has added tokens without a text or a number as id.") from None
     return found
 
 

@@ -139,9 +139,14 @@ class Weights:
         file_of = read_json(self.folder / INDEX).get("weight_map")
         if not isinstance(file_of, dict):
             raise CheckpointError(f"{self.folder / INDEX} has no 'weight_map'.")
+        for name, file in file_of.items():
+            if not _is_file_name(file):
+                shown = repr(file[:100]) if isinstance(file, str) else f"a {type(file).__name__}"
+                raise CheckpointError(
+                    f"{self.folder / INDEX} says that the tensor '{name[:100]}' is in {shown}: it must be the name of "
+                    "a file in the same folder."
+                )
         for file in sorted(set(file_of.values())):
-            if Path(file).name != file:
-                raise CheckpointError(f"{self.folder / INDEX} names a file outside its folder: {file}.")
             present = set(self._handle(file).keys())
             for name in (name for name, where in file_of.items() if where == file and name not in present):
                 raise CheckpointError(f"{self.folder / file} lacks the tensor '{name}' that {INDEX} promises.")
@@ -158,3 +163,8 @@ class Weights:
             except (SafetensorError, OSError) as error:
                 raise CheckpointError(f"{self.folder / file} is not a readable safetensors file: {error}") from None
         return self._open[file]
+
+
+def _is_file_name(value: object) -> bool:
+    """Whether a value is the name of a file, and no path."""
+    return isinstance(value, str) and value not in ("", "..") and value.isprintable() and Path(value).name == value

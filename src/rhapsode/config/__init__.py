@@ -21,6 +21,7 @@ from rhapsode.config.alignment import AlignmentConfig
 from rhapsode.config.marking import MarkingConfig
 from rhapsode.config.section import Count, DeviceName, Seconds, Section
 from rhapsode.config.server import ServerConfig
+from rhapsode.config.yaml_text import load_yaml
 from rhapsode.errors import ConfigError, did_you_mean
 
 ENV_PREFIX = "RHAPSODE_"
@@ -199,13 +200,11 @@ def from_env(env: Mapping[str, str]) -> dict[str, Any]:
 def parse_yaml(text: str, where: str) -> Any:
     """Returns the content of a piece of YAML; raises `ConfigError` for whatever the parser cannot read."""
     try:
-        return yaml.safe_load(text)
+        return load_yaml(text)
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
         line = f" at line {mark.line + 1}" if mark else ""
-        raise ConfigError(f"{where} is not valid YAML{line}.") from None
-    except (ValueError, AttributeError, RecursionError):  # impossible dates, endless digits, bottomless nesting
-        raise ConfigError(f"{where} is not valid YAML.") from None
+        raise ConfigError(f"{where} is not valid YAML{line}{f': {problem[:200]}' if problem else ''}.") from None
 
 
 def merge(into: dict[str, Any], layer: Mapping[str, Any]) -> None:
