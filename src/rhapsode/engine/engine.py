@@ -9,13 +9,10 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Self
 
-from rhapsode.alignment.aligner import Aligner
-from rhapsode.alignment.loading import load_acoustic
-from rhapsode.alignment.text import WordText
 from rhapsode.config import Deployment
 from rhapsode.device.gpu_memory import device_bytes
 from rhapsode.engine.admission import CPU_HEADROOM, HEADROOM, Admission
-from rhapsode.engine.gate import EndGate
+from rhapsode.engine.alignment import Alignment
 from rhapsode.engine.job import Job, Life
 from rhapsode.engine.load import Load
 from rhapsode.engine.loop import Step
@@ -28,7 +25,6 @@ from rhapsode.engine.waiting import WaitingLine
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.models.base import Embedder, ModelSpec
 from rhapsode.models.describe import describe
-from rhapsode.text.front_end import TextSettings
 from rhapsode.text.lexicon import Lexicon
 from rhapsode.text.phonemes.table import read_table
 from rhapsode.types import Clip, Outcome, SpeechRequest
@@ -52,7 +48,7 @@ class Engine:
         self.spec = spec
         self.info = describe(spec, source.checkpoint, source.config)
         self.lexicon = Lexicon.read(deployment.lexicon)
-        self.aligner = Aligner(lambda: load_acoustic(deployment.alignment, deployment.device))
+        self.alignment = Alignment(deployment, self.info)
         self._on_outcome = on_outcome
         self.pipeline = Pipeline(spec, source, deployment, before_memory)
         self.deployment = self.pipeline.deployment
@@ -82,7 +78,7 @@ class Engine:
             job.fail(Unavailable("the engine was stopped."))
         if was_running:
             self.pipeline.stop()
-        self.aligner.stop()
+        self.alignment.stop()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -99,7 +95,7 @@ class Engine:
     def script(self, request: SpeechRequest) -> SpeechScript:
         """Prepares the text of a request that `validate.checked` has returned, without starting it."""
         settings = settings_of(request, self.info, self.lexicon)
-        words = self._words_of(request, settings)
+        words = self.alignment.words_of(request, settings)
         return SpeechScript(request, settings, self.deployment.limits.max_text_chars, words)
 
     def submit(
@@ -123,7 +119,7 @@ class Engine:
         limit_s = self.deployment.limits.max_unread_s
         job.speech = speech_type(request_id, self.spec.sample_rate, self.spec.channels, self, limit_s)
         if script.words is not None:
-            self._align(job, script.words)
+            self.alignment.tap(job, script.words)
         with self._lock:
             if not self._running:
                 raise Unavailable("the engine is not running.")
@@ -205,29 +201,6 @@ class Engine:
         self.pipeline.forget_turns()
 
     # --- inside ---
-
-    def _detects_end(self, request: SpeechRequest) -> bool:
-        is_set = request.end_detection is not None
-        return bool(request.end_detection) if is_set else self.deployment.alignment.end_detection
-
-    def _words_of(self, request: SpeechRequest, settings: TextSettings) -> WordText | None:
-        """Returns the words to look for in the audio of a request; `None` if nobody asks for them."""
-        if not request.word_timestamps and not self._detects_end(request):
-            return None
-        try:
-            words = self.aligner.text(settings)
-            words.check(request.text)
-        except InvalidRequest:
-            if request.word_timestamps or request.end_detection:
-                raise
-            return None  # the deployment asks for end detection only where text can be aligned
-        return words
-
-    def _align(self, job: Job, words: WordText) -> None:
-        ends = self._detects_end(job.request)
-        job.gate = EndGate(job.speech.push, self.spec.sample_rate) if ends else None
-        job.frame_hz = self.info.frame_hz
-        job.track = self.aligner.open(words, self.spec.sample_rate, job, ends)
 
     def _is_full_for(self, request: SpeechRequest) -> bool:
         return not self._free_slots or bool(self._queue) or not self._admission.fits(request)

@@ -5,23 +5,17 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rhapsode.engine.clock import clock_s
-from rhapsode.engine.gate import EndGate
 from rhapsode.engine.script import SpeechScript
 from rhapsode.engine.speech import Speech
+from rhapsode.engine.tap import Tap
 from rhapsode.errors import Aborted, EmptyAudio, RhapsodeError
 from rhapsode.types import AudioChunk, FinishReason, Outcome, Samples, SpeechQuality, SpeechRequest
-
-if TYPE_CHECKING:
-    from rhapsode.alignment.track import WordTrack
-    from rhapsode.alignment.words import BookmarkTime, WordTime
 
 
 class Life(StrEnum):
@@ -63,11 +57,8 @@ class Job:
         self.reason = FinishReason.STOP
         self.outcome: Outcome | None = None
         self.speech: Speech
-        self.track: WordTrack | None = None
-        """The alignment of its audio; None if the request needs none."""
-        self.gate: EndGate | None = None
-        """Holds back audio that may be cut; None without end detection."""
-        self.frame_hz: float | None = None
+        self.tap: Tap | None = None
+        """Takes the audio in place of the listener; None for most requests."""
         self._sample_rate = sample_rate
         self._on_over, self._on_free = on_over, on_free
         self._lock = threading.Lock()
@@ -76,8 +67,6 @@ class Job:
         self._admitted_s = self._first_audio_s = 0.0
         self._last_chunk_s = self._dry_at_s = self._longest_gap_s = 0.0
         self._samples = self._chunks = self._underruns = 0
-        self._ran_away: RhapsodeError | None = None
-        self._quality: SpeechQuality | None = None
 
     @property
     def spoken_s(self) -> float:
@@ -112,9 +101,7 @@ class Job:
             chunk = make(samples, *about)
             self._chunks += 1
             self._samples += samples.shape[1]
-        (self.speech.push if self.gate is None else self.gate.put)(chunk)
-        if self.track is not None:
-            self.track.hear(chunk.samples)
+        (self.tap or self.speech).push(chunk)
 
     def _play(self, audio_s: float) -> None:
         """Updates the counts of gaps and underruns, for a listener that plays from the first chunk on."""
@@ -128,68 +115,35 @@ class Job:
         self._dry_at_s = max(self._dry_at_s, now_s) + audio_s
 
     def finish(self) -> None:
-        """Ends the request with success. Empty audio is an error instead."""
+        """Called when the stages have delivered everything. Empty audio is an error."""
         if self._samples == 0:
             self.fail(EmptyAudio("the model ended without saying anything; try another text or seed."))
-        elif self.track is not None:
-            self.track.finish()  # `aligned` follows, after the last words
+        elif self.tap is not None:
+            self.tap.finish()  # it completes the request
         else:
-            self._end(Life.FINISHED, self.reason, None)
+            self.complete()
 
     def run_away(self, error: RhapsodeError) -> None:
-        """Called if the speech did not end in time: an error, unless the alignment finds that all words were said."""
-        if self.gate is None:
-            self.fail(error)
-        else:
-            self._ran_away = error
-
-    # --- what the alignment tells, in the aligner's thread ---
-
-    def heard(self, seconds: float) -> None:
-        if self.gate is not None:
-            self.gate.heard(seconds)
-
-    def found(self, words: tuple[WordTime, ...]) -> None:
-        """Hands the times of words to the listener, if the request asked for them."""
-        self._tell(words=words)
-
-    def reached(self, bookmarks: tuple[BookmarkTime, ...]) -> None:
-        """Hands the times of bookmarks to the listener, if the request asked for those of words."""
-        self._tell(bookmarks=bookmarks)
-
-    def _tell(self, **times: Any) -> None:
-        if self.request.word_timestamps and not self.over:
-            nothing = np.zeros((self.speech.channels, 0), np.float32)
-            self.speech.push(AudioChunk(nothing, self._sample_rate, self._chunks, self.pace, **times))
-
-    def said(self, end_s: float, quality: SpeechQuality) -> None:
-        """Cuts the audio after its last word, and ends the request."""
-        if self.gate is None or self.over:
-            return
-        ended_s = self.gate.cut(end_s, self.script.tail_s)
-        with self._lock:
-            self._samples = round(ended_s * self._sample_rate)
-            self.frames = round(ended_s * self.frame_hz) if self.frame_hz else self.frames
-            self._quality = replace(quality, ended_early=True)
-        self._end(Life.FINISHED, FinishReason.STOP, None)
-
-    def aligned(self, quality: SpeechQuality) -> None:
-        """Ends the request once all of its audio is aligned."""
-        if self.gate is not None:
-            self.gate.open()
-        self._quality = quality
-        if self._ran_away is not None:
-            self.fail(self._ran_away)
-        else:
-            self._end(Life.FINISHED, self.reason, None)
-
-    def misaligned(self, error: RhapsodeError) -> None:
-        self.fail(error)
+        """Called if the speech did not end in time: an error, unless a tap hears that all was said."""
+        (self.fail if self.tap is None else self.tap.run_away)(error)
 
     # --- the end ---
 
-    def fail(self, error: RhapsodeError) -> None:
-        self._end(Life.FAILED, FinishReason.FAILED, error)
+    def complete(
+        self, quality: SpeechQuality | None = None, ended_s: float | None = None, frames: int | None = None
+    ) -> None:
+        """Ends the request with success. `ended_s`, `frames`: how long its speech is, where less was heard than was
+        delivered."""
+        with self._lock:
+            if self.over:
+                return
+            reason = self.reason if ended_s is None else FinishReason.STOP
+            self._samples = self._samples if ended_s is None else round(ended_s * self._sample_rate)
+            self.frames = self.frames if frames is None else frames
+        self._end(Life.FINISHED, reason, None, quality)
+
+    def fail(self, error: RhapsodeError, quality: SpeechQuality | None = None) -> None:
+        self._end(Life.FAILED, FinishReason.FAILED, error, quality)
 
     def abort(self) -> None:
         self._end(Life.ABORTED, FinishReason.ABORTED, Aborted("the request was aborted."))
@@ -204,7 +158,9 @@ class Job:
         if last:
             self._on_free(self)
 
-    def _end(self, life: Life, reason: FinishReason, error: RhapsodeError | None) -> None:
+    def _end(
+        self, life: Life, reason: FinishReason, error: RhapsodeError | None, quality: SpeechQuality | None = None
+    ) -> None:
         with self._lock:
             if self.over:
                 return
@@ -221,9 +177,9 @@ class Job:
                 underruns=self._underruns,
                 longest_gap_s=self._longest_gap_s,
                 error=error,
-                quality=self._quality,
+                quality=quality,
             )
-        if self.track is not None:
-            self.track.drop()
+        if self.tap is not None:
+            self.tap.drop()
         self._on_over(self)  # first, so that the outcome is recorded when the listener gets the end
         self.speech.end(self.outcome, error)

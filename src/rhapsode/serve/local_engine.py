@@ -35,7 +35,7 @@ class ServedEngine(Protocol):
 def is_quick(engine: Engine, request: SpeechRequest) -> bool:
     """Returns whether the text of a request is prepared so fast that the calling thread can do it itself."""
     is_aligned = request.word_timestamps or request.end_detection or engine.deployment.alignment.end_detection
-    return len(request.text) <= SHORT_CHARS and (engine.aligner.is_loaded or not is_aligned)
+    return len(request.text) <= SHORT_CHARS and (engine.alignment.is_loaded or not is_aligned)
 
 
 class LocalEngine:

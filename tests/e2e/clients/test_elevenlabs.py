@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-import rhapsode.engine.engine as engine_module
+import rhapsode.engine.alignment as alignment_module
 from e2e.serve.running import LETTER_S, Running, heard, in_thread
 from fuzzing import damaged, fuzzed
 from spelling.family import LETTER_S as TONE_EVERY_S
@@ -155,7 +155,7 @@ def test_keys_are_taken_where_the_client_puts_them(tmp_path: Path) -> None:
 def spelling(tmp_path_factory) -> Iterator[Running]:
     """A family that spells, and an aligner that knows its tones."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_module, "load_acoustic", lambda *_: ToneModel())
+        patch.setattr(alignment_module, "load_acoustic", lambda *_: ToneModel())
         with in_thread(SPELLING, tmp_path_factory.mktemp("spelling"), limits={"max_concurrency": 2}) as server:
             yield server
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 from websockets.sync.client import connect
 
-import rhapsode.engine.engine as engine_module
+import rhapsode.engine.alignment as alignment_module
 from e2e.serve.running import Running, heard, in_thread
 from rhapsode.cli.main import app
 from spelling.family import LETTER_S, SPELLING, TONE_S
@@ -24,7 +24,7 @@ NEAR_S = 0.03
 @pytest.fixture(scope="module")
 def server(tmp_path_factory) -> Iterator[Running]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_module, "load_acoustic", lambda *_: ToneModel())
+        patch.setattr(alignment_module, "load_acoustic", lambda *_: ToneModel())
         with in_thread(SPELLING, tmp_path_factory.mktemp("words"), limits={"max_concurrency": 4}) as server:
             yield server
 

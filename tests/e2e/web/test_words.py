@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-import rhapsode.engine.engine as engine_module
+import rhapsode.engine.alignment as alignment_module
 from e2e.serve.running import Running, in_thread, running
 from e2e.web.browsing import Visit
 from spelling.family import SPELLING
@@ -26,7 +26,7 @@ WATCH = """view => {
 @pytest.fixture(scope="module")
 def timed(browser, tmp_path_factory) -> Iterator[Running]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_module, "load_acoustic", lambda *_: ToneModel())
+        patch.setattr(alignment_module, "load_acoustic", lambda *_: ToneModel())
         with in_thread(SPELLING, tmp_path_factory.mktemp("words"), limits={"max_concurrency": 4}) as server:
             yield server
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import rhapsode.engine.engine as engine_module
+import rhapsode.engine.alignment as alignment_module
 from rhapsode import TTS, AudioChunk, WordTime
 from rhapsode.alignment.aligner import Aligner
 from rhapsode.alignment.model import FrameBlocks
@@ -29,7 +29,7 @@ TEXT = "It was the best of times, it was the worst of times."
 @pytest.fixture(scope="module")
 def tts() -> Iterator[TTS]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_module, "load_acoustic", lambda *_: ToneModel())
+        patch.setattr(alignment_module, "load_acoustic", lambda *_: ToneModel())
         deployment = resolve(env={}, flags={"model": "spelling", "limits": {"max_concurrency": 4}})
         with TTS.opened(SPELLING, deployment) as opened:
             yield opened
@@ -231,7 +231,7 @@ def test_a_request_that_is_aborted_tells_nothing_more(tts: TTS) -> None:
 
 def test_a_family_of_frames_is_aligned_too_and_speech_without_its_words_is_reported() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_module, "load_acoustic", lambda *_: ToneModel())
+        patch.setattr(alignment_module, "load_acoustic", lambda *_: ToneModel())
         with TTS("dummy", limits={"max_concurrency": 2}) as tts:  # its tones are no letters
             with tts.stream(TEXT, word_timestamps=True, end_detection=True, seed=1) as stream:
                 chunks = list(stream)
