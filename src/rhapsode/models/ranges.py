@@ -41,7 +41,8 @@ class Ranged:
     """The base of a dataclass whose `Annotated` ranges are checked when it is made. `None` is in every range."""
 
     def __post_init__(self) -> None:
-        for name, allowed in ranges_of(type(self)).items():
+        kind: type = type(self)
+        for name, allowed in ranges_of(kind).items():
             value = getattr(self, name)
             if value is not None and value not in allowed:
                 raise ValueError(f"{name} must be {allowed}, not {value}")

@@ -45,6 +45,9 @@ class Strict(BaseModel):
     """Fields that the served checkpoint refuses, so that no error suggests them."""
 
 
+Fields = TypeVar("Fields", bound=Strict)
+
+
 class VoiceRef(Strict):
     """A voice by its id, as OpenAI writes it."""
 
@@ -197,7 +200,7 @@ class Schemas:
         self.batch = self._extended(BatchBody, spec)
         self.session = self._extended(SessionBody, spec)
 
-    def _extended(self, body: type[Body], spec: ModelSpec) -> type[Body]:
+    def _extended(self, body: type[Fields], spec: ModelSpec) -> type[Fields]:
         described = options_schema(spec)["properties"]
         fields = {
             name: (
