@@ -3,14 +3,15 @@
 A client has `receive_timeout_s` to send a request, plus the time that its bytes take on a slow link. Once the send
 buffer of its connection is full, the client has `max_request_s` to read on. After that the connection is reset, since
 an orderly close would wait for the client again. Beyond `max_connections` a new connection is reset at once.
+
+A connection has one request at a time: the next one is parsed when the last one is answered. Until then its bytes are
+only kept, and a client that sends more than `MOST_AHEAD_BYTES` of them is reset. Reading goes on meanwhile, since a
+disconnect would not be noticed otherwise.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
-import struct
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -18,51 +19,38 @@ from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from rhapsode.config.server import ServerConfig
 from rhapsode.serve.listener import unread_bytes
+from rhapsode.serve.small_reads import READ_BYTES, SmallReads
+from rhapsode.serve.socket_connection import SocketConnection
+from rhapsode.serve.stall import Stall, reset
 
 if sys.platform != "win32":
     import resource
 
 SLOW_LINK_BYTES_PER_S = 8192
+MOST_AHEAD_BYTES = 2**16  # of requests that follow one that is not answered yet
+MOST_FRAMING_BYTES = 2**16  # of a request line, headers, chunk sizes and trailers
+FRAMING_PER_BODY_BYTE = 16
+BLANK_LINE = b"\n\r\n"
 RESERVED_FILES = 64  # for voices, references and the decoder
 MOST_FILES = 65_536
 
 
-def reset(transport: asyncio.WriteTransport) -> None:
-    """Ends a connection at once, and drops the bytes that its client has not read, here and in the kernel."""
-    connection = transport.get_extra_info("socket")
-    if connection is not None:
-        with contextlib.suppress(OSError):  # it may be gone already
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    transport.abort()
-
-
-class _Stall:
-    """Resets a connection whose client has not read for too long."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, limit_s: float) -> None:
-        self._loop, self._limit_s = loop, limit_s
-        self._timer: asyncio.TimerHandle | None = None
-
-    def begin(self, transport: asyncio.Transport) -> None:
-        self.end()
-        self._timer = self._loop.call_later(self._limit_s, reset, transport)
-
-    def end(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-
 class HttpConnection(HttpToolsProtocol):
-    def __init__(self, limits: ServerConfig, most: int, **uvicorn_gives: Any) -> None:
+    """One connection, read in small steps."""
+
+    def __init__(self, limits: ServerConfig, most: int, buffer: memoryview, **uvicorn_gives: Any) -> None:
         super().__init__(**uvicorn_gives)
         self._limits = limits
         self._most = most
-        self._stall = _Stall(self.loop, limits.max_request_s)
+        self._buffer = buffer
+        self._unread = bytearray()
+        self._framing = 0
+        self._body_left = 0
+        self._has_headers = False
+        self._stall = Stall(self.loop, limits.max_request_s)
         self._receiving: asyncio.TimerHandle | None = None
         self._on_lost: Callable[[], None] | None = None
         self._begun_s = 0.0
@@ -78,16 +66,43 @@ class HttpConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_receiving()
         self._stall.end()
+        self._unread.clear()
         super().connection_lost(exc)
         if self._on_lost is not None:
             self._on_lost()
 
     def data_received(self, data: bytes) -> None:
         self._received += len(data)
-        super().data_received(data)
+        self._unread += data
+        self._parse()
+
+    def _parse(self) -> None:
+        """Parses what was received, at most to the end of a request that is to be answered first."""
+        while not self._is_answering() and not self.transport.is_closing() and (piece := self._next_piece()):
+            self._framing += len(piece)
+            super().data_received(piece)
+            if self._framing > MOST_FRAMING_BYTES:
+                self.send_400_response(f"The headers have more than {MOST_FRAMING_BYTES} bytes.")
+        if len(self._unread) > MOST_AHEAD_BYTES:
+            reset(self.transport)
+
+    def _is_answering(self) -> bool:
+        cycle = self.cycle
+        return cycle is not None and not cycle.more_body and not cycle.response_complete
+
+    def _next_piece(self) -> bytes:
+        """Takes bytes to parse, in which at most one request ends: a blank line ends a request, or its known length."""
+        size = self._body_left
+        if not size:
+            end = self._unread.find(BLANK_LINE)
+            size = end + len(BLANK_LINE) if end >= 0 else max(0, len(self._unread) + 1 - len(BLANK_LINE))
+        piece = bytes(self._unread[:size])
+        del self._unread[:size]
+        return piece
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._has_headers = False
         self.scope["state"]["reset"] = partial(reset, self.transport)
         self.scope["state"]["unread_bytes"] = partial(unread_bytes, self.transport)
         self.scope["state"]["when_lost"] = self._when_lost
@@ -95,13 +110,36 @@ class HttpConnection(HttpToolsProtocol):
         if self._receiving is None:  # a further request of the same connection
             self._begin_receiving()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._has_headers:  # else it is a trailer
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._has_headers = True
+        length = next((value for name, value in self.headers if name == b"content-length"), b"0")
+        self._body_left = int(length)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._body_left = max(0, self._body_left - len(body))
+        self._framing = max(0, self._framing - (1 + FRAMING_PER_BODY_BYTE) * len(body))
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
         self._end_receiving()
+        self._framing = self._body_left = 0
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._unread:
+            self.loop.call_soon(self._parse)
 
     def handle_websocket_upgrade(self) -> None:
         self._end_receiving()
+        self._unread.clear()
         super().handle_websocket_upgrade()
+        SmallReads.follow_upgrade(self.transport, self._buffer)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -141,30 +179,6 @@ class HttpConnection(HttpToolsProtocol):
             self._receiving = None
 
 
-class SocketConnection(WebSocketsSansIOProtocol):
-    def __init__(self, limits: ServerConfig, **uvicorn_gives: Any) -> None:
-        super().__init__(**uvicorn_gives)
-        self._stall = _Stall(self.loop, limits.max_request_s)
-
-    def handle_connect(self, event: Any) -> None:
-        super().handle_connect(event)
-        if hasattr(self, "scope"):
-            self.scope["state"]["reset"] = partial(reset, self.transport)
-            self.scope["state"]["unread_bytes"] = partial(unread_bytes, self.transport)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stall.end()
-        super().connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._stall.begin(self.transport)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._stall.end()
-
-
 class ConnectionConfig(uvicorn.Config):
     """uvicorn's settings with our connection classes."""
 
@@ -176,7 +190,12 @@ class ConnectionConfig(uvicorn.Config):
     def load(self) -> None:
         super().load()
         most = self._limits.max_connections or most_connections()
-        self.http_protocol_class: Any = partial(HttpConnection, self._limits, most)
+        buffer = memoryview(bytearray(READ_BYTES))
+
+        def http_protocol(**uvicorn_gives: Any) -> SmallReads:
+            return SmallReads(HttpConnection(self._limits, most, buffer, **uvicorn_gives), buffer)
+
+        self.http_protocol_class: Any = http_protocol
         self.ws_protocol_class: Any = partial(SocketConnection, self._limits)
 
 

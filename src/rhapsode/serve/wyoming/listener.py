@@ -7,9 +7,9 @@ import logging
 import socket
 from contextlib import suppress
 
-from rhapsode.serve.connection import reset
 from rhapsode.serve.observe.logs import new_id
 from rhapsode.serve.service import Service
+from rhapsode.serve.stall import reset
 from rhapsode.serve.wyoming.announcement import WyomingAnnouncement
 from rhapsode.serve.wyoming.session import WyomingSession, most_bytes
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from rhapsode.errors import Aborted, Busy, EmptyAudio, InvalidRequest, RhapsodeError, TimedOut, Unavailable
 from rhapsode.serve.client import client_at
-from rhapsode.serve.connection import reset
 from rhapsode.serve.listener import Listener, listener, unread_bytes
 from rhapsode.serve.response.delivery import Playback, Stalled
 from rhapsode.serve.response.errors import InternalError
 from rhapsode.serve.service import Service
 from rhapsode.serve.socket.narration import Narration
+from rhapsode.serve.stall import reset
 from rhapsode.serve.wyoming.event import WyomingEvent, read_event
 from rhapsode.serve.wyoming.info import describe
 from rhapsode.serve.wyoming.requests import chunk_text, open_order, whole_order
