@@ -23,6 +23,7 @@ from rhapsode.cluster.upstream import Upstream
 from rhapsode.config.cluster import ClusterConfig
 from rhapsode.errors import Aborted, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.serve.app import EXPOSED_HEADERS
+from rhapsode.serve.budget import Budget
 from rhapsode.serve.client import Clients, client_of
 from rhapsode.serve.middleware.auth import ApiKeys
 from rhapsode.serve.middleware.limits import BodyLimit
@@ -222,6 +223,7 @@ class Edge:
                 raise Unavailable("the server is shutting down.")
             if socket.scope["path"] != SOCKET:
                 raise NotFound(f"there is nothing at {socket.scope['path'][:64]}.")
+            socket.scope["state"].get("expect_reference", lambda is_expected: None)(True)
             wanted = socket.query_params.get("model")
             wish = RoutingWish(wanted)
             if wanted is None and len(self._fleet.models) > 1:
@@ -243,10 +245,10 @@ class Edge:
         return self._gathering
 
 
-def guarded(edge: Edge, config: ClusterConfig) -> ASGIApp:
+def guarded(edge: Edge, config: ClusterConfig, uploads: Budget) -> ASGIApp:
     """Returns the edge behind the same checks, in the same order, as the application of one server."""
     server = config.server
-    app: ASGIApp = BodyLimit(edge, server, takes_references=True)
+    app: ASGIApp = BodyLimit(edge, server, takes_references=True, uploads=uploads)
     app = Clients(app, server.trusted_proxies)
     if server.api_keys:
         app = ApiKeys(app, server.api_keys, server.public_lists)

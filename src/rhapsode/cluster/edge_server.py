@@ -7,6 +7,7 @@ import uvicorn
 from rhapsode.cluster.edge import Edge, guarded
 from rhapsode.config.cluster import ClusterConfig
 from rhapsode.serve.connection import ConnectionConfig
+from rhapsode.serve.middleware.limits import uploads_of
 from rhapsode.serve.server import LAST_BYTES_S
 
 
@@ -17,10 +18,12 @@ class EdgeServer(uvicorn.Server):
     def __init__(self, edge: Edge, config: ClusterConfig) -> None:
         self._edge = edge
         server = config.server
+        uploads = uploads_of(server)
         super().__init__(
             ConnectionConfig(
-                guarded(edge, config),
+                guarded(edge, config, uploads),
                 server,
+                uploads,
                 access_log=False,
                 log_config=None,
                 server_header=False,

@@ -15,6 +15,7 @@ from rhapsode.cluster.server_thread import ServerThread
 from rhapsode.config import validated
 from rhapsode.config.cluster import ClusterConfig
 from rhapsode.errors import Unavailable
+from rhapsode.serve.middleware.limits import uploads_of
 from rhapsode.serve.observe.log_lines import configure
 from rhapsode.serve.server import LAST_BYTES_S, listen
 
@@ -34,7 +35,7 @@ class EdgeIngress:
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
         """Returns the application for Ray's proxy: an edge of its own, since it runs in another event loop."""
-        return guarded(self._new_edge(is_lazy=True), self._config)
+        return guarded(self._new_edge(is_lazy=True), self._config, uploads_of(self._config.server))
 
     def address(self) -> str:
         """Returns where this edge listens."""

@@ -63,7 +63,8 @@ def create_app(deployment: Deployment, model: Model | None = None, edge_secret: 
     errors.install(app)
     config = deployment.server
     app.add_middleware(DirectSpeech, service=service)  # type: ignore[arg-type, unused-ignore]
-    app.add_middleware(BodyLimit, config=config, takes_references=service.info.takes_references)  # type: ignore[arg-type, unused-ignore]
+    takes_references = service.info.takes_references
+    app.add_middleware(BodyLimit, config=config, takes_references=takes_references, uploads=service.uploads)  # type: ignore[arg-type, unused-ignore]
     app.add_middleware(Clients, proxies=config.trusted_proxies, edge_secret=edge_secret)
     if config.api_keys:
         app.add_middleware(ApiKeys, keys=config.api_keys, public_lists=config.public_lists)

@@ -1,6 +1,7 @@
 """Connections with time limits: uvicorn itself waits for slow clients for ever.
 
-A client has `receive_timeout_s` to send a request, plus the time that its bytes take on a slow link. Once the send
+A client has `receive_timeout_s` to send a request, plus the time that its bytes take on a slow link. What is large must
+keep the pace of a slow link all the time. Once the send
 buffer of its connection is full, the client has `max_request_s` to read on. After that the connection is reset, since
 an orderly close would wait for the client again. Beyond `max_connections` a new connection is reset at once.
 
@@ -21,7 +22,9 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rhapsode.config.server import ServerConfig
+from rhapsode.serve.budget import Budget
 from rhapsode.serve.listener import unread_bytes
+from rhapsode.serve.receiving import Receiving
 from rhapsode.serve.small_reads import READ_BYTES, SmallReads
 from rhapsode.serve.socket_connection import SocketConnection
 from rhapsode.serve.stall import Stall, reset
@@ -29,7 +32,6 @@ from rhapsode.serve.stall import Stall, reset
 if sys.platform != "win32":
     import resource
 
-SLOW_LINK_BYTES_PER_S = 8192
 MOST_AHEAD_BYTES = 2**16  # of requests that follow one that is not answered yet
 MOST_FRAMING_BYTES = 2**16  # of a request line, headers, chunk sizes and trailers
 FRAMING_PER_BODY_BYTE = 16
@@ -43,7 +45,6 @@ class HttpConnection(HttpToolsProtocol):
 
     def __init__(self, limits: ServerConfig, most: int, buffer: memoryview, **uvicorn_gives: Any) -> None:
         super().__init__(**uvicorn_gives)
-        self._limits = limits
         self._most = most
         self._buffer = buffer
         self._unread = bytearray()
@@ -51,20 +52,18 @@ class HttpConnection(HttpToolsProtocol):
         self._body_left = 0
         self._has_headers = False
         self._stall = Stall(self.loop, limits.max_request_s)
-        self._receiving: asyncio.TimerHandle | None = None
+        self._receiving = Receiving(self.loop, limits.receive_timeout_s)
         self._on_lost: Callable[[], None] | None = None
-        self._begun_s = 0.0
-        self._received = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > self._most:
             reset(transport)
             return
-        self._begin_receiving()
+        self._receiving.begin(self.transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end_receiving()
+        self._receiving.end()
         self._stall.end()
         self._unread.clear()
         super().connection_lost(exc)
@@ -72,7 +71,7 @@ class HttpConnection(HttpToolsProtocol):
             self._on_lost()
 
     def data_received(self, data: bytes) -> None:
-        self._received += len(data)
+        self._receiving.add(len(data))
         self._unread += data
         self._parse()
 
@@ -107,8 +106,8 @@ class HttpConnection(HttpToolsProtocol):
         self.scope["state"]["unread_bytes"] = partial(unread_bytes, self.transport)
         self.scope["state"]["when_lost"] = self._when_lost
         self.scope["state"]["is_full"] = self._is_full
-        if self._receiving is None:  # a further request of the same connection
-            self._begin_receiving()
+        if not self._receiving.is_on:  # a further request of the same connection
+            self._receiving.begin(self.transport)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._has_headers:  # else it is a trailer
@@ -126,7 +125,7 @@ class HttpConnection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._end_receiving()
+        self._receiving.end()
         self._framing = self._body_left = 0
         super().on_message_complete()
 
@@ -136,7 +135,7 @@ class HttpConnection(HttpToolsProtocol):
             self.loop.call_soon(self._parse)
 
     def handle_websocket_upgrade(self) -> None:
-        self._end_receiving()
+        self._receiving.end()
         self._unread.clear()
         super().handle_websocket_upgrade()
         SmallReads.follow_upgrade(self.transport, self._buffer)
@@ -161,31 +160,16 @@ class HttpConnection(HttpToolsProtocol):
         """Returns whether the send buffer is full: the next send then waits until the client has read something."""
         return self.flow.write_paused
 
-    def _begin_receiving(self) -> None:
-        self._begun_s, self._received = self.loop.time(), 0
-        self._check_receiving()
-
-    def _check_receiving(self) -> None:
-        allowed_s = self._limits.receive_timeout_s + self._received / SLOW_LINK_BYTES_PER_S
-        left_s = self._begun_s + allowed_s - self.loop.time()
-        if left_s > 0:
-            self._receiving = self.loop.call_later(left_s, self._check_receiving)
-        else:
-            reset(self.transport)
-
-    def _end_receiving(self) -> None:
-        if self._receiving is not None:
-            self._receiving.cancel()
-            self._receiving = None
-
 
 class ConnectionConfig(uvicorn.Config):
     """uvicorn's settings with our connection classes."""
 
-    def __init__(self, app: Any, limits: ServerConfig, **settings: Any) -> None:
+    def __init__(self, app: Any, limits: ServerConfig, uploads: Budget, **settings: Any) -> None:
+        """`uploads` is what unfinished WebSocket messages are counted in, beside the bodies of requests."""
         # uvicorn itself would believe any program on this machine whose address it gives as the client's.
         super().__init__(app, proxy_headers=False, **settings)
         self._limits = limits
+        self._uploads = uploads
 
     def load(self) -> None:
         super().load()
@@ -196,7 +180,7 @@ class ConnectionConfig(uvicorn.Config):
             return SmallReads(HttpConnection(self._limits, most, buffer, **uvicorn_gives), buffer)
 
         self.http_protocol_class: Any = http_protocol
-        self.ws_protocol_class: Any = partial(SocketConnection, self._limits)
+        self.ws_protocol_class: Any = partial(SocketConnection, self._limits, self._uploads)
 
 
 def most_connections() -> int:

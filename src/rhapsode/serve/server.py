@@ -48,6 +48,7 @@ class Server(uvicorn.Server):
             ConnectionConfig(
                 app,
                 config,
+                self._service.uploads,
                 loop="asyncio" if config.debug else "auto",  # only asyncio's own loop can be measured
                 access_log=False,
                 log_config=None,

@@ -25,6 +25,7 @@ from rhapsode.serve.listener import Listener, listener
 from rhapsode.serve.listeners import Listeners, NotRead
 from rhapsode.serve.local_engine import ServedEngine
 from rhapsode.serve.memory import Tidier
+from rhapsode.serve.middleware.limits import uploads_of
 from rhapsode.serve.observe.audit import AuditLog
 from rhapsode.serve.observe.metrics import Metrics, Refusals
 from rhapsode.serve.observe.outcomes import Outcomes
@@ -76,6 +77,7 @@ class Service:
         self._marks = Marker(marking) if marking.watermark or marking.metadata else None
         self._audit = AuditLog(audit.file, served_id(deployment), with_text=audit.text) if audit.file else None
         whole_bytes = self.config.max_whole_bytes
+        self.uploads = uploads_of(self.config)
         self.whole_files = Budget(WHOLE_FILES * whole_bytes, "whole files")
         self._limits = DeliveryLimits(self.config.max_request_s, whole_bytes, self.whole_files)
         self._listeners = Listeners(lambda: self.host.readings().load.queued, self._end_unread)

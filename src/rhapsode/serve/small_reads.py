@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-READ_BYTES = 2**14
-"""Read at once: about 2,300 WebSocket frames of one byte each, whose parsing takes 15 ms."""
+READ_BYTES = 2**13
+"""Read at once: at most 1,365 empty WebSocket frames, whose parsing takes 10 ms."""
 
 
 class SmallReads(asyncio.BufferedProtocol):

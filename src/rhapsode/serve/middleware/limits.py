@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable
 from contextlib import suppress
+from functools import partial
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rhapsode.config.server import ServerConfig
 from rhapsode.errors import Busy, RhapsodeError
-from rhapsode.serve.budget import Budget
+from rhapsode.serve.budget import Account, Budget
+from rhapsode.serve.client import client_of
 from rhapsode.serve.elevenlabs.errors import is_elevenlabs
 from rhapsode.serve.request.header import header
 from rhapsode.serve.response.errors import BodyTooLarge, error_response
@@ -19,42 +22,59 @@ UPLOADS, DETECT = "/v1/audio/voices", "/v1/audio/detect"
 SPEECH = ("/v1/audio/speech", "/v1/audio/speech/batch")
 SMALL_BYTES = 2**16
 LARGE_BODIES = 4  # of the largest size, in memory at once
+LARGE_BODIES_EACH = 2  # of them, of one client
 LINGER_S, LINGER_BYTES = 1.0, 2**24
 
 
-class BodyLimit:
-    """Answers 413 as soon as a body is known to be too large, and 429 when all bodies in memory together are."""
+log = logging.getLogger("rhapsode.serve")
 
-    def __init__(self, app: ASGIApp, config: ServerConfig, takes_references: bool) -> None:
+
+def uploads_of(config: ServerConfig) -> Budget:
+    """Returns the budget of all bodies and WebSocket messages in memory."""
+    largest = config.max_body_bytes
+    return Budget(LARGE_BODIES * largest, "requests", LARGE_BODIES_EACH * largest)
+
+
+class BodyLimit:
+    """Answers 413 as soon as a body is known to be too large, and 429 when all bodies in memory together are.
+
+    If there is no room for a body, an unfinished one of another request may be ended, and its connection with it.
+    """
+
+    def __init__(self, app: ASGIApp, config: ServerConfig, takes_references: bool, uploads: Budget) -> None:
         self._app = app
         json_bytes = min(config.max_json_bytes, config.max_body_bytes)
         speech_bytes = config.max_body_bytes if takes_references else json_bytes
         self._limits = dict.fromkeys((UPLOADS, DETECT), config.max_body_bytes) | dict.fromkeys(SPEECH, speech_bytes)
         self._json_bytes = json_bytes
-        self._budget = Budget(LARGE_BODIES * config.max_body_bytes, "requests")
+        self._uploads = uploads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         limit = self._limits.get(scope["path"], self._json_bytes if is_elevenlabs(scope) else SMALL_BYTES)
-        read = held = 0
+        read = 0
+        account: Account | None = None
         refused: RhapsodeError | None = None
 
         async def count() -> Message:
-            nonlocal read, held, refused
+            nonlocal read, account, refused
             message = await receive()
             size = len(message.get("body", b""))
             read += size
             if read > limit:
                 refused = _too_large(limit)
                 raise refused
-            try:
-                self._budget.take(size)
-                held += size
-            except Busy as error:
-                refused = error
-                raise
+            if size:
+                account = account or self._uploads.open(client_of(scope), partial(_end, scope))
+                try:
+                    account.hold(read)
+                except Busy as error:
+                    refused = error
+                    raise
+            if account is not None and not message.get("more_body", False):
+                account.finish()
             return message
 
         def linger(message: Message) -> Awaitable[None]:
@@ -77,7 +97,14 @@ class BodyLimit:
                 return
             await self._app(scope, count, linger)
         finally:
-            self._budget.give_back(held)
+            if account is not None:
+                account.close()
+
+
+def _end(scope: Scope) -> None:
+    """Ends the connection of an unfinished upload. An answer would keep its bytes in memory until it was read."""
+    log.warning("an unfinished upload was ended to make room", extra={"fields": {"client": client_of(scope)}})
+    scope["state"].get("reset", lambda: None)()
 
 
 def _too_large(limit: int) -> BodyTooLarge:

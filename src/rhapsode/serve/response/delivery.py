@@ -16,7 +16,7 @@ from rhapsode.audio.packets import packets_of
 from rhapsode.engine import Speech
 from rhapsode.errors import InvalidRequest, RhapsodeError, TimedOut
 from rhapsode.marking.marker import Marker
-from rhapsode.serve.budget import Budget
+from rhapsode.serve.budget import Account, Budget
 from rhapsode.serve.listener import Listener
 from rhapsode.serve.phrases.cache import PhraseEntry
 from rhapsode.serve.response.coder import Coder, FullCoder, Output, PlainCoder
@@ -143,6 +143,7 @@ class Playback:
         self._started_s = time.monotonic()
         self._taken_s = self._waited_s = 0.0
         self._held = 0
+        self._account: Account | None = None
 
     @property
     def content_type(self) -> str:
@@ -221,9 +222,8 @@ class Playback:
     def close(self) -> None:
         """Frees the encoder, once its current step is over, and everything else at once."""
         self._closed = True
-        if self._held and self._limits.budget is not None:
-            self._limits.budget.give_back(self._held)
-        self._held = 0
+        if self._account is not None:
+            self._account.close()
         if self._pool is not None:
             self._pool.submit(self._free)
 
@@ -281,9 +281,10 @@ class Playback:
                 f"the audio has more than {self._limits.whole_bytes} bytes: stream it, or ask for another format.",
                 param="stream",
             )
-        if self._limits.budget is not None:
-            self._limits.budget.take(size)
         self._held += size
+        if self._limits.budget is not None:
+            self._account = self._account or self._limits.budget.open()
+            self._account.hold(self._held)
 
     def _record_gap(self) -> None:
         now_s = time.perf_counter()

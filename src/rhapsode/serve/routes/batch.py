@@ -34,7 +34,7 @@ class BatchResponse(CancellableResponse):
         self._body = body
         self._id = request_id
         self._reading = asyncio.Lock()
-        self._held = 0
+        self._account = service.whole_files.open()
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -42,7 +42,7 @@ class BatchResponse(CancellableResponse):
                 tasks = [group.create_task(self._item(i, item)) for i, item in enumerate(self._body.items)]
             await self._send([task.result() for task in tasks], send)
         finally:
-            self._service.whole_files.give_back(self._held)
+            self._account.close()
 
     async def _send(self, results: list[dict[str, Any]], send: Send) -> None:
         failed = sum(result["status"] == "error" for result in results)
@@ -74,8 +74,7 @@ class BatchResponse(CancellableResponse):
             order = await self._read(item)
             async with self._service.speaking(order, request_id) as playback:
                 data = await playback.whole()
-            self._service.whole_files.take(len(data))
-            self._held += len(data)
+            self._account.hold(self._account.held + len(data))
             self._service.outcomes.delivered(request_id)
         except RhapsodeError as error:
             return result | {"status": "error"} | error.body()

@@ -45,6 +45,7 @@ class Session:
         self._news = asyncio.Event()
         self._speaking: asyncio.Task[None] | None = None
         self._sender = SocketSender(socket, service.config.max_request_s)
+        self._expect_reference = socket.scope["state"].get("expect_reference", lambda is_expected: None)
 
     async def run(self) -> None:
         """Runs until the client closes, is idle for too long, does not read, or the server stops."""
@@ -85,6 +86,7 @@ class Session:
         limit_s = limits.idle_s if self._order else limits.config_s
         loop = asyncio.get_running_loop()
         self._sender.touch()
+        self._expect_reference(self._open is None and self._service.info.takes_references)
         receiving = asyncio.ensure_future(self._socket.receive())
         try:
             while True:
