@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uvicorn
 
+from rhapsode.cluster import buffers
 from rhapsode.cluster.edge import Edge, guarded
 from rhapsode.config.cluster import ClusterConfig
 from rhapsode.serve.connection import ConnectionConfig
@@ -24,6 +25,7 @@ class EdgeServer(uvicorn.Server):
                 guarded(edge, config, uploads),
                 server,
                 uploads,
+                buffer_bytes=buffers.BYTES,
                 access_log=False,
                 log_config=None,
                 server_header=False,

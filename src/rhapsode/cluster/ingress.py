@@ -7,6 +7,7 @@ from typing import Any
 from ray.serve.handle import DeploymentHandle
 from starlette.types import ASGIApp
 
+from rhapsode.cluster import buffers
 from rhapsode.cluster.edge import Edge, guarded
 from rhapsode.cluster.edge_server import EdgeServer
 from rhapsode.cluster.fleet import Fleet, ModelFleet
@@ -31,6 +32,7 @@ class EdgeIngress:
         self._handles = handles
         self._edge = self._new_edge()
         listener = listen(config.server.host, config.server.port, shared=True)
+        buffers.to_clients(listener)
         self._thread = ServerThread(EdgeServer(self._edge, config), listener)
 
     def __serve_build_asgi_app__(self) -> ASGIApp:

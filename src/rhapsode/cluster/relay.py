@@ -15,6 +15,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.typing import Subprotocol
 
+from rhapsode.cluster import buffers
 from rhapsode.cluster.choice import RoutingWish, wish_of
 from rhapsode.cluster.fleet import FleetReplica
 from rhapsode.cluster.forward import REFUSALS
@@ -89,7 +90,7 @@ class SocketRelay:
 
     async def _connect(self, replica: FleetReplica, target: str) -> ClientConnection:
         headers = self._socket.headers
-        return await connect(
+        upstream = await connect(
             f"ws{replica.report.url.removeprefix('http')}{target}",
             subprotocols=[Subprotocol(name) for name in self._offered] or None,
             additional_headers={
@@ -101,8 +102,11 @@ class SocketRelay:
             open_timeout=CONNECT_S,
             ping_interval=None,  # the replica pings the edge, and the edge pings the client
             max_size=None,
+            max_queue=1,
             proxy=None,
         )
+        buffers.keep_small(upstream.transport.get_extra_info("socket"))
+        return upstream
 
     async def _accept(self, subprotocol: str | None, headers: list[tuple[bytes, bytes]]) -> None:
         await self._socket.accept(subprotocol, headers)

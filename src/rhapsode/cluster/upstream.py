@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
+from rhapsode.cluster import buffers
 from rhapsode.cluster.fleet import FleetReplica
 from rhapsode.errors import RhapsodeError
 from rhapsode.serve.client import EDGE_HEADER, vouched
@@ -42,7 +43,10 @@ class Upstream:
         # A request may wait in a replica's queue, so no shorter limit applies to the time between two reads.
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=max_request_s + SLACK_S)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S),
+            connector=aiohttp.TCPConnector(
+                limit=0, keepalive_timeout=KEEP_ALIVE_S, socket_factory=buffers.from_replica
+            ),
+            read_bufsize=buffers.BYTES,
             timeout=limits,
             auto_decompress=False,
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),

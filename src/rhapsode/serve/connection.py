@@ -43,10 +43,13 @@ MOST_FILES = 65_536
 class HttpConnection(HttpToolsProtocol):
     """One connection, read in small steps."""
 
-    def __init__(self, limits: ServerConfig, most: int, buffer: memoryview, **uvicorn_gives: Any) -> None:
+    def __init__(
+        self, limits: ServerConfig, most: int, buffer: memoryview, buffer_bytes: int | None, **uvicorn_gives: Any
+    ) -> None:
         super().__init__(**uvicorn_gives)
         self._most = most
         self._buffer = buffer
+        self._buffer_bytes = buffer_bytes
         self._unread = bytearray()
         self._framing = 0
         self._body_left = 0
@@ -60,6 +63,8 @@ class HttpConnection(HttpToolsProtocol):
         if len(self.connections) > self._most:
             reset(transport)
             return
+        if self._buffer_bytes is not None:
+            transport.set_write_buffer_limits(high=self._buffer_bytes)
         self._receiving.begin(self.transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -164,12 +169,16 @@ class HttpConnection(HttpToolsProtocol):
 class ConnectionConfig(uvicorn.Config):
     """uvicorn's settings with our connection classes."""
 
-    def __init__(self, app: Any, limits: ServerConfig, uploads: Budget, **settings: Any) -> None:
-        """`uploads` is what unfinished WebSocket messages are counted in, beside the bodies of requests."""
+    def __init__(
+        self, app: Any, limits: ServerConfig, uploads: Budget, *, buffer_bytes: int | None = None, **settings: Any
+    ) -> None:
+        """`uploads` is what unfinished WebSocket messages are counted in, beside the bodies of requests. `buffer_bytes`:
+        how much is buffered for a client before sending waits; asyncio decides by default."""
         # uvicorn itself would believe any program on this machine whose address it gives as the client's.
         super().__init__(app, proxy_headers=False, **settings)
         self._limits = limits
         self._uploads = uploads
+        self._buffer_bytes = buffer_bytes
 
     def load(self) -> None:
         super().load()
@@ -177,7 +186,7 @@ class ConnectionConfig(uvicorn.Config):
         buffer = memoryview(bytearray(READ_BYTES))
 
         def http_protocol(**uvicorn_gives: Any) -> SmallReads:
-            return SmallReads(HttpConnection(self._limits, most, buffer, **uvicorn_gives), buffer)
+            return SmallReads(HttpConnection(self._limits, most, buffer, self._buffer_bytes, **uvicorn_gives), buffer)
 
         self.http_protocol_class: Any = http_protocol
         self.ws_protocol_class: Any = partial(SocketConnection, self._limits, self._uploads)

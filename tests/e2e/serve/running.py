@@ -153,12 +153,12 @@ def running(model: str, folder: Path, *, wait: bool = True, **settings) -> Itera
 
 
 @contextmanager
-def in_thread(model: str | Model, folder: Path, **settings) -> Iterator[Running]:
+def in_thread(model: str | Model, folder: Path, *, edge_secret: str = "", **settings) -> Iterator[Running]:
     """The same server in a thread of this process: quick to start, and for families that only a test has."""
     server = {"voices": str(folder / "voices"), "debug": True, **settings.pop("server", {})}
     name = model if isinstance(model, str) else model.spec.name
     deployment = resolve(env={}, flags={"model": name, "device": "cpu", **settings, "server": server})
-    app = create_app(deployment, None if isinstance(model, str) else model)
+    app = create_app(deployment, None if isinstance(model, str) else model, edge_secret)
     listener = listen("127.0.0.1", 0)
     wyoming = None if deployment.server.wyoming.port is None else listen("127.0.0.1", deployment.server.wyoming.port)
     uvicorn_server = Server(app, wyoming)

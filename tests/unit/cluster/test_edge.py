@@ -6,13 +6,16 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import httpx2
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from e2e.serve import test_fair
 from e2e.serve.running import Running, in_thread
+from rhapsode.cluster import buffers
 from rhapsode.cluster.edge import Edge
 from rhapsode.cluster.edge_server import EdgeServer
 from rhapsode.cluster.fleet import Fleet, ModelFleet
@@ -47,6 +50,7 @@ def edge_before(servers: Servers, **server) -> Iterator[Running]:
     config = read_cluster({"models": {"dummy": {}}, "server": server, "cold_start_s": 5, "max_waiting": 1}, env={})
     edge = Edge(config, Fleet({"dummy": ModelFleet("dummy", servers, config.cold_start_s, config.max_waiting)}))
     listener = listen("127.0.0.1", 0)
+    buffers.to_clients(listener)
     uvicorn_server = EdgeServer(edge, config)
     thread = threading.Thread(target=uvicorn_server.run, args=([listener],))
     thread.start()
@@ -170,3 +174,25 @@ def test_a_replica_is_told_who_asks_and_clients_cannot_say_so_themselves() -> No
         with httpx2.Client(base_url=edge.url, transport=proxied) as http:
             http.post("/v1/audio/speech", json={"input": "Hi."}, headers={"X-Forwarded-For": "192.0.2.1"})
     assert heard == [["secret-of-a 127.0.0.1"]] * 3 + [["secret-of-a 192.0.2.1"]]
+
+
+def test_a_listener_is_heard_soon_beside_clients_that_never_read_through_the_edge(tmp_path: Path) -> None:
+    with (
+        in_thread("dummy", tmp_path, limits=test_fair.ROOM, edge_secret="secret-of-a") as server,
+        edge_before(Servers({"a": server.url})) as edge,
+    ):
+        in_buffers_s = 1.0  # what the edge reads from a replica, and its client does not
+        test_fair.listen_beside(edge, test_fair.attack_from_elsewhere, test_fair.HEARD_S + in_buffers_s)
+
+
+def test_clients_behind_the_edge_share_the_queue_as_they_would_without_it(tmp_path: Path) -> None:
+    limits = {"max_concurrency": 1, "max_queue": 2, "max_text_chars": 5000, "max_positions": 4096}
+    with (
+        in_thread("dummy", tmp_path, limits=limits, edge_secret="secret-of-a") as server,
+        edge_before(Servers({"a": server.url})) as edge,
+        ExitStack() as held,
+    ):
+        greedy = [held.enter_context(test_fair.post(edge, "127.0.0.2")) for _ in range(3)]
+        test_fair.await_load(edge, "queue_depth", 2)
+        test_fair.first_audio_s(edge)
+        assert greedy[2].recv(12) == b"HTTP/1.1 429"
