@@ -172,8 +172,8 @@ class ConnectionConfig(uvicorn.Config):
     def __init__(
         self, app: Any, limits: ServerConfig, uploads: Budget, *, buffer_bytes: int | None = None, **settings: Any
     ) -> None:
-        """`uploads` is what unfinished WebSocket messages are counted in, beside the bodies of requests. `buffer_bytes`:
-        how much is buffered for a client before sending waits; asyncio decides by default."""
+        """`uploads` counts unfinished WebSocket messages, beside the bodies of requests. `buffer_bytes`: how much is
+        buffered for a client before sending waits; asyncio decides by default."""
         # uvicorn itself would believe any program on this machine whose address it gives as the client's.
         super().__init__(app, proxy_headers=False, **settings)
         self._limits = limits
