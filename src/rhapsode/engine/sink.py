@@ -50,6 +50,9 @@ class Sink(Protocol):
     def end(self, job: Job) -> None:
         """Called when all output of this request is on the host: nothing more will come."""
 
+    def forget(self, job: Job) -> None:
+        """Called when a request has left the stage, for whatever reason."""
+
     @property
     def poll_s(self) -> float | None:
         """Seconds after which to look at `room` again; None: not needed."""
@@ -75,12 +78,10 @@ class ListenerSink:
         slots = np.array([job.slot for job in jobs])
         self._clock.open(slots)
         self._room[slots] = UNLIMITED
-        for slot in slots.tolist():
-            self._stalled.pop(slot, None)
 
     def room(self) -> Ints:
         for slot, (job, since_s) in list(self._stalled.items()):
-            if job.over or not job.speech.full:
+            if not job.speech.full:
                 self._room[slot] = UNLIMITED
                 del self._stalled[slot]
             elif clock_s() - since_s > self._timeout_s:
@@ -117,6 +118,9 @@ class ListenerSink:
 
     def end(self, job: Job) -> None:
         job.finish()
+
+    def forget(self, job: Job) -> None:
+        self._stalled.pop(job.slot, None)  # else its unread audio is kept until the slot has another listener
 
 
 class StreamSink:
@@ -164,3 +168,6 @@ class StreamSink:
 
     def end(self, job: Job) -> None:
         self._stream.end(job.slot)
+
+    def forget(self, job: Job) -> None:
+        pass

@@ -300,4 +300,5 @@ class StreamStage(DeviceStage[StreamRow]):
         self._joining.pop(job.id, None)
         if (row := self._rows.pop(job.id, None)) is not None:
             self._leave(row)
+            self._sink.forget(job)
         job.release(self.name)

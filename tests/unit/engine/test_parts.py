@@ -2,6 +2,7 @@
 
 import threading
 import time
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -177,6 +178,13 @@ def test_frames_that_were_asked_for_may_end_where_a_part_ends(engine):
     assert_all_free(engine)
 
 
+def wait_for(condition):
+    give_up_s = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < give_up_s
+        time.sleep(0.005)
+
+
 class TestSlowListeners:
     LIMITS = {"max_unread_s": 0.5, "unread_timeout_s": 0.5}  # noqa: RUF012
     LONG = SpeechRequest("word " * 60, seed=SEED)
@@ -198,6 +206,17 @@ class TestSlowListeners:
             assert_all_free(engine)
             with pytest.raises(TimedOut, match="not read"):
                 hear(stalled)
+
+    def test_audio_that_nobody_read_is_freed_with_its_request(self):
+        with engine_of(SPEC, limits={**self.LIMITS, "unread_timeout_s": 20}) as engine:
+            for _ in range(3):
+                unread = engine.submit(self.LONG)
+                wait_for(lambda unread=unread: unread.full and engine.pipeline.stages["vocode"].poll_s)
+                unread.abort()
+                kept, unread = weakref.ref(unread), None
+                wait_for(lambda kept=kept: kept() is None)
+            assert_all_free(engine)
+            assert engine.pipeline.stages["vocode"].poll_s is None, "it still looks whether somebody reads"
 
 
 def test_requests_whose_blocks_begin_elsewhere_share_launches_and_stay_exact():
