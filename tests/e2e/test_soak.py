@@ -70,6 +70,9 @@ def test_one_noisy_reading_of_memory_is_no_leak_but_a_trend_is() -> None:
 
     assert is_fine(100, 110, 90, 100, 120, 100, 100, 105, 290)
     assert not is_fine(*range(100, 280, 20))
+    assert is_fine(100, 105, 110, 115, 120, 125, 130, 130, 130)
+    assert not is_fine(100, 100, 100, 100, 101, 100, 110, 122, 130), "it grows although all caches are full"
+    assert is_fine(100, 100, 100, 100, 121, 130), "too few readings to tell"
 
 
 @pytest.mark.slow
