@@ -39,4 +39,4 @@ def in_order(replicas: Sequence[Candidate], key: str | None) -> list[Candidate]:
 
 
 def _score(key: str, replica_id: str) -> bytes:
-    return hashlib.blake2b(f"{key}\0{replica_id}".encode(), digest_size=8).digest()
+    return hashlib.blake2b(f"{key}\0{replica_id}".encode("utf-8", "surrogatepass"), digest_size=8).digest()

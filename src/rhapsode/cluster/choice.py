@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic_core import from_json
+
 from rhapsode.config.cluster import ClusterConfig
 from rhapsode.errors import InvalidRequest, UnknownModel
 from rhapsode.serve.request.names import OPENAI_MODELS, OPENAI_VOICES, served_id
@@ -16,6 +18,8 @@ from rhapsode.serve.request.shape import check_shape
 
 SMALL_BYTES = 2**14
 """A larger body is parsed in a thread, so that other clients do not wait for it."""
+MOST_NAME_CHARS = 512
+"""The replica refuses a longer name of a model."""
 REFERENCES = ("ref_audio", "references", "prompt_audio", "speaker_embedding")
 
 
@@ -29,7 +33,10 @@ class RoutingWish:
 
 
 async def read_wish(body: bytes) -> RoutingWish:
-    """Returns the wish of a speech request or a batch; it is empty if the body is not a JSON object."""
+    """Returns the wish of a speech request or a batch; it is empty if the body is not a JSON object.
+
+    What is wrong with a body, the replica says: any that it takes may be in there.
+    """
     if len(body) <= SMALL_BYTES:
         return _read(body)
     return await asyncio.to_thread(_read, body)
@@ -38,16 +45,17 @@ async def read_wish(body: bytes) -> RoutingWish:
 def _read(body: bytes) -> RoutingWish:
     check_shape(body)
     try:
-        fields = json.loads(body)
-    except (ValueError, RecursionError):
+        fields = from_json(body)  # as the replica reads it: lone surrogates and deep nesting are errors
+    except ValueError:
         return RoutingWish()
-    return wish_of(fields) if isinstance(fields, dict) else RoutingWish()
+    return _wish_of(fields) if isinstance(fields, dict) else RoutingWish()
 
 
-def wish_of(fields: Mapping[str, Any]) -> RoutingWish:
+def _wish_of(fields: Mapping[str, Any]) -> RoutingWish:
     items = fields.get("items")
-    item_models = {item.get("model") for item in items if isinstance(item, dict)} if isinstance(items, list) else set()
-    models = {name for name in (fields.get("model"), *item_models) if isinstance(name, str)}
+    all_items = [fields, *(items if isinstance(items, list) else ())]
+    named = (item.get("model") for item in all_items if isinstance(item, dict))
+    models = {name for name in named if isinstance(name, str) and len(name) <= MOST_NAME_CHARS}
     if len(models) > 1:
         raise InvalidRequest("all items of a batch must name the same model.", param="items")
     return RoutingWish(next(iter(models), None), _voice(fields))
@@ -85,6 +93,10 @@ class ModelNames:
                 self._known.setdefault(also, name)
         for also in OPENAI_MODELS:
             self._known.setdefault(also, self.default)
+
+    def known(self, name: str | None) -> str | None:
+        """Returns the name if it stands for a model of the cluster."""
+        return name if name in self._known else None
 
     def find(self, name: str | None) -> str:
         """Returns the model of this name, or raises `UnknownModel`; without a name returns the first model."""

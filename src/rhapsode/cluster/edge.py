@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from fastapi.middleware.cors import CORSMiddleware
@@ -19,7 +20,7 @@ from rhapsode.cluster.forward import ForwardedResponse, Forwarding
 from rhapsode.cluster.gather import Gatherer
 from rhapsode.cluster.owners import Owners, lost_outcome
 from rhapsode.cluster.relay import SocketRelay
-from rhapsode.cluster.upstream import Upstream
+from rhapsode.cluster.upstream import Upstream, target_of
 from rhapsode.config.cluster import ClusterConfig
 from rhapsode.errors import Aborted, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.serve.app import EXPOSED_HEADERS
@@ -34,6 +35,7 @@ from rhapsode.serve.response.errors import NotFound, error_response
 
 SPEECH = ("/v1/audio/speech", "/v1/audio/speech/batch")
 SOCKET = "/v1/audio/speech/stream"
+ELEVENLABS_SOCKET = re.compile(r"/v1/text-to-speech/(?P<voice>[^/]+)/(multi-)?stream-input")
 VOICES = "/v1/audio/voices"
 
 
@@ -134,7 +136,7 @@ class Edge:
 
     async def _models(self, request: Request) -> Response:
         found = await self._gatherer.models(request)
-        extra = {"models": found} if request.url.path.startswith("/v1/audio/") else {}
+        extra = {"models": found} if request.scope["path"].startswith("/v1/audio/") else {}
         return JSONResponse({"object": "list", "data": found, **extra})
 
     async def _voices(self, request: Request) -> Response:
@@ -168,7 +170,7 @@ class Edge:
         return await self._send(request, None)
 
     async def _forward(self, request: Request) -> Response:
-        is_about_voices = request.url.path.startswith(VOICES) and "model" not in request.query_params
+        is_about_voices = request.scope["path"].startswith(VOICES) and "model" not in request.query_params
         return await self._send(request, RoutingWish(self._model_with_voices() if is_about_voices else None))
 
     def _model_with_voices(self) -> str:
@@ -189,12 +191,11 @@ class Edge:
         model = self._fleet.models[self._names.find(wish.model or request.query_params.get("model"))]
         scope, request_id = request.scope, request.state.request_id
         presets = model.known.presets if model.known else ()
-        query = scope["query_string"].decode("latin-1")
         forwarding = Forwarding(
             model=model,
             key=affinity(header(scope, b"x-session-id"), wish.voice, presets) if is_speech else None,
             method=request.method,
-            target=scope["raw_path"].decode("latin-1") + (f"?{query}" if query else ""),
+            target=target_of(scope),
             headers=request.headers.raw,
             body=body,
             request_id=request_id,
@@ -221,23 +222,28 @@ class Edge:
         try:
             if self.is_draining:
                 raise Unavailable("the server is shutting down.")
-            if socket.scope["path"] != SOCKET:
-                raise NotFound(f"there is nothing at {socket.scope['path'][:64]}.")
             socket.scope["state"].get("expect_reference", lambda is_expected: None)(True)
-            wanted = socket.query_params.get("model")
-            wish = RoutingWish(wanted)
-            if wanted is None and len(self._fleet.models) > 1:
-                wish = await relay.read_wish(self._config.server.socket.config_s)
+            wish = await self._wish_of_socket(socket, relay)
             model = self._fleet.models[self._names.find(wish.model)]
             presets = model.known.presets if model.known else ()
             key = affinity(socket.headers.get("x-session-id", ""), wish.voice, presets)
-            await relay.run(await model.candidates(key), SOCKET)
+            await relay.run(await model.candidates(key), target_of(socket.scope))
         except WebSocketDisconnect:
             pass
         except RhapsodeError as error:
             await relay.refuse(error)
         finally:
             self._sockets -= 1
+
+    async def _wish_of_socket(self, socket: WebSocket, relay: SocketRelay) -> RoutingWish:
+        if found := ELEVENLABS_SOCKET.fullmatch(socket.scope["path"]):
+            return RoutingWish(self._names.known(socket.query_params.get("model_id")), found["voice"])
+        if socket.scope["path"] != SOCKET:
+            raise NotFound(f"there is nothing at {socket.scope['path'][:64]}.")
+        wanted = socket.query_params.get("model")
+        if wanted is None and len(self._fleet.models) > 1:
+            return await relay.read_wish(self._config.server.socket.config_s)
+        return RoutingWish(wanted)
 
     @property
     def _gatherer(self) -> Gatherer:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from rhapsode.cluster.exposition import join
 from rhapsode.cluster.fleet import Fleet, FleetReplica, ModelFleet
-from rhapsode.cluster.upstream import ReplicaLost, Upstream, pieces
+from rhapsode.cluster.upstream import ReplicaLost, Upstream, pieces, target_of
 from rhapsode.errors import RhapsodeError
 
 log = logging.getLogger("rhapsode.cluster")
@@ -60,7 +60,7 @@ class Gatherer:
 
     async def outcome(self, request: Request, request_id: str, owner: str | None) -> dict[str, Any] | None:
         """Returns the outcome of a request, from its owner if that is known, otherwise from any replica."""
-        target, headers = request.url.path, request.headers.raw
+        target, headers = target_of(request.scope), request.headers.raw
         known = self._fleet.find(owner) if owner else None
         replicas = [known] if known else [replica for _, replica in self._fleet.all()]
         for answer in await asyncio.gather(*(self._ask(replica, target, headers) for replica in replicas)):
@@ -72,7 +72,7 @@ class Gatherer:
     async def _first(self, model: ModelFleet, request: Request) -> dict[str, Any] | None:
         """Returns the first successful answer of a model's replicas, or `None`. Never starts a replica."""
         for replica in model.replicas:
-            answer = await self._ask(replica, request.url.path, request.headers.raw)
+            answer = await self._ask(replica, request.scope["path"], request.headers.raw)
             if answer is not None and answer[0] == 200:
                 found: dict[str, Any] = json.loads(answer[1])
                 return found

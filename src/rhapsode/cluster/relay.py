@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from websockets.typing import Subprotocol
 
 from rhapsode.cluster import buffers
-from rhapsode.cluster.choice import RoutingWish, wish_of
+from rhapsode.cluster.choice import RoutingWish, read_wish
 from rhapsode.cluster.fleet import FleetReplica
 from rhapsode.cluster.forward import REFUSALS
 from rhapsode.cluster.upstream import CONNECT_S, ReplicaLost
@@ -28,7 +28,9 @@ from rhapsode.serve.response.errors import error_response
 log = logging.getLogger("rhapsode.cluster")
 
 ABNORMAL, RESTART, POLICY, TRY_LATER = 1006, 1012, 1008, 1013
-FORWARDED = ("authorization", "x-api-key")
+NO_STATUS, NORMAL = 1005, 1000
+FORWARDED = ("authorization", "x-api-key", "xi-api-key")
+MOST_REASON_BYTES = 120
 
 
 class SocketRelay:
@@ -37,7 +39,7 @@ class SocketRelay:
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
         self._offered = [str(name) for name in socket.scope.get("subprotocols", ())]
-        self._first: str | None = None
+        self._first: str | bytes | None = None
         self._is_accepted = False
 
     async def read_wish(self, timeout_s: float) -> RoutingWish:
@@ -50,12 +52,9 @@ class SocketRelay:
             raise TimedOut(f"nothing was received for {timeout_s:g} s.") from None
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", ABNORMAL))
-        self._first = message.get("text") or ""
-        try:
-            fields = json.loads(self._first)
-        except (ValueError, RecursionError):
-            return RoutingWish()  # the replica says what is wrong with it
-        return wish_of(fields) if isinstance(fields, dict) else RoutingWish()
+        text = message.get("text")
+        self._first = message["bytes"] if text is None else text
+        return await read_wish((text or "").encode("utf-8", "surrogatepass"))
 
     async def run(self, replicas: list[FleetReplica], target: str) -> None:
         """Connects to the first replica that has room, and passes messages both ways until one side closes."""
@@ -86,7 +85,7 @@ class SocketRelay:
         with suppress(WebSocketDisconnect, RuntimeError):
             await self._socket.send_text(json.dumps({"type": "error", **error.body()}))
             code = POLICY if isinstance(error, TimedOut | InvalidRequest) else RESTART
-            await self._socket.close(code, error.message[:120])
+            await self._socket.close(code, error.message.encode()[:MOST_REASON_BYTES].decode(errors="ignore"))
 
     async def _connect(self, replica: FleetReplica, target: str) -> ClientConnection:
         headers = self._socket.headers
@@ -163,7 +162,7 @@ class SocketRelay:
                 log.warning("a replica ended while a socket was open")
                 await self.refuse(ReplicaLost("the replica of this connection is gone."))
             else:
-                await self._socket.close(code, upstream.close_reason or "")
+                await self._socket.close(NORMAL if code == NO_STATUS else code, upstream.close_reason or "")
 
 
 def _denial(error: InvalidStatus) -> Response:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
+from starlette.types import Scope
 from yarl import URL
 
 from rhapsode.cluster import buffers
@@ -86,6 +87,13 @@ class Upstream:
             raise NotConnected("the replica cannot be reached.") from error
         except (aiohttp.ClientError, TimeoutError) as error:
             raise ReplicaLost("the replica ended before it answered.") from error
+
+
+def target_of(scope: Scope) -> str:
+    """Returns the path and query of a request as its client wrote them, to be sent on."""
+    query = scope["query_string"].decode("latin-1")
+    target = str(scope["raw_path"].decode("latin-1")) + (f"?{query}" if query else "")
+    return target.replace("#", "%23")  # what follows would not be sent
 
 
 async def pieces(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

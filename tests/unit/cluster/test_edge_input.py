@@ -1,0 +1,154 @@
+"""Whatever a client sends, the edge answers as one server would: it says what is wrong, and never fails itself."""
+
+import base64
+import json
+import socket
+from collections.abc import Iterator
+
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from e2e.serve.running import LETTER_BYTES, Running, in_thread
+from unit.cluster.test_edge import LIMITS, Servers, edge_before
+
+JSON = "Content-Type: application/json\r\n"
+ELEVENLABS = "/v1/text-to-speech/low/{kind}?output_format=pcm_16000"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[Running]:
+    with in_thread("dummy", tmp_path_factory.mktemp("one"), limits=LIMITS, edge_secret="secret-of-a") as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def edge(server: Running) -> Iterator[Running]:
+    """Two replicas, so that the edge has to choose; they are the same server."""
+    with edge_before(Servers({"a": server.url, "b": server.url})) as started:
+        yield started
+
+
+def status(server: Running, method: str, target: str, headers: str = "", body: bytes = b"") -> int:
+    """The status of an answer to a request that is sent byte by byte as it is here; 0 if there is none."""
+    head = f"{method} {target} HTTP/1.1\r\n{headers}Connection: close\r\nContent-Length: {len(body)}\r\n"
+    head += "" if "Host:" in headers else "Host: 127.0.0.1\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as raw:
+        raw.sendall(f"{head}\r\n".encode("latin-1") + body)
+        answer = raw.makefile("rb").readline().split()
+    return int(answer[1]) if answer else 0
+
+
+BODIES = [
+    b'{"items": [{"model": []}]}',
+    b'{"items": [{"model": {}}], "model": 3}',
+    b'{"items": {"model": "a"}}',
+    b'{"items": [[{"model": 1}], null]}',
+    b'{"input": "Hi.", "model": []}',
+    b'{"input": "Hi.", "model": "\\ud800"}',
+    b'{"input": "Hi.", "model": "%s"}' % (b"x" * 5000),
+    b'{"input": "Hi.", "voice": "\\ud800"}',
+    b'{"input": "Hi.", "voice": {"id": "\\udfff"}}',
+    b'{"input": "Hi.", "voice": {"id": [1]}}',
+    b'{"input": "Hi.", "voice": [[]]}',
+    b'{"input": "Hi.", "speaker": true}',
+    b'{"input": "Hi.", "ref_audio": "\\ud800"}',
+    b'{"input": "Hi.", "references": %s1%s}' % (b"[" * 150, b"]" * 150),
+    b'{"input": "Hi.", "references": %s1%s}' % (b"[" * 990, b"]" * 990),
+    b'{"input": "Hi.", "references": %s1%s}' % (b'{"a":' * 50_000, b"}" * 50_000),
+    b'{"input": "Hi.", "speaker_embedding": 1e999}',
+    b'{"input": "Hi.", "speaker_embedding": %s}' % (b"9" * 4200),
+    b'{"input": "Hi.", "seed": %s}' % (b"9" * 9000),
+    b'{"\\ud800": 1, "input": "Hi."}',
+    b'\xff\xfe{\x00"\x00',
+    b"null",
+]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
+@pytest.mark.parametrize("path", ["/v1/audio/speech", "/v1/audio/speech/batch"])
+def test_a_body_is_judged_as_one_server_judges_it(server: Running, edge: Running, path: str, body: bytes) -> None:
+    expected = status(server, "POST", path, JSON, body)
+    assert 200 <= expected < 500
+    assert status(edge, "POST", path, JSON, body) == expected
+
+
+TARGETS = [
+    "/v1/audio/speech/%0d%0aX-Injected:1",
+    "/v1/audio/speech/%23%3f%20%e9%ff",
+    "/v1/models/%0a",
+    "/v1/models/%ed%a0%80",
+    "/v1/audio/voices/%0d%0a",
+    "/v1/voices/%ed%a0%80",
+    "/v2/voices?search=%ed%a0%80%00",
+    "/v1/models#x",
+    "//v1/models",
+    "/v1/../v1/models",
+    "@evil.example/",
+    "*",
+]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_address_is_judged_as_one_server_judges_it(server: Running, edge: Running, target: str) -> None:
+    expected = status(server, "GET", target)
+    assert expected < 500
+    assert status(edge, "GET", target) == expected
+
+
+@pytest.mark.parametrize(
+    "headers", ["X-Session-Id: \xff\xe9\r\n", "Host: [\r\n", "Host: a b\r\n", "X-Foo: a\x01b\r\n", "Cookie: \xff\r\n"]
+)
+@pytest.mark.parametrize(("method", "target"), [("POST", "/v1/audio/speech"), ("GET", "/v1/models")])
+def test_headers_are_judged_as_one_server_judges_them(
+    server: Running, edge: Running, headers: str, method: str, target: str
+) -> None:
+    body = b'{"input": "Hi."}' if method == "POST" else b""
+    expected = status(server, method, target, JSON + headers, body)
+    assert expected < 500
+    assert status(edge, method, target, JSON + headers, body) == expected
+
+
+def spoken(url: str, kind: str, **headers: str) -> bytes:
+    """What a client of ElevenLabs hears that ends its text."""
+    address = f"ws{url.removeprefix('http')}{ELEVENLABS.format(kind=kind)}"
+    messages = [{"text": " "}, {"text": "Hello "}, {"text": "there. ", "flush": True}, {"text": ""}]
+    if kind.startswith("multi"):
+        messages = [{"text": "Hello there.", "context_id": "c", "flush": True}, {"close_socket": True}]
+    audio = b""
+    with connect(address, proxy=None, additional_headers=headers) as conversation:
+        for message in messages:
+            conversation.send(json.dumps(message))
+        for answer in conversation:
+            audio += base64.b64decode(json.loads(answer).get("audio") or "")
+    return audio
+
+
+@pytest.mark.parametrize("kind", ["stream-input", "multi-stream-input"])
+def test_sockets_of_elevenlabs_work_as_on_one_server(server: Running, edge: Running, kind: str) -> None:
+    audio = spoken(edge.url, kind)
+    assert len(audio) >= len("Hello there.") * LETTER_BYTES
+    assert len(audio) == len(spoken(server.url, kind))
+
+
+def test_a_key_of_elevenlabs_passes_the_edge(tmp_path) -> None:
+    keys = {"api_keys": ["sk-one"]}
+    with (
+        in_thread("dummy", tmp_path, limits=LIMITS, edge_secret="secret-of-a", server=keys) as server,
+        edge_before(Servers({"a": server.url}), **keys) as edge,
+    ):
+        assert spoken(edge.url, "stream-input", **{"xi-api-key": "sk-one"})
+        with pytest.raises(InvalidStatus, match="401"):
+            spoken(edge.url, "stream-input", **{"xi-api-key": "sk-two"})
+
+
+def test_a_strange_socket_does_not_make_the_edge_distrust_its_replicas(edge: Running) -> None:
+    upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    upgrade += f"Sec-WebSocket-Key: {'A' * 22}==\r\n"
+    for target in ("/v1/text-to-speech/a#b/stream-input", "/v1/text-to-speech/%ff%00/stream-input?a=#", "/v1/%0d%0a"):
+        assert status(edge, "GET", target, upgrade) < 500
+    for protocol in ("a b", "\xff", ",,", '"x"'):
+        answer = status(edge, "GET", "/v1/audio/speech/stream", f"{upgrade}Sec-WebSocket-Protocol: {protocol}\r\n")
+        assert answer < 500
+    assert edge.metric("rhapsode_edge_replicas") == 2
+    assert edge.speak().status_code == 200
