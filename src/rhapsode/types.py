@@ -150,8 +150,7 @@ class SpeechRequest:
     seed: int | None = None
     sampling: Sampling = field(default_factory=Sampling)
     max_frames: int | None = None
-    first_chunk_frames: int | None = None
-    """Frames of the first chunk. A GPU takes the next smaller size that it has captured."""
+    first_chunk_frames: int | None = None  # a GPU takes the next smaller size that it has captured
     options: Any = field(default_factory=lambda: MappingProxyType({}))
     """The family's own options by name. The engine checks them once; a family's stages then find an instance of its
     `ModelSpec.options` here."""

@@ -15,7 +15,7 @@ from rhapsode.engine.admission import CPU_HEADROOM, HEADROOM, Admission
 from rhapsode.engine.alignment import Alignment
 from rhapsode.engine.job import Job, Life
 from rhapsode.engine.load import Load
-from rhapsode.engine.loop import Step
+from rhapsode.engine.loop import Underway
 from rhapsode.engine.pipeline import Pipeline, Source
 from rhapsode.engine.script import SpeechScript, settings_of
 from rhapsode.engine.speech import Speech
@@ -192,7 +192,7 @@ class Engine:
             **vars(self.pipeline.usage()),
         )
 
-    def unfinished(self) -> list[Step]:
+    def unfinished(self) -> list[Underway]:
         """Returns the turns and launches that have begun and not ended."""
         return self.pipeline.unfinished()
 

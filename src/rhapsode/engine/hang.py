@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from rhapsode.engine.loop import Step
+from rhapsode.engine.loop import Underway
 
 
 class HangWatch:
@@ -13,14 +13,14 @@ class HangWatch:
     It counts how often it has looked instead of seconds: an engine that was stopped for a while has not hung.
     """
 
-    def __init__(self, unfinished: Callable[[], Iterable[Step]], most: int, most_inline: int) -> None:
+    def __init__(self, unfinished: Callable[[], Iterable[Underway]], most: int, most_inline: int) -> None:
         """`most`: how often a step may be found unfinished; `most_inline`: where the step does its work itself, as on a
         CPU, instead of only launching it."""
         self._unfinished = unfinished
         self._most, self._most_inline = most, most_inline
-        self._seen: dict[Step, int] = {}
+        self._seen: dict[Underway, int] = {}
 
-    def look(self) -> Step | None:
+    def look(self) -> Underway | None:
         """Returns a step that has been found unfinished too often; None if there is none."""
         self._seen = {step: self._seen.get(step, 0) + 1 for step in self._unfinished()}
         for step, times in self._seen.items():

@@ -25,7 +25,7 @@ REST_S = 1.0
 """After so long without any work the stages rest."""
 
 
-class Step(NamedTuple):
+class Underway(NamedTuple):
     """A turn, or a launch on a device, that has not ended."""
 
     stage: str
@@ -62,7 +62,7 @@ class Loop:
         self.longest_turns_s: dict[str, float] = {}
         """The longest turn of each stage."""
         self._turns = 0
-        self._current: Step | None = None
+        self._current: Underway | None = None
         for stage in stages:
             stage.inbox.on_put = self._come
 
@@ -73,13 +73,13 @@ class Loop:
         """Sets the count of slow turns and the longest turns back to none."""
         self.slow_turns, self.longest_turns_s = Counter(), {}
 
-    def unfinished(self) -> Iterator[Step]:
+    def unfinished(self) -> Iterator[Underway]:
         """Returns the current turn, and the oldest launch of each stage that its device has not ended."""
         if (turn := self._current) is not None:
             yield turn
         for stage in self._stages:
             if (number := stage.oldest_launch()) is not None:
-                yield Step(stage.name, "launch", number, stage.works_inline)
+                yield Underway(stage.name, "launch", number, stage.works_inline)
 
     def stop(self) -> None:
         self._stopping = True
@@ -121,7 +121,7 @@ class Loop:
     def _timed_turn(self, stage: TurnStage) -> bool:
         started_s, worked_s, compiled = clock_s(), time.thread_time(), compilations.count()
         self._turns += 1
-        self._current = Step(stage.name, "turn", self._turns, stage.works_inline)
+        self._current = Underway(stage.name, "turn", self._turns, stage.works_inline)
         busy = self._turn(stage)
         self._current = None
         took_s, worked_s = clock_s() - started_s, time.thread_time() - worked_s

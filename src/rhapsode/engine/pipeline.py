@@ -14,7 +14,7 @@ from rhapsode.engine import loading
 from rhapsode.engine.call_stage import CallStage
 from rhapsode.engine.generator_stage import GeneratorStage
 from rhapsode.engine.job import Job
-from rhapsode.engine.loop import Loop, Step
+from rhapsode.engine.loop import Loop, Underway
 from rhapsode.engine.pace import SlowestPace
 from rhapsode.engine.placement import place
 from rhapsode.engine.stage import Resume, Stage, Text, TurnStage, Usage, Work
@@ -131,7 +131,7 @@ class Pipeline:
         for loop in self._running:
             loop.forget_turns()
 
-    def unfinished(self) -> list[Step]:
+    def unfinished(self) -> list[Underway]:
         """Returns the turns and launches that have begun and not ended."""
         return [step for loop in self._running for step in loop.unfinished()]
 

@@ -164,17 +164,14 @@ class StreamStage(DeviceStage[StreamRow]):
         self._open(ready)
 
     def _has_all(self, row: StreamRow) -> bool:
-        if row.job.over:
-            return False
-        return row.prefilled if self._prefill is not None else row.arrived or not self._needs_payload
+        has_all = row.prefilled if self._prefill is not None else row.arrived or not self._needs_payload
+        return has_all and not row.job.over
 
     def _open(self, rows: Sequence[StreamRow]) -> None:
-        """Has the worker prepare these slots with their payloads: together, or one by one in deterministic mode, since
-        what is launched for several depends on all of them."""
-        waiting = [row for row in rows if row.payload is not None]
-        for group in [[row] for row in waiting] if self._deployment.deterministic else [waiting]:
-            for _ in isolate(group, self._open_on_device, self._fail):
-                pass
+        """Has the worker prepare these slots with their payloads: one by one in deterministic mode, else together."""
+        rows = [row for row in rows if row.payload is not None]
+        for group in [[row] for row in rows] if self._deployment.deterministic else [rows]:
+            list(isolate(group, self._open_on_device, self._fail))
 
     def _open_on_device(self, rows: Sequence[StreamRow]) -> None:
         if isinstance(self._worker, OpensStream):
@@ -248,8 +245,7 @@ class StreamStage(DeviceStage[StreamRow]):
 
     def _landed(self, launch: Launch, current: NDArray[np.bool_], values: NDArray[Any]) -> None:
         skip, counts = launch.ragged()
-        here = zip(launch.slots.tolist(), current.tolist(), strict=True)
-        jobs = [self._at(slot).job if is_current else None for slot, is_current in here]
+        jobs = [self._at(slot).job if here else None for slot, here in zip(launch.slots.tolist(), current, strict=True)]
         self._sink.landed(jobs, skip, counts, values)
         self._source.release(launch.slots[current], counts[current])
 

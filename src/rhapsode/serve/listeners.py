@@ -7,7 +7,8 @@ import heapq
 from collections.abc import Callable
 
 from rhapsode.serve.listener import Listener
-from rhapsode.serve.response.delivery import Playback, Stalled
+from rhapsode.serve.response.delivery import Playback
+from rhapsode.serve.response.sending import Stalled
 
 LATE_S = 2.0
 """How much less a client may have read than a player would have played since the first byte. Networks and players that

@@ -9,7 +9,7 @@ from rhapsode.config import parse_yaml
 from rhapsode.errors import ConfigError, InvalidRequest
 from rhapsode.text.normalise.window import Undecided
 from rhapsode.text.spoken import RunBuffer, SpokenRun, joined
-from rhapsode.text.word_tree import Atoms, Phrase, WordTree, is_word, phrase_atoms
+from rhapsode.text.word_tree import Atoms, FoundPhrase, WordTree, is_word, phrase_atoms
 
 MOST_WORD_CHARS, MOST_SPOKEN_CHARS = 100, 300
 MOST_ATOMS = 24
@@ -47,7 +47,7 @@ class Lexicon:
         """Returns a lexicon with these entries, which override its own. Its own are not read again."""
         return Lexicon(entries, self) if entries else self
 
-    def longest(self, atoms: Atoms, at: int) -> Phrase | None:
+    def longest(self, atoms: Atoms, at: int) -> FoundPhrase | None:
         """Returns the longest entry that begins here; of equally long ones, that with a capital, which matches fewer
         texts. Raises `Undecided` if later text decides it."""
         found = [phrase for tree in self._trees if (phrase := tree.longest(atoms, at)) is not None]

@@ -13,8 +13,8 @@ _ATOM = re.compile(r"\s+|[\u3005-\u30ff\u3400-\u9fff]|[^\W_\u3005-\u30ff\u3400-\
 _PARAGRAPH = "\n\n"
 
 
-class Phrase(NamedTuple):
-    """A phrase at a place of a text."""
+class FoundPhrase(NamedTuple):
+    """A phrase that was found at a place of a text."""
 
     atoms: int
     """Its length."""
@@ -56,7 +56,7 @@ class WordTree:
             groups.setdefault(_key(atoms[0]), []).append((atoms, spoken))
         self._groups = {first: _Group(same_first) for first, same_first in groups.items()}
 
-    def longest(self, atoms: Atoms, at: int) -> Phrase | None:
+    def longest(self, atoms: Atoms, at: int) -> FoundPhrase | None:
         """Returns the longest phrase that begins with this atom; raises `Undecided` if later text decides it."""
         group = self._groups.get(atoms.folded[at])
         return group.longest(atoms, at) if group is not None else None
@@ -83,7 +83,7 @@ class _Group:
 
     def __init__(self, entries: list[tuple[list[str], str]]) -> None:
         entries = sorted(entries, key=lambda entry: "".join(entry[0]).islower())
-        self._found = [Phrase(len(atoms), not "".join(atoms).islower(), spoken) for atoms, spoken in entries]
+        self._found = [FoundPhrase(len(atoms), not "".join(atoms).islower(), spoken) for atoms, spoken in entries]
         self._root = _Node()
         for number, (atoms, _) in enumerate(entries):
             node = self._root
@@ -95,7 +95,7 @@ class _Group:
                     node.spelled[atom] = node.spelled.get(atom, 0) | 1 << number
             node.ends |= 1 << number
 
-    def longest(self, atoms: Atoms, at: int) -> Phrase | None:
+    def longest(self, atoms: Atoms, at: int) -> FoundPhrase | None:
         node, alive, best = self._root, -1, 0
         for index in range(at, len(atoms)):
             if atoms.goes_on(index) and _may_become(node, alive, atoms.folded[index]):

@@ -10,7 +10,7 @@ from rhapsode.config import resolve
 from rhapsode.device.landing import Landing
 from rhapsode.engine import Engine
 from rhapsode.engine.hang import HangWatch
-from rhapsode.engine.loop import Loop, Step
+from rhapsode.engine.loop import Loop, Underway
 from rhapsode.engine.stage import Drop, TurnStage
 from rhapsode.models.dummy.spec import SPEC
 from rhapsode.types import SpeechRequest
@@ -72,12 +72,12 @@ def test_turns_that_follow_each_other_are_not_one_long_turn() -> None:
     loop.stop()
 
 
-def launches(numbers: list[int | None]) -> Callable[[], list[Step]]:
+def launches(numbers: list[int | None]) -> Callable[[], list[Underway]]:
     left = iter(numbers)
 
-    def unfinished() -> list[Step]:
+    def unfinished() -> list[Underway]:
         number = next(left)
-        return [] if number is None else [Step("talk", "launch", number, False)]
+        return [] if number is None else [Underway("talk", "launch", number, False)]
 
     return unfinished
 

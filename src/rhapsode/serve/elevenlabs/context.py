@@ -11,8 +11,9 @@ from typing import Any
 from fastapi import WebSocketDisconnect
 
 from rhapsode.errors import RhapsodeError
-from rhapsode.serve.response.delivery import Playback, Stalled
+from rhapsode.serve.response.delivery import Playback
 from rhapsode.serve.response.errors import InternalError
+from rhapsode.serve.response.sending import Stalled
 from rhapsode.serve.socket.narration import Narration
 
 log = logging.getLogger("rhapsode.serve")

@@ -18,7 +18,7 @@ from rhapsode.serve.elevenlabs.context import SpeechContext
 from rhapsode.serve.elevenlabs.errors import detail_of
 from rhapsode.serve.elevenlabs.formats import parse_format
 from rhapsode.serve.elevenlabs.messages import DEFAULT_CONTEXT, InputMessage, idle_limit, read_input, voice_of
-from rhapsode.serve.response.delivery import Stalled
+from rhapsode.serve.response.sending import Stalled
 from rhapsode.serve.service import Service
 from rhapsode.serve.socket.narration import Narration
 from rhapsode.serve.socket.sender import SocketSender

@@ -15,7 +15,7 @@ from rhapsode.config import Deployment
 from rhapsode.device.early_start import has_gpu
 from rhapsode.engine import Load, Speech, check_length
 from rhapsode.engine.validate import checked
-from rhapsode.engine.wake_ups import WakeUps, held
+from rhapsode.engine.wake_ups import held
 from rhapsode.errors import Aborted, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.models.base import ModelSpec
 from rhapsode.serve.process.heartbeat import Heartbeat
@@ -38,6 +38,7 @@ from rhapsode.serve.process.messages import (
     Submit,
     Taken,
 )
+from rhapsode.serve.process.question import Question
 from rhapsode.serve.process.spawn import SpawnedProcess, spawn
 from rhapsode.serve.process.speeches import ReceivedSpeech
 from rhapsode.types import Clip, FinishReason, ModelInfo, Outcome, SpeechRequest
@@ -66,25 +67,6 @@ def begin(deployment: Deployment, early: SpawnedProcess | None = None) -> Engine
     return None
 
 
-class _Call:
-    """A question to the engine's process, for whose answer a coroutine waits."""
-
-    def __init__(self) -> None:
-        self._wake_ups = WakeUps.here()
-        self._woken = asyncio.get_running_loop().create_future()
-        self._answer: Any = None
-
-    def answer(self, answer: Any) -> None:
-        self._answer = answer
-        self._wake_ups.wake(self._woken)
-
-    async def get(self) -> Any:
-        await self._woken
-        if isinstance(self._answer, RhapsodeError):
-            raise self._answer
-        return self._answer
-
-
 class EngineProcess:
     """Starts the engine's process, exchanges messages with it, and ends it.
 
@@ -101,7 +83,7 @@ class EngineProcess:
         self._limits = deployment.limits
         self._load = Load(slots=0)
         self._lock = threading.Lock()
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, Question] = {}
         self._speeches: dict[str, ReceivedSpeech] = {}
         self._text_chars: dict[str, int] = {}
         self._serial = itertools.count()
@@ -129,7 +111,7 @@ class EngineProcess:
 
     async def submit(self, request: SpeechRequest, request_id: str, client: str = "") -> Speech:
         request = checked(request, self._spec, self.info, self._limits)  # here, since the engine's process is busier
-        speech, call = ReceivedSpeech(request_id, self.info, self, self._limits.max_unread_s, self._taken), _Call()
+        speech, call = ReceivedSpeech(request_id, self.info, self, self._limits.max_unread_s, self._taken), Question()
         with self._lock:
             self._check_is_there()
             if request_id in self._speeches:
@@ -166,7 +148,7 @@ class EngineProcess:
         self._break_off(request_id, FinishReason.ABORTED, Aborted("the request was aborted."))
 
     async def embed(self, clip: Clip) -> tuple[float, ...]:
-        call, call_id = _Call(), f"embed {next(self._serial)}"
+        call, call_id = Question(), f"embed {next(self._serial)}"
         with self._lock:
             self._check_is_there()
             self._calls[call_id] = call

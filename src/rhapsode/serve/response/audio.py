@@ -17,8 +17,9 @@ from starlette.types import Receive, Scope, Send
 from rhapsode.errors import EmptyAudio, InvalidRequest, RhapsodeError
 from rhapsode.serve.request.intake import Order
 from rhapsode.serve.request.lenient import as_header
-from rhapsode.serve.response.delivery import Playback, Stalled
+from rhapsode.serve.response.delivery import Playback
 from rhapsode.serve.response.errors import InternalError
+from rhapsode.serve.response.sending import Stalled
 from rhapsode.serve.service import Service
 
 SLICE_BYTES = 2**18

@@ -8,18 +8,18 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Literal, ParamSpec, TypeVar
 
 from rhapsode.audio.formats import Format
 from rhapsode.audio.packets import packets_of
 from rhapsode.engine import Speech
-from rhapsode.errors import InvalidRequest, RhapsodeError, TimedOut
+from rhapsode.errors import InvalidRequest, RhapsodeError
 from rhapsode.marking.marker import Marker
 from rhapsode.serve.budget import Account, Budget
 from rhapsode.serve.listener import Listener
 from rhapsode.serve.phrases.cache import PhraseEntry
 from rhapsode.serve.response.coder import Coder, FullCoder, Output, PlainCoder
+from rhapsode.serve.response.sending import Sending
 from rhapsode.serve.response.times import HeardTimes
 from rhapsode.types import AudioChunk, Outcome, SpeechRequest
 
@@ -31,10 +31,6 @@ MOST_AT_ONCE_S = 2.0
 
 class AudioTooLarge(InvalidRequest):
     status, code = 413, "audio_too_large"
-
-
-class Stalled(TimedOut):
-    """The client does not read what is sent to it."""
 
 
 @dataclass(frozen=True)
@@ -71,27 +67,6 @@ class DeliveryLimits:
     whole_bytes: int = 2**40
     budget: Budget | None = None
     """Shared by all playbacks that hold a whole file."""
-
-
-class Sending:
-    """The time limit of one send to a client. A plain class, because every chunk needs one."""
-
-    def __init__(self, until_s: float, on_end: Callable[[float], None]) -> None:
-        self._begun_s = time.monotonic()
-        self._timeout = asyncio.timeout(max(0.0, until_s - self._begun_s))
-        self._on_end = on_end
-
-    async def __aenter__(self) -> None:
-        await self._timeout.__aenter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._on_end(time.monotonic() - self._begun_s)
-        try:
-            await self._timeout.__aexit__(kind, error, trace)
-        except TimeoutError:
-            raise Stalled("the client did not read the audio in time.") from None
 
 
 class Playback:

@@ -20,7 +20,7 @@ from rhapsode.serve.request.intake import Order, chosen
 from rhapsode.serve.request.openapi import responses
 from rhapsode.serve.request.schemas import BatchBody, read
 from rhapsode.serve.response.audio import CancellableResponse, send_whole
-from rhapsode.serve.response.delivery import Stalled
+from rhapsode.serve.response.sending import Stalled
 from rhapsode.serve.service import Service
 
 

@@ -10,7 +10,8 @@ from dataclasses import replace
 from rhapsode.engine import check_length
 from rhapsode.models.base import SHORT_CHARS
 from rhapsode.serve.request.intake import Order
-from rhapsode.serve.response.delivery import Playback, Stalled
+from rhapsode.serve.response.delivery import Playback
+from rhapsode.serve.response.sending import Stalled
 from rhapsode.serve.service import Service
 from rhapsode.serve.socket.utterance import Piece, Utterance
 

@@ -12,7 +12,7 @@ from fastapi import WebSocket, WebSocketDisconnect
 from starlette.websockets import WebSocketState
 
 from rhapsode.errors import Aborted, RhapsodeError
-from rhapsode.serve.response.delivery import Stalled
+from rhapsode.serve.response.sending import Stalled
 
 GONE = 1006
 MOST_REASON_BYTES = 120

@@ -16,8 +16,9 @@ from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, TimedOut, Unava
 from rhapsode.models.base import SHORT_CHARS
 from rhapsode.serve.request.intake import Order
 from rhapsode.serve.request.schemas import SessionBody, read
-from rhapsode.serve.response.delivery import Playback, Stalled
+from rhapsode.serve.response.delivery import Playback
 from rhapsode.serve.response.errors import InternalError
+from rhapsode.serve.response.sending import Stalled
 from rhapsode.serve.service import Service
 from rhapsode.serve.socket.messages import ClientMessage, read_message
 from rhapsode.serve.socket.narration import speaking_piece

@@ -13,8 +13,9 @@ from typing import Any
 from rhapsode.errors import Aborted, Busy, EmptyAudio, InvalidRequest, RhapsodeError, TimedOut, Unavailable
 from rhapsode.serve.client import client_at
 from rhapsode.serve.listener import Listener, listener, unread_bytes
-from rhapsode.serve.response.delivery import Playback, Stalled
+from rhapsode.serve.response.delivery import Playback
 from rhapsode.serve.response.errors import InternalError
+from rhapsode.serve.response.sending import Stalled
 from rhapsode.serve.service import Service
 from rhapsode.serve.socket.narration import Narration
 from rhapsode.serve.stall import reset
