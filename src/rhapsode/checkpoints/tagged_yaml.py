@@ -106,7 +106,7 @@ class _Resolver:
             factors.append(self.of(self._content[name], depth + 1))
         if len(factors) == 1:
             return factors[0]
-        product = 1
+        product: int | float = 1
         for factor in factors:
             if not isinstance(factor, int | float) or abs(factor) > _LARGEST or abs(product) > _LARGEST:
                 raise CheckpointError(

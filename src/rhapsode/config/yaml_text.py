@@ -17,10 +17,10 @@ class BoundedLoader(yaml.SafeLoader):
     """PyYAML's safe loader. Brackets are nested to a certain depth, as each of them makes it slower."""
 
     def fetch_flow_collection_start(self, token_class: type[yaml.Token]) -> None:
-        if self.flow_level >= MOST_BRACKETS:  # type: ignore[attr-defined]
+        if self.flow_level >= MOST_BRACKETS:
             problem = f"brackets are nested at most {MOST_BRACKETS} deep"
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=self.get_mark())  # type: ignore[attr-defined]
-        super().fetch_flow_collection_start(token_class)  # type: ignore[misc]
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=self.get_mark())
+        super().fetch_flow_collection_start(token_class)
 
 
 def load_yaml(text: str, loader_type: type[BoundedLoader] = BoundedLoader) -> Any:

@@ -8,8 +8,9 @@ name itself freely is as many clients as it likes.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network
+from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -25,7 +26,7 @@ UNKNOWN = "unknown"
 Networks = Sequence[IPv4Network | IPv6Network]
 
 
-def client_of(scope: Scope) -> str:
+def client_of(scope: Mapping[str, Any]) -> str:
     """Returns who sent a request: what `Clients` found, or the connection's address where it has not run."""
     return str(scope.get("state", {}).get("client") or client_at(scope.get("client")))
 

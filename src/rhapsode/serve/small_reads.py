@@ -24,7 +24,7 @@ class SmallReads(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._protocol.connection_made(transport)
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # type: ignore[override]
+    def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:

@@ -23,7 +23,7 @@ class Lexicon:
         """`base`: a lexicon whose entries count, too, as far as these do not override them."""
         own = dict(entries or {})
         tree = WordTree((_atoms(word, spoken), spoken) for word, spoken in own.items())
-        self.entries = base.entries | own if base else own
+        self.entries: dict[str, str] = base.entries | own if base else own
         self._trees: tuple[WordTree, ...] = (tree, *(base._trees if base else ()))
 
     @classmethod
