@@ -9,7 +9,7 @@ from rhapsode.device.reach import Reach
 from rhapsode.device.stream import FrameStream
 from rhapsode.engine.clock import Ints
 from rhapsode.engine.device_stage import Launch
-from rhapsode.engine.policy import Choice
+from rhapsode.engine.planner import Choice
 
 SHORT_S = 0.16
 """With many listeners on a CPU, chunks play no longer than this."""

@@ -1,4 +1,4 @@
-"""Builds the stages that run on a device: their memory, the streams between them, their policies and sinks."""
+"""Builds the stages that run on a device: their memory, the streams between them, their planners and sinks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from rhapsode.device.memory import SlotMemory
 from rhapsode.device.stream import FrameStream
 from rhapsode.engine.budget import block_pages, fit
 from rhapsode.engine.clock import ListenerClock
-from rhapsode.engine.cpu_policy import CpuPolicy
+from rhapsode.engine.costs import ChunkCosts
 from rhapsode.engine.device_stage import DeviceStage
 from rhapsode.engine.frame_stage import FrameStage
+from rhapsode.engine.goals import CPU, DETERMINISTIC, GPU
 from rhapsode.engine.pace import Pace
-from rhapsode.engine.policy import ChunkPolicy, FixedPolicy, GpuPolicy, RelayPolicy
+from rhapsode.engine.planner import ChunkPlanner, Planner
+from rhapsode.engine.relay import RelayPlanner
 from rhapsode.engine.schedule import ChunkSchedule
 from rhapsode.engine.sink import ListenerSink, Sink, StreamSink
 from rhapsode.engine.stream_stage import StreamStage
@@ -133,7 +135,7 @@ class DeviceStages:
             worker,
             self._streams[stage.name],
             self._sink(stage),
-            self._policy(stage),
+            self._planner(stage),
             self._schedules[stage.name].ladder,
             self.deployment,
             self._memory(stage),
@@ -178,14 +180,15 @@ class DeviceStages:
         codec, limits = self._workers[stage.name], self.deployment.limits
         return ListenerSink(limits.slots, codec.hop, codec.channels, self._spec.sample_rate, self._clock, limits)
 
-    def _policy(self, stage: StageSpec) -> ChunkPolicy:
+    def _planner(self, stage: StageSpec) -> Planner:
         deployment, schedule = self.deployment, self._schedules[stage.name]
         granularity = self._workers[stage.name].reach.granularity
         if stage.stream_to:
-            return RelayPolicy(schedule, self._clock, one_block=deployment.deterministic or granularity > 1)
+            return RelayPlanner(schedule, self._clock, one_block=deployment.deterministic or granularity > 1)
         on_cpu = self._places[stage.name].device.type == "cpu"
         block_s = granularity * self._workers[stage.name].hop / self._spec.sample_rate
-        given = (deployment.limits.slots, schedule, deployment.chunks, block_s, self._clock)
-        if deployment.deterministic:
-            return FixedPolicy(*given)
-        return (CpuPolicy if on_cpu else GpuPolicy)(*given, self._talker_pace)
+        if deployment.deterministic:  # no measurement has a say
+            goals, costs = DETERMINISTIC, ChunkCosts(block_s)
+        else:
+            goals, costs = (CPU if on_cpu else GPU), ChunkCosts(block_s, self._talker_pace, inline=on_cpu)
+        return ChunkPlanner(deployment.limits.slots, schedule, deployment.chunks, goals, costs, self._clock)

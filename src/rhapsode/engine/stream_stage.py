@@ -24,7 +24,7 @@ from rhapsode.engine.device_stage import DeviceStage, Launch, Prepared
 from rhapsode.engine.growth import plan_pages
 from rhapsode.engine.isolation import isolate
 from rhapsode.engine.job import Job
-from rhapsode.engine.policy import Choice, ChunkPolicy, Ready
+from rhapsode.engine.planner import Choice, Planner, Ready
 from rhapsode.engine.row import StreamRow
 from rhapsode.engine.sink import Sink
 from rhapsode.engine.stage import Drop, Message, Opened, Work
@@ -46,7 +46,7 @@ class StreamStage(DeviceStage[StreamRow]):
         worker: StreamWorker,
         source: FrameStream,
         sink: Sink,
-        policy: ChunkPolicy,
+        planner: Planner,
         ladder: Sequence[int],
         deployment: Deployment,
         memory: SlotMemory,
@@ -64,7 +64,7 @@ class StreamStage(DeviceStage[StreamRow]):
         super().__init__(*given, most_rows=most, columns=columns, stream=stream, frame_s=frame_s)
         self._reach = reach
         self._source, self._sink = source, sink
-        self._policy, self._ladder = policy, ladder
+        self._planner, self._ladder = planner, ladder
         self._most = most
         self._rate = rate
         self._needs_payload = needs_payload
@@ -157,7 +157,7 @@ class StreamStage(DeviceStage[StreamRow]):
             del self._joining[row.job.id]
             self._grid.begin(row.slot, -row.prompt.offset)
             self._grid.forget(row.slot)
-            self._policy.open(row.slot, row.job.request.first_chunk_frames)
+            self._planner.open(row.slot, row.job.request.first_chunk_frames)
             self._row_of[row.slot] = row
             self._live[row.slot] = True
             self.outbox.opened(row.job)
@@ -205,7 +205,7 @@ class StreamStage(DeviceStage[StreamRow]):
         if self._growth is not None:
             blocks = self._growth.serve([self._at(slot) for slot in live.tolist()], blocks, self._fail)
         ready = Ready(live, blocks, closing, available >= self._spare, len(self._joining))
-        choice = self._policy.choose(ready, self._most)
+        choice = self._planner.choose(ready, self._most)
         if source.lead:
             source.ask(live if choice is None else np.setdiff1d(live, choice.slots))
         if choice is None:
@@ -238,7 +238,7 @@ class StreamStage(DeviceStage[StreamRow]):
         _, counts = launch.ragged()
         self._source.consume(launch.slots, counts)
         self._sink.launched(launch.slots, counts)
-        self._policy.launched(Choice(launch.slots, launch.statics[0] // self._reach.granularity))
+        self._planner.launched(Choice(launch.slots, launch.statics[0] // self._reach.granularity))
         self._grid.launched(launch)
         if self._growth is not None:
             self._growth.launched([self._at(slot) for slot in launch.slots.tolist()], launch.statics[0] * self._rate)

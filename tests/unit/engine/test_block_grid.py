@@ -5,7 +5,7 @@ import pytest
 
 from rhapsode.device.reach import Reach
 from rhapsode.engine.block_grid import BlockGrid
-from rhapsode.engine.policy import Choice
+from rhapsode.engine.planner import Choice
 from unit.device.test_stream import SLOTS, produce, stream
 
 FRAME_S = 0.08

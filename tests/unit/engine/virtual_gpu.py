@@ -15,8 +15,10 @@ from rhapsode.device.kv import KVLayout
 from rhapsode.device.reach import Reach
 from rhapsode.device.state import State
 from rhapsode.engine import Engine, admission, changes, clock, device_stage, job, pace, sink, turn_order
+from rhapsode.engine.costs import ChunkCosts
 from rhapsode.engine.frame_stage import EMITTED
-from rhapsode.engine.policy import GpuPolicy
+from rhapsode.engine.goals import GPU
+from rhapsode.engine.planner import ChunkPlanner
 from rhapsode.engine.schedule import ChunkSchedule
 from rhapsode.engine.stage import Work
 from rhapsode.engine.stream_stage import HELD_BACK_S
@@ -176,9 +178,10 @@ class VirtualEngine:
         self._talk._lag = 1
         prefill = self._talk._prefill
         prefill._is_inline, prefill._together, prefill._times = False, True, VirtualTimes(gpu)
-        chunks, listeners = self.engine.deployment.chunks, self._vocode._policy._clock
+        chunks, listeners = self.engine.deployment.chunks, self._vocode._planner._clock
         schedule = ChunkSchedule(chunks, captured=True)
-        self._vocode._policy = GpuPolicy(slots, schedule, chunks, FRAME_S, listeners, self._talk.pace)
+        costs = ChunkCosts(FRAME_S, self._talk.pace)
+        self._vocode._planner = ChunkPlanner(slots, schedule, chunks, GPU, costs, listeners)
         monkeypatch.setattr(device_stage, "Landing", self._land)
         self._arrivals = deque()
         self._read_s = 0.0

@@ -1,4 +1,4 @@
-"""Chunk policies: who is served next, and with how much."""
+"""The planner of chunks: who is served next, and with how much."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,11 @@ import pytest
 from rhapsode.config import ChunkConfig
 from rhapsode.engine import clock as clocks
 from rhapsode.engine.clock import ListenerClock
-from rhapsode.engine.cpu_policy import CpuPolicy
-from rhapsode.engine.policy import Choice, FixedPolicy, GpuPolicy, Ready, RelayPolicy
+from rhapsode.engine.costs import ChunkCosts
+from rhapsode.engine.goals import CPU, DETERMINISTIC, GPU
+from rhapsode.engine.pace import Pace
+from rhapsode.engine.planner import Choice, ChunkPlanner, Ready
+from rhapsode.engine.relay import RelayPlanner
 from rhapsode.engine.schedule import ChunkSchedule
 
 LIVE = np.array([0, 1, 2])
@@ -23,26 +26,27 @@ def clock(monkeypatch):
 
 
 class Stage:
-    """A policy with four listeners, as a stage asks it."""
+    """A planner with four listeners, as a stage asks it."""
 
-    def __init__(self, kind=GpuPolicy, block_s=BLOCK_S, **settings):
-        config = ChunkConfig(**settings)
-        self.listeners = ListenerClock(4)
-        self.policy = kind(4, ChunkSchedule(config, captured=True), config, block_s, self.listeners)
+    def __init__(self, goals=GPU, block_s=BLOCK_S, **settings):
+        config, schedule = ChunkConfig(**settings), ChunkSchedule(ChunkConfig(**settings), captured=True)
+        self.listeners, self.talker = ListenerClock(4), Pace()
+        self.costs = ChunkCosts(block_s, self.talker, inline=goals is CPU)
+        self.planner = ChunkPlanner(4, schedule, config, goals, self.costs, self.listeners)
         for slot in range(4):
-            self.policy.open(slot, None)
+            self.planner.open(slot, None)
 
     def choose(self, blocks, closing=RUNNING, crowded=RUNNING, most=8, slots=LIVE, joining=0):
         given = (np.asarray(values)[: len(slots)] for values in (blocks, closing, crowded))
         ready = Ready(slots, *given, joining)
-        return self.policy.choose(ready, most)
+        return self.planner.choose(ready, most)
 
     def send(self, slot, blocks, audio_s):
         self.launched(Choice(np.array([slot]), blocks), audio_s)
 
     def launched(self, choice, audio_s):
         self.listeners.send(choice.slots, audio_s)
-        self.policy.launched(choice)
+        self.planner.launched(choice)
 
 
 class TestSchedule:
@@ -64,7 +68,7 @@ class TestSchedule:
         assert (schedule.first, schedule.largest) == sizes
 
 
-class TestGpuPolicy:
+class TestGpu:
     def test_nothing_ready_means_nothing_to_do(self, clock):
         assert Stage().choose([0, 0, 0]) is None
 
@@ -100,7 +104,7 @@ class TestGpuPolicy:
         stage = Stage()
         for slot in LIVE:
             stage.send(slot, 1, 0.6)
-        talker = stage.policy._pace
+        talker = stage.talker
         talker.tick(3, 0.24)
         for _ in range(2):
             stage.launched(stage.choose([16, 16, 16], most=1), 0.0)
@@ -181,14 +185,14 @@ class TestGpuPolicy:
 
 def slow(clock, cost_s, **settings):
     """A codec whose blocks take so long, as a CPU's do; none of the listeners has heard anything."""
-    stage = Stage(CpuPolicy, **settings)
+    stage = Stage(CPU, **settings)
     choice = stage.choose([1], closing=[True], crowded=[False], slots=np.array([3]))
     clock[0] += cost_s
     stage.launched(choice, BLOCK_S)
     return stage
 
 
-class TestCpuPolicy:
+class TestCpu:
     def test_first_chunks_last_until_all_are_served_again(self, clock):
         stage = slow(clock, 0.012)
         assert stage.choose([1, 1, 1]) is None  # 80 ms, of which one more block of each would take 36: too near
@@ -203,7 +207,7 @@ class TestCpuPolicy:
         stage = slow(clock, 0.012)
         assert len(stage.choose([4, 4, 4]).slots) == 3
         stage.send(0, 2, 2 * BLOCK_S)
-        stage.policy._recent = np.array([0.012, 1.0])
+        stage.costs.launch_s = 0.012
         newcomers = stage.choose([0, 4, 4])
         assert (newcomers.slots.tolist(), newcomers.blocks) == ([1, 2], 2)  # 48 ms, of 160
         clock[0] += 0.1
@@ -213,14 +217,14 @@ class TestCpuPolicy:
         stage = slow(clock, 0.02)
         for slot in range(3):
             stage.send(slot, 1, 0.07 + 0.01 * slot)
-        stage.policy._recent = np.array([0.02, 1.0])
+        stage.costs.launch_s = 0.02
         choice = stage.choose([1, 1, 1])
         assert (choice.slots.tolist(), choice.blocks) == ([0, 1], 1)  # three take 60 ms, too near to 70
 
     def test_first_audio_waits_for_listeners_who_would_run_dry_meanwhile(self, clock):
         stage = slow(clock, 0.02)
         stage.send(0, 1, 0.15)
-        stage.policy._recent = np.array([0.02, 1.0])
+        stage.costs.launch_s = 0.02
         newcomer = {"closing": [False, True], "slots": LIVE[:2]}
         assert stage.choose([1, 4], **newcomer).slots.tolist() == [1]  # 80 ms
         clock[0] += 0.05
@@ -231,7 +235,7 @@ class TestCpuPolicy:
         stage = slow(clock, 0.01)
         stage.send(0, 16, 3.0)
         stage.send(1, 1, 0.2)
-        stage.policy._recent = np.array([0.01, 1.0])
+        stage.costs.launch_s = 0.01
         choice = stage.choose([40, 0, 0], slots=LIVE[:2], crowded=[True, False])
         assert (choice.slots.tolist(), choice.blocks) == ([0], 8)  # 80 ms of the 200, not 160
 
@@ -239,7 +243,7 @@ class TestCpuPolicy:
         stage = slow(clock, 0.01)
         stage.send(0, 16, 3.0)
         stage.send(1, 1, 0.07)
-        stage.policy._recent = np.array([0.01, 1.0])
+        stage.costs.launch_s = 0.01
         two = {"slots": LIVE[:2], "crowded": [True, False]}
         assert stage.choose([40, 0, 0], **two) is None  # its frame is being made
         assert stage.choose([40, 2, 0], **two).slots.tolist() == [1]
@@ -249,7 +253,7 @@ class TestCpuPolicy:
     def test_a_launch_is_short_while_somebody_has_heard_nothing(self, clock):
         stage = slow(clock, 0.01)
         stage.send(0, 16, 0.9)
-        stage.policy._recent = np.array([0.01, 1.0])
+        stage.costs.launch_s = 0.01
         assert stage.choose([40, 0, 0], slots=LIVE[:1]).blocks == 16
         assert stage.choose([40, 0, 0], slots=LIVE[:1], joining=1).blocks == 4
 
@@ -258,7 +262,7 @@ class TestCpuPolicy:
         choice = stage.choose([8, 8, 8], closing=[True, True, True])
         clock[0] += 0.001
         stage.launched(choice, BLOCK_S)
-        assert stage.policy._launch_s() == pytest.approx(0.012)
+        assert stage.costs.launch_s == pytest.approx(0.012)
 
     def test_a_first_chunk_does_not_wait_for_long_to_be_larger(self, clock):
         stage = slow(clock, 0.012, patience_s=0.05)
@@ -268,7 +272,7 @@ class TestCpuPolicy:
 
     def test_a_first_chunk_of_the_size_that_was_asked_for_is_sent_as_it_is(self, clock):
         stage = slow(clock, 0.01)
-        stage.policy.open(0, 8)
+        stage.planner.open(0, 8)
         assert stage.choose([7, 0, 0]) is None
         assert stage.choose([8, 0, 0]).blocks == 8
 
@@ -276,40 +280,40 @@ class TestCpuPolicy:
         stage = slow(clock, 0.01)
         for slot in range(3):
             stage.send(slot, 4, 4 * BLOCK_S)
-        stage.policy._recent = np.array([0.01, 1.0])
+        stage.costs.launch_s = 0.01
         assert stage.choose([8, 8, 8]).blocks == 4  # five of each would take half of what they have
         clock[0] += 0.2
         assert stage.choose([8, 8, 8]).blocks == 2
 
     def test_a_listener_in_silence_gets_chunks_that_are_worth_a_launch(self, clock):
-        stage = Stage(CpuPolicy, block_s=0.02)
+        stage = Stage(CPU, block_s=0.02)
         stage.send(0, 8, 0.16)
-        stage.policy._recent = np.array([0.02, 1.0])  # a launch of one block: 20 ms, and so much for each of four
+        stage.costs.launch_s = 0.02  # a launch of one block: 20 ms, and so much for each of four
         clock[0] += 0.2
         assert stage.choose([16, 0, 0]).blocks == 4
 
 
-@pytest.mark.parametrize("kind", [GpuPolicy, CpuPolicy])
+@pytest.mark.parametrize("goals", [GPU, CPU], ids=["gpu", "cpu"])
 class TestBusyTalker:
-    def stage(self, kind, factor, block_s=BLOCK_S):
-        stage = Stage(kind, block_s)
-        stage.policy._pace.observe(3, factor * block_s, 3 * block_s)
+    def stage(self, goals, factor, block_s=BLOCK_S):
+        stage = Stage(goals, block_s)
+        stage.talker.observe(3, factor * block_s, 3 * block_s)
         return stage
 
-    def test_short_blocks_make_first_chunks_that_last_as_long(self, kind, clock):
-        stage = self.stage(kind, 0.7, BLOCK_S / 2)
+    def test_short_blocks_make_first_chunks_that_last_as_long(self, goals, clock):
+        stage = self.stage(goals, 0.7, BLOCK_S / 2)
         assert stage.choose([7, 7, 7]) is None
         assert stage.choose([8, 8, 8]).blocks == 8
 
-    def test_the_first_chunk_of_a_talker_that_is_hardly_faster_than_its_listeners_is_larger(self, kind, clock):
-        assert self.stage(kind, 0.14).choose([1, 1, 1]).blocks == 1
-        stage = self.stage(kind, 0.7)
+    def test_the_first_chunk_of_a_talker_that_is_hardly_faster_than_its_listeners_is_larger(self, goals, clock):
+        assert self.stage(goals, 0.14).choose([1, 1, 1]).blocks == 1
+        stage = self.stage(goals, 0.7)
         assert stage.choose([1, 1, 1]) is None
         assert stage.choose([3, 3, 3]) is None
         assert stage.choose([4, 4, 4]).blocks == 4
 
-    def test_it_waits_for_no_longer_than_the_talker_should_need(self, kind, clock):
-        stage = self.stage(kind, 0.7)
+    def test_it_waits_for_no_longer_than_the_talker_should_need(self, goals, clock):
+        stage = self.stage(goals, 0.7)
         assert stage.choose([1, 0, 0]) is None
         clock[0] += 3 * 0.7 * BLOCK_S + 0.04
         assert stage.choose([2, 0, 0]) is None
@@ -318,9 +322,9 @@ class TestBusyTalker:
 
 
 def test_first_chunks_are_larger_while_many_join(clock):
-    stage = Stage(GpuPolicy)
+    stage = Stage(GPU)
     for rows in (3, 103):
-        stage.policy._pace.observe(rows, 0.1 * BLOCK_S, rows * BLOCK_S)
+        stage.talker.observe(rows, 0.1 * BLOCK_S, rows * BLOCK_S)
     assert stage.choose([1, 1, 1], joining=100) is None  # their prompts take 40 ms between two frames
     assert stage.choose([4, 4, 4], joining=100).blocks == 4
     assert stage.choose([1, 1, 1], joining=40) is None
@@ -328,43 +332,43 @@ def test_first_chunks_are_larger_while_many_join(clock):
     assert stage.choose([1, 1, 1], joining=4).blocks == 1
 
 
-class TestFixedPolicy:
+class TestDeterministic:
     def test_the_clock_has_no_say(self, clock):
-        stage = Stage(FixedPolicy)
+        stage = Stage(DETERMINISTIC)
         stage.send(0, 4, 0.01)
         clock[0] += 100.0
         assert stage.choose([7, 0, 0]) is None
         assert stage.choose([8, 0, 0]).blocks == 8
 
     def test_only_rows_whose_own_chunk_has_this_size_go_together(self, clock):
-        stage = Stage(FixedPolicy, comfort_s=9.0)
+        stage = Stage(DETERMINISTIC, comfort_s=9.0)
         stage.send(0, 2, 0.1)  # next: 4
         stage.send(1, 1, 0.2)  # next: 2
         choice = stage.choose([8, 8, 0])
         assert (choice.slots.tolist(), choice.blocks) == ([0], 4)
 
 
-class TestRelayPolicy:
+class TestRelay:
     def relay(self, one_block=False):
         listeners = ListenerClock(4)
-        return RelayPolicy(ChunkSchedule(ChunkConfig(largest=8), captured=True), listeners, one_block), listeners
+        return RelayPlanner(ChunkSchedule(ChunkConfig(largest=8), captured=True), listeners, one_block), listeners
 
-    def choose(self, policy, blocks, most=8):
-        return policy.choose(Ready(LIVE, np.array(blocks), RUNNING, RUNNING), most)
+    def choose(self, planner, blocks, most=8):
+        return planner.choose(Ready(LIVE, np.array(blocks), RUNNING, RUNNING), most)
 
     def test_whatever_is_complete_goes_on_at_once(self, clock):
-        policy, _ = self.relay()
-        assert self.choose(policy, [0, 0, 0]) is None
-        choice = self.choose(policy, [0, 3, 5])
+        planner, _ = self.relay()
+        assert self.choose(planner, [0, 0, 0]) is None
+        choice = self.choose(planner, [0, 3, 5])
         assert (choice.slots.tolist(), choice.blocks) == ([1, 2], 2)
 
     def test_the_most_urgent_listener_decides_the_size(self, clock):
-        policy, listeners = self.relay()
+        planner, listeners = self.relay()
         listeners.send(np.array([0, 1, 2]), np.array([3.0, 2.0, 1.0]))
-        choice = self.choose(policy, [1, 8, 9])
+        choice = self.choose(planner, [1, 8, 9])
         assert (choice.slots.tolist(), choice.blocks) == ([2, 1], 8)
 
     def test_a_stage_that_works_block_by_block_takes_one_of_each(self, clock):
-        policy, _ = self.relay(one_block=True)
-        choice = self.choose(policy, [4, 1, 9], most=2)
+        planner, _ = self.relay(one_block=True)
+        choice = self.choose(planner, [4, 1, 9], most=2)
         assert (choice.slots.tolist(), choice.blocks) == ([0, 1], 1)
