@@ -74,12 +74,19 @@ class Codec:
         raise NotImplementedError
 
 
-def virtual_spec():
+def codec_of(frame_s):
+    """The name of a codec whose frames play so long."""
+    name = f"Codec{round(1000 * frame_s)}"
+    globals().setdefault(name, type(name, (Codec,), {"hop": round(SAMPLE_RATE * frame_s)}))
+    return f"{__name__}:{name}"
+
+
+def virtual_spec(frame_s=FRAME_S):
     prepare, _, talk, vocode = SPEC.pipeline
     stages = (
         replace(prepare, factory=f"{__name__}:Prepare", next=("talk", "vocode")),
         replace(talk, factory=f"{__name__}:Talker"),
-        replace(vocode, factory=f"{__name__}:Codec"),
+        replace(vocode, factory=codec_of(frame_s)),
     )
     return replace(SPEC, name="virtual", sample_rate=SAMPLE_RATE, pipeline=stages)
 
@@ -101,19 +108,24 @@ class VirtualGpu:
     Frames of 256 and 512 rows take 11 and 18 ms, prompts of 64 positions 0.4 ms each in a full launch.
     """
 
-    def __init__(self, slower=1):
-        """`slower`: how many times as long a row takes."""
+    def __init__(self, slower=1, whole=1):
+        """How many times as long a row takes, and `whole` launches."""
         self.now_s = 100.0
         self.read_s = 0.0006 * slower
         """What one request costs the thread that reads requests."""
         self.cost_s = {
-            "talk": lambda rows: 0.0026 + 0.000031 * slower * rows,
-            "prompt": lambda positions: max(0.003, 0.0000059 * slower * positions),
-            "vocode": lambda frames: 0.0005 + 0.000015 * slower * frames,
+            "talk": lambda rows: whole * (0.0026 + 0.000031 * slower * rows),
+            "prompt": lambda positions: whole * max(0.003, 0.0000059 * slower * positions),
+            "vocode": lambda frames: whole * (0.0005 + 0.000015 * slower * frames),
         }
         self._items = deque()
         self._codec = deque()
         self.longest_turn_s = 0.0
+
+    def audio_s_per_s(self, rows, frame_s, chunk=8):
+        """The seconds of audio that full launches of so many rows make in a second."""
+        took_s = self.cost_s["talk"](rows) + self.cost_s["vocode"](rows * chunk) / chunk
+        return rows * frame_s / took_s
 
     def launch(self, kind, size):
         took_s = self.cost_s[kind](size)
@@ -157,18 +169,37 @@ class VirtualTimes:
         return int(seconds / self._gpu.cost_s["prompt"](2048) * 2048)
 
 
+class Player:
+    """Reads a speech as one kind of listener does."""
+
+    def __init__(self, kind, speech):
+        self._kind, self._speech = kind, speech
+        self._played_at_s = None
+
+    def play(self, now_s):
+        """Reads what this listener would have read by now; returns whether it goes on."""
+        speech = self._speech
+        if self._kind == "gone" and speech.is_ready:
+            speech.abort()
+            return False
+        while self._kind != "unread" and speech._chunks and (self._kind != "slow" or (self._played_at_s or 0) <= now_s):
+            self._played_at_s = max(self._played_at_s or now_s, now_s) + speech.get().duration_s
+        return speech.outcome is None
+
+
 class VirtualEngine:
     """An engine whose stages get their turns from a loop in virtual time."""
 
-    def __init__(self, monkeypatch, gpu, slots):
+    def __init__(self, monkeypatch, gpu, slots, frame_s=FRAME_S, **limits):
+        """`frame_s`: how long a frame plays."""
         self.gpu = gpu
         for module in (changes, clock, pace, turn_order, job, admission, sink, device_stage, launch_times):
             monkeypatch.setattr(module, "clock_s", lambda: gpu.now_s)
         flags = {"device": "cpu", "graphs": False, "threads": 1}
-        limits = {"max_concurrency": slots, "max_queue": 4096, "max_positions": 256}
+        limits = {"max_concurrency": slots, "max_queue": 4096, "max_positions": 256, **limits}
         self._outcomes: list[Outcome] = []
         given = resolve(env={}, flags={**flags, "limits": limits})
-        self.engine = Engine(virtual_spec(), given, on_outcome=self._outcomes.append)
+        self.engine = Engine(virtual_spec(frame_s), given, on_outcome=self._outcomes.append)
         self.engine._running = True
         self._talk, self._vocode = (self.engine.pipeline.stages[name] for name in ("talk", "vocode"))
         self._landing = deque()
@@ -180,9 +211,11 @@ class VirtualEngine:
         prefill._is_inline, prefill._together, prefill._times = False, True, VirtualTimes(gpu)
         chunks, listeners = self.engine.deployment.chunks, self._vocode._planner._clock
         schedule = ChunkSchedule(chunks, captured=True)
-        costs = ChunkCosts(FRAME_S, self._talk.pace)
+        costs = ChunkCosts(frame_s, self._talk.pace)
         self._vocode._planner = ChunkPlanner(slots, schedule, chunks, GPU, costs, listeners)
         monkeypatch.setattr(device_stage, "Landing", self._land)
+        self._hop = round(SAMPLE_RATE * frame_s)
+        self._players = []
         self._arrivals = deque()
         self._read_s = 0.0
 
@@ -193,7 +226,7 @@ class VirtualEngine:
                 self._landing.append(self.gpu.launch(name, rows))
                 return torch.full((rows,), EMITTED, dtype=torch.uint8)
             self._landing.append(self.gpu.launch(name, rows * statics[0]))
-            return torch.zeros(rows, 1, statics[0] * Codec.hop)
+            return torch.zeros(rows, 1, statics[0] * self._hop)
 
         return launch
 
@@ -232,15 +265,31 @@ class VirtualEngine:
             self._turns()
         return self._outcomes[first:]
 
-    def ask(self, at_s, length):
+    def ask(self, at_s, length, kind="player"):
+        """Has a listener ask at a moment to come: a `player` reads what it is sent at once, as `listen` has it; a
+        `slow` one reads at the pace of playback, `unread` never reads, and `gone` leaves after its first audio."""
         positions, frames = length
-        self._arrivals.append((at_s, SpeechRequest(f"{positions} positions", max_frames=frames, real_time=True)))
+        self._arrivals.append((at_s, kind, SpeechRequest(f"{positions} positions", max_frames=frames, real_time=True)))
+
+    def serve(self):
+        """Serves all who have asked; returns the outcomes of those who have heard everything."""
+        first = len(self._outcomes)
+        while self._arrivals or self.engine.load().slots_in_use or self.engine.load().queued:
+            self._read()
+            self._turns()
+        return self._outcomes[first:]
+
+    def _play(self):
+        for player in list(self._players):
+            if not player.play(self.gpu.now_s):
+                self._players.remove(player)
 
     def _read(self):
         """Reads the requests that have come, one after the other."""
         while self._arrivals and self._read_at_s() <= self.gpu.now_s:
             self._read_s = self._read_at_s()
-            self.engine.submit(self._arrivals.popleft()[1])
+            _, kind, request = self._arrivals.popleft()
+            self._players.append(Player(kind, self.engine.submit(request)))
         prepare = self.engine.pipeline.stages["prepare"]
         for work in prepare.inbox.drain():
             prepare.outbox.payload(Work(work.job, prepare._call([work])[0]))
@@ -251,6 +300,7 @@ class VirtualEngine:
 
     def _turns(self):
         gpu, busy = self.gpu, False
+        self._play()
         for stage in (self._talk, self._vocode):
             began_s = gpu.now_s
             if stage.turn():
