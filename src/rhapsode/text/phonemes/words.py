@@ -39,6 +39,8 @@ class Pronunciation:
 
     def of(self, word: str, spot: Spot) -> str | None:
         """Returns the phonemes of a word; `None` if the lexicon lacks it."""
+        if "-" in word and word[: word.rindex("-") + 1].lower() not in self._table.beginnings:
+            return None  # endings change only what is after the hyphen
         capitals = 0 if word == word.lower() else 2 if word == word.upper() else 1
         found = self._special(word, capitals, spot)
         if found is not None:
