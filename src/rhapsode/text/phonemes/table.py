@@ -38,7 +38,7 @@ class SortedLines:
         return frozenset(found.decode().lower() for found in _UP_TO_HYPHEN.findall(b"\n" + self._data))
 
     def _get(self, key: str) -> str | None:
-        wanted = key.encode()
+        wanted = key.encode("utf-8", "surrogatepass")  # a lone surrogate is in no key
         index = bisect_left(range(self._count), wanted, key=self._key)
         if index == self._count or self._key(index) != wanted:
             return None
