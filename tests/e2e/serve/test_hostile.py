@@ -187,11 +187,6 @@ def test_text_that_is_hard_to_read_holds_up_nobody(own_voice: Running, body: dic
     own_voice.check_callbacks()
 
 
-def test_digits_that_arrive_one_by_one_hold_up_nobody(server: Running) -> None:
-    assert len(server.converse("1 " * 400 + "a", 1, normalise=True)) > 0
-    server.check_callbacks()
-
-
 @pytest.mark.slow
 def test_audio_that_takes_minutes_to_decode_is_stopped_and_holds_up_nobody(tmp_path) -> None:
     slow = endless(6_000_000, "A_PCM/INT/LIT", b"\x00" * 2)
