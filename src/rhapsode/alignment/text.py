@@ -16,7 +16,9 @@ from rhapsode.text.front_end import FrontEnd, TextSettings
 from rhapsode.text.normalise.language import LANGUAGES, language_of_letter
 from rhapsode.text.spoken import RunBuffer, SpokenRun
 
-_WORD = re.compile(r"[^\s—–…]+")
+LONGEST_WORD = 512
+"""Longer words are cut, so that a text without blanks is read as it arrives, not all at once at its end."""
+_WORD = re.compile(rf"[^\s—–…]{{1,{LONGEST_WORD}}}")
 _SIGNS = ".,;:!?…()[]{}<>\"“”„‘’'«»¿¡*_~|"
 
 
@@ -107,7 +109,8 @@ class WordText:
             self._items += self._ended(self._last_blank())
 
     def _last_blank(self) -> int:
-        """Returns where the last complete word ends. All words of a run that is not copied belong together."""
+        """Returns where the last word ends that is complete or too long. All words of a run that is not copied belong
+        together."""
         end = at = 0
         for run in self._buffer.runs(0, len(self._buffer.text)):
             if run.copied:
@@ -115,6 +118,8 @@ class WordText:
                 cut = len(words) - len(re.split(r"\s", words)[-1]) if words == run.text else len(run.text)
                 end = at + cut if cut else end
             at += len(run.text)
+            while at - end >= LONGEST_WORD:
+                end = end + LONGEST_WORD if run.copied else at
         return end
 
     def _ended(self, count: int) -> list[SoughtWord]:

@@ -122,7 +122,7 @@ def respellings(file: Path | None) -> dict[str, str] | None:
         return None
     from rhapsode.text.lexicon import Lexicon
 
-    return Lexicon.read(file).entries
+    return dict(Lexicon.read(file).entries)
 
 
 def say_from(wish: Wish, words: str, segments: list[ScriptLine] | None, listened: Listened) -> None:

@@ -41,10 +41,17 @@ class SpokenSection:
     closed: bool = False
     untaken: str = ""
     """The text that no stage has been given yet."""
+    is_begun: bool = False
+    """Whether it has a letter or a digit. It is noted as text arrives: a text without any may be long."""
 
     @property
     def text(self) -> str:
         return "".join(run.text for run in self.runs)
+
+    def say(self, run: SpokenRun) -> None:
+        self.runs.append(run)
+        self.untaken += run.text
+        self.is_begun = self.is_begun or is_speakable(run.text)
 
 
 class Appended(NamedTuple):
@@ -156,7 +163,7 @@ class SpeechScript:
     # --- inside ---
 
     def _is_begun(self, index: int) -> bool:
-        return index < len(self._sections) and is_speakable(self._sections[index].text)
+        return index < len(self._sections) and self._sections[index].is_begun
 
     def _take(self, index: int) -> SpeechRequest:
         self._current = index
@@ -201,7 +208,7 @@ class SpeechScript:
                 self._add(self._front_end.close())
             except InvalidRequest as error:
                 raise in_segment(error, index) from None
-            if not is_speakable(section.text):
+            if not section.is_begun:
                 raise in_segment(InvalidRequest("the text has no words: there is nothing to say."), index)
         if self.words is not None:
             self.words.close()
@@ -212,8 +219,7 @@ class SpeechScript:
         if not section.runs and not self._is_plain:
             run = run.part(len(run.text) - len(run.text.lstrip()), len(run.text))
         if run.text:
-            section.runs.append(run)
-            section.untaken += run.text
+            section.say(run)
         self._chars += len(run.text)
         if self._most_chars is not None and self._chars > self._most_chars:
             raise TextTooLong(f"the text as it is spoken has more than {self._most_chars} characters.", param="input")
@@ -221,7 +227,7 @@ class SpeechScript:
     def _break(self, pace: float, pause_s: float) -> None:
         """Ends the section, if it has words, and begins one with another pace or after a pause."""
         section = self._sections[-1]
-        if is_speakable(section.text):
+        if section.is_begun:
             section.closed = True
             section = SpokenSection(voice=section.voice, speaker=section.speaker, draw=len(self._sections) * DRAWS)
             self._sections.append(section)
@@ -239,9 +245,9 @@ class SpeechScript:
     def _end(self) -> None:
         self._closed = True
         last = self._sections[-1]
-        if len(self._sections) > 1 and not is_speakable(last.text):
+        if len(self._sections) > 1 and not last.is_begun:
             self.tail_s = last.pause_s
             self._sections.pop()
-        elif not self._is_plain and not is_speakable(last.text):
+        elif not self._is_plain and not last.is_begun:
             last.runs, last.untaken = [], ""
         self._sections[-1].closed = True

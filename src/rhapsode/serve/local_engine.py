@@ -6,7 +6,7 @@ import asyncio
 from typing import Protocol
 
 from rhapsode.engine import Engine, Load, Speech
-from rhapsode.models.base import SHORT_CHARS
+from rhapsode.text.front_end import QUICK_CHARS
 from rhapsode.types import Clip, SpeechRequest
 
 
@@ -35,7 +35,8 @@ class ServedEngine(Protocol):
 def is_quick(engine: Engine, request: SpeechRequest) -> bool:
     """Returns whether the text of a request is prepared so fast that the calling thread can do it itself."""
     is_aligned = request.word_timestamps or request.end_detection or engine.deployment.alignment.end_detection
-    return len(request.text) <= SHORT_CHARS and (engine.alignment.is_loaded or not is_aligned)
+    has_more = request.lexicon or request.segments
+    return len(request.text) <= QUICK_CHARS and not has_more and (engine.alignment.is_loaded or not is_aligned)
 
 
 class LocalEngine:

@@ -11,8 +11,13 @@ from rhapsode.text.lexicon import Lexicon, LexiconStream
 from rhapsode.text.normalise.language import language_of, language_of_letter
 from rhapsode.text.normalise.stream import Normaliser
 from rhapsode.text.phonemes.stream import PhonemeStream
-from rhapsode.text.spoken import SpokenRun
+from rhapsode.text.spoken import RunBuffer, SpokenRun
 from rhapsode.text.ssml import SsmlReader
+
+QUICK_CHARS = 128
+"""Text up to this length is read in at most about 30 ms, whatever it is: an event loop can do it."""
+MOST_UNDECIDED = 256
+"""The language of a text is decided by the first letter within so many characters. Without one, it is English."""
 
 InputType = Literal["text", "ssml"]
 INPUT_TYPES: tuple[InputType, ...] = ("text", "ssml")
@@ -24,7 +29,7 @@ class TextSettings:
 
     input_type: InputType = "text"
     language: str | None = None
-    """`None`: the first letter decides."""
+    """`None`: the first letter decides, if there is one near the start."""
     normalise: bool = False
     lexicon: Lexicon = field(default_factory=Lexicon)
     phonemes: bool = False
@@ -95,7 +100,7 @@ class _Normalisation:
     """A normaliser. Where no language is given, the first letter of the text decides it."""
 
     def __init__(self, language: str | None) -> None:
-        self._waiting: list[SpokenRun] = []
+        self._waiting = RunBuffer()
         self._normaliser: Normaliser | None = None
         self._passes = False
         if language is not None:
@@ -106,11 +111,13 @@ class _Normalisation:
             return self._normaliser.push(run)
         if self._passes:
             return [run]
+        before = len(self._waiting.text)
         self._waiting.append(run)
-        letter = next((char for char in run.text if char.isalpha()), None)
-        if letter is not None:
-            self._choose(language_of_letter(letter))
-        return self._caught_up() if letter is not None else []
+        letter = next((char for char in run.text[: MOST_UNDECIDED - before] if char.isalpha()), None)
+        if letter is None and len(self._waiting.text) < MOST_UNDECIDED:
+            return []
+        self._choose(language_of_letter(letter) if letter is not None else "en")
+        return self._caught_up()
 
     def close(self) -> list[SpokenRun]:
         if self._normaliser is None and not self._passes:
@@ -123,7 +130,8 @@ class _Normalisation:
         self._passes = rules is None
 
     def _caught_up(self) -> list[SpokenRun]:
-        waiting, self._waiting = self._waiting, []
+        waiting = list(self._waiting.runs(0, len(self._waiting.text)))
+        self._waiting = RunBuffer()
         if self._normaliser is None:
             return waiting
         return [done for run in waiting for done in self._normaliser.push(run)]

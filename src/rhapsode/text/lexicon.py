@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
+from functools import lru_cache
 from pathlib import Path
 
 from rhapsode.config import parse_yaml
@@ -12,6 +14,8 @@ from rhapsode.text.spoken import RunBuffer, SpokenRun, joined
 from rhapsode.text.word_tree import Atoms, FoundPhrase, WordTree, is_word, phrase_atoms
 
 MOST_WORD_CHARS, MOST_SPOKEN_CHARS = 100, 300
+REMEMBERED = 4
+"""How many lexicons of requests are kept: the requests of a conversation bring the same one again and again."""
 MOST_ATOMS = 24
 """The most atoms of one entry: words, signs and the spaces between them."""
 
@@ -23,7 +27,7 @@ class Lexicon:
         """`base`: a lexicon whose entries count, too, as far as these do not override them."""
         own = dict(entries or {})
         tree = WordTree((_atoms(word, spoken), spoken) for word, spoken in own.items())
-        self.entries: dict[str, str] = base.entries | own if base else own
+        self.entries: MutableMapping[str, str] = ChainMap(own, base.entries) if base else own
         self._trees: tuple[WordTree, ...] = (tree, *(base._trees if base else ()))
 
     @classmethod
@@ -45,7 +49,7 @@ class Lexicon:
 
     def with_more(self, entries: Mapping[str, str]) -> Lexicon:
         """Returns a lexicon with these entries, which override its own. Its own are not read again."""
-        return Lexicon(entries, self) if entries else self
+        return _extended(self, tuple(entries.items())) if entries else self
 
     def longest(self, atoms: Atoms, at: int) -> FoundPhrase | None:
         """Returns the longest entry that begins here; of equally long ones, that with a capital, which matches fewer
@@ -97,6 +101,11 @@ class LexiconStream:
         found += buffer.runs(kept, at)
         buffer.drop(at)
         return joined(found)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _extended(base: Lexicon, entries: tuple[tuple[str, str], ...]) -> Lexicon:
+    return Lexicon(dict(entries), base)
 
 
 def _atoms(word: str, spoken: str) -> list[str]:

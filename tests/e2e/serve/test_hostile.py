@@ -1,14 +1,17 @@
 """Bodies that are made to stop the server: each is answered at once, with little memory, and nobody else waits."""
 
 import json
+import random
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from string import ascii_letters
 
 import pytest
 from websockets.sync.client import connect
 
 from e2e.serve.running import Running, in_thread, running
+from rhapsode.config import DEFAULT_MODEL
 from tiny.dummy import write as write_dummy
 from tiny.qwen3_tts import Tiny, write
 from unit.audio.matroska import endless
@@ -63,6 +66,13 @@ def cloning(tmp_path_factory) -> Iterator[Running]:
     write(checkpoint, Tiny(kind="base", eos_gain=1.4))
     limits = {"max_concurrency": 4, "max_positions": 512}
     with running(str(checkpoint), tmp_path_factory.mktemp("cloning"), limits=limits) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def own_voice(tmp_path_factory) -> Iterator[Running]:
+    """The voice in the package, which reads its text as phonemes."""
+    with running(DEFAULT_MODEL, tmp_path_factory.mktemp("own-voice"), limits={"max_concurrency": 4}) as started:
         yield started
 
 
@@ -148,6 +158,33 @@ def test_text_with_many_marks_is_spoken_with_few_of_them(server: Running) -> Non
     assert answer.status_code == 200
     assert len(answer.content) == 2560 * 30
     cost.check()
+
+
+HYPHENS = " ".join("-".join(random.Random(n).choices(ascii_letters, k=30)) for n in range(70))
+MARKS = ["".join(random.Random(number).choices("\u0300\u0301\u0302", k=24)) for number in range(256)]
+LEXICON = dict.fromkeys(MARKS, "y" * 300)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"input": HYPHENS[:512], "language": "en"},
+        {"input": HYPHENS[:2_000], "language": "en"},
+        {"input": "@a " * 170, "language": "en"},
+        {"input": "a", "lexicon": LEXICON},
+        {"segments": [{"input": "1", "pause_s": 0}] * 200, "lexicon": LEXICON},
+        {"input": "\u200b" * 1_000 + "1 " * 500},
+    ],
+    ids=["words of many parts", "a long text of them", "handles", "a lexicon", "a dialogue", "no letter"],
+)
+def test_text_that_is_hard_to_read_holds_up_nobody(own_voice: Running, body: dict) -> None:
+    body |= {"normalise": True, "response_format": "pcm"}
+    with ThreadPoolExecutor(1) as clients, own_voice.http.stream("POST", SPEECH, json=body) as answer:
+        assert answer.status_code == 200
+        assert clients.submit(own_voice.http.get, "/health").result(timeout=20).status_code == 200
+        assert next(answer.iter_bytes())
+    own_voice.settle()
+    own_voice.check_callbacks()
 
 
 @pytest.mark.slow

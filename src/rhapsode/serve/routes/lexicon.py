@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import json
+from functools import cache
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 
 from rhapsode.serve.request.openapi import responses
 from rhapsode.serve.service import Service
@@ -13,10 +15,14 @@ from rhapsode.serve.service import Service
 def router(service: Service) -> APIRouter:
     routes = APIRouter(tags=["models"])
 
-    @routes.get("/v1/audio/lexicon", summary="Respelt words", responses=responses(401))
-    async def lexicon() -> dict[str, Any]:
-        """The words of the deployment's lexicon, in the order of its file. A request may bring more of its own."""
+    @cache
+    def body() -> bytes:
         data = [{"word": word, "spoken": spoken} for word, spoken in service.lexicon.entries.items()]
-        return {"object": "list", "data": data}
+        return json.dumps({"object": "list", "data": data}, ensure_ascii=False).encode()
+
+    @routes.get("/v1/audio/lexicon", summary="Respelt words", responses=responses(401))
+    async def lexicon() -> Response:
+        """The words of the deployment's lexicon, in the order of its file. A request may bring more of its own."""
+        return Response(await asyncio.to_thread(body), media_type="application/json")
 
     return routes

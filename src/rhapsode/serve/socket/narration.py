@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from rhapsode.engine import check_length
-from rhapsode.models.base import SHORT_CHARS
 from rhapsode.serve.request.intake import Order
 from rhapsode.serve.response.delivery import Playback
 from rhapsode.serve.response.sending import Stalled
 from rhapsode.serve.service import Service
 from rhapsode.serve.socket.utterance import Piece, Utterance
+from rhapsode.text.front_end import QUICK_CHARS
 
 
 @asynccontextmanager
@@ -23,7 +23,7 @@ async def speaking_piece(service: Service, order: Order, piece: Piece, request_i
     async with service.speaking(replace(order, request=request), request_id, lambda: piece.text) as playback:
         given = len(request.text)
         while given < len(piece.text):  # the text grew while the request was read
-            playback.speech.append(new := piece.text[given : given + SHORT_CHARS])
+            playback.speech.append(new := piece.text[given : given + QUICK_CHARS])
             given += len(new)
             await asyncio.sleep(0)
         piece.speech = playback.speech
@@ -77,8 +77,8 @@ class Narration:
         if self.is_flushed:
             text = text.lstrip()  # ElevenLabs' clients begin with a space
         self.is_flushed = self.is_flushed and not text
-        for start in range(0, len(text), SHORT_CHARS):  # in short steps, so that the event loop is not blocked
-            self._utterance.append(text[start : start + SHORT_CHARS])
+        for start in range(0, len(text), QUICK_CHARS):  # in short steps, so that the event loop is not blocked
+            self._utterance.append(text[start : start + QUICK_CHARS])
             self._news.set()
             await asyncio.sleep(0)
 

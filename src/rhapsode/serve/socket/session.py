@@ -13,7 +13,6 @@ from fastapi import WebSocket, WebSocketDisconnect
 
 from rhapsode.engine import check_length
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, TimedOut, Unavailable
-from rhapsode.models.base import SHORT_CHARS
 from rhapsode.serve.request.intake import Order
 from rhapsode.serve.request.schemas import SessionBody, read
 from rhapsode.serve.response.delivery import Playback
@@ -24,6 +23,7 @@ from rhapsode.serve.socket.messages import ClientMessage, read_message
 from rhapsode.serve.socket.narration import speaking_piece
 from rhapsode.serve.socket.sender import SocketSender, wire_size
 from rhapsode.serve.socket.utterance import Piece, Utterance
+from rhapsode.text.front_end import QUICK_CHARS
 
 log = logging.getLogger("rhapsode.serve")
 
@@ -174,8 +174,8 @@ class Session:
         try:
             utterance.chars += len(text)
             check_length(utterance.chars, self._service.deployment.limits)
-            for start in range(0, len(text), SHORT_CHARS):  # in short steps, so that the event loop is not blocked
-                utterance.append(text[start : start + SHORT_CHARS])
+            for start in range(0, len(text), QUICK_CHARS):  # in short steps, so that the event loop is not blocked
+                utterance.append(text[start : start + QUICK_CHARS])
                 await asyncio.sleep(0)
         except RhapsodeError:  # too long, or already ended: the rest of the utterance is dropped
             await self._cancel()

@@ -66,10 +66,10 @@ class Utterance:
             self._take_sentences()
             return
         if not self.pieces or self.pieces[-1].closed:
-            text = self._unspoken = self._unspoken + text
+            self._unspoken += text
             if not is_speakable(text):
                 return  # nothing to say yet
-            self._unspoken = ""
+            text, self._unspoken = self._unspoken, ""
             self.pieces.append(Piece())
         self.pieces[-1].append(text)
 

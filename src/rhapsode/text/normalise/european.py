@@ -135,7 +135,7 @@ class EuropeanRules:
         whole, fraction = found
         if not fraction:
             return self._counted(whole, noun)
-        if self._code == "ru" and len(fraction) <= 3:
+        if self._code == "ru" and len(fraction) <= 3 and len(whole) <= MOST_DIGITS:
             said = _russian_fraction(int(whole), fraction)
         else:
             after = self.digits(fraction) if fraction[0] == "0" or len(fraction) > 2 else self.whole(fraction)

@@ -16,6 +16,8 @@ from rhapsode.text.phonemes.words import Pronunciation
 _PAUSES = frozenset(";:,.!?—…")
 _SIGNS = {sign: sign for sign in ";:,.!?—…()“”"} | {"–": "—", "--": "—", "-": "—", "[": "(", "]": ")", "‘": "“"}
 _SILENT = frozenset("'-._‘’")
+MOST_TOGETHER = 13
+"""The most parts of a word that the lexicon has as one entry: "cat-o'-nine-tails"."""
 _BEGINNINGS = {"am": False, "in": True, "the": False, "to": False, "used": False, "by": False}
 """For words whose sound depends on what follows: whether they begin with a vowel. A weak vowel does not count; the
 sound after it does."""
@@ -60,24 +62,28 @@ class SignedWord:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Spot:
     """The context of a word, which is read only if its pronunciation depends on it."""
 
     read_tag: Callable[[], str]
     read_vowel: Callable[[], bool | None]
     read_to: Callable[[], bool]
+    is_read: bool = False
 
     @property
     def tag(self) -> str:
+        self.is_read = True
         return self.read_tag()
 
     @property
     def vowel_next(self) -> bool | None:
+        self.is_read = True
         return self.read_vowel()
 
     @property
     def to_next(self) -> bool:
+        self.is_read = True
         return self.read_to()
 
 
@@ -89,6 +95,8 @@ class Sentence:
         self._words: list[SignedWord] = []
         self._tokens: list[str] = []
         self._tags: list[str] = []
+        self._unknown: set[str] = set()
+        """What the lexicon lacks, whatever is around it: a word that waits does not look it up again."""
         self.closed = False
 
     def __len__(self) -> int:
@@ -105,7 +113,9 @@ class Sentence:
         Raises `Undecided` if they depend on words to come.
         """
         after = index + 1
-        return self._phonemes(index, lambda: self._vowel_begins(after), lambda: self._has(after) and self._is_to(after))
+        said = self._phonemes(index, lambda: self._vowel_begins(after), lambda: self._has(after) and self._is_to(after))
+        self._unknown.clear()
+        return said
 
     def _phonemes(self, index: int, vowel: Callable[[], bool | None], to: Callable[[], bool]) -> str | None:
         word = self._words[index]
@@ -126,10 +136,9 @@ class Sentence:
         said = [""] * len(parts)
         right = len(parts)
         while right:
-            for left in range(right):
+            for left in (0, *range(max(1, right - MOST_TOGETHER), right)):
                 some = parts[left:right]
-                spot = _Spot(lambda some=some: self._tag_of(some), vowel, to)  # type: ignore[misc]
-                found = self._pronunciation.of("".join(part.text for part in some), spot)
+                found = self._look_up(some, vowel, to)
                 if found is not None:
                     said[left] = found
                     vowel, to, right = _after(found, vowel), lambda: False, left
@@ -139,6 +148,16 @@ class Sentence:
                     return None
                 right -= 1
         return "".join(_as_one(said, parts))
+
+    def _look_up(self, some: list[WordPart], vowel: Callable[[], bool | None], to: Callable[[], bool]) -> str | None:
+        word = "".join([part.text for part in some])
+        if word in self._unknown:
+            return None
+        spot = _Spot(lambda: self._tag_of(some), vowel, to)
+        found = self._pronunciation.of(word, spot)
+        if found is None and not spot.is_read:
+            self._unknown.add(word)
+        return found
 
     # --- what a word depends on ---
 

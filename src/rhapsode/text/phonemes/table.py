@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import re
 from array import array
 from bisect import bisect_left
 from functools import cache, lru_cache
@@ -14,6 +15,8 @@ import numpy as np
 FILE = "english.txt.xz"
 REMEMBERED = 4096
 """Size of the cache of each section: it keeps the lines that were used last, since most words are frequent ones."""
+
+_UP_TO_HYPHEN = re.compile(rb"\n([^\t\n]*-)[^\t\n-]*\t")
 
 
 class SortedLines:
@@ -30,8 +33,12 @@ class SortedLines:
     def __len__(self) -> int:
         return self._count
 
+    def beginnings(self) -> frozenset[str]:
+        """Returns each key that has a hyphen up to its last one, in lower case."""
+        return frozenset(found.decode().lower() for found in _UP_TO_HYPHEN.findall(b"\n" + self._data))
+
     def _get(self, key: str) -> str | None:
-        wanted = key.encode()
+        wanted = key.encode("utf-8", "surrogatepass")  # a lone surrogate is in no key
         index = bisect_left(range(self._count), wanted, key=self._key)
         if index == self._count or self._key(index) != wanted:
             return None
@@ -58,10 +65,15 @@ class PhonemeTable(NamedTuple):
     """Words that the weights know."""
     weights: SortedLines
     """Weights of parts of speech by feature: ` TAG=tenths`."""
+    beginnings: frozenset[str]
+    """Words with hyphens up to their last one, in lower case."""
 
 
 @cache
 def read_table() -> PhonemeTable:
     """Reads the packaged lexicon, once."""
     data = lzma.decompress(resources.files(__package__).joinpath(FILE).read_bytes())
-    return PhonemeTable(*(SortedLines(section + b"\n") for section in data.removesuffix(b"\n").split(b"\n\n")))
+    sections = [SortedLines(section + b"\n") for section in data.removesuffix(b"\n").split(b"\n\n")]
+    gold, silver, names, usual, frequent, weights = sections
+    beginnings = frozenset[str]().union(*(spoken.beginnings() for spoken in (gold, silver, names)))
+    return PhonemeTable(gold, silver, names, usual, frequent, weights, beginnings)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rhapsode.text.phonemes.table import REMEMBERED, PhonemeTable
 
 AHEAD = 2
@@ -16,6 +19,7 @@ _TAGS = (
     *("JJ", "IN", "HYPH", "FW", "EX", "DT", "CD", "CC", "AFX", "ADD", ":", ".", "-RRB-", "-LRB-", ",", "''", "$"),
 )
 """Of tags with equal scores the first one is taken."""
+_INDEX = {tag: index for index, tag in enumerate(_TAGS)}
 
 
 class Tagger:
@@ -31,7 +35,7 @@ class Tagger:
 
     def tag(self, tokens: Sequence[str], at: int, before: Sequence[str]) -> str:
         """Returns the tag of one of the tokens. `before` are the tags of those before it."""
-        last, last_but_one = ([*_START, *before][-1], [*_START, *before][-2])
+        last_but_one, last = [*_START, *before[-2:]][-2:]
         word = tokens[at]
         near = {step: self._near(tokens, at + step) for step in (-2, -1, 0, 1, 2)}
         features = (
@@ -51,15 +55,15 @@ class Tagger:
             f"s3+1={near[1][-3:]}",
             f"w+2={near[2]}",
         )
-        scores = dict.fromkeys(_TAGS, 0)
-        for feature in features:
-            for tag, tenths in self._weights(feature):
-                scores[tag] += tenths
-        return max(scores, key=scores.__getitem__)
+        return _TAGS[np.add.reduce([self._weights(feature) for feature in features]).argmax()]
 
-    def _read_weights(self, feature: str) -> list[tuple[str, int]]:
-        found = (weight.rpartition("=") for weight in (self._table.weights.get(feature) or "").split())
-        return [(tag, int(tenths)) for tag, _, tenths in found]
+    def _read_weights(self, feature: str) -> NDArray[np.int32]:
+        """Returns the weight of each tag, in tenths."""
+        weights = np.zeros(len(_TAGS), np.int32)
+        for weight in (self._table.weights.get(feature) or "").split():
+            tag, _, tenths = weight.rpartition("=")
+            weights[_INDEX[tag]] = int(tenths)
+        return weights
 
     def _near(self, tokens: Sequence[str], at: int) -> str:
         """Returns a token as its neighbours see it: a rare one by its shape."""

@@ -39,6 +39,9 @@ class Pronunciation:
 
     def of(self, word: str, spot: Spot) -> str | None:
         """Returns the phonemes of a word; `None` if the lexicon lacks it."""
+        last = max(word.rfind("-"), word.rfind("_"))
+        if last >= 0 and word[: last + 1].lower() not in self._table.beginnings:
+            return None  # endings change only what is after the hyphen, and no entry has a "_"
         capitals = 0 if word == word.lower() else 2 if word == word.upper() else 1
         found = self._special(word, capitals, spot)
         if found is not None:
