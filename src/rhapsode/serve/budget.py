@@ -116,6 +116,11 @@ class Account:
         """Notes that the upload is complete: it is not ended any more, until it grows again."""
         self.client.unfinished.pop(self, None)
 
+    def offer(self) -> None:
+        """Notes that the upload may be ended again, although it is complete."""
+        if self.end is not None and not self._is_closed:
+            self.client.unfinished[self] = None
+
     def close(self) -> None:
         """Gives everything back."""
         if not self._is_closed:
