@@ -15,6 +15,7 @@ import httpx2
 import pytest
 
 from e2e.serve.running import Running, running
+from rhapsode.serve.memory import IDLE_S
 from tiny.dummy import write
 
 MIB = 2**20
@@ -139,6 +140,21 @@ def test_unfinished_uploads_refuse_nobody(server: Running, addresses: list[str],
         check_nobody_is_refused(server, honest)
         assert memory(server) - before < 60 * MIB
     check_memory_returns(server, before)
+
+
+def test_the_memory_of_uploads_returns_although_nobody_speaks(server: Running) -> None:
+    server.speak("Hi.")
+    time.sleep(2 + IDLE_S)  # what the start has left is given back
+    before = memory(server)
+    with held([unfinished(server, address, LARGEST) for address in OTHERS[:4]]):
+        until_s = time.monotonic() + 10
+        while memory(server) - before < 14 * MIB:
+            assert time.monotonic() < until_s
+            time.sleep(0.05)
+    until_s = time.monotonic() + 10
+    while memory(server) - before > 6 * MIB:
+        assert time.monotonic() < until_s, (memory(server) - before) / MIB
+        time.sleep(0.1)
 
 
 @pytest.mark.parametrize("honest", [OWN, "127.0.0.200"])

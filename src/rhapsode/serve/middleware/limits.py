@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
@@ -29,10 +29,10 @@ LINGER_S, LINGER_BYTES = 1.0, 2**24
 log = logging.getLogger("rhapsode.serve")
 
 
-def uploads_of(config: ServerConfig) -> Budget:
-    """Returns the budget of all bodies and WebSocket messages in memory."""
+def uploads_of(config: ServerConfig, on_close: Callable[[], None] = lambda: None) -> Budget:
+    """Returns the budget of all bodies and WebSocket messages in memory. `on_close` is called after each of them."""
     largest = config.max_body_bytes
-    return Budget(LARGE_BODIES * largest, "requests", LARGE_BODIES_EACH * largest)
+    return Budget(LARGE_BODIES * largest, "requests", LARGE_BODIES_EACH * largest, on_close=on_close)
 
 
 class BodyLimit:
