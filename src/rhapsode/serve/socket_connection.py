@@ -53,6 +53,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stall.end()
+        self.conn.reader.buffer.clear()  # the connection's objects wait for the garbage collector, which runs rarely
         self._release()
         super().connection_lost(exc)
 

@@ -232,6 +232,19 @@ def test_a_socket_does_not_keep_the_message_that_brought_its_reference(server: R
         assert memory(server) - before < 40 * MIB  # 24 messages have 68
 
 
+def test_the_memory_of_unfinished_frames_returns_although_nobody_speaks(server: Running) -> None:
+    server.speak("Hi.")
+    time.sleep(2 + IDLE_S)  # what the start has left is given back
+    before = memory(server)
+    part = frame(bytes(MIB - 2**14), TEXT, final=True)[:-1]
+    with held([send(opened(server, OTHERS[number % 4]), part) for number in range(16)]):
+        time.sleep(0.5)
+    until_s = time.monotonic() + 10
+    while memory(server) - before > 6 * MIB:
+        assert time.monotonic() < until_s, (memory(server) - before) / MIB
+        time.sleep(0.1)
+
+
 def test_a_large_message_is_taken_only_where_a_reference_may_come(server: Running) -> None:
     reference = json.dumps({"type": "session.config", "ref_audio": "data:audio/wav;base64," + "A" * 2 * MIB}).encode()
     with held([raw := opened(server, OWN)]):
