@@ -34,13 +34,20 @@ class Budget:
     """Counts the bytes in use, in one account for each upload. To be called on the event loop only."""
 
     def __init__(
-        self, limit: int, what: str, share: int | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        limit: int,
+        what: str,
+        share: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        on_close: Callable[[], None] = lambda: None,
     ) -> None:
-        """`share` is the most that one client may hold; by default all."""
+        """`share` is the most that one client may hold; by default all. `on_close` is called when an account has been
+        closed."""
         self._limit = limit
         self._share = share or limit
         self._what = what
         self._clock = clock
+        self._on_close = on_close
         self._held = 0
         self._clients: dict[str, _Client] = {}
 
@@ -116,6 +123,11 @@ class Account:
         """Notes that the upload is complete: it is not ended any more, until it grows again."""
         self.client.unfinished.pop(self, None)
 
+    def offer(self) -> None:
+        """Notes that the upload may be ended again, although it is complete."""
+        if self.end is not None and not self._is_closed:
+            self.client.unfinished[self] = None
+
     def close(self) -> None:
         """Gives everything back."""
         if not self._is_closed:
@@ -123,3 +135,4 @@ class Account:
             self.finish()
             self._budget._count(self, -self.held)
             self._budget._forget(self.client)
+            self._budget._on_close()

@@ -2,8 +2,9 @@
 
 A client has `receive_timeout_s` to send a request, plus the time that its bytes take on a slow link. What is large must
 keep the pace of a slow link all the time. Once the send
-buffer of its connection is full, the client has `max_request_s` to read on. After that the connection is reset, since
-an orderly close would wait for the client again. Beyond `max_connections` a new connection is reset at once.
+buffer of its connection is full, the client has `max_request_s` to read on, and as long to take the last bytes of a
+connection that is closed (`closing.py`). After that the connection is reset, since an orderly close would wait for the
+client again. Beyond `max_connections` a new connection is reset at once.
 
 A connection has one request at a time: the next one is parsed when the last one is answered. Until then its bytes are
 only kept, and a client that sends more than `MOST_AHEAD_BYTES` of them is reset. Reading goes on meanwhile, since a
@@ -84,6 +85,8 @@ class HttpConnection(HttpToolsProtocol):
         """Parses what was received, at most to the end of a request that is to be answered first."""
         while not self._is_answering() and not self.transport.is_closing() and (piece := self._next_piece()):
             self._framing += len(piece)
+            if not self._receiving.is_on:  # a further request of the same connection
+                self._receiving.begin(self.transport)
             super().data_received(piece)
             if self._framing > MOST_FRAMING_BYTES:
                 self.send_400_response(f"The headers have more than {MOST_FRAMING_BYTES} bytes.")
@@ -111,8 +114,6 @@ class HttpConnection(HttpToolsProtocol):
         self.scope["state"]["unread_bytes"] = partial(unread_bytes, self.transport)
         self.scope["state"]["when_lost"] = self._when_lost
         self.scope["state"]["is_full"] = self._is_full
-        if not self._receiving.is_on:  # a further request of the same connection
-            self._receiving.begin(self.transport)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._has_headers:  # else it is a trailer
@@ -133,6 +134,8 @@ class HttpConnection(HttpToolsProtocol):
         self._receiving.end()
         self._framing = self._body_left = 0
         super().on_message_complete()
+        if self.cycle is not None and self.cycle.response_complete:  # answered before all of it had come
+            self._receiving.begin(self.transport)  # the next request
 
     def on_response_complete(self) -> None:
         super().on_response_complete()

@@ -38,45 +38,57 @@ class Listener:
         self.reset = reset
         self._unread_bytes = unread_bytes
         self._clock_s = clock_s
-        self._sent: deque[tuple[int, float]] = deque()  # pieces that may be unread: their bytes and seconds
+        self._written = 0  # bytes
+        self._audio_s = 0.0  # in them
         self._dry_at_s = 0.0  # when all audio that was sent has been played
+        self._pieces: deque[tuple[int, float]] = deque()  # that may be unread: bytes and audio up to their ends
+        self._read = (0, 0.0)  # the end of the last piece that was read
 
-    def sent(self, size: int, audio_s: float) -> None:
-        """Notes that bytes with so much audio were written to the connection."""
+    def wrote(self, size: int) -> None:
+        """Notes that so many bytes were written to the connection: audio, and what surrounds it."""
+        self._written += size
+
+    def sent(self, audio_s: float) -> None:
+        """Notes that what was written last carries so much audio."""
         self._dry_at_s = max(self._dry_at_s, self._clock_s()) + audio_s
-        self._sent.append((size, audio_s))
-        if len(self._sent) > MOST_PIECES:
+        self._audio_s += audio_s
+        self._pieces.append((self._written, self._audio_s))
+        if len(self._pieces) > MOST_PIECES:
             self._forget_read()
+        if len(self._pieces) > MOST_PIECES:  # nobody reads: each two become one, so that memory stays bounded
+            self._pieces = deque(list(self._pieces)[::-2][::-1])
 
     def lag_s(self) -> float:
         """Returns how many seconds of audio should have been played but have not even been read; negative if the
         client is ahead."""
-        not_due_s = max(0.0, self._dry_at_s - self._clock_s())
-        unread, unread_s = self._unread_bytes(), 0.0
-        for size, audio_s in reversed(self._sent):  # what was sent last is read last
-            if unread <= 0:
-                break
-            unread_s += audio_s * min(1.0, unread / max(size, 1))
-            unread -= size
-        return unread_s - not_due_s
+        unread_s = self._audio_s - self._heard_s()
+        return unread_s - max(0.0, self._dry_at_s - self._clock_s())
 
-    def _forget_read(self) -> None:
-        """Forgets the pieces that were read. If many are unread, each two become one: memory stays bounded."""
-        unread, kept = self._unread_bytes(), 0
-        for size, _ in reversed(self._sent):
-            if unread <= 0:
-                break
-            unread -= size
-            kept += 1
-        pieces = list(self._sent)[len(self._sent) - kept :]
-        if kept > MOST_PIECES // 2:
-            pairs = (pieces[start : start + 2] for start in range(0, kept, 2))
-            pieces = [(sum(size for size, _ in pair), sum(audio_s for _, audio_s in pair)) for pair in pairs]
-        self._sent = deque(pieces)
+    def _heard_s(self) -> float:
+        """Returns how much audio was read."""
+        read = self._forget_read()
+        if not self._pieces:
+            return self._audio_s
+        (begin, begin_s), (end, end_s) = self._read, self._pieces[0]
+        part = (read - begin) / max(1, end - begin)
+        return begin_s + (end_s - begin_s) * min(1.0, max(0.0, part))
+
+    def _forget_read(self) -> int:
+        """Forgets the pieces that were read; returns how many bytes were read."""
+        read = self._written - self._unread_bytes()
+        while self._pieces and self._pieces[0][0] <= read:
+            self._read = self._pieces.popleft()
+        return read
 
 
 listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 """Who listens to what the current request speaks."""
+
+
+def wrote(size: int) -> None:
+    """Notes that so many bytes were written for the current request's listener."""
+    if (listening := listener.get()) is not None:
+        listening.wrote(size)
 
 
 def unread_bytes(transport: asyncio.WriteTransport) -> int:

@@ -21,6 +21,7 @@ from rhapsode.engine import loading
 from rhapsode.engine.placement import describe_places
 from rhapsode.errors import OutputError, RhapsodeError
 from rhapsode.serve.app import create_app
+from rhapsode.serve.closing import Closing
 from rhapsode.serve.connection import ConnectionConfig
 from rhapsode.serve.observe.log_lines import configure
 from rhapsode.serve.process.engine_process import EngineProcess, is_apart
@@ -31,6 +32,7 @@ from rhapsode.types import ModelInfo
 log = logging.getLogger("rhapsode.serve")
 
 LAST_BYTES_S = 5.0
+TICKS_PER_S = 10  # of uvicorn's loop
 OWN_PROCESS = "of the engine's process; it is named when the model is ready"
 SEND_BUFFER_BYTES = 2**17  # the kernel would keep megabytes for a client that does not read
 
@@ -60,6 +62,7 @@ class Server(uvicorn.Server):
             )
         )
         self._drain_by_s: float | None = None
+        self._closing = Closing(config.max_request_s)
 
     @property
     def failed(self) -> RhapsodeError | None:
@@ -97,6 +100,8 @@ class Server(uvicorn.Server):
             open_connections = self._service.sockets + (self._wyoming.connections if self._wyoming else 0)
             self.should_exit |= not self._service.host.busy and not open_connections
         self.should_exit |= self.failed is not None
+        if counter % TICKS_PER_S == 0:
+            self._closing.check((each.transport for each in self.server_state.connections), time.monotonic())
         return await super().on_tick(counter)
 
 

@@ -77,11 +77,11 @@ class Service:
         self._marks = Marker(marking) if marking.watermark or marking.metadata else None
         self._audit = AuditLog(audit.file, served_id(deployment), with_text=audit.text) if audit.file else None
         whole_bytes = self.config.max_whole_bytes
-        self.uploads = uploads_of(self.config)
+        self._tidier = Tidier(lambda: self.host.busy > 0)
+        self.uploads = uploads_of(self.config, self._tidier.request_ended)
         self.whole_files = Budget(WHOLE_FILES * whole_bytes, "whole files")
         self._limits = DeliveryLimits(self.config.max_request_s, whole_bytes, self.whole_files)
         self._listeners = Listeners(lambda: self.host.readings().load.queued, self._end_unread)
-        self._tidier = Tidier(lambda: self.host.busy > 0)
         self._codecs = ThreadPoolExecutor(CODEC_THREADS, "rhapsode-codec")
         self.phrases = PhraseCache(model, deployment) if self.config.cache.bytes else None
         phrases = [self.phrases.stats] if self.phrases else []

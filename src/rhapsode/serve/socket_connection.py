@@ -53,16 +53,21 @@ class SocketConnection(WebSocketsSansIOProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stall.end()
+        self.conn.reader.buffer.clear()  # the connection's objects wait for the garbage collector, which runs rarely
         self._release()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         super().pause_writing()
         self._stall.begin(self.transport)
+        if self._account is not None:
+            self._account.offer()  # the session may wait for this client, and keep its message, for minutes
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self._stall.end()
+        if self._account is not None and not self._unfinished():
+            self._account.finish()
 
     # --- messages ---
 
@@ -100,7 +105,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
 
     def handle_cont(self, event: Any) -> None:
         self._fragments += 1
-        self._message += event.data
+        self._message += _take(event)
         if event.fin:
             self._complete(bytes(self._message))
 
@@ -122,10 +127,11 @@ class SocketConnection(WebSocketsSansIOProtocol):
 
     def _begin(self, event: Any) -> None:
         self._fragments = 1
+        data = _take(event)
         if event.fin:
-            self._complete(event.data)
+            self._complete(data)
         else:
-            self._message = bytearray(event.data)
+            self._message = bytearray(data)
 
     def _complete(self, data: bytes) -> None:
         self._message, self._fragments = bytearray(), 0
@@ -158,7 +164,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
         except Busy as error:
             self._refuse(CloseCode.TRY_AGAIN_LATER, error.message)
             return
-        if not unfinished:
+        if not unfinished and self.writable.is_set():
             self._account.finish()
         if held <= FREE_BYTES:
             self._account.close()
@@ -182,3 +188,10 @@ class SocketConnection(WebSocketsSansIOProtocol):
         if self._account is not None:
             self._account.close()
             self._account = None
+
+
+def _take(frame: Any) -> bytes:
+    """Returns what a frame holds, and leaves it empty: the parser keeps its last frame until the next one comes."""
+    data: bytes = frame.data
+    frame.data = b""
+    return data

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 from websockets.frames import Frame, Opcode
+from websockets.sync.client import connect
 
 from e2e.serve.running import LETTER_S, Running, running
 
 HEARD_S = 3.0
 SLOTS = 8
 MANY = SLOTS + 4
+PACKET_S = 0.02
 RATE = 48_000  # bytes of a second, as `pcm` has 24 kHz
 ROOM = {"max_concurrency": SLOTS, "max_queue": 32, "max_text_chars": 5000, "max_positions": 4096, "real_time": False}
 
@@ -152,6 +154,29 @@ def read_at_speed(raw: socket.socket, step_s: float, heard: list[int]) -> None:
                 return
             heard.append(len(part))
             count, due = count + len(part), due - len(part)
+
+
+def test_a_player_of_packets_in_json_keeps_its_slot(server: Running) -> None:
+    """More than half of its messages is no audio."""
+    server.settle()
+    config = {"type": "session.config", "response_format": "opus_packets", "audio_transport": "base64"}
+    with ExitStack() as held:
+        raw = held.enter_context(open_socket(server, "127.0.0.1"))
+        player = held.enter_context(connect(server.socket_url, sock=raw, proxy=None, max_queue=1, compression=None))
+        for message in (config, {"type": "input.text", "text": "x" * 1500}, {"type": "input.done"}):
+            player.send(json.dumps(message))
+        played_s = 0.0
+        while played_s < 6.0:
+            message = json.loads(player.recv(timeout=20))
+            assert message["type"] in ("audio.start", "audio.chunk"), message
+            if message["type"] == "audio.start":
+                began_s = time.monotonic()
+                for number in range(2 * MANY):
+                    held.enter_context(post(server, f"127.0.1.{number + 1}"))
+            else:
+                played_s += PACKET_S
+                time.sleep(max(0.0, began_s + played_s - time.monotonic()))
+    server.settle()
 
 
 def hang_up(raw: socket.socket) -> None:

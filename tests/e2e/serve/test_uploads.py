@@ -1,10 +1,13 @@
 """Uploads and messages that are never finished: nobody else is refused, and their memory returns."""
 
+import base64
+import io
 import json
 import os
 import socket
 import struct
 import time
+import wave
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
@@ -12,6 +15,7 @@ import httpx2
 import pytest
 
 from e2e.serve.running import Running, running
+from rhapsode.serve.memory import IDLE_S
 from tiny.dummy import write
 
 MIB = 2**20
@@ -138,6 +142,21 @@ def test_unfinished_uploads_refuse_nobody(server: Running, addresses: list[str],
     check_memory_returns(server, before)
 
 
+def test_the_memory_of_uploads_returns_although_nobody_speaks(server: Running) -> None:
+    server.speak("Hi.")
+    time.sleep(2 + IDLE_S)  # what the start has left is given back
+    before = memory(server)
+    with held([unfinished(server, address, LARGEST) for address in OTHERS[:4]]):
+        until_s = time.monotonic() + 10
+        while memory(server) - before < 14 * MIB:
+            assert time.monotonic() < until_s
+            time.sleep(0.05)
+    until_s = time.monotonic() + 10
+    while memory(server) - before > 6 * MIB:
+        assert time.monotonic() < until_s, (memory(server) - before) / MIB
+        time.sleep(0.1)
+
+
 @pytest.mark.parametrize("honest", [OWN, "127.0.0.200"])
 @pytest.mark.parametrize("address", [OWN, OTHERS[0]])
 def test_unfinished_messages_of_sockets_refuse_nobody(server: Running, address: str, honest: str) -> None:
@@ -173,6 +192,57 @@ def test_pings_of_a_client_that_does_not_read_are_not_answered_for_ever(server: 
                 raw.sendall(frame(bytes(125), 9, final=True) * 16)
                 time.sleep(0.0001)
         assert memory(server) - before < 4 * MIB
+
+
+def whole_body(server: Running, address: str, size: int) -> socket.socket:
+    """A complete request for speech with so many bytes, whose client does not read its answer."""
+    raw = connected(server, address)
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    body = json.dumps({"input": "x" * 2000, "response_format": "pcm", "sample_rate": 192_000}).encode()
+    head = "POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return send(raw, f"{head}Content-Length: {size}\r\n\r\n".encode() + body.rjust(size))
+
+
+def test_complete_bodies_of_clients_who_do_not_read_their_answers_refuse_nobody(server: Running) -> None:
+    before = memory(server)
+    with held([whole_body(server, address, LARGEST) for address in OTHERS[:2] * 2]):
+        deadline_s = time.monotonic() + 10
+        while server.metric("rhapsode_slots_in_use") < 4:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.02)
+        check_nobody_is_refused(server, OWN)
+    check_memory_returns(server, before)
+
+
+def test_a_socket_does_not_keep_the_message_that_brought_its_reference(server: Running) -> None:
+    clip = io.BytesIO()
+    with wave.open(clip, "wb") as file:
+        file.setparams((1, 2, 16_000, 0, "NONE", ""))
+        file.writeframes(os.urandom(32_000))
+    beside = bytes(2 * MIB)  # a chunk that no decoder needs
+    data = clip.getvalue() + b"LIST" + len(beside).to_bytes(4, "little") + beside
+    url = "data:audio/wav;base64," + base64.b64encode(data).decode()
+    update = json.dumps({"type": "session.update", "ref_audio": url, "ref_text": "Hi."}).encode()
+    before = memory(server)
+    with ExitStack() as stack:
+        for _ in range(24):
+            raw = stack.enter_context(opened(server, OWN))
+            raw.sendall(frame(update, TEXT, final=True))
+            assert b"session.updated" in raw.recv(4096)
+        assert memory(server) - before < 40 * MIB  # 24 messages have 68
+
+
+def test_the_memory_of_unfinished_frames_returns_although_nobody_speaks(server: Running) -> None:
+    server.speak("Hi.")
+    time.sleep(2 + IDLE_S)  # what the start has left is given back
+    before = memory(server)
+    part = frame(bytes(MIB - 2**14), TEXT, final=True)[:-1]
+    with held([send(opened(server, OTHERS[number % 4]), part) for number in range(16)]):
+        time.sleep(0.5)
+    until_s = time.monotonic() + 10
+    while memory(server) - before > 6 * MIB:
+        assert time.monotonic() < until_s, (memory(server) - before) / MIB
+        time.sleep(0.1)
 
 
 def test_a_large_message_is_taken_only_where_a_reference_may_come(server: Running) -> None:

@@ -29,7 +29,8 @@ class Client:
             while self.unread + size <= self.room and wrote + size <= made * (self.now_s - began_s + step_s) * RATE:
                 self.unread += size
                 wrote += size
-                self.listener.sent(size, PIECE_S)
+                self.listener.wrote(size)
+                self.listener.sent(PIECE_S)
             self.now_s += step_s
             take = min(self.unread, round(read(self.now_s - began_s) * RATE) - had)
             self.unread -= take
@@ -76,7 +77,8 @@ def test_nobody_is_late_while_nothing_is_said() -> None:
     client.now_s += 600  # text that arrives late: the player has long run dry
     client.unread = 0
     client.latest_s = 0
-    client.listener.sent(5 * RATE, 5.0)
+    client.listener.wrote(5 * RATE)
+    client.listener.sent(5.0)
     client.unread = 5 * RATE
     assert client.listener.lag_s() == pytest.approx(0, abs=0.01)
 
@@ -85,10 +87,27 @@ def test_many_small_pieces_take_little_memory_and_are_counted_all() -> None:
     client = Client(1000)
     for _ in range(10_000):
         client.unread += 10
-        client.listener.sent(10, 0.01)
-    assert len(client.listener._sent) <= MOST_PIECES
+        client.listener.wrote(10)
+        client.listener.sent(0.01)
+    assert len(client.listener._pieces) <= MOST_PIECES
     client.now_s += 1000
     assert client.listener.lag_s() == pytest.approx(100)
+
+
+def test_messages_without_audio_are_no_audio() -> None:
+    client = Client(1000)
+    for _ in range(100):
+        for size, audio_s in ((300, 0.02), (200, 0.0)):  # a packet, and what is told beside it
+            client.unread += size
+            client.listener.wrote(size)
+            if audio_s:
+                client.listener.sent(audio_s)
+    assert client.listener.lag_s() == pytest.approx(0, abs=0.01)
+    client.now_s += 1.0
+    client.unread //= 2
+    assert client.listener.lag_s() == pytest.approx(0, abs=0.01)
+    client.unread = 0
+    assert client.listener.lag_s() == pytest.approx(-1.0, abs=0.01)
 
 
 def test_what_a_kernel_has_not_delivered_counts_as_unread() -> None:

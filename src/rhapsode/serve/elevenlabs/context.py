@@ -62,4 +62,4 @@ class SpeechContext:
                 audio = base64.b64encode(message).decode("ascii")
                 async with playback.sending():
                     await self._send({"audio": audio, "isFinal": None, "normalizedAlignment": None, "alignment": None})
-                playback.sent(len(audio), left)
+                playback.sent(left)

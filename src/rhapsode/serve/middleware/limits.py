@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
@@ -29,16 +29,18 @@ LINGER_S, LINGER_BYTES = 1.0, 2**24
 log = logging.getLogger("rhapsode.serve")
 
 
-def uploads_of(config: ServerConfig) -> Budget:
-    """Returns the budget of all bodies and WebSocket messages in memory."""
+def uploads_of(config: ServerConfig, on_close: Callable[[], None] = lambda: None) -> Budget:
+    """Returns the budget of all bodies and WebSocket messages in memory. `on_close` is called after each of them."""
     largest = config.max_body_bytes
-    return Budget(LARGE_BODIES * largest, "requests", LARGE_BODIES_EACH * largest)
+    return Budget(LARGE_BODIES * largest, "requests", LARGE_BODIES_EACH * largest, on_close=on_close)
 
 
 class BodyLimit:
     """Answers 413 as soon as a body is known to be too large, and 429 when all bodies in memory together are.
 
-    If there is no room for a body, an unfinished one of another request may be ended, and its connection with it.
+    A body counts until it has been read into a request, or until its answer begins: how fast the client reads that
+    answer does not matter. If there is no room for a body, an unfinished one of another request may be ended, and its
+    connection with it.
     """
 
     def __init__(self, app: ASGIApp, config: ServerConfig, takes_references: bool, uploads: Budget) -> None:
@@ -77,9 +79,14 @@ class BodyLimit:
                 account.finish()
             return message
 
+        def release() -> None:
+            if account is not None:
+                account.close()
+
         def linger(message: Message) -> Awaitable[None]:
             """Sends a message. After a refusal it then reads on for a moment, since closing at once could reset the
             connection before the client has read the answer."""
+            release()
             if refused is None or message["type"] != "http.response.body":
                 return send(message)
             return send_and_linger(message)
@@ -89,6 +96,7 @@ class BodyLimit:
             await _discard(receive, limit + LINGER_BYTES)
             await send({"type": "http.response.body", "body": b""})
 
+        scope.setdefault("state", {})["release_body"] = release
         try:
             length = header(scope, b"content-length")
             if (length.isdecimal() and len(length) < 20 and int(length) > limit) or len(length) >= 20:
@@ -97,8 +105,7 @@ class BodyLimit:
                 return
             await self._app(scope, count, linger)
         finally:
-            if account is not None:
-                account.close()
+            release()
 
 
 def _end(scope: Scope) -> None:

@@ -15,6 +15,7 @@ from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from rhapsode.errors import EmptyAudio, InvalidRequest, RhapsodeError
+from rhapsode.serve.listener import wrote
 from rhapsode.serve.request.intake import Order
 from rhapsode.serve.request.lenient import as_header
 from rhapsode.serve.response.delivery import Playback
@@ -23,6 +24,8 @@ from rhapsode.serve.response.sending import Stalled
 from rhapsode.serve.service import Service
 
 SLICE_BYTES = 2**18
+CHUNK_FRAMING_BYTES = 8
+"""About as much surrounds each piece of a streamed body."""
 
 log = logging.getLogger("rhapsode.serve")
 
@@ -62,7 +65,10 @@ class SpeechResponse(CancellableResponse):
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._is_full = scope["state"].get("is_full", self._is_full)
-        order = await self._read(self._data)
+        data, self._data = self._data, b""
+        order = await self._read(data)
+        del data
+        scope["state"].get("release_body", lambda: None)()  # the speech may take minutes
         check_carries_words(order)
         self._ignored = order.ignored
         modes = {"whole": self._whole, "audio": self._raw, "sse": self._events}
@@ -137,7 +143,8 @@ class SpeechResponse(CancellableResponse):
                         await send(message)
                 else:  # this send does not wait, so it needs no time limit
                     await send(message)
-                playback.sent(len(piece))
+                wrote(len(piece) + CHUNK_FRAMING_BYTES)
+                playback.sent()
                 piece = None if is_last else await get()
         except RhapsodeError as error:
             self._report(error)

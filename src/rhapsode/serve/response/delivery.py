@@ -169,12 +169,13 @@ class Playback:
             return None
         return list(packets_of(data)) if self.delivery.format.has_packets else [data] if data else []
 
-    def sent(self, size: int, messages_left: int = 1) -> None:
-        """Notes that one of the messages that carry what `get` returned last was written, with so many bytes."""
+    def sent(self, messages_left: int = 1) -> None:
+        """Notes that one of the messages that carry what `get` returned last was written; `messages_left` counts it and
+        those that follow."""
         if self._listener is not None:
             audio_s = self._unsent_s / messages_left
             self._unsent_s -= audio_s
-            self._listener.sent(size, audio_s)
+            self._listener.sent(audio_s)
 
     @property
     def holds_slot(self) -> bool:

@@ -40,6 +40,7 @@ class BatchResponse(CancellableResponse):
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._item(i, item)) for i, item in enumerate(self._body.items)]
+            del self._body  # a client that does not read its answer would keep it in memory
             await self._send([task.result() for task in tasks], send)
         finally:
             self._account.close()

@@ -12,15 +12,12 @@ from fastapi import WebSocket, WebSocketDisconnect
 from starlette.websockets import WebSocketState
 
 from rhapsode.errors import Aborted, RhapsodeError
+from rhapsode.serve.listener import wrote
 from rhapsode.serve.response.sending import Stalled
 
 GONE = 1006
 MOST_REASON_BYTES = 120
-
-
-def wire_size(data: bytes, transport: Literal["binary", "base64"]) -> int:
-    """Returns how many bytes audio has as a message, without what surrounds it."""
-    return len(data) if transport == "binary" else 4 * len(data) // 3
+FRAME_BYTES = 4  # around a message of more than 125 bytes
 
 
 class SocketSender:
@@ -47,6 +44,7 @@ class SocketSender:
             async with asyncio.timeout(self._patience_s), self._sending:
                 self._check_open()
                 await self._socket.send_text(text)
+                wrote(len(text) + FRAME_BYTES)  # it is ASCII
         except TimeoutError:
             raise Stalled("the client does not read.") from None
         self.touch()
@@ -65,6 +63,7 @@ class SocketSender:
         async with self._sending:
             self._check_open()
             await self._socket.send_bytes(data)
+            wrote(len(data) + FRAME_BYTES)
             self.touch()
 
     def _check_open(self) -> None:

@@ -21,7 +21,7 @@ from rhapsode.serve.response.sending import Stalled
 from rhapsode.serve.service import Service
 from rhapsode.serve.socket.messages import ClientMessage, read_message
 from rhapsode.serve.socket.narration import speaking_piece
-from rhapsode.serve.socket.sender import SocketSender, wire_size
+from rhapsode.serve.socket.sender import SocketSender
 from rhapsode.serve.socket.utterance import Piece, Utterance
 from rhapsode.text.front_end import QUICK_CHARS
 
@@ -30,6 +30,8 @@ log = logging.getLogger("rhapsode.serve")
 NORMAL, GOING_AWAY, POLICY = 1000, 1001, 1008
 TICK_S = 0.25
 MOST_WAITING = 64
+KEPT_FIELDS = ("split_granularity", "input_type", "language", "audio_transport")
+"""Of a session's configuration; everything else is in its order."""
 
 
 class Session:
@@ -67,11 +69,9 @@ class Session:
     async def _receive_all(self, speaker_task: asyncio.Task[None]) -> None:
         while True:
             try:
-                message = await self._next(speaker_task)
-                if message.kind == "close":
+                if not await self._receive(speaker_task):
                     await self._sender.close(NORMAL, "")
                     return
-                await self._handle(message)
             except Stalled:
                 raise
             except (TimedOut, Unavailable) as error:
@@ -80,6 +80,14 @@ class Session:
                 return
             except RhapsodeError as error:
                 await self._sender.send_error(error)
+
+    async def _receive(self, speaker_task: asyncio.Task[None]) -> bool:
+        """Handles the next message; returns false if it ends the session. Nothing keeps the message afterwards: it may
+        hold a reference of many megabytes."""
+        message = await self._next(speaker_task)
+        if message.kind != "close":
+            await self._handle(message)
+        return message.kind != "close"
 
     async def _next(self, speaker_task: asyncio.Task[None]) -> ClientMessage:
         """Returns the next message; the idle time-out applies only while the server waits for the client."""
@@ -159,7 +167,7 @@ class Session:
         data, ignored = await self._service.tolerate(schema, await asyncio.to_thread(_as_json, message.fields))
         body = await read(schema, data)
         self._order = await self._read_voice(body)
-        self._config = body
+        self._config = type(body).model_construct(**{name: vars(body)[name] for name in KEPT_FIELDS})
         if message.name == "session.update":
             await self._sender.send("session.updated", **({"ignored_fields": list(ignored)} if ignored else {}))
 
@@ -242,7 +250,7 @@ class Session:
             for left, message in zip(range(len(messages), 0, -1), messages, strict=True):
                 async with playback.sending():
                     await self._sender.send_audio(message, self._config.audio_transport, chunk_id, where)
-                playback.sent(wire_size(message, self._config.audio_transport), left)
+                playback.sent(left)
                 chunk_id += 1
             if news := playback.times.news():
                 await self._sender.send("audio.words", **where, **news)

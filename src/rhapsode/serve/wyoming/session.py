@@ -12,7 +12,7 @@ from typing import Any
 
 from rhapsode.errors import Aborted, Busy, EmptyAudio, InvalidRequest, RhapsodeError, TimedOut, Unavailable
 from rhapsode.serve.client import client_at
-from rhapsode.serve.listener import Listener, listener, unread_bytes
+from rhapsode.serve.listener import Listener, listener, unread_bytes, wrote
 from rhapsode.serve.response.delivery import Playback
 from rhapsode.serve.response.errors import InternalError
 from rhapsode.serve.response.sending import Stalled
@@ -167,7 +167,7 @@ class WyomingSession:
                     has_begun = True
                     async with playback.sending():
                         await self._send("audio-chunk", sound, samples)
-                    playback.sent(len(samples), left)
+                    playback.sent(left)
 
         await synthesis.narration.speak(deliver)
         if has_begun:
@@ -182,7 +182,9 @@ class WyomingSession:
         try:
             async with asyncio.timeout(self._service.config.max_request_s):
                 await self._writer.drain()
-                self._writer.write(WyomingEvent(kind, data or {}, payload).encode())
+                encoded = WyomingEvent(kind, data or {}, payload).encode()
+                self._writer.write(encoded)
+                wrote(len(encoded))
         except TimeoutError:
             raise Stalled("the client does not read.") from None
         self._touch()
