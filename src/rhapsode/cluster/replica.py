@@ -10,6 +10,7 @@ from typing import Any
 import ray.util
 from ray import serve
 
+from rhapsode.cluster.ray_port import bind_to_node
 from rhapsode.cluster.report import ReplicaReport
 from rhapsode.cluster.server_thread import TICK_S, ServerThread
 from rhapsode.config import Deployment, validated
@@ -29,6 +30,7 @@ class ModelReplica:
         `content` is what `as_plain` returns.
         """
         deployment = validated(Deployment, content)
+        bind_to_node()
         configure(deployment.server.log_format)
         self._secret = secrets.token_urlsafe(24)
         app = create_app(deployment, edge_secret=self._secret)
