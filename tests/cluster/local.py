@@ -146,7 +146,9 @@ def descendants(pid: int) -> list[int]:
 
 
 def patient() -> dict[str, str]:
-    return environment(OMP_NUM_THREADS="1", PYTHONPATH=os.pathsep.join(filter(None, sys.path)), **PATIENT, **AUTHENTICATION)
+    return environment(
+        OMP_NUM_THREADS="1", PYTHONPATH=os.pathsep.join(filter(None, sys.path)), **PATIENT, **AUTHENTICATION
+    )
 
 
 def connecting() -> dict[str, str]:

@@ -14,7 +14,7 @@ from rhapsode.errors import Unavailable
 TOKEN_FILE = "~/.ray/auth_token"  # where Ray's own commands look for it
 LOOPBACK = ("127.0.0.1", "localhost")
 NODES_ON_LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""With 0, Ray uses and binds to 127.0.0.1 where a node's address is not given: on all systems, whatever its name says."""
+"""With 0, nodes have the address 127.0.0.1, and Ray binds to it: on all systems, whatever the name says."""
 
 
 def prepare_start() -> None:
@@ -22,15 +22,17 @@ def prepare_start() -> None:
     _prepare()
     os.environ[NODES_ON_LOOPBACK] = "0"
     if os.environ.setdefault("RAY_AUTH_MODE", "token") == "token" and "RAY_AUTH_TOKEN" not in os.environ:
-        _write_token(Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or TOKEN_FILE).expanduser())
+        _write_token(_token_file())
 
 
 def prepare_connection(address: str | None) -> None:
-    """Sets the variables to connect to a running cluster.
+    """Sets the variables to connect to a running cluster, with the token of this user if there is one.
 
     Ray takes 127.0.0.1 in an address for the machine's other one, where a cluster of `prepare_start` is not found.
     """
     _prepare()
+    if "RAY_AUTH_TOKEN" in os.environ or _token_file().exists():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     host, _, port = (address or "auto").rpartition(":")
     if not host or (host in LOOPBACK and port.isdecimal() and not _listens_outside(int(port))):
         os.environ.setdefault(NODES_ON_LOOPBACK, "0")
@@ -38,6 +40,10 @@ def prepare_connection(address: str | None) -> None:
 
 def _prepare() -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
+
+def _token_file() -> Path:
+    return Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or TOKEN_FILE).expanduser()
 
 
 def _listens_outside(port: int) -> bool:
@@ -53,7 +59,7 @@ def _listens_outside(port: int) -> bool:
 
 
 def _write_token(file: Path) -> None:
-    """Writes a new token if there is none: whole or not at all, and readable by this user alone. Ray's own would not be."""
+    """Writes a new token if there is none: whole or not at all, readable by this user alone, as Ray's is not."""
     if file.exists():
         return
     try:

@@ -79,7 +79,7 @@ class ServerConfig(Section):
     api_keys: tuple[SecretStr, ...] = ()
     """If there are any, every request to `/v1` must have one of them."""
     api_keys_file: Path | None = None
-    """A file with the keys, in lines or separated by commas, instead of `api_keys`. Each process reads it at its start."""
+    """A file with the keys, in lines or separated by commas, instead of `api_keys`. It is read at the start."""
     public_lists: bool = False
     """`GET /v1/audio/voices` and `/v1/audio/models` need no key; without one they tell names only."""
     cors_origins: tuple[str, ...] = ()
