@@ -62,9 +62,11 @@ class ModelReplica:
         return {"load": load.slots_in_use + load.queued, "capacity": self._capacity()}
 
     def check_health(self) -> None:
-        """Raises if the server has ended; Ray then replaces this replica."""
+        """Raises if the server has ended, or its engine cannot be started again; Ray then replaces this replica."""
         if not self._thread.is_running:
             raise Unavailable("the server of this replica has ended.")
+        if self._service.host.has_failed:
+            raise self._service.host.error or Unavailable("the engine of this replica cannot be started again.")
 
     async def __del__(self) -> None:
         """Finishes running requests, for at most `drain_timeout_s`. Ray has already told the edges to send no more."""
