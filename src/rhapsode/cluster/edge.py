@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from typing import Any
 
 from fastapi.middleware.cors import CORSMiddleware
@@ -57,17 +57,17 @@ class Edge:
         self._gathering: Gatherer | None = None
         self._sockets = 0
         self._routes = [
-            _own_route("/health", self._health),
-            _own_route("/ready", self._ready),
-            _own_route("/metrics", self._read_metrics),
-            _own_route("/v1/models", self._models),
-            _own_route("/v1/audio/models", self._models),
-            _own_route("/v1/models/{name:path}", self._model),
-            _own_route(VOICES, self._voices),
-            _own_route("/v1/audio/speech/{request_id}", self._outcome),
-            *(_own_route(path, self._speak, "POST") for path in SPEECH),
+            _route("/health", self._health),
+            _route("/ready", self._ready),
+            _route("/metrics", self._read_metrics),
+            _route("/v1/models", self._models),
+            _route("/v1/audio/models", self._models),
+            _route("/v1/models/{name:path}", self._model),
+            _route(VOICES, self._voices),
+            _route("/v1/audio/speech/{request_id}", self._outcome),
+            *(_route(path, self._speak, {"POST"}) for path in SPEECH),
+            _route("/{path:path}", self._forward, None),
         ]
-        self._rest = Route("/{path:path}", self._forward)
 
     @property
     def in_flight(self) -> int:
@@ -107,10 +107,7 @@ class Edge:
                 scope["route"] = route
                 response: Response = await route.endpoint(Request(scope, receive))
                 return response
-        if scope["method"] == "CONNECT":  # a replica would take it for a tunnel
-            raise MethodNotAllowed("CONNECT is not for this path.")
-        scope["route"] = self._rest
-        return await self._forward(Request(scope, receive))
+        raise NotFound(f"there is nothing at {scope['path'][:64]}.")
 
     # --- the edge itself ---
 
@@ -175,6 +172,8 @@ class Edge:
         return await self._send(request, None)
 
     async def _forward(self, request: Request) -> Response:
+        if request.method == "CONNECT":  # a replica would take it for a tunnel
+            raise MethodNotAllowed("CONNECT is not for this path.")
         is_about_voices = request.scope["path"].startswith(VOICES) and not request.query_params.get("model")
         return await self._send(request, _wish_for(self._model_with_voices() if is_about_voices else None))
 
@@ -260,10 +259,12 @@ def _wish_for(model: str | None, voice: str | None = None) -> RoutingWish:
     return RoutingWish((model,) if model else (), voice=voice)
 
 
-def _own_route(path: str, endpoint: Callable[[Request], Awaitable[Response]], method: str = "GET") -> Route:
-    """Returns a route for this method alone: one server has no HEAD either."""
-    route = Route(path, endpoint, methods=[method])
-    route.methods = {method}
+def _route(
+    path: str, endpoint: Callable[[Request], Awaitable[Response]], methods: Set[str] | None = frozenset({"GET"})
+) -> Route:
+    """Returns a route for these methods alone, or for all: beside GET, Starlette would add HEAD."""
+    route = Route(path, endpoint)
+    route.methods = set(methods) if methods else None
     return route
 
 

@@ -1,6 +1,7 @@
 """Whatever a client sends, the edge answers as one server would: it says what is wrong, and never fails itself."""
 
 import base64
+import http.client
 import json
 import socket
 from collections.abc import Iterator
@@ -31,12 +32,32 @@ def edge(server: Running) -> Iterator[Running]:
 
 def status(server: Running, method: str, target: str, headers: str = "", body: bytes = b"") -> int:
     """The status of an answer to a request that is sent byte by byte as it is here; 0 if there is none."""
-    head = f"{method} {target} HTTP/1.1\r\n{headers}Connection: close\r\nContent-Length: {len(body)}\r\n"
+    return answer(server, method, target, headers, body)[0]
+
+
+def answer(
+    server: Running, method: str, target: str, headers: str = "", body: bytes = b"", length: str | None = None
+) -> tuple[int, list[object]]:
+    """The status, and what is wrong with the request; for a batch, with each of its items."""
+    head = f"{method} {target} HTTP/1.1\r\n{headers}Connection: close\r\n"
     head += "" if "Host:" in headers else "Host: 127.0.0.1\r\n"
+    head += "" if "Transfer-Encoding:" in headers else f"Content-Length: {len(body) if length is None else length}\r\n"
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as raw:
         raw.sendall(f"{head}\r\n".encode("latin-1") + body)
-        answer = raw.makefile("rb").readline().split()
-    return int(answer[1]) if answer else 0
+        received = http.client.HTTPResponse(raw, method=method)
+        try:
+            received.begin()
+        except http.client.BadStatusLine:
+            return 0, []
+        said = received.read()
+    if "json" not in received.headers.get("content-type", "") or not said:
+        return received.status, [len(said)]
+    about = json.loads(said)
+    return received.status, [
+        about.get("error"),
+        about.get("detail"),
+        *(one["error"] for one in about.get("results", ()) if "error" in one),
+    ]
 
 
 BODIES = [
@@ -71,6 +92,111 @@ def test_a_body_is_judged_as_one_server_judges_it(server: Running, edge: Running
     expected = status(server, "POST", path, JSON, body)
     assert 200 <= expected < 500
     assert status(edge, "POST", path, JSON, body) == expected
+
+
+ODD = ["null", "true", "-1", "1e400", "NaN", '""', '" "', '"\\u0000"', '"nobody"', '"DUMMY"', "[]", "{}", '{"id": []}']
+ITEM = '{"input": "Hi."}'
+FIELDS = [
+    f'{{"input": "Hi.", "{name}": {value}}}' for name in ("model", "voice", "items", "references") for value in ODD
+]
+FIELDS += [f'{{"items": [{ITEM}], "{name}": {value}}}' for name in ("model", "items") for value in ODD]
+FIELDS += [f'{{"items": [{ITEM}, {{"input": "Hi.", "model": {value}}}]}}' for value in ODD]
+FIELDS += [
+    '{"items": [{"input": "a", "model": "dummy"}, {"input": "b", "model": "tts-1"}]}',
+    '{"items": [{"input": "a", "model": "dummy"}, {"input": "b", "model": "nobody"}]}',
+    '{"items": [{"input": "a", "model": "nobody"}, {"input": "b", "model": "nowhere"}]}',
+    '{"model": "dummy", "items": [{"input": "b", "model": "tts-1"}]}',
+    '{"input": "Hi.", "model": "nobody", "model": "dummy"}',
+    '{"input": "Hi.", "model": "dummy", "model": "nobody"}',
+    '{"input": "Hi."}{}',
+    "\ufeff{}",
+    "",
+]
+
+
+@pytest.mark.parametrize("path", ["/v1/audio/speech", "/v1/audio/speech/batch"])
+def test_what_is_wrong_with_a_field_is_said_as_one_server_says_it(server: Running, edge: Running, path: str) -> None:
+    is_batch = path.endswith("batch")
+    for body in (one for one in FIELDS if is_batch or not one.startswith('{"items"')):
+        expected = answer(server, "POST", path, JSON, body.encode())
+        assert expected[0] < 500
+        assert answer(edge, "POST", path, JSON, body.encode()) == expected, body
+
+
+FORM = "Content-Type: multipart/form-data; boundary=B\r\n"
+PARTS = [
+    b'Content-Disposition: form-data; name="\xff"\r\n\r\nA',
+    b'Content-Disposition: form-data; name=""\r\n\r\nA',
+    b"Content-Disposition: form-data\r\n\r\nA",
+    b'Content-Disposition: form-data; name="audio_sample"; filename="../../x\x00"\r\n\r\nA',
+    b'Content-Disposition: form-data; name="model"\r\n\r\nnobody',
+    b'Content-Disposition: form-data; name="' + b"n" * 9000 + b'"\r\n\r\nA',
+    b"\r\n\r\nA",
+]
+
+
+@pytest.mark.parametrize("path", ["/v1/audio/voices", "/v1/audio/detect", "/v1/audio/speech", "/v1/voices/add"])
+def test_a_form_is_judged_as_one_server_judges_it(server: Running, edge: Running, path: str) -> None:
+    for body in [*(b"--B\r\n" + part + b"\r\n--B--\r\n" for part in PARTS), b"--B\r\n", b"--C\r\n", b""]:
+        expected = answer(server, "POST", path, FORM, body)
+        assert expected[0] < 500
+        assert answer(edge, "POST", path, FORM, body) == expected, body[:80]
+
+
+@pytest.mark.parametrize("length", ["-1", "+15", "15,15", "0xf", "9" * 20, "", "15\r\nContent-Length: 16"])
+def test_a_length_is_judged_as_one_server_judges_it(server: Running, edge: Running, length: str) -> None:
+    request = ("POST", "/v1/audio/speech", JSON, b'{"input":"Hi."}', length)
+    expected = answer(server, *request)
+    assert expected[0] < 500
+    assert answer(edge, *request) == expected
+
+
+@pytest.mark.parametrize(
+    "body", [b"zz\r\n", b"-1\r\n", b"f" * 20 + b"\r\n", b"0\r\n\r\n", b'f;a=1\r\n{"input":"Hi."}\r\n0\r\nX: y\r\n\r\n']
+)
+def test_chunks_are_judged_as_one_server_judges_them(server: Running, edge: Running, body: bytes) -> None:
+    request = ("POST", "/v1/audio/speech", f"{JSON}Transfer-Encoding: chunked\r\n", body)
+    expected = answer(server, *request)
+    assert expected[0] < 500
+    assert answer(edge, *request) == expected
+
+
+@pytest.mark.parametrize("method", ["HEAD", "TRACE", "CONNECT", "OPTIONS", "PUT", "PATCH", "DELETE"])
+def test_a_method_is_judged_as_one_server_judges_it(server: Running, edge: Running, method: str) -> None:
+    for target in (
+        "/v1/audio/speech",
+        "/v1/models",
+        "/health",
+        "/metrics",
+        "/v1/audio/voices",
+        "/",
+        "/v1/models/dummy",
+    ):
+        expected = answer(server, method, target)
+        assert expected[0] in (404, 405)
+        assert answer(edge, method, target) == expected, target
+
+
+@pytest.mark.parametrize(
+    "query", ["model=", "model", "model=dummy&model=", "MODEL=nobody", "&&=&model=tts-1", "model=&a=%ff"]
+)
+def test_an_address_that_names_no_model_names_the_first(server: Running, edge: Running, query: str) -> None:
+    for method, path, body in (
+        ("POST", "/v1/audio/speech", ITEM),
+        ("POST", "/v1/text-to-speech/low", '{"text": "Hi."}'),
+        ("GET", "/v1/audio/voices", ""),
+        ("GET", "/v2/voices", ""),
+    ):
+        request = (method, f"{path}?{query}", JSON if body else "", body.encode())
+        assert status(edge, *request) == status(server, *request) == 200
+
+
+@pytest.mark.parametrize(
+    "query", ["model=nobody", "model=%00", "model=%ed%a0%80", "model=dummy&model=nobody", f"model={'x' * 3000}"]
+)
+def test_a_model_of_an_address_that_nobody_serves_is_a_404(edge: Running, query: str) -> None:
+    found, (error, *_) = answer(edge, "POST", f"/v1/audio/speech?{query}", JSON, ITEM.encode())
+    assert (found, error["code"]) == (404, "model_not_found")
 
 
 TARGETS = [
