@@ -14,7 +14,7 @@ from pydantic_core import from_json
 from rhapsode.config.cluster import ClusterConfig
 from rhapsode.errors import InvalidRequest, UnknownModel
 from rhapsode.serve.request.names import OPENAI_MODELS, OPENAI_VOICES, served_id
-from rhapsode.serve.request.shape import check_shape
+from rhapsode.serve.request.shape import BodyTooComplex, check_shape
 
 SMALL_BYTES = 2**14
 """A larger body is parsed in a thread, so that other clients do not wait for it."""
@@ -47,10 +47,10 @@ async def read_wish(body: bytes, *, is_batch: bool = False) -> RoutingWish:
 
 
 def _read(body: bytes, is_batch: bool) -> RoutingWish:
-    check_shape(body)
     try:
+        check_shape(body)
         fields = from_json(body)  # as the replica reads it: lone surrogates and deep nesting are errors
-    except ValueError:
+    except (ValueError, BodyTooComplex):
         return RoutingWish()
     return _wish_of(fields, is_batch) if isinstance(fields, dict) else RoutingWish()
 

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -46,9 +46,12 @@ class Servers:
 
 
 @contextmanager
-def edge_before(servers: Servers, **server) -> Iterator[Running]:
-    config = read_cluster({"models": {"dummy": {}}, "server": server, "cold_start_s": 5, "max_waiting": 1}, env={})
-    edge = Edge(config, Fleet({"dummy": ModelFleet("dummy", servers, config.cold_start_s, config.max_waiting)}))
+def edge_before(servers: Servers, names: Sequence[str] = ("dummy",), **server) -> Iterator[Running]:
+    """An edge; the same servers have models of all these names."""
+    models = {name: {"deployment": {"model": "dummy"}} for name in names}
+    config = read_cluster({"models": models, "server": server, "cold_start_s": 5, "max_waiting": 1}, env={})
+    fleets = {name: ModelFleet(name, servers, config.cold_start_s, config.max_waiting) for name in names}
+    edge = Edge(config, Fleet(fleets))
     listener = listen("127.0.0.1", 0)
     buffers.to_clients(listener)
     uvicorn_server = EdgeServer(edge, config)

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from e2e.serve.running import LETTER_BYTES, Running, in_thread
@@ -233,6 +233,57 @@ def test_headers_are_judged_as_one_server_judges_them(
     expected = status(server, method, target, JSON + headers, body)
     assert expected < 500
     assert status(edge, method, target, JSON + headers, body) == expected
+
+
+@pytest.fixture(scope="module")
+def edge_of_two(server: Running) -> Iterator[Running]:
+    """An edge that reads the first message of a WebSocket, to choose a model."""
+    with edge_before(Servers({"a": server.url}), ("dummy", "other")) as started:
+        yield started
+
+
+COMPLEX = '{"type":"session.config","references":[' + "1," * 140_000 + "1]}"
+FIRST_MESSAGES = [
+    *("", "null", "[]", "{}", "{", "\0", '{"type": null}', '{"type": []}', "[" * 100_000, COMPLEX, "x" * 5_000_000),
+    *(f'{{"type": "session.config", "model": {value}}}' for value in ("null", "[]", "1e400", "NaN", '"\\ud800"', '""')),
+    *(f'{{"type": "session.config", "voice": {value}}}' for value in ("[]", '"\\ud800"', '{"id": {}}')),
+    '{"type": "session.config", "items": [{"model": "a"}, {"model": "b"}]}',
+    '{"type": "session.config", "seed": ' + "9" * 5000 + "}",
+    b"",
+    b"\xff\xfe",
+]
+
+
+def said(url: str, first: str | bytes) -> list[object]:
+    """What a client hears that begins so: errors, the number of bytes of audio, and why the connection ends."""
+    heard: list[object] = []
+    audio = 0
+    with connect(f"ws{url.removeprefix('http')}/v1/audio/speech/stream", proxy=None) as conversation:
+        try:
+            conversation.send(first)
+            for message in ({"type": "input.text", "text": "Hi."}, {"type": "input.done"}):
+                conversation.send(json.dumps(message))
+            for answer in conversation:
+                audio += len(answer) if isinstance(answer, bytes) else 0
+                about = {} if isinstance(answer, bytes) else json.loads(answer)
+                heard += [about["error"]] if "error" in about else []
+                if about.get("type") == "audio.done":
+                    break
+        except ConnectionClosed:
+            pass
+    return [*heard, audio, conversation.close_code]
+
+
+@pytest.mark.parametrize("first", FIRST_MESSAGES, ids=range(len(FIRST_MESSAGES)))
+def test_the_first_message_of_a_socket_is_judged_as_one_server_judges_it(
+    server: Running, edge_of_two: Running, first: str | bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    if len(first) < 2**22:
+        assert said(edge_of_two.url, first) == said(server.url, first)
+    else:  # whether its end is read after a reset depends on the moment
+        assert {said(edge_of_two.url, first)[-1], said(server.url, first)[-1]} <= {1006, 1009}
+    ours = [record for record in caplog.records if not record.name.startswith("websockets.client")]
+    assert not [record.getMessage() for record in ours if record.exc_info]
 
 
 def spoken(url: str, kind: str, **headers: str) -> bytes:
