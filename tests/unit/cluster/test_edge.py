@@ -13,7 +13,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from e2e.serve import test_fair
+from e2e.serve import test_fair, test_uploads
 from e2e.serve.running import Running, in_thread
 from rhapsode.cluster import buffers
 from rhapsode.cluster.edge import Edge
@@ -22,8 +22,11 @@ from rhapsode.cluster.fleet import Fleet, ModelFleet
 from rhapsode.cluster.report import ReplicaReport
 from rhapsode.config.cluster import read_cluster
 from rhapsode.serve.server import listen
+from tiny.dummy import write
 
 LIMITS = {"max_concurrency": 4, "max_positions": 1024}
+IN_BUFFERS_S = 1.0
+"""Of what the edge reads from a replica, and its client does not."""
 GONE = "http://127.0.0.1:9"
 
 
@@ -184,8 +187,33 @@ def test_a_listener_is_heard_soon_beside_clients_that_never_read_through_the_edg
         in_thread("dummy", tmp_path, limits=test_fair.ROOM, edge_secret="secret-of-a") as server,
         edge_before(Servers({"a": server.url})) as edge,
     ):
-        in_buffers_s = 1.0  # what the edge reads from a replica, and its client does not
-        test_fair.listen_beside(edge, test_fair.attack_from_elsewhere, test_fair.HEARD_S + in_buffers_s)
+        test_fair.listen_beside(edge, test_fair.attack_from_elsewhere, test_fair.HEARD_S + IN_BUFFERS_S)
+
+
+@pytest.mark.parametrize("source", ["127.0.0.2", "127.0.1.{}"])
+def test_forty_connections_of_others_that_never_read_keep_nobody_waiting(tmp_path: Path, source: str) -> None:
+    limits = test_fair.ROOM | {"max_concurrency": 32, "max_queue": 64}
+    with (
+        in_thread("dummy", tmp_path, limits=limits, edge_secret="secret-of-a") as server,
+        edge_before(Servers({"a": server.url})) as edge,
+        ExitStack() as held,
+    ):
+        for number in range(40):
+            held.enter_context(test_fair.post(edge, source.format(number + 1)))
+        test_fair.await_load(edge, "slots_in_use", 32)
+        assert test_fair.first_audio_s(edge) < test_fair.HEARD_S + IN_BUFFERS_S
+
+
+@pytest.mark.parametrize("addresses", [["127.0.0.2"] * 4, test_uploads.OTHERS[:4]])
+def test_unfinished_uploads_through_the_edge_refuse_nobody_else(tmp_path: Path, addresses: list[str]) -> None:
+    sizes = {"max_body_bytes": test_uploads.LARGEST, "max_upload_bytes": test_uploads.LARGEST}
+    with (
+        in_thread(write(tmp_path / "checkpoint"), tmp_path, limits=LIMITS, edge_secret="secret-of-a") as server,
+        edge_before(Servers({"a": server.url}), **sizes) as edge,
+    ):
+        waiting = [test_uploads.unfinished(edge, address, test_uploads.LARGEST) for address in addresses]
+        with test_uploads.held(waiting):
+            test_uploads.check_nobody_is_refused(edge, test_uploads.OWN)
 
 
 def test_clients_behind_the_edge_share_the_queue_as_they_would_without_it(tmp_path: Path) -> None:
