@@ -31,16 +31,18 @@ TOKEN = Path(tempfile.gettempdir(), f"rhapsode-test-{os.getpid()}", "token")
 """Ray's token of the clusters of these tests. `rhapsode cluster serve` writes it."""
 AUTHENTICATION = {"RAY_AUTH_MODE": "disabled"} if GIVEN_RAY else {"RAY_AUTH_TOKEN_PATH": str(TOKEN)}
 NODE = """
-import signal
 import sys
+import time
 from ray._private.node import Node
 from ray._private.parameter import RayParams
 like_ray_start = {"object_store_memory": 100 * 2**20, "include_log_monitor": False}
 params = RayParams(
     gcs_address=sys.argv[1], node_ip_address="127.0.0.1", num_cpus=1, resources={"elsewhere": 1}, **like_ray_start
 )
-Node(params, head=False, shutdown_at_exit=True, spawn_reaper=True)
-signal.pause()
+node = Node(params, head=False, shutdown_at_exit=True, spawn_reaper=False)
+while not node.dead_processes():
+    time.sleep(0.2)
+node.kill_all_processes(check_alive=False, allow_graceful=False)
 """
 
 
