@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -17,13 +18,32 @@ import httpx2
 import yaml
 
 from e2e.serve.running import Running
+from rhapsode.cluster.ray_environment import NODES_ON_LOOPBACK
 from unit.command import environment
 
 START_S = 300
 RHAPSODE = (sys.executable, "-m", "rhapsode")
 HERE = str(Path(__file__).parents[2]).encode()
 # A loaded machine is slow, not dead. No token is written into the home of whoever runs the tests.
-PATIENT = {"RAY_agent_register_timeout_ms": "300000", "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+PATIENT = {"RAY_agent_register_timeout_ms": "300000", "RAY_USAGE_STATS_ENABLED": "0"}
+GIVEN_RAY = os.environ.get("TEST_RAY_ADDRESS")
+TOKEN = Path(tempfile.gettempdir(), f"rhapsode-test-{os.getpid()}", "token")
+"""Ray's token of the clusters of these tests. `rhapsode cluster serve` writes it."""
+AUTHENTICATION = {"RAY_AUTH_MODE": "disabled"} if GIVEN_RAY else {"RAY_AUTH_TOKEN_PATH": str(TOKEN)}
+NODE = """
+import sys
+import time
+from ray._private.node import Node
+from ray._private.parameter import RayParams
+like_ray_start = {"object_store_memory": 100 * 2**20, "include_log_monitor": False}
+params = RayParams(
+    gcs_address=sys.argv[1], node_ip_address="127.0.0.1", num_cpus=1, resources={"elsewhere": 1}, **like_ray_start
+)
+node = Node(params, head=False, shutdown_at_exit=True, spawn_reaper=False)
+while not node.dead_processes():
+    time.sleep(0.2)
+node.kill_all_processes(check_alive=False, allow_graceful=False)
+"""
 
 
 class LocalCluster(Running):
@@ -71,7 +91,7 @@ def local_cluster(folder: Path, models: dict, **settings) -> Iterator[LocalClust
     server = {"port": 0, "voices": str(folder / "voices"), "drain_timeout_s": 20, **settings.pop("server", {})}
     file = folder / "cluster.yaml"
     file.write_text(yaml.safe_dump({"models": models, **settings, "server": server}, sort_keys=False))
-    address = os.environ.get("TEST_RAY_ADDRESS")
+    address = GIVEN_RAY
     command = [*RHAPSODE, "cluster", "serve", str(file), *(("--address", address) if address else ())]
     with subprocess.Popen(command, cwd=folder, env=patient(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as run:
         log: list[str] = []
@@ -97,11 +117,12 @@ def local_cluster(folder: Path, models: dict, **settings) -> Iterator[LocalClust
 
 @contextmanager
 def second_node(ray_address: str) -> Iterator[int]:
-    """Another node on this machine, with the resource `elsewhere`; yields the process that is the node."""
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--address", ray_address, "--block"]
-    command += ["--num-cpus", "1", "--resources", '{"elsewhere": 1}', "--object-store-memory", str(100 * 2**20)]
-    command += ["--node-ip-address", "127.0.0.1", "--dashboard-agent-listen-port", "0"]
-    with subprocess.Popen(command, env=patient(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as node:
+    """Another node on this machine, with the resource `elsewhere`; yields the process that is the node.
+
+    `ray start` cannot start one for a cluster that is on loopback alone.
+    """
+    command = [sys.executable, "-c", NODE, ray_address]
+    with subprocess.Popen(command, env=connecting(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as node:
         try:
             deadline_s = time.monotonic() + START_S
             while not (found := [pid for pid in descendants(node.pid) if b"/raylet\0" in read(pid, "cmdline")]):
@@ -127,7 +148,14 @@ def descendants(pid: int) -> list[int]:
 
 
 def patient() -> dict[str, str]:
-    return environment(OMP_NUM_THREADS="1", PYTHONPATH=os.pathsep.join(filter(None, sys.path)), **PATIENT)
+    return environment(
+        OMP_NUM_THREADS="1", PYTHONPATH=os.pathsep.join(filter(None, sys.path)), **PATIENT, **AUTHENTICATION
+    )
+
+
+def connecting() -> dict[str, str]:
+    """The environment of a program that uses Ray itself to connect to the cluster."""
+    return patient() if GIVEN_RAY else patient() | {"RAY_AUTH_MODE": "token", NODES_ON_LOOPBACK: "0"}
 
 
 def read(pid: int, name: str) -> bytes:

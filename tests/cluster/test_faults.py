@@ -15,7 +15,7 @@ import aiohttp
 import httpx2
 import pytest
 
-from cluster.local import LocalCluster, patient, second_node
+from cluster.local import LocalCluster, connecting, second_node
 from e2e.serve.running import LETTER_S
 from rhapsode.bench.serve.client import make_session
 from rhapsode.bench.serve.playback import Arrival, play
@@ -170,7 +170,7 @@ def test_a_killed_node_ends_its_own_streams_and_its_replicas_come_back_with_it(c
 
 def test_a_full_object_store_disturbs_nobody(cluster: LocalCluster) -> None:
     command = [sys.executable, "-c", FILL, cluster.ray_address]
-    with subprocess.Popen(command, env=patient(), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as filling:
+    with subprocess.Popen(command, env=connecting(), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as filling:
         assert filling.stdin
         assert filling.stdout
         assert any(line.startswith(b"full") for line in filling.stdout)  # Ray may say something before

@@ -300,6 +300,39 @@ def test_a_key_that_is_empty_or_cut_off_is_refused_and_not_shown(text: str) -> N
     assert "abc" not in message
 
 
+def test_keys_may_be_in_a_file_of_their_own(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("sk-one, sk-two\n\nsk-three\n")
+    found = resolve(None, {"RHAPSODE_SERVER__API_KEYS_FILE": str(file)}).server.api_keys
+    assert [key.get_secret_value() for key in found] == ["sk-one", "sk-two", "sk-three"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "there is no API key in"),
+        (" \n\n", "there is no API key in"),
+        ("abc,\n", "an API key is empty"),
+        ('"abc"', "an API key is empty"),
+        ("schlüssel", "it is no ASCII text"),
+        (None, "cannot read the API keys in"),
+    ],
+)
+def test_a_file_without_whole_keys_is_refused_and_not_shown(tmp_path: Path, text: str | None, said: str) -> None:
+    file = tmp_path / "keys"
+    if text is not None:
+        file.write_text(text, "utf-8")
+    message = complaint(env={"RHAPSODE_SERVER__API_KEYS_FILE": str(file)})
+    assert said in message
+    assert "abc" not in message
+
+
+def test_keys_are_given_in_one_place(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("sk-one")
+    env = {"RHAPSODE_SERVER__API_KEYS_FILE": str(tmp_path / "keys"), "RHAPSODE_SERVER__API_KEYS": "sk-two"}
+    assert "keep one of them" in complaint(env=env)
+
+
 @pytest.mark.parametrize(
     "text", ["api_keys: ''", "api_keys: [sk-1, '']", "api_keys: ['abc ']", "api_keys: [' ']", "api_keys: 12345"]
 )

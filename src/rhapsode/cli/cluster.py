@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from rhapsode.cluster.ray_environment import prepare_connection, prepare_start
 from rhapsode.errors import MissingDependency
 
 cluster = typer.Typer(name="cluster", help="Serve on a Ray cluster: replicas, several models.", no_args_is_help=True)
@@ -24,23 +26,30 @@ def serve(
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes any free one.")] = None,
 ) -> None:
     """Serve the models of a file. A cluster on this machine ends with this command; a running one goes on."""
+    from rhapsode.cluster.key_files import keys_in_files
     from rhapsode.config.cluster import read_cluster
 
     given: dict[str, Any] = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     config = read_cluster({"file": file, **({"server": given} if given else {})})
-    run = _run()
-    typer.echo(f"listening on {run.serve_cluster(config, address)}", err=True)
-    typer.echo(f"ray cluster at {run.ray_address()}", err=True)
-    for line in run.status_lines():
-        typer.echo(line, err=True)
     if address is None:
-        run.wait_for_signal()
-        run.stop_serving()
+        prepare_start()
+    else:
+        prepare_connection(address)
+    run = _run()
+    with keys_in_files(config) if address is None else nullcontext(config) as config:
+        typer.echo(f"listening on {run.serve_cluster(config, address)}", err=True)
+        typer.echo(f"ray cluster at {run.ray_address()}", err=True)
+        for line in run.status_lines():
+            typer.echo(line, err=True)
+        if address is None:
+            run.wait_for_signal()
+            run.stop_serving()
 
 
 @cluster.command()
 def status(address: Address = None) -> None:
     """Show the models and their replicas."""
+    prepare_connection(address)
     run = _run()
     run.connect(address)
     for line in run.status_lines():
@@ -50,6 +59,7 @@ def status(address: Address = None) -> None:
 @cluster.command()
 def down(address: Address = None) -> None:
     """Drain and stop: running streams are spoken to their end, within the drain time-out."""
+    prepare_connection(address)
     run = _run()
     run.connect(address)
     typer.echo("stopped" if run.stop_serving() else "nothing was deployed")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-BYTES = 2**13
-"""Of each buffer: a sixth of a second of 16-bit samples at 24 kHz."""
+BYTES = 2**12
+"""Of each buffer: a twelfth of a second of 16-bit samples at 24 kHz."""
 
 
 def from_replica(address: Any) -> socket.socket:

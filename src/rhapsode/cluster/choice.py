@@ -14,12 +14,14 @@ from pydantic_core import from_json
 from rhapsode.config.cluster import ClusterConfig
 from rhapsode.errors import InvalidRequest, UnknownModel
 from rhapsode.serve.request.names import OPENAI_MODELS, OPENAI_VOICES, served_id
-from rhapsode.serve.request.shape import check_shape
+from rhapsode.serve.request.shape import BodyTooComplex, check_shape
 
 SMALL_BYTES = 2**14
 """A larger body is parsed in a thread, so that other clients do not wait for it."""
 MOST_NAME_CHARS = 512
 """The replica refuses a longer name of a model."""
+DATED = "gpt-4o-mini-tts-"
+"""OpenAI's name of a model before the date of its version."""
 REFERENCES = ("ref_audio", "references", "prompt_audio", "speaker_embedding")
 
 
@@ -27,38 +29,38 @@ REFERENCES = ("ref_audio", "references", "prompt_audio", "speaker_embedding")
 class RoutingWish:
     """The fields of a request's body that the edge needs to choose a replica. The replica checks all others."""
 
-    model: str | None = None
+    models: tuple[str, ...] = ()
+    """All names in the body; the items of a batch may have different ones."""
+    is_batch: bool = False
     voice: str | None = None
     """The name or id of the request's voice, or a hash of its references."""
 
 
-async def read_wish(body: bytes) -> RoutingWish:
+async def read_wish(body: bytes, *, is_batch: bool = False) -> RoutingWish:
     """Returns the wish of a speech request or a batch; it is empty if the body is not a JSON object.
 
     What is wrong with a body, the replica says: any that it takes may be in there.
     """
     if len(body) <= SMALL_BYTES:
-        return _read(body)
-    return await asyncio.to_thread(_read, body)
+        return _read(body, is_batch)
+    return await asyncio.to_thread(_read, body, is_batch)
 
 
-def _read(body: bytes) -> RoutingWish:
-    check_shape(body)
+def _read(body: bytes, is_batch: bool) -> RoutingWish:
     try:
+        check_shape(body)
         fields = from_json(body)  # as the replica reads it: lone surrogates and deep nesting are errors
-    except ValueError:
+    except (ValueError, BodyTooComplex):
         return RoutingWish()
-    return _wish_of(fields) if isinstance(fields, dict) else RoutingWish()
+    return _wish_of(fields, is_batch) if isinstance(fields, dict) else RoutingWish()
 
 
-def _wish_of(fields: Mapping[str, Any]) -> RoutingWish:
-    items = fields.get("items")
+def _wish_of(fields: Mapping[str, Any], is_batch: bool) -> RoutingWish:
+    items = fields.get("items") if is_batch else None
     all_items = [fields, *(items if isinstance(items, list) else ())]
     named = (item.get("model") for item in all_items if isinstance(item, dict))
-    models = {name for name in named if isinstance(name, str) and len(name) <= MOST_NAME_CHARS}
-    if len(models) > 1:
-        raise InvalidRequest("all items of a batch must name the same model.", param="items")
-    return RoutingWish(next(iter(models), None), _voice(fields))
+    models = dict.fromkeys(name for name in named if isinstance(name, str) and 0 < len(name) <= MOST_NAME_CHARS)
+    return RoutingWish(tuple(models), is_batch, _voice(fields))
 
 
 def _voice(fields: Mapping[str, Any]) -> str | None:
@@ -98,13 +100,29 @@ class ModelNames:
         """Returns the name if it stands for a model of the cluster."""
         return name if name in self._known else None
 
+    def chosen(self, wish: RoutingWish, queried: str | None) -> str:
+        """Returns the model of a request: that of its body, or else of its address, or else the first one.
+
+        Names in a batch that are unknown are left to the replica, which has an answer for each item.
+        """
+        if not wish.is_batch:
+            return self.find(next(iter(wish.models), None) or queried)
+        found = {self.find(name) for name in wish.models if self._is_known(name)}
+        if len(found) > 1:
+            raise InvalidRequest("all items of a batch must name the same model.", param="items")
+        return found.pop() if found else self.find(queried)
+
+    def _is_known(self, name: str) -> bool:
+        return name in self._known or name.startswith(DATED)
+
     def find(self, name: str | None) -> str:
         """Returns the model of this name, or raises `UnknownModel`; without a name returns the first model."""
-        if name is None:
+        if not name:
             return self.default
-        if name.startswith("gpt-4o-mini-tts-"):
-            return self._known["gpt-4o-mini-tts"]
+        if name.startswith(DATED):
+            return self._known[DATED.removesuffix("-")]
         if name not in self._known:
-            served = ", ".join(f"'{model}'" for model in dict.fromkeys(self._known.values()))
-            raise UnknownModel(f"the model '{name[:64]}' is not served here; {served} are.", param="model")
+            models = [f"'{model}'" for model in dict.fromkeys(self._known.values())]
+            served = f"{', '.join(models)} {'is' if len(models) == 1 else 'are'}"
+            raise UnknownModel(f"the model '{name[:64]}' is not served here; {served}.", param="model")
         return self._known[name]

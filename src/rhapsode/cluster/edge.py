@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable, Set
 from typing import Any
 
 from fastapi.middleware.cors import CORSMiddleware
@@ -31,9 +32,10 @@ from rhapsode.serve.middleware.limits import BodyLimit
 from rhapsode.serve.middleware.origins import Origins
 from rhapsode.serve.observe.logs import RequestLog
 from rhapsode.serve.request.header import header
-from rhapsode.serve.response.errors import NotFound, error_response
+from rhapsode.serve.response.errors import MethodNotAllowed, NotFound, error_response
 
-SPEECH = ("/v1/audio/speech", "/v1/audio/speech/batch")
+BATCH = "/v1/audio/speech/batch"
+SPEECH = ("/v1/audio/speech", BATCH)
 SOCKET = "/v1/audio/speech/stream"
 ELEVENLABS_SOCKET = re.compile(r"/v1/text-to-speech/(?P<voice>[^/]+)/(multi-)?stream-input")
 VOICES = "/v1/audio/voices"
@@ -55,16 +57,16 @@ class Edge:
         self._gathering: Gatherer | None = None
         self._sockets = 0
         self._routes = [
-            Route("/health", self._health, methods=["GET"]),
-            Route("/ready", self._ready, methods=["GET"]),
-            Route("/metrics", self._read_metrics, methods=["GET"]),
-            Route("/v1/models", self._models, methods=["GET"]),
-            Route("/v1/audio/models", self._models, methods=["GET"]),
-            Route("/v1/models/{name:path}", self._model, methods=["GET"]),
-            Route(VOICES, self._voices, methods=["GET"]),
-            Route("/v1/audio/speech/{request_id}", self._outcome, methods=["GET"]),
-            *(Route(path, self._speak, methods=["POST"]) for path in SPEECH),
-            Route("/{path:path}", self._forward, methods=["GET", "POST", "DELETE", "PUT", "PATCH", "OPTIONS"]),
+            _route("/health", self._health),
+            _route("/ready", self._ready),
+            _route("/metrics", self._read_metrics),
+            _route("/v1/models", self._models),
+            _route("/v1/audio/models", self._models),
+            _route("/v1/models/{name:path}", self._model),
+            _route(VOICES, self._voices),
+            _route("/v1/audio/speech/{request_id}", self._outcome),
+            *(_route(path, self._speak, {"POST"}) for path in SPEECH),
+            _route("/{path:path}", self._forward, None),
         ]
 
     @property
@@ -159,7 +161,7 @@ class Edge:
 
     async def _model(self, request: Request) -> Response:
         name = request.path_params["name"]
-        return await self._send(request, RoutingWish(self._names.find(name) if name else None))
+        return await self._send(request, _wish_for(self._names.find(name)))
 
     async def _speak(self, request: Request) -> Response:
         if self.is_draining:
@@ -170,8 +172,10 @@ class Edge:
         return await self._send(request, None)
 
     async def _forward(self, request: Request) -> Response:
-        is_about_voices = request.scope["path"].startswith(VOICES) and "model" not in request.query_params
-        return await self._send(request, RoutingWish(self._model_with_voices() if is_about_voices else None))
+        if request.method == "CONNECT":  # a replica would take it for a tunnel
+            raise MethodNotAllowed("CONNECT is not for this path.")
+        is_about_voices = request.scope["path"].startswith(VOICES) and not request.query_params.get("model")
+        return await self._send(request, _wish_for(self._model_with_voices() if is_about_voices else None))
 
     def _model_with_voices(self) -> str:
         """Returns the first model that speaks with uploaded voices."""
@@ -187,8 +191,8 @@ class Edge:
         except ClientDisconnect:
             raise Aborted("the client disconnected before its request was complete.") from None
         is_speech = wish is None
-        wish = wish or await read_wish(body)
-        model = self._fleet.models[self._names.find(wish.model or request.query_params.get("model"))]
+        wish = wish or await read_wish(body, is_batch=request.scope["path"] == BATCH)
+        model = self._fleet.models[self._names.chosen(wish, request.query_params.get("model"))]
         scope, request_id = request.scope, request.state.request_id
         presets = model.known.presets if model.known else ()
         forwarding = Forwarding(
@@ -224,7 +228,7 @@ class Edge:
                 raise Unavailable("the server is shutting down.")
             socket.scope["state"].get("expect_reference", lambda is_expected: None)(True)
             wish = await self._wish_of_socket(socket, relay)
-            model = self._fleet.models[self._names.find(wish.model)]
+            model = self._fleet.models[self._names.chosen(wish, None)]
             presets = model.known.presets if model.known else ()
             key = affinity(socket.headers.get("x-session-id", ""), wish.voice, presets)
             await relay.run(await model.candidates(key), target_of(socket.scope))
@@ -237,18 +241,31 @@ class Edge:
 
     async def _wish_of_socket(self, socket: WebSocket, relay: SocketRelay) -> RoutingWish:
         if found := ELEVENLABS_SOCKET.fullmatch(socket.scope["path"]):
-            return RoutingWish(self._names.known(socket.query_params.get("model_id")), found["voice"])
+            return _wish_for(self._names.known(socket.query_params.get("model_id")), found["voice"])
         if socket.scope["path"] != SOCKET:
             raise NotFound(f"there is nothing at {socket.scope['path'][:64]}.")
         wanted = socket.query_params.get("model")
-        if wanted is None and len(self._fleet.models) > 1:
+        if not wanted and len(self._fleet.models) > 1:
             return await relay.read_wish(self._config.server.socket.config_s)
-        return RoutingWish(wanted)
+        return _wish_for(wanted)
 
     @property
     def _gatherer(self) -> Gatherer:
         assert self._gathering is not None
         return self._gathering
+
+
+def _wish_for(model: str | None, voice: str | None = None) -> RoutingWish:
+    return RoutingWish((model,) if model else (), voice=voice)
+
+
+def _route(
+    path: str, endpoint: Callable[[Request], Awaitable[Response]], methods: Set[str] | None = frozenset({"GET"})
+) -> Route:
+    """Returns a route for these methods alone, or for all: beside GET, Starlette would add HEAD."""
+    route = Route(path, endpoint)
+    route.methods = set(methods) if methods else None
+    return route
 
 
 def guarded(edge: Edge, config: ClusterConfig, uploads: Budget) -> ASGIApp:

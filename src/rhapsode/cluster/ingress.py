@@ -11,6 +11,7 @@ from rhapsode.cluster import buffers
 from rhapsode.cluster.edge import Edge, guarded
 from rhapsode.cluster.edge_server import EdgeServer
 from rhapsode.cluster.fleet import Fleet, ModelFleet
+from rhapsode.cluster.ray_port import bind_to_node
 from rhapsode.cluster.ray_source import RaySource
 from rhapsode.cluster.server_thread import ServerThread
 from rhapsode.config import validated
@@ -27,6 +28,7 @@ class EdgeIngress:
     def __init__(self, content: dict[str, Any], handles: dict[str, DeploymentHandle]) -> None:
         """`content` is what `as_plain` returns."""
         config = validated(ClusterConfig, content)
+        bind_to_node()
         configure(config.server.log_format)
         self._config = config
         self._handles = handles

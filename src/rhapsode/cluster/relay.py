@@ -124,12 +124,12 @@ class SocketRelay:
             assert upstream.response is not None
             session = upstream.response.headers.get("x-request-id", "")
             await self._accept(upstream.subprotocol, [(b"x-request-id", session.encode())])
-        if self._first is not None:
-            await upstream.send(self._first)
         up = asyncio.create_task(self._to_replica(upstream), name="relay-up")
         down = asyncio.create_task(self._to_client(upstream), name="relay-down")
         try:
             await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
+            if up.done() and isinstance(up.exception(), ConnectionClosed):
+                await asyncio.wait((down,))  # it tells the client why the replica closed
         finally:
             for task in (up, down):
                 task.cancel()
@@ -140,6 +140,8 @@ class SocketRelay:
                 raise result
 
     async def _to_replica(self, upstream: ClientConnection) -> None:
+        if self._first is not None:
+            await upstream.send(self._first)
         while True:
             message: Mapping[str, Any] = await self._socket.receive()
             if message["type"] == "websocket.disconnect":

@@ -10,6 +10,7 @@ from typing import Any
 import ray.util
 from ray import serve
 
+from rhapsode.cluster.ray_port import bind_to_node
 from rhapsode.cluster.report import ReplicaReport
 from rhapsode.cluster.server_thread import TICK_S, ServerThread
 from rhapsode.config import Deployment, validated
@@ -29,6 +30,7 @@ class ModelReplica:
         `content` is what `as_plain` returns.
         """
         deployment = validated(Deployment, content)
+        bind_to_node()
         configure(deployment.server.log_format)
         self._secret = secrets.token_urlsafe(24)
         app = create_app(deployment, edge_secret=self._secret)
@@ -60,9 +62,11 @@ class ModelReplica:
         return {"load": load.slots_in_use + load.queued, "capacity": self._capacity()}
 
     def check_health(self) -> None:
-        """Raises if the server has ended; Ray then replaces this replica."""
+        """Raises if the server has ended, or its engine cannot be started again; Ray then replaces this replica."""
         if not self._thread.is_running:
             raise Unavailable("the server of this replica has ended.")
+        if self._service.host.has_failed:
+            raise self._service.host.error or Unavailable("the engine of this replica cannot be started again.")
 
     async def __del__(self) -> None:
         """Finishes running requests, for at most `drain_timeout_s`. Ray has already told the edges to send no more."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Iterator
 from types import FrameType
 
-# Ray reads this variable when it is imported. Without it, Ray would send usage statistics.
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-
 import ray
+import ray.util
 from ray import serve
 from ray.serve.exceptions import RayServeException
 from ray.serve.schema import ApplicationStatus, ApplicationStatusOverview, LoggingConfig
@@ -46,6 +43,7 @@ def serve_cluster(config: ClusterConfig, address: str | None) -> str:
             logging_level="warning",
             _node_ip_address=LOOPBACK,
         )
+        _check_loopback()
     serve.start(proxy_location="Disabled", logging_config=LoggingConfig(log_level="WARNING"))
     try:
         serve.run(build_application(config), name=APPLICATION, route_prefix="/")
@@ -54,6 +52,13 @@ def serve_cluster(config: ClusterConfig, address: str | None) -> str:
             raise Unavailable(f"the cluster cannot be deployed: {_problems()}") from error
     handle = serve.get_deployment_handle(EDGE, APPLICATION)
     return str(handle.address.remote().result(timeout_s=60))
+
+
+def _check_loopback() -> None:
+    """Ends Ray if it has not taken the address that it was told: its ports would be open to the network."""
+    if (found := ray.util.get_node_ip_address()) != LOOPBACK:
+        ray.shutdown()
+        raise Unavailable(f"Ray listens on {found} instead of {LOOPBACK}: this version of Ray is not known here.")
 
 
 def ray_address() -> str:

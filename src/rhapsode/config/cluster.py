@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from rhapsode.config import Deployment, from_env, merge, read_file, validated
 from rhapsode.config.section import Count, Seconds, Section
 from rhapsode.config.server import ServerConfig
+from rhapsode.errors import ConfigError
 
 Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -90,6 +91,8 @@ class ClusterConfig(Section):
         deployment = self.models[name].deployment
         server = deployment.server
         own = {field: getattr(server, field) for field in server.model_fields_set}
+        if "api_keys" in own:
+            own.setdefault("api_keys_file", None)
         merged = self.server.model_copy(update=own)
         aliases = dict.fromkeys((*merged.model_aliases, name))
         merged = merged.model_copy(update={"model_aliases": tuple(aliases)})
@@ -108,13 +111,18 @@ class ClusterConfig(Section):
 
 
 def as_plain(section: Deployment | ClusterConfig) -> dict[str, Any]:
-    """Returns the keys and values that make this section, with its secrets: always the same for the same section.
+    """Returns the keys and values that make this section: always the same for the same section, and no secret.
 
-    Ray replaces a replica when the arguments of its deployment change, and compares them byte by byte.
+    Ray replaces a replica when the arguments of its deployment change, and compares them byte by byte. It keeps them,
+    and shows them to whoever reaches it. So keys of clients are in a file on every machine.
     """
+    if section.server.api_keys and section.server.api_keys_file is None:
+        raise ConfigError(
+            "server.api_keys would be readable by everybody who can read Ray's metadata: write the keys to a file on "
+            "every machine, and name it as server.api_keys_file."
+        )
     content = section.model_dump(mode="json", exclude_unset=True)
-    if section.server.api_keys:
-        content["server"]["api_keys"] = [key.get_secret_value() for key in section.server.api_keys]
+    content.get("server", {}).pop("api_keys", None)
     return content
 
 

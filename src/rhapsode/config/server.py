@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from rhapsode.config.section import Count, Seconds, Section
 
@@ -77,6 +78,8 @@ class ServerConfig(Section):
     """0 takes any free port, and prints which."""
     api_keys: tuple[SecretStr, ...] = ()
     """If there are any, every request to `/v1` must have one of them."""
+    api_keys_file: Path | None = None
+    """A file with the keys, in lines or separated by commas, instead of `api_keys`. It is read at the start."""
     public_lists: bool = False
     """`GET /v1/audio/voices` and `/v1/audio/models` need no key; without one they tell names only."""
     cors_origins: tuple[str, ...] = ()
@@ -141,6 +144,15 @@ class ServerConfig(Section):
     wyoming: WyomingConfig = WyomingConfig()
     """A port alone is enough: `wyoming: 10200`."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _keys_of_file(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or not isinstance(file := value.get("api_keys_file"), str | Path):
+            return value
+        if value.get("api_keys"):
+            raise ValueError("api_keys and api_keys_file are both given: keep one of them")
+        return {**value, "api_keys": _keys_in(Path(file).expanduser())}
+
     @field_validator("cors_origins", "allowed_hosts", "trusted_proxies", "model_aliases", mode="before")
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
@@ -176,3 +188,16 @@ class ServerConfig(Section):
         if not all(key and key.isascii() and key.isprintable() and key == key.strip(" '\"[]") for key in texts):
             raise ValueError("an API key is empty, begins or ends with a quote or bracket, or is no ASCII text")
         return keys
+
+
+def _keys_in(file: Path) -> list[str]:
+    """Returns the keys of a file; raises `ValueError` if there are none, so that a wrong file opens no server."""
+    try:
+        lines = file.read_text("ascii").splitlines()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no ASCII text"
+        raise ValueError(f"cannot read the API keys in {file}: {reason}") from None
+    keys = [key.strip() for line in lines if line.strip() for key in line.split(",")]
+    if not keys:
+        raise ValueError(f"there is no API key in {file}")
+    return keys

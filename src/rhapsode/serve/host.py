@@ -116,6 +116,11 @@ class Host:
         """Whether the engine's process has died or hung, and no other has taken its place yet."""
         return self._engine is not None and self._engine.is_lost
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the engine's process is lost and could not be started again. It is tried again from time to time."""
+        return self.is_lost and self.error is not None
+
     # --- requests ---
 
     @asynccontextmanager

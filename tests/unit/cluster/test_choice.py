@@ -18,11 +18,10 @@ def wish(body: bytes) -> RoutingWish:
     ("fields", "expected"),
     [
         ({"input": "Hi."}, RoutingWish()),
-        ({"model": "a", "voice": "Ada"}, RoutingWish("a", "Ada")),
-        ({"voice": {"id": "voice_1"}}, RoutingWish(None, "voice_1")),
-        ({"speaker": "Ada", "model": 7}, RoutingWish(None, "Ada")),
-        ({"items": [{"model": "a"}, {"input": "x"}, 3]}, RoutingWish("a")),
-        ({"model": "a", "items": [{"model": "a"}]}, RoutingWish("a")),
+        ({"model": "a", "voice": "Ada"}, RoutingWish(("a",), voice="Ada")),
+        ({"voice": {"id": "voice_1"}}, RoutingWish(voice="voice_1")),
+        ({"speaker": "Ada", "model": 7}, RoutingWish(voice="Ada")),
+        ({"items": [{"model": "a"}]}, RoutingWish()),
         (["model"], RoutingWish()),
     ],
 )
@@ -37,13 +36,25 @@ def test_a_body_that_makes_no_sense_is_left_to_the_replica(body: bytes) -> None:
 
 def test_a_large_body_is_read_alike() -> None:
     body = {"model": "a", "ref_audio": "data:audio/wav;base64," + "A" * 100_000}
-    assert wish(json.dumps(body).encode()).model == "a"
+    assert wish(json.dumps(body).encode()).models == ("a",)
     assert wish(json.dumps(body).encode()).voice == wish(json.dumps({**body, "input": "x"}).encode()).voice
 
 
-def test_items_of_two_models_are_refused() -> None:
-    with pytest.raises(InvalidRequest, match="the same model"):
-        wish(b'{"items": [{"model": "a"}, {"model": "b"}]}')
+def test_items_of_two_models_are_refused_and_unknown_names_are_left_to_the_replica() -> None:
+    models = {"first": {"deployment": {"model": "dummy"}}, "second": {"deployment": {"model": "rhapsode-nano"}}}
+    names = ModelNames(read_cluster({"models": models}, env={}))
+
+    def chosen(*items: str, queried: str | None = None, **fields: str) -> str:
+        body = {"items": [{"model": item} for item in items] + [{"input": "x"}, 3], **fields}
+        return names.chosen(asyncio.run(read_wish(json.dumps(body).encode(), is_batch=True)), queried)
+
+    assert chosen("second", "second") == chosen("second", model="rhapsode-nano") == "second"
+    assert chosen("second", "nobody") == chosen("second", "") == "second"
+    assert chosen("nobody", "nowhere") == chosen() == chosen(model="nobody") == chosen("tts-1", "dummy") == "first"
+    assert chosen("nobody", queried="second") == "second"
+    for items in (("first", "second"), ("second", "tts-1"), ("second", "gpt-4o-mini-tts-2025")):
+        with pytest.raises(InvalidRequest, match="the same model"):
+            chosen(*items)
 
 
 def test_a_session_is_stronger_than_a_voice_and_presets_prefer_nobody() -> None:

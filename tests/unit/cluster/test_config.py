@@ -1,9 +1,12 @@
 """The file of a cluster: models by name, each with a deployment; one server section for all."""
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
 
+from rhapsode.cluster.key_files import keys_in_files
 from rhapsode.config import Deployment, validated
 from rhapsode.config.cluster import ClusterConfig, as_plain, read_cluster
 from rhapsode.errors import ConfigError
@@ -63,11 +66,14 @@ def test_the_example_is_valid() -> None:
     assert config.deployment("rhapsode-nano").limits.max_concurrency == 8
 
 
-def test_what_a_replica_is_given_makes_the_same_deployment_again() -> None:
+def test_what_a_replica_is_given_makes_the_same_deployment_again(tmp_path: Path) -> None:
     limits = {"max_concurrency": "auto", "max_queue": 3}
     own = {"deployment": {"limits": limits, "lexicon": "words.yaml", "server": {"audit": "audit.jsonl"}}}
-    config = read(models={"dummy": own}, server={"api_keys": "sk-one,sk-two", "max_batch": 3})
+    keys = tmp_path / "keys"
+    keys.write_text("sk-one\nsk-two\n")
+    config = read(models={"dummy": own}, server={"api_keys_file": str(keys), "max_batch": 3})
     deployment = config.deployment("dummy")
+    assert "sk-" not in str(as_plain(deployment))
     again = validated(Deployment, as_plain(deployment))
     assert again == deployment
     assert [key.get_secret_value() for key in again.server.api_keys] == ["sk-one", "sk-two"]
@@ -80,3 +86,27 @@ def test_an_edge_stays_when_only_a_model_s_deployment_changes() -> None:
     assert edge() == edge(replicas={"min": 2, "max": 5}, deployment={"limits": {"max_queue": 3}}, gpus=1)
     assert edge() != edge(replicas={"min": 0, "max": 1})
     assert validated(ClusterConfig, edge()).models.keys() == {"dummy"}
+
+
+def test_keys_that_are_in_no_file_never_go_to_ray() -> None:
+    config = read(models={"dummy": {}, "own": {"deployment": {"server": {"api_keys": "sk-own"}}}}, server={"port": 1})
+    assert as_plain(config.deployment("dummy"))["server"].keys() == {"port", "model_aliases"}
+    with pytest.raises(ConfigError, match=r"server\.api_keys_file"):
+        as_plain(config.deployment("own"))
+    with pytest.raises(ConfigError, match=r"server\.api_keys_file"):
+        as_plain(read(models={"dummy": {}}, server={"api_keys": "sk-one"}).for_edge())
+
+
+def test_on_one_machine_keys_are_moved_to_files_of_this_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RHAPSODE_SERVER__API_KEYS", "sk-one,sk-two")
+    own = {"deployment": {"model": "dummy", "server": {"api_keys": "sk-own"}}}
+    with keys_in_files(read_cluster({"models": {"dummy": {}, "own": own}})) as config:
+        assert "RHAPSODE_SERVER__API_KEYS" not in os.environ
+        contents = [as_plain(config.for_edge()), *(as_plain(config.deployment(name)) for name in config.models)]
+        assert "sk-" not in str(contents)
+        files = [Path(content["server"]["api_keys_file"]) for content in contents]
+        assert [stat.S_IMODE(file.stat().st_mode) for file in (*files, files[0].parent)] == [0o600] * 3 + [0o700]
+        read_again = [validated(Deployment, content).server.api_keys for content in contents[1:]]
+        assert [[key.get_secret_value() for key in keys] for keys in read_again] == [["sk-one", "sk-two"], ["sk-own"]]
+    assert not files[0].parent.exists()
+    assert os.environ["RHAPSODE_SERVER__API_KEYS"] == "sk-one,sk-two"

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from e2e.serve import test_fair
+from e2e.serve import test_fair, test_uploads
 from e2e.serve.running import Running, in_thread
 from rhapsode.cluster import buffers
 from rhapsode.cluster.edge import Edge
@@ -22,8 +22,11 @@ from rhapsode.cluster.fleet import Fleet, ModelFleet
 from rhapsode.cluster.report import ReplicaReport
 from rhapsode.config.cluster import read_cluster
 from rhapsode.serve.server import listen
+from tiny.dummy import write
 
 LIMITS = {"max_concurrency": 4, "max_positions": 1024}
+IN_BUFFERS_S = 1.0
+"""Of what the edge reads from a replica, and its client does not."""
 GONE = "http://127.0.0.1:9"
 
 
@@ -46,9 +49,12 @@ class Servers:
 
 
 @contextmanager
-def edge_before(servers: Servers, **server) -> Iterator[Running]:
-    config = read_cluster({"models": {"dummy": {}}, "server": server, "cold_start_s": 5, "max_waiting": 1}, env={})
-    edge = Edge(config, Fleet({"dummy": ModelFleet("dummy", servers, config.cold_start_s, config.max_waiting)}))
+def edge_before(servers: Servers, names: Sequence[str] = ("dummy",), **server) -> Iterator[Running]:
+    """An edge; the same servers have models of all these names."""
+    models = {name: {"deployment": {"model": "dummy"}} for name in names}
+    config = read_cluster({"models": models, "server": server, "cold_start_s": 5, "max_waiting": 1}, env={})
+    fleets = {name: ModelFleet(name, servers, config.cold_start_s, config.max_waiting) for name in names}
+    edge = Edge(config, Fleet(fleets))
     listener = listen("127.0.0.1", 0)
     buffers.to_clients(listener)
     uvicorn_server = EdgeServer(edge, config)
@@ -181,8 +187,33 @@ def test_a_listener_is_heard_soon_beside_clients_that_never_read_through_the_edg
         in_thread("dummy", tmp_path, limits=test_fair.ROOM, edge_secret="secret-of-a") as server,
         edge_before(Servers({"a": server.url})) as edge,
     ):
-        in_buffers_s = 1.0  # what the edge reads from a replica, and its client does not
-        test_fair.listen_beside(edge, test_fair.attack_from_elsewhere, test_fair.HEARD_S + in_buffers_s)
+        test_fair.listen_beside(edge, test_fair.attack_from_elsewhere, test_fair.HEARD_S + IN_BUFFERS_S)
+
+
+@pytest.mark.parametrize("source", ["127.0.0.2", "127.0.1.{}"])
+def test_forty_connections_of_others_that_never_read_keep_nobody_waiting(tmp_path: Path, source: str) -> None:
+    limits = test_fair.ROOM | {"max_concurrency": 32, "max_queue": 64}
+    with (
+        in_thread("dummy", tmp_path, limits=limits, edge_secret="secret-of-a") as server,
+        edge_before(Servers({"a": server.url})) as edge,
+        ExitStack() as held,
+    ):
+        for number in range(40):
+            held.enter_context(test_fair.post(edge, source.format(number + 1)))
+        test_fair.await_load(edge, "slots_in_use", 32)
+        assert test_fair.first_audio_s(edge) < test_fair.HEARD_S + IN_BUFFERS_S
+
+
+@pytest.mark.parametrize("addresses", [["127.0.0.2"] * 4, test_uploads.OTHERS[:4]])
+def test_unfinished_uploads_through_the_edge_refuse_nobody_else(tmp_path: Path, addresses: list[str]) -> None:
+    sizes = {"max_body_bytes": test_uploads.LARGEST, "max_upload_bytes": test_uploads.LARGEST}
+    with (
+        in_thread(write(tmp_path / "checkpoint"), tmp_path, limits=LIMITS, edge_secret="secret-of-a") as server,
+        edge_before(Servers({"a": server.url}), **sizes) as edge,
+    ):
+        waiting = [test_uploads.unfinished(edge, address, test_uploads.LARGEST) for address in addresses]
+        with test_uploads.held(waiting):
+            test_uploads.check_nobody_is_refused(edge, test_uploads.OWN)
 
 
 def test_clients_behind_the_edge_share_the_queue_as_they_would_without_it(tmp_path: Path) -> None:

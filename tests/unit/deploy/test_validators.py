@@ -7,12 +7,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from rhapsode.config.cluster import read_cluster
-from unit.deploy.sources import ROOT, UNIT, manifests
+from unit.deploy.sources import ROOT, UNIT, manifest, manifests, page_commands
 
 KUBERNETES_VERSION = "1.32"
 
@@ -24,20 +25,70 @@ def test_manifests_have_the_form_that_kubernetes_expects(name: str) -> None:
         kubernetes_validate.validate(one, KUBERNETES_VERSION, strict=True)
 
 
+def ray_groups() -> list[dict[str, Any]]:
+    cluster = manifest("rayservice.yaml", "RayService")["spec"]["rayClusterConfig"]
+    return [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+
+
 def test_the_pods_of_the_ray_service_have_the_form_that_kubernetes_expects() -> None:
     kubernetes_validate = pytest.importorskip("kubernetes_validate")
-    cluster = manifests("rayservice.yaml")[0]["spec"]["rayClusterConfig"]
-    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+    for group in ray_groups():
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}, **group["template"]}
         kubernetes_validate.validate(pod, KUBERNETES_VERSION, strict=True)
 
 
-def test_the_application_of_the_ray_service_is_ours_and_its_arguments_are_a_cluster() -> None:
+def test_the_ports_of_ray_are_for_its_own_pods_and_its_operator() -> None:
+    kubernetes_validate = pytest.importorskip("kubernetes_validate")
+    policy = manifest("rayservice.yaml", "NetworkPolicy")
+    kubernetes_validate.validate(policy, KUBERNETES_VERSION, strict=True)
+    spec = policy["spec"]
+    assert spec["policyTypes"] == ["Ingress"]
+    own = spec["podSelector"]["matchLabels"]
+    assert own
+    for group in ray_groups():
+        assert own.items() <= group["template"]["metadata"]["labels"].items()
+    service = manifest("rayservice.yaml", "RayService")["spec"]
+    config = yaml.safe_load(service["serveConfigV2"])
+    clients = {config["http_options"]["port"], config["applications"][0]["args"]["server"]["port"]}
+    for rule in spec["ingress"]:
+        ports = {port["port"] for port in rule.get("ports", ())}
+        if "from" not in rule:
+            assert ports == clients
+            continue
+        (peer,) = rule["from"]
+        if peer != {"podSelector": {"matchLabels": own}}:
+            assert peer["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "kuberay-operator"}
+            assert ports == {8265, config["http_options"]["port"]}
+    assert service["rayClusterConfig"]["authOptions"] == {"mode": "token"}
+    assert ray_groups()[0]["serviceType"] == "ClusterIP"
+
+
+def test_keys_reach_the_pods_of_ray_as_a_file_and_by_no_other_way() -> None:
+    config = yaml.safe_load(manifest("rayservice.yaml", "RayService")["spec"]["serveConfigV2"])
+    server = config["applications"][0]["args"]["server"]
+    assert "api_keys" not in server
+    file = Path(server["api_keys_file"])
+    for group in ray_groups():
+        spec = group["template"]["spec"]
+        (mount,) = [one for one in spec["containers"][0]["volumeMounts"] if one["mountPath"] == str(file.parent)]
+        (volume,) = [one for one in spec["volumes"] if one["name"] == mount["name"]]
+        assert volume["secret"]["defaultMode"] & 0o007 == 0
+        assert "env" not in spec["containers"][0]
+    secret = next(words for words in page_commands() if words[:3] == ["kubectl", "create", "secret"])
+    assert secret[4] == volume["secret"]["secretName"]
+    assert secret[5].startswith(f"--from-literal={file.name}=")
+
+
+def test_the_application_of_the_ray_service_is_ours_and_its_arguments_are_a_cluster(tmp_path: Path) -> None:
     config = yaml.safe_load(manifests("rayservice.yaml")[0]["spec"]["serveConfigV2"])
     (application,) = config["applications"]
     module, name = application["import_path"].split(":")
     assert callable(getattr(importlib.import_module(module), name))
+    keys = tmp_path / "keys"
+    keys.write_text("KEY1,KEY2")
+    application["args"]["server"]["api_keys_file"] = str(keys)
     cluster = read_cluster(application["args"], {})
+    assert len(cluster.server.api_keys) == 2
     assert cluster.server.port != config["http_options"]["port"]
     assert all(model.gpus <= 1 for model in cluster.models.values())
 

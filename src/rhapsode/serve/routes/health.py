@@ -25,7 +25,7 @@ def router(service: Service) -> APIRouter:
         if not host.warm:
             return "failed" if host.error else "loading"
         if host.is_lost:
-            return "failed" if host.error else "restarting"
+            return "failed" if host.has_failed else "restarting"
         return "ready" if host.loaded else "idle"
 
     def answer(good: bool) -> JSONResponse:
@@ -39,7 +39,7 @@ def router(service: Service) -> APIRouter:
 
     @routes.get("/health", summary="Alive, and warmed up", responses=unless("Not warmed up yet, or failed"))
     async def health() -> Response:
-        return answer(host.warm and not (host.is_lost and host.error))
+        return answer(host.warm and not host.has_failed)
 
     @routes.get("/ready", summary="Takes new work", responses=unless("Starting, or draining"))
     async def ready() -> Response:

@@ -58,7 +58,7 @@ def describe(service: Service, name: str, created: int) -> dict[str, Any]:
         "deployment": service.deployment.model_dump(
             mode="json",
             exclude={
-                "server": {"api_keys": True, "voices": True, "cache": {"folder"}},
+                "server": {"api_keys": True, "api_keys_file": True, "voices": True, "cache": {"folder"}},
                 "lexicon": True,
                 "alignment": {"model"},
             },
