@@ -94,7 +94,9 @@ def weights(features: dict[str, dict[str, float]]) -> Lines:
 
 
 def _table(gold: Lines, silver: Lines) -> PhonemeTable:
-    return PhonemeTable(*(SortedLines(section(lines)) for lines in (gold, silver, {}, {}, {}, {})))
+    return PhonemeTable(
+        *(SortedLines(section(lines)) for lines in (gold, silver, {}, {}, {}, {})), beginnings=frozenset()
+    )
 
 
 def section(lines: Lines) -> bytes:

@@ -201,7 +201,8 @@ class Host:
         lost, self._engine = self._engine, engine
         self.error, self.warm = None, True
         if lost is not None:  # its process has died
-            await self._stop(lost)
+            async with self._changing:
+                await self._stop(lost)
         self._on_load()
         self._used_s = time.monotonic()
         fields = {"model": self.info.family, "s": _since(started_s), "real_time_listeners": engine.load().places}
@@ -252,15 +253,16 @@ class Host:
     async def _unload(self) -> None:
         """Stops the engine, if there is one, and frees its memory."""
         engine, self._engine = self._engine, None
-        if engine is not None:
+        if engine is None:
+            return
+        async with self._changing:
             await self._stop(engine)
+            del engine  # the last reference: otherwise its memory would wait for a later collection
+            await asyncio.to_thread(_free_memory)
 
     async def _stop(self, engine: ServedEngine) -> None:
         self._past += Totals.of(engine.load())  # counters must not decrease
-        async with self._changing:
-            await engine.stop()
-            del engine
-            await asyncio.to_thread(_free_memory)
+        await engine.stop()
 
 
 def _free_memory() -> None:

@@ -46,7 +46,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
 
     def handle_connect(self, event: Any) -> None:
         super().handle_connect(event)
-        if hasattr(self, "scope"):
+        if "scope" in vars(self):  # the request was a good one
             self.scope["state"]["reset"] = partial(reset, self.transport)
             self.scope["state"]["unread_bytes"] = partial(unread_bytes, self.transport)
             self.scope["state"]["expect_reference"] = self._expect_reference

@@ -25,8 +25,9 @@ def test_an_unloaded_model_returns_its_memory(tmp_path: Path) -> None:
     held = []
     with running("rhapsode-nano", tmp_path, server={"idle_unload_s": 1.0}, limits={"max_concurrency": 2}) as server:
         for _ in range(2):
-            assert server.http.post("/v1/audio/speech", json=SPOKEN).status_code == 200
-            loaded = memory_mib(server)
+            with server.http.stream("POST", "/v1/audio/speech", json=SPOKEN) as answer:
+                next(answer.iter_raw(1))
+                loaded = memory_mib(server)
             wait_for(lambda: not server.metric("rhapsode_model_loaded"), "the model is still loaded")
             wait_for(lambda loaded=loaded: memory_mib(server) < loaded - 100, "its memory is not given back")
             time.sleep(0.5)  # for the rest of it

@@ -52,7 +52,7 @@ def test_options_are_folded_and_labelled_with_what_they_do(visit: Open, hibari: 
     page.page.locator("#speak summary").filter(has_text="Advanced").click()
     assert pause.is_visible()
     hint = page.page.locator(f"#{pause.get_attribute('aria-describedby').split()[0]}").inner_text()
-    assert hint == "Up to 10 s. pause_s"
+    assert hint == "0 to 10. pause_s"
 
 
 def test_speed_is_a_slider_that_says_its_value(visit: Open, dummy: Running) -> None:

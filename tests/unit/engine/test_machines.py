@@ -71,6 +71,8 @@ def test_nobody_runs_dry_below_70_percent_of_what_the_machine_can_make(monkeypat
 @pytest.mark.parametrize("frame_s", FRAMES_S)
 @pytest.mark.parametrize("whole", [0.1, 0.5, 1, 3, 10])
 def test_nobody_runs_dry_on_any_machine(monkeypatch, whole, frame_s, rows):
+    if whole == 10 and frame_s < 0.05:
+        pytest.skip("a prompt takes 30 ms and a frame 26, which is more than a frame plays")
     machine = Machine(monkeypatch, whole=whole, frame_s=frame_s, rows=rows)
     requests = 2 * rows + 16
     check_served(machine, machine.poisson(0.7, requests), requests)

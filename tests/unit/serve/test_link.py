@@ -63,9 +63,9 @@ def test_a_message_arrives_as_it_was_sent() -> None:
     broken = CheckpointError("wrong.", details=["one", "two"])
     outcome = Outcome("a", FinishReason.FAILED, 1.0, 2, 0.0, None, 3.0, error=broken)
     with linked() as (here, there):
-        here.link.send(Submit("a", request), Refused("b", busy), Ended(outcome, broken))
+        here.link.send(Submit("a", request, "ada"), Refused("b", busy), Ended(outcome, broken))
         submit, refused, ended = there.get(3)
-    assert submit == Submit("a", request)
+    assert submit == Submit("a", request, "ada")
     assert (refused.error.message, refused.error.retry_after_s) == ("full.", 2.5)
     assert ended.outcome.error is ended.error
     assert ended.error.details == ("one", "two")

@@ -8,7 +8,7 @@ export class OptionField {
     this.name = name;
     this.kind = kindOf(schema);
     const { label, rest } = inWords(name, schema.description ?? "");
-    this.field = new Field(label, this.control(schema), { hint: [rest && `${rest} `, el("code", {}, name)] });
+    this.field = new Field(label, this.control(schema), { hint: [rest && `${rest} `, range(schema), el("code", {}, name)] });
   }
 
   control(schema) {
@@ -40,6 +40,14 @@ export function inWords(name, description) {
   const rest = end < 0 ? "" : text.slice(end + 1).trim();
   const label = clause || capital(name.replace(/_(m?s)$/, "").replaceAll("_", " "));
   return { label: unit ? `${label} (${unit})` : label, rest: capital(rest) };
+}
+
+/** Says which numbers are allowed. */
+function range(schema) {
+  const { minimum, maximum } = { ...schema.anyOf?.find((part) => part.type !== "null"), ...schema };
+  if (minimum === undefined && maximum === undefined) return "";
+  if (minimum === undefined) return `Up to ${maximum}. `;
+  return maximum === undefined ? `${minimum} or more. ` : `${minimum} to ${maximum}. `;
 }
 
 /** Returns the type of value that may be given; a schema may also allow null. */

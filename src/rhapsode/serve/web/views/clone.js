@@ -52,12 +52,17 @@ export class CloneView {
     this.preview.disabled = this.save.disabled = !this.sample.file;
   }
 
+  /** What is said in the sample, if anything. Models read its spaces, too. */
+  get transcript() {
+    return this.text.value && this.text.control.value;
+  }
+
   async hear() {
     this.clearErrors();
     try {
       const reference = await this.sample.dataUrl();
       const fields = { input: this.say.value, ref_audio: reference };
-      if (this.text.value) fields.ref_text = this.text.value;
+      if (this.transcript) fields.ref_text = this.transcript;
       await this.listening.hear(fields);
     } catch (error) {
       this.tell(error);
@@ -68,7 +73,7 @@ export class CloneView {
     this.clearErrors();
     if (!this.consent.check()) return;
     try {
-      const voice = { name: this.name.value, consent: this.consent.statement, text: this.text.value, audio: await this.sample.dataUrl() };
+      const voice = { name: this.name.value, consent: this.consent.statement, text: this.transcript, audio: await this.sample.dataUrl() };
       const kept = await uploadVoice(voice);
       await refreshVoices();
       this.status.textContent = `${kept.name} is kept.`;
