@@ -88,7 +88,7 @@ class Edge:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
-        self._upstream = Upstream(self._config.server.max_request_s)
+        self._upstream = Upstream(self._config.server)
         self._gathering = Gatherer(self._fleet, self._upstream)
         if not self._is_lazy:
             self._fleet.start()

@@ -116,7 +116,10 @@ class ServerConfig(Section):
     receive_timeout_s: Annotated[float, Field(gt=0)] = 20.0
     """How long a client may take to send a request, plus a second for every 8 KiB of it."""
     max_connections: Count | None = None
-    """Connections at once; by default as many as file descriptors allow, with a reserve."""
+    """Connections at once; by default as many as file descriptors allow, with a reserve. At this number the one that
+    has waited longest for a request is closed for a new one."""
+    keep_alive_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 75.0
+    """How long a connection without a request stays open. The idle time of a proxy in front should be shorter."""
     drain_timeout_s: Seconds = 30.0
     """How long running streams may continue after the server got a signal to stop."""
     idle_unload_s: Seconds | None = None

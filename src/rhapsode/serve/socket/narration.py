@@ -44,11 +44,19 @@ class Narration:
     each sentence is a request.
     """
 
-    def __init__(self, service: Service, order: Order, narration_id: str) -> None:
-        """If the order already has a text, the narration is complete from the start."""
+    def __init__(
+        self,
+        service: Service,
+        order: Order,
+        narration_id: str,
+        has_times: Callable[[str], bool] = lambda text: False,
+    ) -> None:
+        """If the order already has a text, the narration is complete from the start. `has_times` tells for the text of
+        a request whether the times of its words are wanted."""
         can_append, is_document = service.info.can.text_stream, order.request.input_type == "ssml"
         self._service = service
         self._order = order
+        self._has_times = has_times
         self._id = narration_id
         self._requests = 0
         self._utterance = Utterance(
@@ -94,7 +102,7 @@ class Narration:
         self._utterance.done = True
         self._news.set()
 
-    async def speak(self, deliver: Callable[[Playback], Awaitable[None]]) -> None:
+    async def speak(self, deliver: Callable[[Playback, Piece], Awaitable[None]]) -> None:
         """Speaks all of the text in order. `deliver` sends the audio of one request."""
         pieces = self._utterance.pieces
         while pieces or not self._utterance.done:
@@ -104,6 +112,11 @@ class Narration:
                 continue
             request_id = f"{self._id}-{self._requests}"
             self._requests += 1
-            async with speaking_piece(self._service, self._order, pieces[0], request_id) as playback:
-                await deliver(playback)
+            async with speaking_piece(self._service, self._order_of(pieces[0]), pieces[0], request_id) as playback:
+                await deliver(playback, pieces[0])
             pieces.popleft()
+
+    def _order_of(self, piece: Piece) -> Order:
+        if not self._has_times(piece.text):
+            return self._order
+        return replace(self._order, request=replace(self._order.request, word_timestamps=True))
