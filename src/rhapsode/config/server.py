@@ -96,9 +96,9 @@ class ServerConfig(Section):
     """Further names of voices: each stands for a preset or an uploaded voice."""
     model_aliases: tuple[str, ...] = ()
     """Further names of the served model."""
-    unknown_fields: Literal["refuse", "ignore"] = "refuse"
+    unknown_fields: Literal["strict", "refuse", "ignore"] = "refuse"
     """What becomes of fields that are unknown here or have no effect. The header `X-Ignored-Fields` names those that
-    were ignored."""
+    were ignored. `refuse` ignores `instructions` alone, which OpenAI's users set; `strict` refuses them, too."""
     max_body_bytes: Count = 40 * 2**20
     """Of requests that may carry audio: uploads, and speech where the model clones voices."""
     max_json_bytes: Count = 4 * 2**20
