@@ -25,6 +25,7 @@ from rhapsode.serve.listener import Listener, listener
 from rhapsode.serve.listeners import Listeners, NotRead
 from rhapsode.serve.local_engine import ServedEngine
 from rhapsode.serve.memory import Tidier
+from rhapsode.serve.middleware.leniency import unknown_fields
 from rhapsode.serve.middleware.limits import uploads_of
 from rhapsode.serve.observe.audit import AuditLog
 from rhapsode.serve.observe.metrics import Metrics, Refusals
@@ -97,7 +98,7 @@ class Service:
 
     async def tolerate(self, body: type[BaseModel], data: bytes) -> tuple[bytes, tuple[str, ...]]:
         """Returns a body without the fields that this deployment ignores, and the names of those fields."""
-        if self.config.unknown_fields != "ignore":
+        if unknown_fields(self.config) != "ignore":
             return data, ()
         return await leave_out(body, data, self.unused_fields)
 

@@ -13,6 +13,7 @@ from rhapsode.engine.dialogue import check_count, check_speakers, in_segment
 from rhapsode.engine.validate import check_embedding, check_length, check_speakable
 from rhapsode.errors import InvalidRequest, UnknownVoice
 from rhapsode.models.abilities import can_clone, unable
+from rhapsode.serve.middleware.leniency import unknown_fields
 from rhapsode.serve.request.effect import check_frames
 from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, VoiceAliases, check_model, preset_for
 from rhapsode.serve.request.references import References
@@ -133,7 +134,7 @@ class Intake:
         them before anything is fetched."""
         if self._info.can.instructions:
             return False
-        if self._deployment.server.unknown_fields == "strict":
+        if unknown_fields(self._deployment.server) == "strict":
             error = unable(self._info, "instructions", param)
             hint = "Instructions are an error here because of 'server.unknown_fields: strict'."
             raise InvalidRequest(f"{error.message} {hint}", param=param)
