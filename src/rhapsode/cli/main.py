@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +20,7 @@ from rhapsode.cli.say import say
 from rhapsode.cli.serve import serve
 from rhapsode.cli.verify import verify
 from rhapsode.cli.wyoming import wyoming
-from rhapsode.errors import InvalidRequest, RhapsodeError
+from rhapsode.errors import IgnoredWarning, InvalidRequest, RhapsodeError
 
 UsageError: Any = typer.BadParameter.__base__  # typer may bundle click or depend on it
 app = typer.Typer(
@@ -56,8 +57,19 @@ def _root(
     pass
 
 
+_show_any_warning = warnings.showwarning
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    if issubclass(category, IgnoredWarning):
+        print(f"rhapsode: {message}", file=sys.stderr)
+    else:
+        _show_any_warning(message, category, *where, **more)
+
+
 def main() -> None:
     """Runs a command. An error that a user can cause becomes one sentence on standard error and an exit status."""
+    warnings.showwarning = _show_warning
     try:
         sys.exit(app(sys.argv[1:] or ["--help"], standalone_mode=False))
     except UsageError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,7 +17,7 @@ from rhapsode.cli.output import Listened, check_output, save, save_subtitles
 from rhapsode.cli.progress import spoken_progress
 from rhapsode.cli.script_file import ScriptLine, read_script
 from rhapsode.cli.wish import SpeakingPlace, Wish, parse_options, without_none
-from rhapsode.errors import EmptyAudio, InvalidRequest
+from rhapsode.errors import EmptyAudio, IgnoredWarning, InvalidRequest
 from rhapsode.text.clean import is_speakable
 from rhapsode.text.duration import estimate_s
 
@@ -60,6 +61,8 @@ def say(
     quiet: given.Quiet = False,
 ) -> None:
     """Say something: writes speech.wav, and plays it."""
+    if quiet:
+        warnings.simplefilter("ignore", IgnoredWarning)
     names, recordings = references.parted(voice or [])
     cloned = references.paired([*recordings, *(reference or [])], reference_text or [])
     fields: dict[str, Any] = {"speed": speed, "loudness": loudness, "channels": channels, "seed": seed}

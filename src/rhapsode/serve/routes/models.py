@@ -20,6 +20,9 @@ from rhapsode.text.front_end import INPUT_TYPES
 from rhapsode.text.normalise.language import LANGUAGES
 from rhapsode.text.ssml import ELEMENTS
 
+HIDDEN = ("api_keys", "key_dialects", "api_keys_file", "voices")
+"""Settings of the server that clients do not see."""
+
 
 def describe(service: Service, name: str, created: int) -> dict[str, Any]:
     """Returns the description of the served model, under this name."""
@@ -58,7 +61,7 @@ def describe(service: Service, name: str, created: int) -> dict[str, Any]:
         "deployment": service.deployment.model_dump(
             mode="json",
             exclude={
-                "server": {"api_keys": True, "api_keys_file": True, "voices": True, "cache": {"folder"}},
+                "server": {**dict.fromkeys(HIDDEN, True), "cache": {"folder"}},
                 "lexicon": True,
                 "alignment": {"model"},
             },
