@@ -16,7 +16,7 @@ from rhapsode.serve.middleware.auth import is_keyless
 from rhapsode.serve.request.names import OPENAI_MODELS, check_model, served_id
 from rhapsode.serve.request.openapi import responses
 from rhapsode.serve.service import Service
-from rhapsode.text.front_end import INPUT_TYPES
+from rhapsode.text.markup import INPUT_TYPES
 from rhapsode.text.normalise.language import LANGUAGES
 from rhapsode.text.ssml import ELEMENTS
 

@@ -14,12 +14,14 @@ from rhapsode.serve.response.sending import Stalled
 from rhapsode.serve.service import Service
 from rhapsode.serve.socket.utterance import Piece, Utterance
 from rhapsode.text.front_end import QUICK_CHARS
+from rhapsode.text.markup import input_type_of
 
 
 @asynccontextmanager
 async def speaking_piece(service: Service, order: Order, piece: Piece, request_id: str) -> AsyncIterator[Playback]:
     """Runs the request of one piece, whose text may grow until the piece is closed."""
-    request = replace(order.request, text=piece.text, text_open=not piece.closed)
+    input_type = "text" if piece.is_plain else order.request.input_type
+    request = replace(order.request, text=piece.text, text_open=not piece.closed, input_type=input_type)
     async with service.speaking(replace(order, request=request), request_id, lambda: piece.text) as playback:
         given = len(request.text)
         while given < len(piece.text):  # the text grew while the request was read
@@ -53,7 +55,7 @@ class Narration:
     ) -> None:
         """If the order already has a text, the narration is complete from the start. `has_times` tells for the text of
         a request whether the times of its words are wanted."""
-        can_append, is_document = service.info.can.text_stream, order.request.input_type == "ssml"
+        can_append, input_type = service.info.can.text_stream, input_type_of(order.request.input_type)
         self._service = service
         self._order = order
         self._has_times = has_times
@@ -61,9 +63,10 @@ class Narration:
         self._requests = 0
         self._utterance = Utterance(
             0,
-            by_sentence=not can_append and not is_document,
+            by_sentence=not can_append and input_type != "ssml",
             language=order.request.language or "en",
-            whole=is_document and not can_append,
+            input_type=input_type,
+            whole=input_type == "ssml" and not can_append,
         )
         self._news = asyncio.Event()
         self.is_flushed = True

@@ -150,12 +150,13 @@ class Session:
         if len(self._utterances) >= MOST_WAITING:
             raise Busy(f"{MOST_WAITING} utterances are waiting to be spoken here already.")
         by_sentence = self._config.split_granularity == "sentence" or not self._service.info.can.text_stream
-        is_document = self._config.input_type == "ssml"
+        input_type = self._config.input_type or "text"
         utterance = Utterance(
             self._count,
-            by_sentence and not is_document,
+            by_sentence and input_type != "ssml",
             self._config.language or "en",
-            whole=is_document and not self._service.info.can.text_stream,
+            input_type,
+            whole=input_type == "ssml" and not self._service.info.can.text_stream,
         )
         self._count += 1
         self._utterances.append(utterance)
