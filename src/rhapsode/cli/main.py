@@ -16,6 +16,7 @@ from rhapsode.cli.compile import compile_kernels
 from rhapsode.cli.detect import detect
 from rhapsode.cli.doctor import doctor
 from rhapsode.cli.models import models
+from rhapsode.cli.new_family import new_family
 from rhapsode.cli.say import say
 from rhapsode.cli.serve import serve
 from rhapsode.cli.verify import verify
@@ -37,6 +38,7 @@ app.command()(detect)
 app.command()(models)
 app.command()(doctor)
 app.command()(verify)
+app.command()(new_family)
 app.command("compile")(compile_kernels)
 app.add_typer(bench)
 app.add_typer(cluster)
