@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable, Sequence, Set
 from typing import Any
 
 from fastapi.middleware.cors import CORSMiddleware
@@ -75,11 +75,11 @@ class Edge:
         """The number of speech requests and WebSockets in flight through this edge."""
         return self._owners.in_flight + self._sockets
 
-    @property
-    def voices(self) -> set[str]:
-        """The names of all presets and aliases."""
-        known = [model.known.presets for model in self._fleet.models.values() if model.known is not None]
-        return {name for presets in known for name in presets} | set(self._config.server.voice_aliases)
+    def voices(self, models: Sequence[str]) -> tuple[str, ...]:
+        """Returns the presets and aliases of the first of these models that is served, or of the default model."""
+        served = next(filter(self._names.known, models), None)
+        known = self._fleet.models[self._names.find(served)].known
+        return (*(known.presets if known else ()), *self._config.server.voice_aliases)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -278,7 +278,7 @@ def _route(
 def guarded(edge: Edge, config: ClusterConfig, uploads: Budget) -> ASGIApp:
     """Returns the edge behind the same checks, in the same order, as the application of one server."""
     server = config.server
-    app: ASGIApp = Translation(edge, lambda: edge.voices)
+    app: ASGIApp = Translation(edge, edge.voices)
     app = BodyLimit(app, server, takes_references=True, uploads=uploads)
     app = Clients(app, server.trusted_proxies)
     if server.api_keys:

@@ -71,7 +71,7 @@ def create_app(deployment: Deployment, model: Model | None = None, edge_secret: 
     app.add_middleware(DirectSpeech, service=service)  # type: ignore[arg-type, unused-ignore]
     takes_references = service.info.takes_references
     if not edge_secret:  # else the edge has translated already
-        app.add_middleware(Translation, voices=lambda: (*service.info.presets, *config.voice_aliases))
+        app.add_middleware(Translation, voices=lambda models: (*service.info.presets, *config.voice_aliases))
     app.add_middleware(BodyLimit, config=config, takes_references=takes_references, uploads=service.uploads)  # type: ignore[arg-type, unused-ignore]
     app.add_middleware(Clients, proxies=config.trusted_proxies, edge_secret=edge_secret)
     if config.api_keys:

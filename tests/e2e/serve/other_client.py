@@ -8,6 +8,7 @@ import wave
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx2
 from websockets.sync.client import ClientConnection, connect
@@ -16,10 +17,13 @@ SPEECH, VOICES, SOCKET = "/v1/audio/speech", "/v1/audio/voices", "/v1/audio/spee
 
 
 class OtherClient:
-    def __init__(self, url: str, key: str = "none") -> None:
+    def __init__(self, url: str, key: str = "none", model: str | None = None) -> None:
+        """`model` is for an address with several models: the client names none."""
         self.url = url
+        self.query = {} if model is None else {"model": model}
         self.headers = {"Authorization": f"Bearer {key}"}
-        self.http = httpx2.Client(base_url=url, headers=self.headers, timeout=60, trust_env=False)
+        shared = {"headers": self.headers, "params": self.query}
+        self.http = httpx2.Client(base_url=url, **shared, timeout=150, trust_env=False)
 
     def ask(self, method: str, path: str, status: int = 200, **content: Any) -> httpx2.Response:
         answer = self.http.request(method, path, **content)
@@ -31,7 +35,7 @@ class OtherClient:
 
     @contextmanager
     def socket(self) -> Iterator[ClientConnection]:
-        url = f"ws{self.url.removeprefix('http')}{SOCKET}"
+        url = f"ws{self.url.removeprefix('http')}{SOCKET}?{urlencode(self.query)}"
         with connect(url, additional_headers=self.headers, proxy=None, max_size=None) as socket:
             yield socket
 

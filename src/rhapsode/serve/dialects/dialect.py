@@ -18,7 +18,7 @@ class Call:
     params: Mapping[str, str]
     """The parts of the path that its row names."""
     voices: Collection[str] = ()
-    """Names that this server has voices for; uploaded ones are not among them."""
+    """Names that the model has voices for; uploaded ones are not among them."""
     headers: dict[str, str] = field(default_factory=dict)
     """Of our answer, in lower case."""
     request_id: str = ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -69,8 +69,8 @@ class Dialects:
 class Translation:
     """Translates the bodies and messages of a request that `Dialects` has led here, as they are read."""
 
-    def __init__(self, app: ASGIApp, voices: Callable[[], Collection[str]]) -> None:
-        """`voices` returns the names of this server's voices, but for uploaded ones."""
+    def __init__(self, app: ASGIApp, voices: Callable[[Sequence[str]], Collection[str]]) -> None:
+        """`voices` returns the names of voices, but for uploaded ones, of the first model there is among some names."""
         self._app = app
         self._voices = voices
 
@@ -80,14 +80,13 @@ class Translation:
             await self._app(scope, receive, send)
             return
         dialect, row, call = chosen
-        call.voices = self._voices()
         if scope["type"] == "websocket":
             socket = TranslatedSocket(dialect, receive, send)
             await self._app(scope, socket.receive, socket.send)
         elif row.reply is not None:
             await _reply(row, call, scope, receive, send)
         elif row.ask is not None and media_type(scope) == "application/json":
-            await self._app(scope, TranslatedBody(row, call, receive).receive, send)
+            await self._app(scope, TranslatedBody(row, call, self._voices, receive).receive, send)
         else:
             await self._app(scope, receive, send)
 
@@ -107,9 +106,12 @@ async def _reply(row: Row, call: Call, scope: Scope, receive: Receive, send: Sen
 class TranslatedBody:
     """Translates the JSON body of a request when our route asks for it, within the limits of what it may send."""
 
-    def __init__(self, row: Row, call: Call, receive: Receive) -> None:
+    def __init__(
+        self, row: Row, call: Call, voices: Callable[[Sequence[str]], Collection[str]], receive: Receive
+    ) -> None:
         self._row = row
         self._call = call
+        self._voices = voices
         self._receive = receive
         self._is_read = False
 
@@ -131,7 +133,11 @@ class TranslatedBody:
     def _translated(self, data: bytes) -> bytes:
         assert self._row.ask is not None
         fields = load_object(data)
-        return data if fields is None else json.dumps(self._row.ask(fields, self._call)).encode()
+        if fields is None:
+            return data
+        named = (fields.get("model"), dict(parse_qsl(self._call.query)).get("model"))
+        self._call.voices = self._voices([name for name in named if isinstance(name, str)])
+        return json.dumps(self._row.ask(fields, self._call)).encode()
 
 
 class TranslatedSocket:
