@@ -13,6 +13,7 @@ from pydantic_core import from_json
 
 from rhapsode.config.cluster import ClusterConfig
 from rhapsode.errors import InvalidRequest, UnknownModel
+from rhapsode.serve.elevenlabs.body import OWN_MODELS
 from rhapsode.serve.request.names import OPENAI_MODELS, OPENAI_VOICES, served_id
 from rhapsode.serve.request.shape import BodyTooComplex, check_shape
 
@@ -46,13 +47,29 @@ async def read_wish(body: bytes, *, is_batch: bool = False) -> RoutingWish:
     return await asyncio.to_thread(_read, body, is_batch)
 
 
+async def read_elevenlabs_wish(body: bytes, voice: str | None) -> RoutingWish:
+    """Returns the wish of a client of ElevenLabs, whose voice may be in the path. Each of ElevenLabs' own models is the
+    first one."""
+    fields = _fields(body) if len(body) <= SMALL_BYTES else await asyncio.to_thread(_fields, body)
+    model = fields.get("model_id")
+    if not isinstance(model, str) or not 0 < len(model) <= MOST_NAME_CHARS or model.startswith(OWN_MODELS):
+        return RoutingWish(voice=voice)
+    return RoutingWish((model,), voice=voice)
+
+
 def _read(body: bytes, is_batch: bool) -> RoutingWish:
+    fields = _fields(body)
+    return _wish_of(fields, is_batch) if fields else RoutingWish()
+
+
+def _fields(body: bytes) -> dict[str, Any]:
+    """Returns the fields of a JSON object; none if the body is something else."""
     try:
         check_shape(body)
         fields = from_json(body)  # as the replica reads it: lone surrogates and deep nesting are errors
     except (ValueError, BodyTooComplex):
-        return RoutingWish()
-    return _wish_of(fields, is_batch) if isinstance(fields, dict) else RoutingWish()
+        return {}
+    return fields if isinstance(fields, dict) else {}
 
 
 def _wish_of(fields: Mapping[str, Any], is_batch: bool) -> RoutingWish:

@@ -6,15 +6,14 @@ import re
 from collections.abc import Awaitable, Callable, Sequence, Set
 from typing import Any
 
-from fastapi.middleware.cors import CORSMiddleware
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from rhapsode.cluster.choice import ModelNames, RoutingWish, affinity, read_wish
+from rhapsode.cluster.choice import ModelNames, RoutingWish, affinity, read_elevenlabs_wish, read_wish
 from rhapsode.cluster.edge_metrics import EdgeMetrics
 from rhapsode.cluster.fleet import Fleet, FleetReplica
 from rhapsode.cluster.forward import ForwardedResponse, Forwarding
@@ -24,14 +23,8 @@ from rhapsode.cluster.relay import SocketRelay
 from rhapsode.cluster.upstream import Upstream, target_of
 from rhapsode.config.cluster import ClusterConfig
 from rhapsode.errors import Aborted, InvalidRequest, RhapsodeError, Unavailable
-from rhapsode.serve.app import EXPOSED_HEADERS
-from rhapsode.serve.budget import Budget
-from rhapsode.serve.client import Clients, client_of
-from rhapsode.serve.dialects.middleware import Dialects, Translation
-from rhapsode.serve.middleware.auth import ApiKeys
-from rhapsode.serve.middleware.limits import BodyLimit
-from rhapsode.serve.middleware.origins import Origins
-from rhapsode.serve.observe.logs import RequestLog
+from rhapsode.serve.client import client_of
+from rhapsode.serve.elevenlabs.errors import is_elevenlabs
 from rhapsode.serve.request.header import header
 from rhapsode.serve.response.errors import MethodNotAllowed, NotFound, error_response
 
@@ -39,7 +32,13 @@ BATCH = "/v1/audio/speech/batch"
 SPEECH = ("/v1/audio/speech", BATCH)
 SOCKET = "/v1/audio/speech/stream"
 ELEVENLABS_SOCKET = re.compile(r"/v1/text-to-speech/(?P<voice>[^/]+)/(multi-)?stream-input")
-VOICES = "/v1/audio/voices"
+ELEVENLABS_SPEECH = (
+    "/v1/text-to-speech/{voice}",
+    "/v1/text-to-speech/{voice}/{way:path}",
+    "/v1/text-to-dialogue",
+    "/v1/text-to-dialogue/stream",
+)
+VOICES, ELEVENLABS_VOICES = "/v1/audio/voices", "/v1/voices"
 
 
 class Edge:
@@ -66,7 +65,8 @@ class Edge:
             _route("/v1/models/{name:path}", self._model),
             _route(VOICES, self._voices),
             _route("/v1/audio/speech/{request_id}", self._outcome),
-            *(_route(path, self._speak, {"POST"}) for path in SPEECH),
+            _route(ELEVENLABS_VOICES, self._elevenlabs_voices),
+            *(_route(path, self._speak, {"POST"}) for path in (*SPEECH, *ELEVENLABS_SPEECH)),
             _route("/{path:path}", self._forward, None),
         ]
 
@@ -144,6 +144,8 @@ class Edge:
     # --- several replicas ---
 
     async def _models(self, request: Request) -> Response:
+        if is_elevenlabs(request.scope):
+            return JSONResponse(await self._gatherer.elevenlabs_models(request))
         found = await self._gatherer.models(request)
         extra = {"models": found} if request.scope["path"].startswith("/v1/audio/") else {}
         return JSONResponse({"object": "list", "data": found, **extra})
@@ -153,6 +155,10 @@ class Edge:
         names = [self._names.find(wanted)] if wanted else list(self._fleet.models)
         found = await self._gatherer.voices(request, names)
         return JSONResponse({"object": "list", "data": found, "voices": found})
+
+    async def _elevenlabs_voices(self, request: Request) -> Response:
+        found = await self._gatherer.elevenlabs_voices(request)
+        return JSONResponse({"voices": found})
 
     async def _outcome(self, request: Request) -> Response:
         request_id = request.path_params["request_id"]
@@ -181,7 +187,9 @@ class Edge:
     async def _forward(self, request: Request) -> Response:
         if request.method == "CONNECT":  # a replica would take it for a tunnel
             raise MethodNotAllowed("CONNECT is not for this path.")
-        is_about_voices = request.scope["path"].startswith(VOICES) and not request.query_params.get("model")
+        changes_voices = request.method != "GET" and request.scope["path"].startswith(ELEVENLABS_VOICES)
+        is_about_voices = changes_voices or request.scope["path"].startswith(VOICES)
+        is_about_voices = is_about_voices and not request.query_params.get("model")
         return await self._send(request, _wish_for(self._model_with_voices() if is_about_voices else None))
 
     def _model_with_voices(self) -> str:
@@ -198,7 +206,7 @@ class Edge:
         except ClientDisconnect:
             raise Aborted("the client disconnected before its request was complete.") from None
         is_speech = wish is None
-        wish = wish or await read_wish(body, is_batch=request.scope["path"] == BATCH)
+        wish = wish or await _wish_of(request, body)
         model = self._fleet.models[self._names.chosen(wish, request.query_params.get("model"))]
         scope, request_id = request.scope, request.state.request_id
         presets = model.known.presets if model.known else ()
@@ -262,6 +270,13 @@ class Edge:
         return self._gathering
 
 
+async def _wish_of(request: Request, body: bytes) -> RoutingWish:
+    """Returns the wish of a speech request."""
+    if is_elevenlabs(request.scope):
+        return await read_elevenlabs_wish(body, request.path_params.get("voice"))
+    return await read_wish(body, is_batch=request.scope["path"] == BATCH)
+
+
 def _wish_for(model: str | None, voice: str | None = None) -> RoutingWish:
     return RoutingWish((model,) if model else (), voice=voice)
 
@@ -273,22 +288,3 @@ def _route(
     route = Route(path, endpoint)
     route.methods = set(methods) if methods else None
     return route
-
-
-def guarded(edge: Edge, config: ClusterConfig, uploads: Budget) -> ASGIApp:
-    """Returns the edge behind the same checks, in the same order, as the application of one server."""
-    server = config.server
-    app: ASGIApp = Translation(edge, edge.voices)
-    app = BodyLimit(app, server, takes_references=True, uploads=uploads)
-    app = Clients(app, server.trusted_proxies)
-    if server.api_keys:
-        app = ApiKeys(app, server.api_keys, server.public_lists)
-    if server.cors_origins:
-        app = CORSMiddleware(
-            app,
-            allow_origins=server.cors_origins,
-            allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["*"],
-            expose_headers=EXPOSED_HEADERS,
-        )
-    return RequestLog(Dialects(Origins(app, server), server), edge.metrics)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import uvicorn
 
 from rhapsode.cluster import buffers
-from rhapsode.cluster.edge import Edge, guarded
+from rhapsode.cluster.edge import Edge
+from rhapsode.cluster.guarded import guarded
 from rhapsode.config.cluster import ClusterConfig
 from rhapsode.serve.connection import ConnectionConfig
 from rhapsode.serve.middleware.limits import uploads_of

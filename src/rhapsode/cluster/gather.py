@@ -47,6 +47,16 @@ class Gatherer:
                 found.setdefault(entry["id"], entry)
         return list(found.values())
 
+    async def elevenlabs_models(self, request: Request) -> list[Any]:
+        """Returns all models that have a replica, in ElevenLabs' shape."""
+        lists = await asyncio.gather(*(self._first(model, request) for model in self._fleet.models.values()))
+        return _once([entry for found in lists for entry in found or ()], "model_id")
+
+    async def elevenlabs_voices(self, request: Request) -> list[Any]:
+        """Returns the voices of all models, in ElevenLabs' shape."""
+        lists = await asyncio.gather(*(self._first(model, request) for model in self._fleet.models.values()))
+        return _once([entry for found in lists for entry in (found or {}).get("voices", ())], "voice_id")
+
     async def metrics(self, own: str) -> str:
         """Returns the metrics of the edge and of all replicas."""
         replicas = self._fleet.all()
@@ -69,13 +79,12 @@ class Gatherer:
                 return found
         return None
 
-    async def _first(self, model: ModelFleet, request: Request) -> dict[str, Any] | None:
+    async def _first(self, model: ModelFleet, request: Request) -> Any:
         """Returns the first successful answer of a model's replicas, or `None`. Never starts a replica."""
         for replica in model.replicas:
             answer = await self._ask(replica, request.scope["path"], request.headers.raw)
             if answer is not None and answer[0] == 200:
-                found: dict[str, Any] = json.loads(answer[1])
-                return found
+                return json.loads(answer[1])
         return None
 
     async def _ask(
@@ -96,6 +105,11 @@ class Gatherer:
 
 def _entries(answer: dict[str, Any] | None) -> list[dict[str, Any]]:
     return list(answer["data"]) if answer else []
+
+
+def _once(entries: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
+    """Returns the entries without those whose key has come before."""
+    return list({entry[key]: entry for entry in reversed(entries)}.values())[::-1]
 
 
 def _undescribed(name: str) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from ray.serve.handle import DeploymentHandle
 from starlette.types import ASGIApp
 
 from rhapsode.cluster import buffers
-from rhapsode.cluster.edge import Edge, guarded
+from rhapsode.cluster.edge import Edge
 from rhapsode.cluster.edge_server import EdgeServer
 from rhapsode.cluster.fleet import Fleet, ModelFleet
+from rhapsode.cluster.guarded import guarded
 from rhapsode.cluster.ray_port import bind_to_node
 from rhapsode.cluster.ray_source import RaySource
 from rhapsode.cluster.server_thread import ServerThread

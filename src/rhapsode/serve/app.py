@@ -17,6 +17,7 @@ from rhapsode.models.registry import Model
 from rhapsode.serve.client import Clients
 from rhapsode.serve.dialects.middleware import Dialects, Translation
 from rhapsode.serve.elevenlabs import routes as elevenlabs
+from rhapsode.serve.elevenlabs import voice_routes as elevenlabs_voices
 from rhapsode.serve.middleware.auth import ApiKeys
 from rhapsode.serve.middleware.direct import DirectSpeech
 from rhapsode.serve.middleware.leniency import Leniency
@@ -64,7 +65,8 @@ def create_app(deployment: Deployment, model: Model | None = None, edge_secret: 
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.service = service
-    for route in (speech, batch, outcomes, voices, detect, models, lexicon, health, socket, elevenlabs, page):
+    ours = (speech, batch, outcomes, voices, detect, models, lexicon, health, socket)
+    for route in (*ours, elevenlabs, elevenlabs_voices, page):
         app.include_router(route.router(service))
     errors.install(app)
     config = deployment.server

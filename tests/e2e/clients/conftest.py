@@ -9,7 +9,9 @@ import rhapsode.engine.alignment as alignment_module
 from e2e.serve.running import Running, in_thread
 from spelling.family import SPELLING
 from spelling.hearing import ToneModel
+from tiny.dummy import write
 
+CLONING_LIMITS = {"max_concurrency": 4, "max_positions": 1024, "max_segments": 20}
 LIMITS = {"max_concurrency": 8, "max_positions": 1024, "max_text_chars": 2000}
 
 
@@ -34,3 +36,15 @@ def spelling(tmp_path_factory) -> Iterator[Running]:
         patch.setattr(alignment_module, "load_acoustic", lambda *_: ToneModel())
         with in_thread(SPELLING, tmp_path_factory.mktemp("spelling"), limits={"max_concurrency": 2}) as server:
             yield server
+
+
+@pytest.fixture(scope="session")
+def cloning(tmp_path_factory) -> Iterator[Running]:
+    """The dummy with a checkpoint that clones."""
+    folder = tmp_path_factory.mktemp("cloning")
+    settings = {
+        "limits": CLONING_LIMITS,
+        "server": {"max_voices": 5, "max_upload_bytes": 500_000, "max_reference_s": 8},
+    }
+    with in_thread(write(folder / "checkpoint"), folder, **settings) as started:
+        yield started

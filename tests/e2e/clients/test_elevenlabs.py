@@ -108,7 +108,7 @@ def test_models_are_in_the_shape_of_whoever_asks(client: ElevenLabs, server: Run
 @pytest.mark.parametrize(
     ("wrong", "status", "code"),
     [
-        ({"voice_id": "21m00Tcm4TlvDq8ikWAM"}, 404, "voice_not_found"),
+        ({"voice_id": "21m00Tcm4TlvDq8ikWAX"}, 404, "voice_not_found"),
         ({"text": ""}, 400, "invalid_value"),
         ({"text": "x" * 2001}, 413, "text_too_long"),
         ({"model_id": "whisper"}, 404, "model_not_found"),

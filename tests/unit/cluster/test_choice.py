@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from rhapsode.cluster.choice import ModelNames, RoutingWish, affinity, read_wish
+from rhapsode.cluster.choice import ModelNames, RoutingWish, affinity, read_elevenlabs_wish, read_wish
 from rhapsode.config.cluster import read_cluster
 from rhapsode.errors import InvalidRequest, UnknownModel
 
@@ -81,3 +81,20 @@ def test_names_and_aliases_find_their_model() -> None:
     assert found == ["first", "first", "dummy", "dummy", "first", "dummy", "first"]
     with pytest.raises(UnknownModel, match="'first', 'dummy'"):
         names.find("nobody")
+
+
+@pytest.mark.parametrize(
+    ("body", "models"),
+    [
+        ({"text": "Hi.", "model_id": "one"}, ("one",)),
+        ({"model_id": "eleven_multilingual_v2"}, ()),
+        ({"model_id": ""}, ()),
+        ({"model_id": 5}, ()),
+        ({"model_id": "x" * 600}, ()),
+        ({"text": "x" * 100_000, "model_id": "one"}, ("one",)),
+        ([], ()),
+    ],
+)
+def test_a_client_of_elevenlabs_names_its_model_by_id(body: object, models: tuple[str, ...]) -> None:
+    wish = asyncio.run(read_elevenlabs_wish(json.dumps(body).encode(), "low"))
+    assert wish == RoutingWish(models, voice="low")

@@ -1,11 +1,12 @@
 """The edge in front of real servers, without Ray: a stand-in for it says which servers there are."""
 
 import asyncio
+import json
 import select
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import httpx2
 import numpy as np
 import pytest
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from e2e.serve import test_fair, test_uploads
@@ -52,11 +53,14 @@ class Servers:
 
 
 @contextmanager
-def edge_before(servers: Servers, names: Sequence[str] = ("dummy",), **server) -> Iterator[Running]:
-    """An edge; the same servers have models of all these names."""
+def edge_before(
+    servers: Servers, names: Sequence[str] = ("dummy",), others: Mapping[str, Servers] | None = None, **server
+) -> Iterator[Running]:
+    """An edge; the same servers have models of all these names, but those of `others`."""
     models = {name: {"deployment": {"model": "dummy"}} for name in names}
     config = read_cluster({"models": models, "server": server, "cold_start_s": 5, "max_waiting": 1}, env={})
-    fleets = {name: ModelFleet(name, servers, config.cold_start_s, config.max_waiting) for name in names}
+    sources = dict.fromkeys(names, servers) | dict(others or {})
+    fleets = {name: ModelFleet(name, sources[name], config.cold_start_s, config.max_waiting) for name in names}
     edge = Edge(config, Fleet(fleets))
     listener = listen("127.0.0.1", 0)
     buffers.to_clients(listener)
@@ -98,6 +102,45 @@ def test_pages_of_other_origins_and_large_bodies_are_refused_at_the_edge(replica
         other = edge.http.post("/v1/audio/speech", json={"input": "Hi."}, headers={"Origin": "https://evil.example"})
         assert (other.status_code, other.json()["error"]["code"]) == (403, "forbidden_origin")
         assert edge.http.post("/v1/audio/speech", json={"input": "x" * 2000}).status_code == 413
+
+
+def test_clients_of_elevenlabs_choose_a_model_by_its_id(replica: Running, tmp_path: Path) -> None:
+    own = {"model_aliases": ["other"], "voice_aliases": {"Rachel": "high"}}
+    with (
+        in_thread("dummy", tmp_path, limits=LIMITS, server=own) as other,
+        edge_before(Servers({"a": replica.url}), ("dummy", "other"), {"other": Servers({"b": other.url})}) as edge,
+    ):
+
+        def speak(path: str, **fields) -> int:
+            return edge.http.post(path, json={"text": "Hi.", **fields}).status_code
+
+        speech, dialogue = "/v1/text-to-speech/Rachel", [{"text": "Hi.", "voice_id": "Rachel"}]
+        for kind in ("", "/stream", "/with-timestamps", "/stream/with-timestamps"):
+            assert speak(f"{speech}{kind}", model_id="other") == 200
+            assert speak(f"{speech}{kind}") == speak(f"{speech}{kind}", model_id="eleven_v3") == 404
+        for kind in ("", "/stream"):
+            assert speak(f"/v1/text-to-dialogue{kind}", inputs=dialogue, model_id="other") == 200
+            assert speak(f"/v1/text-to-dialogue{kind}", inputs=dialogue) == 404
+        listed = [voice["voice_id"] for voice in edge.http.get("/v1/voices").json()["voices"]]
+        assert listed == ["low", "high", "Rachel"]
+        told = edge.http.get("/v1/audio/speech/unknown")
+        assert told.status_code == 404
+
+
+def test_the_times_of_words_go_through_the_edge(replica: Running) -> None:
+    path = "/v1/text-to-speech/low/stream-input?output_format=pcm_16000&sync_alignment=true"
+    with (
+        edge_before(Servers({"a": replica.url})) as edge,
+        connect(f"ws{edge.url.removeprefix('http')}{path}", proxy=None) as socket,
+    ):
+        for text in ("Hello ", "there.", ""):
+            socket.send(json.dumps({"text": text}))
+        messages = []
+        with suppress(ConnectionClosed):
+            while True:
+                messages.append(json.loads(socket.recv(timeout=20)))
+    spoken = [char for message in messages if message.get("alignment") for char in message["alignment"]["chars"]]
+    assert "".join(spoken) == "Hello there. "
 
 
 def test_an_idle_connection_makes_room_at_the_edge(replica: Running) -> None:

@@ -329,3 +329,46 @@ def test_a_strange_socket_does_not_make_the_edge_distrust_its_replicas(edge: Run
         assert answer < 500
     assert edge.metric("rhapsode_edge_replicas") == 2
     assert edge.speak().status_code == 200
+
+
+# --- clients of ElevenLabs ---
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "expected"),
+    [
+        ("POST", "/v1/text-to-speech/low", {"text": "Hi."}, 200),
+        ("POST", "/v1/text-to-speech/low/stream", {"text": "Hi.", "model_id": "eleven_v3"}, 200),
+        ("POST", "/v1/text-to-speech/low", {"text": "Hi.", "model_id": "dummy"}, 200),
+        ("POST", "/v1/text-to-speech/low", {"text": "Hi.", "model_id": "whisper"}, 404),
+        ("POST", "/v1/text-to-speech/low", {"text": "Hi.", "model_id": ["dummy"]}, 400),
+        ("POST", "/v1/text-to-speech/nobody", {"text": "Hi."}, 404),
+        ("POST", "/v1/text-to-speech/21m00Tcm4TlvDq8ikWAM", {"text": "Hi."}, 200),
+        ("POST", "/v1/text-to-dialogue", {"inputs": [{"text": "Hi.", "voice_id": "high"}], "model_id": "x"}, 404),
+        ("POST", "/v1/text-to-dialogue/stream", {"inputs": [{"text": "Hi.", "voice_id": "high"}]}, 200),
+        ("POST", "/v1/text-to-dialogue", {"inputs": 5}, 400),
+        ("POST", "/v1/text-to-dialogue", [], 400),
+        ("GET", "/v1/user", None, 200),
+        ("GET", "/v1/user/subscription", None, 200),
+        ("GET", "/v1/voices", None, 200),
+        ("GET", "/v2/voices", None, 200),
+        ("GET", "/v1/history", None, 404),
+        ("PUT", "/v1/voices/low", {}, 405),
+        ("POST", "/v1/voices/add", {}, 415),
+        ("DELETE", "/v1/voices/voice_0", None, 404),
+    ],
+)
+def test_clients_of_elevenlabs_get_the_answers_of_one_server(
+    server: Running, edge: Running, method: str, path: str, body: object, expected: int
+) -> None:
+    sent = b"" if body is None else json.dumps(body).encode()
+    one, there = (answer(each, method, path, f"{JSON}xi-api-key: none\r\n", sent) for each in (server, edge))
+    assert there[0] == one[0] == expected
+    if expected != 200:
+        assert there[1][1].keys() == one[1][1].keys() == {"status", "message"}
+
+
+def test_lists_for_clients_of_elevenlabs_name_each_voice_and_model_once(server: Running, edge: Running) -> None:
+    headers = {"xi-api-key": "none"}
+    for path in ("/v1/voices", "/v1/models"):
+        assert edge.http.get(path, headers=headers).json() == server.http.get(path, headers=headers).json()

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rhapsode.errors import InvalidRequest
 from rhapsode.serve.elevenlabs.formats import ElevenLabsFormat
+from rhapsode.serve.elevenlabs.premade import own_voice
 from rhapsode.serve.request.intake import Order
 from rhapsode.serve.request.lenient import leave_out
 from rhapsode.serve.request.schemas import Name, Number, Strict, Text, read
@@ -45,7 +46,7 @@ class ElevenLabsVoice(Strict):
     apply_text_normalization: Literal["auto", "on", "off"] | None = None
     pronunciation_dictionary_locators: Annotated[list[Any], Field(max_length=16)] | None = None
 
-    def fields(self, voice_id: str, audio: ElevenLabsFormat) -> dict[str, Any]:
+    def fields(self, voice_id: str | None, audio: ElevenLabsFormat) -> dict[str, Any]:
         """Returns the same request as fields of `POST /v1/audio/speech`."""
         if self.pronunciation_dictionary_locators:
             raise InvalidRequest(
@@ -90,14 +91,15 @@ async def read_speech(
     """
     data, unknown = await leave_out(ElevenLabsBody, data, ())
     body = await read(ElevenLabsBody, data)
-    fields = {**body.fields(voice_id, audio), "input": body.text, **delivery}
+    fields = {**body.fields(await own_voice(service, voice_id), audio), "input": body.text, **delivery}
     order = with_bit_rate(await service.read(json.dumps(fields).encode()), audio)
     return replace(order, ignored=(*unknown, *body.without_effect(), *ignored))
 
 
 async def read_voice(service: Service, body: ElevenLabsVoice, voice_id: str, audio: ElevenLabsFormat) -> Order:
     """Returns the order of a request whose text arrives later."""
-    fields = await read(service.schemas.session, json.dumps(body.fields(voice_id, audio)).encode())
+    given = body.fields(await own_voice(service, voice_id), audio)
+    fields = await read(service.schemas.session, json.dumps(given).encode())
     return with_bit_rate(await service.intake.read_voice(fields, audio.name, "audio"), audio)
 
 

@@ -9,16 +9,17 @@ from starlette.types import Scope
 from rhapsode.errors import RhapsodeError, UnknownVoice
 from rhapsode.serve.request.header import header
 
-SPEECH, VOICES, VOICES_2 = "/v1/text-to-speech/", "/v1/voices", "/v2/voices"
-SHARED = "/v1/models"
-"""OpenAI has this route, too: a request with ElevenLabs' key header comes from a client of ElevenLabs."""
+OWN = ("/v1/text-to-speech", "/v1/text-to-dialogue", "/v1/voices", "/v2/voices", "/v1/user")
+OURS = "/v1/audio/"
+"""Our own routes, which take ElevenLabs' key header, too."""
 KEY_HEADER = b"xi-api-key"
+ADD_VOICE = "/v1/voices/add"
 
 
 def is_elevenlabs(scope: Scope) -> bool:
-    """Returns whether a request comes from a client of ElevenLabs."""
+    """Returns whether a request comes from a client of ElevenLabs: by its path, or else by its key header."""
     path: str = scope["path"]
-    return path.startswith((SPEECH, VOICES, VOICES_2)) or (path == SHARED and bool(header(scope, KEY_HEADER)))
+    return path.startswith(OWN) or (not path.startswith(OURS) and bool(header(scope, KEY_HEADER)))
 
 
 def status_of(error: RhapsodeError) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rhapsode.errors import InvalidRequest, UnknownVoice
+from rhapsode.serve.elevenlabs.premade import own_voice
 from rhapsode.serve.request.names import DEFAULT_VOICE, served_id
 from rhapsode.serve.response.errors import MAX_SHOWN_CHARS
 from rhapsode.serve.service import Service
@@ -47,6 +48,8 @@ async def find_voice(service: Service, voice_id: str) -> dict[str, Any]:
     for voice in await list_voices(service):
         if voice["voice_id"] == voice_id or name_key(voice["name"]) == name_key(voice_id):
             return voice
+    if (preset := await own_voice(service, voice_id)) != voice_id:
+        return {**await find_voice(service, preset), "voice_id": voice_id}
     raise UnknownVoice(f"there is no voice '{voice_id[:MAX_SHOWN_CHARS]}' here.", param="voice_id")
 
 

@@ -14,7 +14,7 @@ from rhapsode.config.server import ServerConfig
 from rhapsode.errors import Busy, RhapsodeError
 from rhapsode.serve.budget import Account, Budget
 from rhapsode.serve.client import client_of
-from rhapsode.serve.elevenlabs.errors import is_elevenlabs
+from rhapsode.serve.elevenlabs.errors import ADD_VOICE, is_elevenlabs
 from rhapsode.serve.request.header import header
 from rhapsode.serve.response.errors import BodyTooLarge, error_response
 
@@ -47,7 +47,9 @@ class BodyLimit:
         self._app = app
         json_bytes = min(config.max_json_bytes, config.max_body_bytes)
         speech_bytes = config.max_body_bytes if takes_references else json_bytes
-        self._limits = dict.fromkeys((UPLOADS, DETECT), config.max_body_bytes) | dict.fromkeys(SPEECH, speech_bytes)
+        self._limits = dict.fromkeys((UPLOADS, ADD_VOICE, DETECT), config.max_body_bytes) | dict.fromkeys(
+            SPEECH, speech_bytes
+        )
         self._json_bytes = json_bytes
         self._uploads = uploads
 

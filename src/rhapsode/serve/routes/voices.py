@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from email.message import Message
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
-from starlette.datastructures import UploadFile
+from starlette.datastructures import FormData, UploadFile
 from starlette.requests import ClientDisconnect
 
 from rhapsode.errors import Aborted, BadAudio, InvalidRequest
@@ -25,7 +26,7 @@ from rhapsode.serve.request.shape import check_shape
 from rhapsode.serve.response.errors import NotFound, UnsupportedMediaType
 from rhapsode.serve.service import Service
 from rhapsode.serve.voice_list import known_voices, public_voice
-from rhapsode.types import ModelInfo
+from rhapsode.types import Clip, ModelInfo
 from rhapsode.voices.fetch import parse_data_url
 from rhapsode.voices.name import name_key
 from rhapsode.voices.store import StoredVoice
@@ -100,7 +101,13 @@ def router(service: Service) -> APIRouter:
         data, ignored = await service.tolerate(VoiceBody, data)
         body = await read(VoiceBody, data)
         answer.headers.update(as_header(ignored))
-        return public_voice(await _store(service, body, sample, replace))
+        check_voice(body, has_sample=sample is not None, service=service)
+        if sample is None and body.audio_sample is not None:
+            sample = parse_data_url(body.audio_sample, service.config.max_upload_bytes)
+        if sample is not None and len(sample) > service.config.max_upload_bytes:
+            raise BadAudio(f"at most {service.config.max_upload_bytes} bytes are taken.", param="audio_sample")
+        clip = None if sample is None else await service.references.clip(sample, "audio_sample")
+        return public_voice(await save_voice(service, body, clip, replace=replace))
 
     @routes.get(
         "/v1/audio/voices/{voice}/embedding", summary="A voice as numbers", responses=responses(400, 401, 404, 503)
@@ -115,23 +122,19 @@ def router(service: Service) -> APIRouter:
     @routes.delete("/v1/audio/voices/{voice}", summary="Delete a voice", responses=responses(401, 404, 503))
     async def delete(voice: str) -> dict[str, Any]:
         """An uploaded voice, by its id or its name. It is gone for good."""
-        stored = await asyncio.to_thread(service.store.get, voice)
-        if stored is None or not await asyncio.to_thread(service.store.delete, stored.id):
-            raise NotFound("no voice of that id or name was uploaded.", param="voice")
-        return {"id": stored.id, "object": "voice", "deleted": True}
+        return {"id": await remove_voice(service, voice), "object": "voice", "deleted": True}
 
     return routes
 
 
-async def _store(service: Service, body: VoiceBody, sample: bytes | None, replace: bool) -> StoredVoice:
-    """Checks a voice, and stores it."""
+def check_voice(body: VoiceBody, *, has_sample: bool, service: Service) -> None:
+    """Raises if the name is taken, or if the served checkpoint cannot speak with this voice."""
     _check_name(body.name, (*service.info.presets, *service.intake.aliases.names))
-    _check_usable(body, sample is not None, service.info)
-    if sample is None and body.audio_sample is not None:
-        sample = parse_data_url(body.audio_sample, service.config.max_upload_bytes)
-    if sample is not None and len(sample) > service.config.max_upload_bytes:
-        raise BadAudio(f"at most {service.config.max_upload_bytes} bytes are taken.", param="audio_sample")
-    clip = None if sample is None else await service.references.clip(sample, "audio_sample")
+    _check_usable(body, has_sample, service.info)
+
+
+async def save_voice(service: Service, body: VoiceBody, clip: Clip | None, *, replace: bool = False) -> StoredVoice:
+    """Stores a voice that `check_voice` has let pass."""
     return await asyncio.to_thread(
         service.store.add,
         body.name,
@@ -142,6 +145,14 @@ async def _store(service: Service, body: VoiceBody, sample: bytes | None, replac
         speaker_description=body.speaker_description,
         replace=replace,
     )
+
+
+async def remove_voice(service: Service, voice: str) -> str:
+    """Deletes an uploaded voice for good, by its id or its name; returns its id."""
+    stored = await asyncio.to_thread(service.store.get, voice)
+    if stored is None or not await asyncio.to_thread(service.store.delete, stored.id):
+        raise NotFound("no voice of that id or name was uploaded.", param="voice")
+    return stored.id
 
 
 def _check_name(name: str, presets: Sequence[str]) -> None:
@@ -168,13 +179,22 @@ async def _read(request: Request) -> tuple[bytes, bytes | None]:
         if media_type(request.scope) != "application/json":
             raise UnsupportedMediaType("send a form ('multipart/form-data') or JSON.")
         return await json_body(request.scope, request.receive), None
+    async with form_of(request, 1) as form:
+        return await _read_form(form.multi_items())
+
+
+@asynccontextmanager
+async def form_of(request: Request, most_files: int) -> AsyncIterator[FormData]:
+    """Yields the form of a request, whose files are deleted in the end."""
+    if media_type(request.scope) != "multipart/form-data":
+        raise UnsupportedMediaType("send a form ('multipart/form-data').")
     charset = Message()
     charset["content-type"] = request.headers["content-type"]
     if str(charset.get_param("charset", "utf-8")).lower() not in ("utf-8", "utf8", "us-ascii"):
         raise InvalidRequest("a form must be in UTF-8: send no other charset.")
     try:
-        async with request.form(max_files=1, max_fields=8, max_part_size=2**20) as form:
-            return await _read_form(form.multi_items())
+        async with request.form(max_files=most_files, max_fields=8, max_part_size=2**20) as form:
+            yield form
     except ClientDisconnect:
         raise Aborted("the client disconnected before its request was complete.") from None
 
