@@ -13,5 +13,5 @@ with TTS(checkpoint) as tts:
     print(told_how.save("controllable_clone.wav"), told_how)
     continued = tts.speak(text, Voice.cloned(clip, words))
     print(continued.save("ultimate_clone.wav"), continued)
-    both = tts.speak(text, Voice.cloned(clip, words), cloning="both")
+    both = tts.speak(text, Voice.cloned(clip, words), options={"cloning": "both"})
     print(both.save("reference_and_continued.wav"), both)

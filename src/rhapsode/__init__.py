@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rhapsode.audio.clip import Audio
     from rhapsode.errors import RhapsodeError
     from rhapsode.tts import TTS
-    from rhapsode.types import AudioChunk, Reference, Sampling, SpeechRequest, Voice
+    from rhapsode.types import AudioChunk, Reference, Sampling, Segment, SpeechRequest, Voice
 
 __version__ = "0.1.0"
 __all__ = [
@@ -47,3 +47,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(f"rhapsode.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

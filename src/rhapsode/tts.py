@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack, cast, overload
 
 import numpy as np
 
@@ -22,9 +23,14 @@ from rhapsode.errors import IgnoredWarning
 from rhapsode.marking.marker import Marker
 from rhapsode.models.abilities import without_ignored
 from rhapsode.models.registry import Model, find
-from rhapsode.types import AudioChunk, Outcome, Sampling, Segment, SpeechRequest, Voice
+from rhapsode.types import AudioChunk, Outcome, Segment, SpeechRequest, Voice
+from rhapsode.wishes import Wishes, as_voice, make_request
 
 log = logging.getLogger("rhapsode")
+
+Spoken = str | SpeechRequest | Sequence[Segment]
+"""What is spoken in one request."""
+VoiceLike = str | Path | Voice | None
 
 
 class Stream:
@@ -115,28 +121,70 @@ class TTS:
     def sample_rate(self) -> int:
         return self.engine.spec.sample_rate
 
+    @property
+    def voices(self) -> tuple[str, ...]:
+        """The presets that a request may name."""
+        return self.engine.info.presets
+
+    @overload
     def speak(
-        self, text: str | Sequence[Segment] | SpeechRequest, voice: str | Voice | None = None, **wishes: Any
-    ) -> Audio:
-        """Speaks a whole utterance, or a dialogue of segments. `wishes` are fields of `SpeechRequest` or of
-        `Sampling`, or options of the family. Instructions for a model that takes none are ignored, with a warning."""
-        with self._open(text, voice, wishes) as stream:
+        self, text: str | SpeechRequest | Sequence[Segment], voice: VoiceLike = None, **wishes: Unpack[Wishes]
+    ) -> Audio: ...
+
+    @overload
+    def speak(
+        self, text: list[str] | tuple[str, ...], voice: VoiceLike = None, **wishes: Unpack[Wishes]
+    ) -> list[Audio]: ...
+
+    def speak(
+        self, text: Spoken | list[str] | tuple[str, ...], voice: VoiceLike = None, **wishes: Unpack[Wishes]
+    ) -> Audio | list[Audio]:
+        """Speaks a whole utterance, a dialogue of segments, or several texts at once.
+
+        `voice` is a preset, a recording to clone (`"my.wav"`) or a `Voice`. Options of the family may be keywords, too.
+        Instructions for a model that takes none are ignored, with a warning.
+        """
+        if isinstance(text, list | tuple) and text and all(isinstance(one, str) for one in text):
+            voice = as_voice(voice)  # a recording is read once
+            known = self.engine.spec.option_names
+            return self._speak_all([make_request(str(one), voice, known, **wishes) for one in text])
+        return self._listen(self._open(cast("Spoken", text), voice, wishes))
+
+    def _speak_all(self, requests: Sequence[SpeechRequest]) -> list[Audio]:
+        """Speaks requests at the same time, as many as there are slots; the first error ends all of them."""
+        running: set[Stream] = set()
+
+        def speak(request: SpeechRequest) -> Audio:
+            stream = self._open(request, None, {})
+            running.add(stream)
+            audio = self._listen(stream)
+            running.discard(stream)
+            return audio
+
+        with ThreadPoolExecutor(min(len(requests), self.engine.deployment.limits.slots), "speak") as pool:
+            try:
+                return list(pool.map(speak, requests))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for stream in list(running):
+                    stream.abort()
+                raise
+
+    def _listen(self, stream: Stream) -> Audio:
+        with stream:
             chunks = list(stream)
         words = tuple(word for chunk in chunks for word in chunk.words)
         bookmarks = tuple(mark for chunk in chunks for mark in chunk.bookmarks)
         samples = np.concatenate([chunk.samples for chunk in chunks], axis=1)
         return Audio(samples, self.sample_rate, self._marks, words, bookmarks)
 
-    def stream(
-        self, text: str | Sequence[Segment] | SpeechRequest, voice: str | Voice | None = None, **wishes: Any
-    ) -> Stream:
+    def stream(self, text: Spoken, voice: VoiceLike = None, **wishes: Unpack[Wishes]) -> Stream:
         """Speaks as a stream of chunks; with `text_open=True` more text may be appended while it speaks."""
         return self._open(text, voice, wishes)
 
-    def _open(
-        self, text: str | Sequence[Segment] | SpeechRequest, voice: str | Voice | None, wishes: dict[str, Any]
-    ) -> Stream:
-        request = text if isinstance(text, SpeechRequest) else make_request(text, voice, **wishes)
+    def _open(self, text: Spoken, voice: VoiceLike, wishes: Wishes) -> Stream:
+        known = self.engine.spec.option_names
+        request = text if isinstance(text, SpeechRequest) else make_request(text, voice, known, **wishes)
         request, warning = without_ignored(request, self.engine.info)
         if warning:
             warnings.warn(warning, IgnoredWarning, stacklevel=3)
@@ -193,15 +241,3 @@ def check(model: Model, deployment: Deployment, request: SpeechRequest) -> None:
     model.check_checkpoint()
     info = model.info()
     checked(without_ignored(request, info)[0], model.spec, info, deployment.limits)
-
-
-def make_request(text: str | Sequence[Segment], voice: str | Voice | None = None, **wishes: Any) -> SpeechRequest:
-    """Builds a request from keywords. Those that are neither its fields nor sampling parameters are family options."""
-    if not isinstance(text, str):
-        text, wishes = "", {**wishes, "segments": tuple(text)}
-    request_fields = SpeechRequest.__dataclass_fields__.keys() - {"text", "voice", "sampling", "options"}
-    own = {name: value for name, value in wishes.items() if name in request_fields}
-    sampling = {name: value for name, value in wishes.items() if name in Sampling.__dataclass_fields__}
-    options = {name: value for name, value in wishes.items() if name not in own and name not in sampling}
-    chosen = voice if isinstance(voice, Voice) else Voice(name=voice)
-    return SpeechRequest(text, chosen, sampling=Sampling(**sampling), options=options, **own)

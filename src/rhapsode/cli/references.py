@@ -7,19 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rhapsode.errors import BadAudio, InvalidRequest
+from rhapsode.audio.recordings import heard, is_recording
+from rhapsode.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from rhapsode.types import Clip, Voice
-
-
-AUDIO = (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aif", ".aiff", ".webm", ".wma")
-"""Extensions that mark a `--voice` as a recording, not as the name of a voice."""
+    from rhapsode.types import Voice
 
 
 def parted(voices: Sequence[str]) -> tuple[list[str], list[Path]]:
     """Separates the names of voices from recordings that are given in place of a name."""
-    files = [voice for voice in voices if voice.lower().endswith(AUDIO) and "=" not in voice]
+    files = [voice for voice in voices if is_recording(voice) and "=" not in voice]
     return [voice for voice in voices if voice not in files], list(map(Path, files))
 
 
@@ -39,22 +36,12 @@ def voice_of(name: str | None, references: Sequence[tuple[Path, str | None]]) ->
 
     if not references:
         return Voice(name=name)
-    return Voice(name=name, references=tuple(Reference(_heard(file), text) for file, text in references))
+    return Voice(name=name, references=tuple(Reference(heard(file), text) for file, text in references))
 
 
 def as_fields(references: Sequence[tuple[Path, str | None]]) -> list[dict[str, Any]] | None:
     """Returns `references` of the HTTP API, each recording in a data: URL; `None` without any."""
     return [{"audio": _data_url(file), **({"text": text} if text else {})} for file, text in references] or None
-
-
-def _heard(file: Path) -> Clip:
-    from rhapsode.audio.decode import decode  # which a bare GPU machine cannot import
-
-    try:
-        return decode(file, mono=False)
-    except BadAudio as error:
-        named = error.message if str(file) in error.message else f"{file}: {error.message}"
-        raise BadAudio(named) from None
 
 
 def _data_url(file: Path) -> str:

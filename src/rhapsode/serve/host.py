@@ -21,6 +21,7 @@ from rhapsode.serve.local_engine import LocalEngine, ServedEngine
 from rhapsode.serve.memory import trim
 from rhapsode.serve.observe.metrics import Readings, Totals
 from rhapsode.serve.process.engine_process import EngineProcess, is_apart
+from rhapsode.serve.request.names import served_id
 from rhapsode.serve.warm_up import open_warm, start_early
 from rhapsode.types import Outcome, Voice
 
@@ -205,7 +206,11 @@ class Host:
                 await self._stop(lost)
         self._on_load()
         self._used_s = time.monotonic()
-        fields = {"model": self.info.family, "s": _since(started_s), "real_time_listeners": engine.load().places}
+        fields = {
+            "model": served_id(self.deployment),
+            "s": _since(started_s),
+            "real_time_listeners": engine.load().places,
+        }
         fields["since_start_s"] = round(loading.process_age_s(), 2)
         if isinstance(engine, EngineProcess):
             fields["device"] = f"'{engine.device}'"

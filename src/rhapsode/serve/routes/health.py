@@ -12,6 +12,7 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from rhapsode.serve.request.names import served_id
 from rhapsode.serve.service import Service
 
 
@@ -29,7 +30,7 @@ def router(service: Service) -> APIRouter:
         return "ready" if host.loaded else "idle"
 
     def answer(good: bool) -> JSONResponse:
-        body: dict[str, Any] = {"status": state(), "model": service.info.family}
+        body: dict[str, Any] = {"status": state(), "model": served_id(service.deployment)}
         if host.error and (host.is_lost or not host.warm):
             body["error"] = host.error.message
         return JSONResponse(body, 200 if good else 503, {"Cache-Control": "no-store"})
