@@ -37,6 +37,7 @@ EXPOSED_HEADERS = (
     "Retry-After",
     "X-Ignored-Fields",
     "X-Cache",
+    "X-Model-Wait-S",
 )
 """Headers that a page of an allowed origin may read."""
 
