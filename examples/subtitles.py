@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from rhapsode import TTS
-from rhapsode.alignment.subtitles import cues, shown_words, subtitles
+from rhapsode.alignment.shown import shown_words
+from rhapsode.alignment.subtitles import cues, subtitles
 
 TEXT = """It was the best of times, it was the worst of times. It was the age of wisdom, it was the age of foolishness.
 It was the epoch of belief, it was the epoch of incredulity. On May 8, 1775, a mail coach left London: the fare was £2.

@@ -7,6 +7,10 @@ from difflib import get_close_matches
 from typing import ClassVar
 
 
+class IgnoredWarning(UserWarning):
+    """Something that a request asked for was ignored, because the model cannot do it."""
+
+
 class RhapsodeError(Exception):
     """The base class: an error whose message, one sentence, is shown to the user."""
 

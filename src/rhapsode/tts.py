@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,9 @@ from rhapsode.device.early_start import start_triton
 from rhapsode.engine import Engine, Source, Speech, loading
 from rhapsode.engine.compile import Compilation, begin_compiling, launches_kernels
 from rhapsode.engine.validate import checked
+from rhapsode.errors import IgnoredWarning
 from rhapsode.marking.marker import Marker
+from rhapsode.models.abilities import without_ignored
 from rhapsode.models.registry import Model, find
 from rhapsode.types import AudioChunk, Outcome, Sampling, Segment, SpeechRequest, Voice
 
@@ -116,8 +119,8 @@ class TTS:
         self, text: str | Sequence[Segment] | SpeechRequest, voice: str | Voice | None = None, **wishes: Any
     ) -> Audio:
         """Speaks a whole utterance, or a dialogue of segments. `wishes` are fields of `SpeechRequest` or of
-        `Sampling`, or options of the family."""
-        with self.stream(text, voice, **wishes) as stream:
+        `Sampling`, or options of the family. Instructions for a model that takes none are ignored, with a warning."""
+        with self._open(text, voice, wishes) as stream:
             chunks = list(stream)
         words = tuple(word for chunk in chunks for word in chunk.words)
         bookmarks = tuple(mark for chunk in chunks for mark in chunk.bookmarks)
@@ -128,7 +131,15 @@ class TTS:
         self, text: str | Sequence[Segment] | SpeechRequest, voice: str | Voice | None = None, **wishes: Any
     ) -> Stream:
         """Speaks as a stream of chunks; with `text_open=True` more text may be appended while it speaks."""
+        return self._open(text, voice, wishes)
+
+    def _open(
+        self, text: str | Sequence[Segment] | SpeechRequest, voice: str | Voice | None, wishes: dict[str, Any]
+    ) -> Stream:
         request = text if isinstance(text, SpeechRequest) else make_request(text, voice, **wishes)
+        request, warning = without_ignored(request, self.engine.info)
+        if warning:
+            warnings.warn(warning, IgnoredWarning, stacklevel=3)
         return Stream(self.engine.submit(request), request, self._marks)
 
     def close(self) -> None:
@@ -180,7 +191,8 @@ def open_engine(
 def check(model: Model, deployment: Deployment, request: SpeechRequest) -> None:
     """Raises if a request is invalid for a model; the model need not be loaded."""
     model.check_checkpoint()
-    checked(request, model.spec, model.info(), deployment.limits)
+    info = model.info()
+    checked(without_ignored(request, info)[0], model.spec, info, deployment.limits)
 
 
 def make_request(text: str | Sequence[Segment], voice: str | Voice | None = None, **wishes: Any) -> SpeechRequest:

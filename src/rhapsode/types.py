@@ -163,7 +163,7 @@ class SpeechRequest:
     normalise: bool | None = None
     """Whether numbers, dates and the like are written out as words; `None`: only if the model needs it."""
     input_type: str = "text"
-    """`text`, or `ssml`: the text is an SSML document."""
+    """What the text is: `text`, `ssml`, `markdown` or `html`."""
     lexicon: Any = field(default_factory=lambda: MappingProxyType({}))
     """Respellings by word; they override those of the deployment."""
     word_timestamps: bool = False

@@ -1,19 +1,17 @@
-"""The contract suite runs over every registered family."""
+"""The contract suite runs over every family of this repository, those that `--family` names, or a few rules of each."""
 
 import importlib
-import os
+from pathlib import Path
 
 import pytest
 
-from contract.subject import LONG, Subject
-from rhapsode.engine import Engine
 from rhapsode.models.registry import families, missing
+from rhapsode.testing.fixtures import engine as engine
+from rhapsode.testing.fixtures import give_subjects
+from rhapsode.testing.subject import LONG, Subject
 
-
-def subjects_of(name: str) -> tuple[Subject, ...]:
-    return importlib.import_module(f"contract.families.{name.replace('-', '_')}").SUBJECTS
-
-
+FILES = {path.stem for path in (Path(__file__).parent / "families").glob("[a-z]*.py")}
+"""One for each family; further families that are installed are no concern of this repository."""
 ALWAYS = ("dummy",)
 """Families that the short run asks everything: the dummy's chains, of which one has three stages on the device."""
 SHORT = (
@@ -25,8 +23,8 @@ SHORT = (
 """What it asks of every other family. Listeners, failures, admission and frames are the engine's, whatever it runs."""
 
 
-ASKED = tuple(filter(None, os.environ.get("TEST_FAMILIES", "").split(",")))
-"""Only these families, if any are named."""
+def subjects_of(name: str) -> tuple[Subject, ...]:
+    return importlib.import_module(f"contract.families.{name.replace('-', '_')}").SUBJECTS
 
 
 def chosen(metafunc: pytest.Metafunc, family: str) -> tuple[Subject, ...]:
@@ -40,18 +38,7 @@ def chosen(metafunc: pytest.Metafunc, family: str) -> tuple[Subject, ...]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "subject" in metafunc.fixturenames:
-        found, _ = families()
-        names = [name for name, spec in found.items() if not missing(spec) and name in (ASKED or found)]
-        kinds = getattr(metafunc.cls, "kinds", None) or {"frame", "generator"}
-        names = [n for n in names if kinds & {stage.kind for stage in found[n].pipeline}]
-        subjects = [subject for n in names for subject in chosen(metafunc, n)]
-        ids = [f"{s.name}-{s.variant}" if s.variant else s.name for s in subjects]
-        metafunc.parametrize("subject", subjects, ids=ids, scope="module")
-
-
-@pytest.fixture(scope="module")
-def engine(subject: Subject):
-    """One engine for the tests that can share it; each leaves it empty."""
-    engine: Engine = subject.engine()
-    yield engine
-    engine.stop()
+        found = {name: spec for name, spec in families()[0].items() if name.replace("-", "_") in FILES}
+        asked = metafunc.config.getoption("--family") or found
+        names = [name for name, spec in found.items() if name in asked and not missing(spec)]
+        give_subjects(metafunc, [subject for name in names for subject in chosen(metafunc, name)])

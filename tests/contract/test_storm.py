@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from contract.families import dummy, qwen3_tts
-from contract.subject import DEVICE, LONG, Subject, assert_all_free, hear, speak
 from rhapsode.engine import Engine, Speech
 from rhapsode.engine.frame_stage import FrameStage
 from rhapsode.engine.job import Job
+from rhapsode.testing.subject import DEVICE, LONG, Subject, assert_all_free, hear, speak
 from rhapsode.types import Samples, SpeechRequest
 
 SUBJECTS = {subject.name: subject for subject in (dummy.SUBJECTS[0], qwen3_tts.SUBJECTS[0])}

@@ -24,7 +24,6 @@ WRONG = {
     "speed": "speed=9.0",
     "voice": 'voice=["nobody"]',
     "language": 'language="de"',
-    "instructions": 'instructions="calm"',
     "option": 'model="hibari", option=["x_vector_only_mode=true"]',
     "temperature": 'option=["temprature=1"]',
     "model": 'model="voxcpm2"',
@@ -39,7 +38,6 @@ WRONG = {
 }
 COMPLAINTS = {
     "voice": "rhapsode-nano has no voice 'nobody': known: emma, fenrir, george, heart, kore, michael",
-    "instructions": "rhapsode-nano cannot take instructions",
     "model": "voxcpm2 needs a checkpoint: give its folder, or its Hugging Face id, such as openbmb/VoxCPM2",
     "device": "'device': unknown device 'tpu': use auto, cpu, cuda or cuda:N",
     "no folder": "cannot write nowhere/a.wav: the directory",

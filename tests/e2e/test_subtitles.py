@@ -32,6 +32,17 @@ def test_every_word_is_heard_once_and_in_order(spoken: Audio) -> None:
     assert spoken.words[-1].end_s <= spoken.duration_s
 
 
+MARKDOWN = "# The *Light*house\n\nSee [the docs](http://x.y/z), it costs **$5**.\n\n- Tea\n- Milk\n"
+
+
+def test_words_of_markdown_are_found_and_shown_without_marks(tmp_path: Path) -> None:
+    (tmp_path / "talk.md").write_text(MARKDOWN)
+    done = rhapsode("say", "-f", "talk.md", "--subtitles", "talk.srt", "--no-play", "-q", cwd=tmp_path, timeout_s=110)
+    assert done.returncode == 0, done.stderr.decode()
+    lines = [block.split("\n", 2)[2] for block in (tmp_path / "talk.srt").read_text().strip().split("\n\n")]
+    assert lines == ["The Lighthouse", "See the docs, it costs $5.", "Tea", "Milk"]
+
+
 def test_words_are_where_the_voice_is_loud(spoken: Audio) -> None:
     def loudness(start_s: float, end_s: float) -> float:
         rate = spoken.sample_rate

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
-from rhapsode.alignment.words import WordTime
+from rhapsode.alignment.shown import ShownWord
 from rhapsode.errors import OutputError
 
 LINE_CHARS, LINES = 42, 2
@@ -17,15 +16,6 @@ PAUSE_S = 1.0
 """A longer silence ends a cue."""
 _SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*$")
 _CLAUSE_END = re.compile(r"[,;:—–，；：、][\"'”’»)\]]*$")
-_TAG = re.compile(r"<[^<>]*>")
-
-
-class ShownWord(NamedTuple):
-    """A word with the punctuation around it, and its times."""
-
-    text: str
-    start_s: float
-    end_s: float
 
 
 @dataclass(frozen=True)
@@ -35,21 +25,6 @@ class Cue:
     start_s: float
     end_s: float
     lines: tuple[str, ...]
-
-
-def shown_words(text: str, words: Sequence[WordTime], is_ssml: bool = False) -> list[ShownWord]:
-    """Returns the words of a text with all that is written between them; tags of SSML are left out."""
-    found: list[ShownWord] = []
-    lead = _plain(text[: words[0].start_char] if words else "", is_ssml).split()
-    prefix = "".join(lead[-1:])
-    for word, following in zip(words, [*words[1:], None], strict=True):
-        stop = len(text) if following is None else following.start_char
-        between = _plain(text[word.stop_char : stop], is_ssml)
-        own, blank, next_prefix = _cut_at_last_blank(between) if following is not None else (between, "", "")
-        spelling = _plain(word.text, is_ssml)
-        found.append(ShownWord(" ".join(f"{prefix}{spelling}{own}".split()), word.start_s, word.end_s))
-        prefix = next_prefix if blank else ""
-    return found
 
 
 def cues(words: Sequence[ShownWord]) -> list[Cue]:
@@ -94,7 +69,7 @@ def _groups(words: Sequence[ShownWord]) -> Iterator[list[ShownWord]]:
             yield group
             group = []
         group.append(word)
-        if _SENTENCE_END.search(word.text):
+        if word.ends_block or _SENTENCE_END.search(word.text):
             yield group
             group = []
     if group:
@@ -120,15 +95,6 @@ def _lines(texts: list[str]) -> tuple[str, ...]:
         return (whole,)
     halves = [(" ".join(texts[:cut]), " ".join(texts[cut:])) for cut in range(1, len(texts))]
     return min(halves, key=lambda lines: max(map(len, lines)))
-
-
-def _plain(text: str, is_ssml: bool) -> str:
-    return _TAG.sub("", text) if is_ssml else text
-
-
-def _cut_at_last_blank(text: str) -> tuple[str, str, str]:
-    found = re.search(r"\s(?=\S*$)", text)
-    return (text[: found.start()], " ", text[found.end() :]) if found else (text, "", "")
 
 
 def _clock(seconds: float, mark: str) -> str:

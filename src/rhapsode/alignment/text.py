@@ -113,7 +113,7 @@ class WordText:
         together."""
         end = at = 0
         for run in self._buffer.runs(0, len(self._buffer.text)):
-            if run.copied:
+            if run.copied or run.text.isspace():
                 words = run.text.rstrip()
                 cut = len(words) - len(re.split(r"\s", words)[-1]) if words == run.text else len(run.text)
                 end = at + cut if cut else end

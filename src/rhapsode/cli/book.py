@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from rhapsode.cli.output import Listened, check_folder
 from rhapsode.cli.progress import spoken_progress
 from rhapsode.errors import InvalidRequest, RhapsodeError
-from rhapsode.text.book import read_book, split_chapters
+from rhapsode.text.book import book_of, read_book
 from rhapsode.text.chapters import BookText
 from rhapsode.text.duration import estimate_s
 
@@ -47,13 +47,16 @@ def say_book(text: str | None, file: Path | None, pattern: str | None, wish: Wis
     from rhapsode.audio.book_file import book_format
 
     if file is None and text is None:
-        raise InvalidRequest("a book needs --file: txt, md or epub.")
+        raise InvalidRequest("a book needs --file: txt, md, html or epub.")
     if file is not None and text is not None:
         raise InvalidRequest("give the text or a file, not both.")
     output = Path(listened.output)
     book_format(output)
     check_folder(output)
-    book = read_book(file, pattern) if file else BookText(output.stem, split_chapters(text or "", pattern))
+    kind = wish.fields.get("input_type") or "text"
+    if kind in ("markdown", "html"):  # the chapters are plain text
+        wish = replace(wish, fields={name: value for name, value in wish.fields.items() if name != "input_type"})
+    book = read_book(file, pattern, kind) if file else book_of(text or "", output.stem, pattern, kind)
     folder = output.with_name(f"{output.name}.part")
     wish = with_seed(wish, book)
     parts = parts_of(book, wish, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -15,11 +16,12 @@ from rhapsode.cli.compile import compile_kernels
 from rhapsode.cli.detect import detect
 from rhapsode.cli.doctor import doctor
 from rhapsode.cli.models import models
+from rhapsode.cli.new_family import new_family
 from rhapsode.cli.say import say
 from rhapsode.cli.serve import serve
 from rhapsode.cli.verify import verify
 from rhapsode.cli.wyoming import wyoming
-from rhapsode.errors import InvalidRequest, RhapsodeError
+from rhapsode.errors import IgnoredWarning, InvalidRequest, RhapsodeError
 
 UsageError: Any = typer.BadParameter.__base__  # typer may bundle click or depend on it
 app = typer.Typer(
@@ -36,6 +38,7 @@ app.command()(detect)
 app.command()(models)
 app.command()(doctor)
 app.command()(verify)
+app.command()(new_family)
 app.command("compile")(compile_kernels)
 app.add_typer(bench)
 app.add_typer(cluster)
@@ -56,8 +59,19 @@ def _root(
     pass
 
 
+_show_any_warning = warnings.showwarning
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    if issubclass(category, IgnoredWarning):
+        print(f"rhapsode: {message}", file=sys.stderr)
+    else:
+        _show_any_warning(message, category, *where, **more)
+
+
 def main() -> None:
     """Runs a command. An error that a user can cause becomes one sentence on standard error and an exit status."""
+    warnings.showwarning = _show_warning
     try:
         sys.exit(app(sys.argv[1:] or ["--help"], standalone_mode=False))
     except UsageError as error:

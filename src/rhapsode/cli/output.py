@@ -75,11 +75,12 @@ def _check_subtitles(file: Path) -> None:
     check_folder(file)
 
 
-def save_subtitles(audio: Audio, text: str, is_ssml: bool, file: Path) -> None:
+def save_subtitles(audio: Audio, text: str, input_type: str, file: Path) -> None:
     """Writes the words of the audio as subtitles."""
-    from rhapsode.alignment.subtitles import cues, shown_words, subtitle_kind, subtitles
+    from rhapsode.alignment.shown import shown_words
+    from rhapsode.alignment.subtitles import cues, subtitle_kind, subtitles
 
-    content = subtitles(cues(shown_words(text, audio.words, is_ssml)), subtitle_kind(file))
+    content = subtitles(cues(shown_words(text, audio.words, input_type)), subtitle_kind(file))
     try:
         file.write_text(content, "utf-8")
     except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -13,7 +14,7 @@ import numpy as np
 
 from rhapsode.audio.samples import from_pcm16
 from rhapsode.cli.events import AudioAndWords, read_events
-from rhapsode.errors import GenerationFailed, InvalidRequest, RhapsodeError, Unavailable
+from rhapsode.errors import GenerationFailed, IgnoredWarning, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.types import AudioChunk
 
 SPEECH, WAV_HEADER_BYTES = "/v1/audio/speech", 44
@@ -43,6 +44,8 @@ class RemoteStream:
             raise Unavailable(f"{server} cannot be reached: {error}.") from None
         if self._response.status != 200:
             raise self._failure()
+        if ignored := self._response.headers.get("X-Ignored-Fields"):
+            warnings.warn(f"the server ignored: {ignored}.", IgnoredWarning, stacklevel=2)
         rate, channels = (self._response.headers.get(name, "") for name in ("X-Sample-Rate", "X-Channels"))
         if not (rate.isdecimal() and channels.isdecimal()):
             self._connection.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,9 +17,10 @@ from rhapsode.cli.output import Listened, check_output, save, save_subtitles
 from rhapsode.cli.progress import spoken_progress
 from rhapsode.cli.script_file import ScriptLine, read_script
 from rhapsode.cli.wish import SpeakingPlace, Wish, parse_options, without_none
-from rhapsode.errors import EmptyAudio, InvalidRequest
+from rhapsode.errors import EmptyAudio, IgnoredWarning, InvalidRequest
 from rhapsode.text.clean import is_speakable
 from rhapsode.text.duration import estimate_s
+from rhapsode.text.markup import SUFFIXES, InputType
 
 if TYPE_CHECKING:
     from rhapsode.alignment.words import WordTime
@@ -47,6 +49,7 @@ def say(
     language: given.Language = None,
     instructions: given.Instructions = None,
     normalise: given.Normalise = None,
+    input_type: given.TextKind = None,
     ssml: given.Ssml = False,
     lexicon: given.LexiconFile = None,
     subtitles: given.Subtitles = None,
@@ -60,10 +63,13 @@ def say(
     quiet: given.Quiet = False,
 ) -> None:
     """Say something: writes speech.wav, and plays it."""
+    if quiet:
+        warnings.simplefilter("ignore", IgnoredWarning)
     names, recordings = references.parted(voice or [])
     cloned = references.paired([*recordings, *(reference or [])], reference_text or [])
     fields: dict[str, Any] = {"speed": speed, "loudness": loudness, "channels": channels, "seed": seed}
-    fields |= {"language": language, "instructions": instructions, **reading_of(normalise, ssml, lexicon, subtitles)}
+    kind = "ssml" if ssml else input_type or kind_of(file)
+    fields |= {"language": language, "instructions": instructions, **reading_of(normalise, kind, lexicon, subtitles)}
     place = SpeakingPlace(config, {"model": model, "device": device}, server, api_key)
     wish = Wish(without_none(fields), names, cloned, parse_options(option or []), place)
     listened = Listened(output, format, live=stream, play=play, quiet=quiet, subtitles=subtitles)
@@ -85,11 +91,18 @@ def say(
         say_here(wish, words, segments, listened)
 
 
-def reading_of(normalise: bool | None, ssml: bool, lexicon: Path | None, subtitles: Path | None) -> dict[str, Any]:
+def kind_of(file: Path | None) -> InputType | None:
+    """Returns what a file holds, by its name; `None`: plain text."""
+    return SUFFIXES.get(file.suffix.lower()) if file is not None else None
+
+
+def reading_of(
+    normalise: bool | None, kind: str | None, lexicon: Path | None, subtitles: Path | None
+) -> dict[str, Any]:
     """Returns the fields of a request that say how its text is read."""
     return {
         "normalise": normalise,
-        "input_type": "ssml" if ssml else None,
+        "input_type": kind,
         "lexicon": respellings(lexicon),
         "word_timestamps": True if subtitles else None,
     }
@@ -113,7 +126,7 @@ def say_here(wish: Wish, words: str, segments: list[ScriptLine] | None, listened
         expected_s = estimate_s(words) / request.speed
         audio, timing = speak(lambda: tts.stream(request), listened, expected_s)
     if listened.subtitles is not None:
-        save_subtitles(audio, request.text, request.input_type == "ssml", listened.subtitles)
+        save_subtitles(audio, request.text, request.input_type, listened.subtitles)
     report(audio, timing, listened, f"model loaded in {loaded_s:.2f} s")
 
 
@@ -130,7 +143,7 @@ def say_from(wish: Wish, words: str, segments: list[ScriptLine] | None, listened
     expected_s = estimate_s(words) / float(wish.fields["speed"])
     audio, timing = speak(lambda: wish.remote(words, segments), listened, expected_s)
     if listened.subtitles is not None:
-        save_subtitles(audio, words, wish.fields.get("input_type") == "ssml", listened.subtitles)
+        save_subtitles(audio, words, wish.fields.get("input_type", "text"), listened.subtitles)
     report(audio, timing, listened, f"from {wish.place.server}")
 
 

@@ -10,7 +10,7 @@ import typer
 Text = Annotated[
     str | None, typer.Argument(help="What to say; without it, standard input is read.", show_default=False)
 ]
-File = Annotated[Path | None, typer.Option("-f", "--file", help="Read the text from this file: txt, md or epub.")]
+File = Annotated[Path | None, typer.Option("-f", "--file", help="Read the text from this file: txt, md, html or epub.")]
 ScriptFile = Annotated[
     Path | None, typer.Option("--script", help="Read a dialogue from this file: lines like '\\[anna]: Hello.'")
 ]
@@ -56,7 +56,11 @@ Normalise = Annotated[
         show_default="as the model wants it",
     ),
 ]
-Ssml = Annotated[bool, typer.Option("--ssml", help="The text is an SSML document.")]
+Ssml = Annotated[bool, typer.Option("--ssml", help="The same as --input-type ssml.")]
+TextKind = Annotated[
+    str | None,
+    typer.Option("--input-type", help="text, ssml, markdown or html.", show_default="by the file's name, else text"),
+]
 LexiconFile = Annotated[Path | None, typer.Option("--lexicon", help="A YAML file of words and their respellings.")]
 Subtitles = Annotated[
     Path | None, typer.Option("--subtitles", help="Also write subtitles, with measured times: a .srt or .vtt file.")

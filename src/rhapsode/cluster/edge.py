@@ -27,6 +27,7 @@ from rhapsode.errors import Aborted, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.serve.app import EXPOSED_HEADERS
 from rhapsode.serve.budget import Budget
 from rhapsode.serve.client import Clients, client_of
+from rhapsode.serve.dialects.middleware import Dialects, Translation
 from rhapsode.serve.middleware.auth import ApiKeys
 from rhapsode.serve.middleware.limits import BodyLimit
 from rhapsode.serve.middleware.origins import Origins
@@ -78,6 +79,12 @@ class Edge:
         """The number of speech requests and WebSockets in flight through this edge."""
         return self._owners.in_flight + self._sockets
 
+    @property
+    def voices(self) -> set[str]:
+        """The names of all presets and aliases."""
+        known = [model.known.presets for model in self._fleet.models.values() if model.known is not None]
+        return {name for presets in known for name in presets} | set(self._config.server.voice_aliases)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
@@ -92,7 +99,7 @@ class Edge:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
-        self._upstream = Upstream(self._config.server.max_request_s)
+        self._upstream = Upstream(self._config.server)
         self._gathering = Gatherer(self._fleet, self._upstream)
         if not self._is_lazy:
             self._fleet.start()
@@ -275,7 +282,8 @@ def _route(
 def guarded(edge: Edge, config: ServedModels, uploads: Budget) -> ASGIApp:
     """Returns the edge behind the same checks, in the same order, as the application of one server."""
     server = config.server
-    app: ASGIApp = BodyLimit(edge, server, takes_references=True, uploads=uploads)
+    app: ASGIApp = Translation(edge, lambda: edge.voices)
+    app = BodyLimit(app, server, takes_references=True, uploads=uploads)
     app = Clients(app, server.trusted_proxies)
     if server.api_keys:
         app = ApiKeys(app, server.api_keys, server.public_lists)
@@ -287,4 +295,4 @@ def guarded(edge: Edge, config: ServedModels, uploads: Budget) -> ASGIApp:
             allow_headers=["*"],
             expose_headers=EXPOSED_HEADERS,
         )
-    return RequestLog(Origins(app, server), edge.metrics)
+    return RequestLog(Dialects(Origins(app, server), server), edge.metrics)

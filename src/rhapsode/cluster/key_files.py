@@ -42,5 +42,5 @@ def _moved(server: ServerConfig, file: Path) -> ServerConfig:
         return server
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "w", encoding="ascii") as opened:
-        opened.writelines(f"{key.get_secret_value()}\n" for key in server.api_keys)
+        opened.writelines(f"{line}\n" for line in server.key_lines())
     return server.model_copy(update={"api_keys_file": file})

@@ -12,12 +12,14 @@ from yarl import URL
 
 from rhapsode.cluster import buffers
 from rhapsode.cluster.fleet import FleetReplica
+from rhapsode.config.server import ServerConfig
 from rhapsode.errors import RhapsodeError
 from rhapsode.serve.client import EDGE_HEADER, vouched
 
 CONNECT_S = 5.0
-KEEP_ALIVE_S = 3.0
-"""Shorter than the 5 s of the replicas, so that no request is sent on a connection that is being closed."""
+REUSE = 0.8
+"""The part of the replicas' `keep_alive_s` in which an idle connection is used again: no request is sent on one that is
+being closed."""
 SLACK_S = 60.0
 
 _HOP_BY_HOP = (b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"proxy-connection")
@@ -40,12 +42,13 @@ class NotConnected(ReplicaLost):
 class Upstream:
     """The connections of an edge to its replicas."""
 
-    def __init__(self, max_request_s: float) -> None:
+    def __init__(self, server: ServerConfig) -> None:
+        """`server` is the section that the edge and its replicas share."""
         # A request may wait in a replica's queue, so no shorter limit applies to the time between two reads.
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=max_request_s + SLACK_S)
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=server.max_request_s + SLACK_S)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                limit=0, keepalive_timeout=KEEP_ALIVE_S, socket_factory=buffers.from_replica
+                limit=0, keepalive_timeout=REUSE * server.keep_alive_s, socket_factory=buffers.from_replica
             ),
             read_bufsize=buffers.BYTES,
             timeout=limits,

@@ -98,7 +98,8 @@ def as_plain(section: Deployment | ClusterConfig) -> dict[str, Any]:
             "every machine, and name it as server.api_keys_file."
         )
     content = section.model_dump(mode="json", exclude_unset=True)
-    content.get("server", {}).pop("api_keys", None)
+    for name in ("api_keys", "key_dialects"):  # the file has both
+        content.get("server", {}).pop(name, None)
     return content
 
 

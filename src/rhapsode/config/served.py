@@ -48,6 +48,7 @@ class ServedModels(Section):
         own = {field: getattr(server, field) for field in server.model_fields_set}
         if "api_keys" in own:
             own.setdefault("api_keys_file", None)
+        own.pop("keep_alive_s", None)  # the edge lets go of connections to all replicas a little sooner than they do
         merged = self.server.model_copy(update=own)
         aliases = dict.fromkeys((*merged.model_aliases, name))
         merged = merged.model_copy(update={"model_aliases": tuple(aliases)})

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from rhapsode.config.section import Count, Seconds, Section
+
+DialectName = Literal["openai", "vllm-omni", "sglang-omni", "kokoro-fastapi"]
+DIALECTS: tuple[str, ...] = get_args(DialectName)
 
 
 class FetchConfig(Section):
@@ -78,8 +82,14 @@ class ServerConfig(Section):
     """0 takes any free port, and prints which."""
     api_keys: tuple[SecretStr, ...] = ()
     """If there are any, every request to `/v1` must have one of them."""
+    key_dialects: dict[str, DialectName] = Field(default_factory=dict)
+    """Dialects of single keys, by a hash of each: written beside the keys, as `{key: ..., dialect: ...}`."""
     api_keys_file: Path | None = None
-    """A file with the keys, in lines or separated by commas, instead of `api_keys`. It is read at the start."""
+    """A file with the keys, in lines or separated by commas, instead of `api_keys`. It is read at the start. A dialect
+    may follow a key, after a blank."""
+    dialect: DialectName = "openai"
+    """Whose clients are expected: fields, events and errors are those of that server. A key may have another one, and
+    so may a path that begins with a dialect's name."""
     public_lists: bool = False
     """`GET /v1/audio/voices` and `/v1/audio/models` need no key; without one they tell names only."""
     cors_origins: tuple[str, ...] = ()
@@ -96,9 +106,9 @@ class ServerConfig(Section):
     """Further names of voices: each stands for a preset or an uploaded voice."""
     model_aliases: tuple[str, ...] = ()
     """Further names of the served model."""
-    unknown_fields: Literal["refuse", "ignore"] = "refuse"
+    unknown_fields: Literal["strict", "refuse", "ignore"] = "refuse"
     """What becomes of fields that are unknown here or have no effect. The header `X-Ignored-Fields` names those that
-    were ignored."""
+    were ignored. `refuse` ignores `instructions` alone, which OpenAI's users set; `strict` refuses them, too."""
     max_body_bytes: Count = 40 * 2**20
     """Of requests that may carry audio: uploads, and speech where the model clones voices."""
     max_json_bytes: Count = 4 * 2**20
@@ -116,7 +126,10 @@ class ServerConfig(Section):
     receive_timeout_s: Annotated[float, Field(gt=0)] = 20.0
     """How long a client may take to send a request, plus a second for every 8 KiB of it."""
     max_connections: Count | None = None
-    """Connections at once; by default as many as file descriptors allow, with a reserve."""
+    """Connections at once; by default as many as file descriptors allow, with a reserve. At this number the one that
+    has waited longest for a request is closed for a new one."""
+    keep_alive_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 75.0
+    """How long a connection without a request stays open. The idle time of a proxy in front should be shorter."""
     drain_timeout_s: Seconds = 30.0
     """How long running streams may continue after the server got a signal to stop."""
     idle_unload_s: Seconds | None = None
@@ -144,14 +157,21 @@ class ServerConfig(Section):
     wyoming: WyomingConfig = WyomingConfig()
     """A port alone is enough: `wyoming: 10200`."""
 
+    def key_lines(self) -> list[str]:
+        """Returns the keys as lines of a file, each with its dialect if it has one."""
+        keys = [key.get_secret_value() for key in self.api_keys]
+        return [" ".join(filter(None, (key, self.key_dialects.get(key_id(key.encode()))))) for key in keys]
+
     @model_validator(mode="before")
     @classmethod
     def _keys_of_file(cls, value: Any) -> Any:
-        if not isinstance(value, Mapping) or not isinstance(file := value.get("api_keys_file"), str | Path):
+        if not isinstance(value, Mapping):
             return value
-        if value.get("api_keys"):
-            raise ValueError("api_keys and api_keys_file are both given: keep one of them")
-        return {**value, "api_keys": _keys_in(Path(file).expanduser())}
+        if isinstance(file := value.get("api_keys_file"), str | Path):
+            if value.get("api_keys"):
+                raise ValueError("api_keys and api_keys_file are both given: keep one of them")
+            value = {**value, "api_keys": _keys_in(Path(file).expanduser())}
+        return _with_key_dialects(value)
 
     @field_validator("cors_origins", "allowed_hosts", "trusted_proxies", "model_aliases", mode="before")
     @classmethod
@@ -188,6 +208,36 @@ class ServerConfig(Section):
         if not all(key and key.isascii() and key.isprintable() and key == key.strip(" '\"[]") for key in texts):
             raise ValueError("an API key is empty, begins or ends with a quote or bracket, or is no ASCII text")
         return keys
+
+
+def _with_key_dialects(server: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the section with plain keys, and the dialects that were written beside some of them."""
+    given = server.get("api_keys")
+    keys = given.split(",") if isinstance(given, str) else given
+    if not isinstance(keys, list | tuple):
+        return server
+    pairs = [_key_and_dialect(key) for key in keys]
+    dialects = {key_id(key.encode()): name for key, name in pairs if name is not None and isinstance(key, str)}
+    if not dialects:
+        return server
+    dialects = {**server.get("key_dialects", {}), **dialects}
+    return {**server, "api_keys": [key for key, _ in pairs], "key_dialects": dialects}
+
+
+def _key_and_dialect(entry: Any) -> tuple[Any, Any]:
+    """Returns a key and its dialect, from an entry such as `{key: ..., dialect: ...}` or "KEY DIALECT"."""
+    if isinstance(entry, Mapping) and entry.keys() == {"key", "dialect"}:
+        return entry["key"], entry["dialect"]
+    if isinstance(entry, str):
+        key, _, dialect = entry.strip().rpartition(" ")
+        if key and dialect in DIALECTS:
+            return key.strip(), dialect
+    return entry, None
+
+
+def key_id(key: bytes) -> str:
+    """Returns a short hash that identifies an API key, also in the audit log, without revealing it."""
+    return hashlib.sha256(key).hexdigest()[:16]
 
 
 def _keys_in(file: Path) -> list[str]:

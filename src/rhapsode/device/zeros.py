@@ -7,12 +7,8 @@ import math
 import mmap
 import sys
 
-import numpy as np
 import torch
 from torch import Tensor
-
-ALIGNMENT = 64
-"""Bytes, as torch's own allocator aligns its memory."""
 
 
 def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str) -> Tensor:
@@ -23,9 +19,11 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str
     if torch.device(device).type != "cpu":
         return torch.zeros(shape, dtype=dtype, device=device)
     size = math.prod(shape) * dtype.itemsize
-    memory = torch.from_numpy(np.zeros(size + ALIGNMENT, np.uint8))
-    start = -memory.data_ptr() % ALIGNMENT
-    return memory[start : start + size].view(dtype).view(shape)
+    if not size:
+        return torch.zeros(shape, dtype=dtype)
+    # Not malloc: it may take a piece that others have freed, and writes all of it.
+    flags = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if sys.platform != "win32" else {}
+    return torch.frombuffer(mmap.mmap(-1, size, **flags), dtype=dtype).view(shape)
 
 
 def give_back(unused: Tensor) -> None:

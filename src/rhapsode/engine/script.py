@@ -13,8 +13,9 @@ from rhapsode.errors import InvalidRequest, TextTooLong
 from rhapsode.models.base import Following
 from rhapsode.text.clean import is_speakable
 from rhapsode.text.events import Bookmark, Pause, RateChange, TextEvent
-from rhapsode.text.front_end import FrontEnd, InputType, TextSettings
+from rhapsode.text.front_end import FrontEnd, TextSettings
 from rhapsode.text.lexicon import Lexicon
+from rhapsode.text.markup import input_type_of
 from rhapsode.text.normalise.language import LANGUAGES
 from rhapsode.text.spoken import SpokenRun, SpokenText
 from rhapsode.types import ModelInfo, Segment, SpeechRequest, Voice
@@ -72,9 +73,10 @@ def settings_of(request: SpeechRequest, info: ModelInfo, lexicon: Lexicon) -> Te
     if request.normalise and language is not None and language not in LANGUAGES:
         known = ", ".join(LANGUAGES)
         raise InvalidRequest(f"'normalise' works for {known}; not for '{language}'.", param="normalise")
-    input_type: InputType = "ssml" if request.input_type == "ssml" else "text"
     phonemes = info.phonemes and language == "en"
-    return TextSettings(input_type, language, wanted, lexicon.with_more(request.lexicon), phonemes)
+    return TextSettings(
+        input_type_of(request.input_type), language, wanted, lexicon.with_more(request.lexicon), phonemes
+    )
 
 
 class SpeechScript:

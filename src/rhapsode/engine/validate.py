@@ -14,8 +14,8 @@ from rhapsode.models.abilities import can_clone, unable, who_can
 from rhapsode.models.base import ModelSpec
 from rhapsode.models.options import parse_options
 from rhapsode.text.clean import is_speakable
-from rhapsode.text.front_end import INPUT_TYPES
 from rhapsode.text.language import AUTO, CODES, code_of, name_of
+from rhapsode.text.markup import INPUT_TYPES
 from rhapsode.types import ModelInfo, Reference, Sampling, Segment, SpeechRequest, Voice
 
 SPEED_RANGE = (0.25, 4.0)
@@ -135,7 +135,9 @@ def _check_type(name: str, value: Any, kind: type) -> None:
 def _check_text(request: SpeechRequest) -> None:
     """Checks the fields that say how the text is to be read."""
     if request.input_type not in INPUT_TYPES:
-        raise InvalidRequest(f"input_type must be {' or '.join(INPUT_TYPES)}.", param="input_type")
+        raise InvalidRequest(
+            f"input_type must be {', '.join(INPUT_TYPES[:-1])} or {INPUT_TYPES[-1]}.", param="input_type"
+        )
     for name, value in (
         ("normalise", request.normalise),
         ("word_timestamps", request.word_timestamps),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from dataclasses import replace
 
 from rhapsode.errors import InvalidRequest, did_you_mean
 from rhapsode.models.registry import families
-from rhapsode.types import ModelInfo
+from rhapsode.types import ModelInfo, SpeechRequest
 
 VERBS = {
     "presets": "choose a voice by name",
@@ -28,6 +29,20 @@ def unable(info: ModelInfo, ability: str, param: str) -> InvalidRequest:
     return InvalidRequest(
         f"{info.title} cannot {VERBS[ability]}; it can do: {can}. {hint or who_can(ability)}", param=param
     )
+
+
+def without_ignored(request: SpeechRequest, info: ModelInfo) -> tuple[SpeechRequest, str]:
+    """Returns a request without instructions that the checkpoint cannot take, and a warning about them.
+
+    OpenAI's users set instructions as a routine, so they are no error. The warning is empty if nothing is left out.
+    """
+    if not request.instructions or info.can.instructions:
+        return request, ""
+    return replace(request, instructions=None), ignored_instructions(info)
+
+
+def ignored_instructions(info: ModelInfo) -> str:
+    return f"instructions are ignored: {unable(info, 'instructions', 'instructions').message}"
 
 
 def can_clone(info: ModelInfo, given: Container[str]) -> bool:

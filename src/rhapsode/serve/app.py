@@ -15,9 +15,11 @@ from rhapsode.config import Deployment
 from rhapsode.errors import RhapsodeError
 from rhapsode.models.registry import Model
 from rhapsode.serve.client import Clients
+from rhapsode.serve.dialects.middleware import Dialects, Translation
 from rhapsode.serve.elevenlabs import routes as elevenlabs
 from rhapsode.serve.middleware.auth import ApiKeys
 from rhapsode.serve.middleware.direct import DirectSpeech
+from rhapsode.serve.middleware.leniency import Leniency
 from rhapsode.serve.middleware.limits import BodyLimit
 from rhapsode.serve.middleware.origins import Origins
 from rhapsode.serve.middleware.turnstile import Turnstile
@@ -27,6 +29,7 @@ from rhapsode.serve.response import errors
 from rhapsode.serve.routes import batch, detect, health, lexicon, models, outcomes, page, socket, speech, voices
 from rhapsode.serve.service import Service
 
+OWN = "openai"
 log = logging.getLogger("rhapsode.serve")
 
 EXPOSED_HEADERS = (
@@ -36,6 +39,8 @@ EXPOSED_HEADERS = (
     "X-Finish-Reason",
     "Retry-After",
     "X-Ignored-Fields",
+    "X-Word-Timestamps",
+    "X-Word-Timestamps-Omitted",
     "X-Cache",
     "X-Model-Wait-S",
 )
@@ -53,6 +58,7 @@ def create_app(deployment: Deployment, model: Model | None = None, edge_secret: 
         version=__version__,
         summary="Neural text-to-speech with the OpenAI speech API",
         lifespan=lambda app: _lifespan(service),
+        servers=None if deployment.server.dialect == OWN else [{"url": f"/{OWN}"}],  # where our own API is, too
         docs_url=None,  # our own, without files from elsewhere: routes/page.py
         redoc_url=None,
         # Otherwise every request looks for exporters of OpenTelemetry in the environment.
@@ -65,6 +71,8 @@ def create_app(deployment: Deployment, model: Model | None = None, edge_secret: 
     config = deployment.server
     app.add_middleware(DirectSpeech, service=service)  # type: ignore[arg-type, unused-ignore]
     takes_references = service.info.takes_references
+    if not edge_secret:  # else the edge has translated already
+        app.add_middleware(Translation, voices=lambda: (*service.info.presets, *config.voice_aliases))
     app.add_middleware(BodyLimit, config=config, takes_references=takes_references, uploads=service.uploads)  # type: ignore[arg-type, unused-ignore]
     app.add_middleware(Clients, proxies=config.trusted_proxies, edge_secret=edge_secret)
     if config.api_keys:
@@ -78,6 +86,9 @@ def create_app(deployment: Deployment, model: Model | None = None, edge_secret: 
             expose_headers=EXPOSED_HEADERS,
         )
     app.add_middleware(Origins, config=config)
+    app.add_middleware(Leniency)
+    if not edge_secret:
+        app.add_middleware(Dialects, config=config)
     app.add_middleware(Turnstile)
     app.add_middleware(RequestLog, metrics=service.metrics)
     return app

@@ -4,7 +4,8 @@ A client has `receive_timeout_s` to send a request, plus the time that its bytes
 keep the pace of a slow link all the time. Once the send
 buffer of its connection is full, the client has `max_request_s` to read on, and as long to take the last bytes of a
 connection that is closed (`closing.py`). After that the connection is reset, since an orderly close would wait for the
-client again. Beyond `max_connections` a new connection is reset at once.
+client again. A connection without a request stays open for `keep_alive_s`. Beyond `max_connections` the one that has
+waited longest for a request is closed; if there is none, a new connection is reset at once.
 
 A connection has one request at a time: the next one is parsed when the last one is answered. Until then its bytes are
 only kept, and a client that sends more than `MOST_AHEAD_BYTES` of them is reset. Reading goes on meanwhile, since a
@@ -24,6 +25,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rhapsode.config.server import ServerConfig
 from rhapsode.serve.budget import Budget
+from rhapsode.serve.idle import IdleConnections
 from rhapsode.serve.listener import unread_bytes
 from rhapsode.serve.receiving import Receiving
 from rhapsode.serve.small_reads import READ_BYTES, SmallReads
@@ -45,10 +47,17 @@ class HttpConnection(HttpToolsProtocol):
     """One connection, read in small steps."""
 
     def __init__(
-        self, limits: ServerConfig, most: int, buffer: memoryview, buffer_bytes: int | None, **uvicorn_gives: Any
+        self,
+        limits: ServerConfig,
+        most: int,
+        idle: IdleConnections,
+        buffer: memoryview,
+        buffer_bytes: int | None,
+        **uvicorn_gives: Any,
     ) -> None:
         super().__init__(**uvicorn_gives)
         self._most = most
+        self._idle = idle
         self._buffer = buffer
         self._buffer_bytes = buffer_bytes
         self._unread = bytearray()
@@ -61,9 +70,10 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self._most:
+        if len(self.connections) > self._most and not self._idle.close_oldest():
             reset(transport)
             return
+        self._idle.add(transport)
         if self._buffer_bytes is not None:
             transport.set_write_buffer_limits(high=self._buffer_bytes)
         self._receiving.begin(self.transport)
@@ -72,6 +82,7 @@ class HttpConnection(HttpToolsProtocol):
         self._receiving.end()
         self._stall.end()
         self._unread.clear()
+        self._idle.remove(self.transport)
         super().connection_lost(exc)
         if self._on_lost is not None:
             self._on_lost()
@@ -85,6 +96,7 @@ class HttpConnection(HttpToolsProtocol):
         """Parses what was received, at most to the end of a request that is to be answered first."""
         while not self._is_answering() and not self.transport.is_closing() and (piece := self._next_piece()):
             self._framing += len(piece)
+            self._idle.remove(self.transport)
             if not self._receiving.is_on:  # a further request of the same connection
                 self._receiving.begin(self.transport)
             super().data_received(piece)
@@ -135,10 +147,15 @@ class HttpConnection(HttpToolsProtocol):
         self._framing = self._body_left = 0
         super().on_message_complete()
         if self.cycle is not None and self.cycle.response_complete:  # answered before all of it had come
-            self._receiving.begin(self.transport)  # the next request
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+            self._idle.add(self.transport)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        if not self._receiving.is_on and not self.transport.is_closing():  # all of the request has come
+            self._idle.add(self.transport)
         if self._unread:
             self.loop.call_soon(self._parse)
 
@@ -179,6 +196,7 @@ class ConnectionConfig(uvicorn.Config):
         buffered for a client before sending waits; asyncio decides by default."""
         # uvicorn itself would believe any program on this machine whose address it gives as the client's.
         super().__init__(app, proxy_headers=False, **settings)
+        self.timeout_keep_alive = limits.keep_alive_s  # type: ignore[assignment]  # a fraction of a second, too
         self._limits = limits
         self._uploads = uploads
         self._buffer_bytes = buffer_bytes
@@ -186,10 +204,12 @@ class ConnectionConfig(uvicorn.Config):
     def load(self) -> None:
         super().load()
         most = self._limits.max_connections or most_connections()
+        idle = IdleConnections()
         buffer = memoryview(bytearray(READ_BYTES))
 
         def http_protocol(**uvicorn_gives: Any) -> SmallReads:
-            return SmallReads(HttpConnection(self._limits, most, buffer, self._buffer_bytes, **uvicorn_gives), buffer)
+            connection = HttpConnection(self._limits, most, idle, buffer, self._buffer_bytes, **uvicorn_gives)
+            return SmallReads(connection, buffer)
 
         self.http_protocol_class: Any = http_protocol
         self.ws_protocol_class: Any = partial(SocketConnection, self._limits, self._uploads)

@@ -9,10 +9,13 @@ from rhapsode.audio.formats import FORMATS
 from rhapsode.config import Deployment
 from rhapsode.models.base import ModelSpec
 from rhapsode.models.option_schema import options_schema
-from rhapsode.text.front_end import INPUT_TYPES
+from rhapsode.text.markup import INPUT_TYPES
 from rhapsode.text.normalise.language import LANGUAGES
 from rhapsode.text.ssml import ELEMENTS
 from rhapsode.types import ModelInfo
+
+HIDDEN = ("api_keys", "key_dialects", "api_keys_file", "voices")
+"""Settings of the server that clients do not see."""
 
 
 def entry(name: str, created: int) -> dict[str, Any]:
@@ -55,7 +58,7 @@ def description(
         "deployment": deployment.model_dump(
             mode="json",
             exclude={
-                "server": {"api_keys": True, "api_keys_file": True, "voices": True, "cache": {"folder"}},
+                "server": {**dict.fromkeys(HIDDEN, True), "cache": {"folder"}},
                 "lexicon": True,
                 "alignment": {"model"},
             },

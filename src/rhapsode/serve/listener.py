@@ -93,14 +93,20 @@ def wrote(size: int) -> None:
 
 def unread_bytes(transport: asyncio.WriteTransport) -> int:
     """Returns how many of the bytes written to a connection its client has not acknowledged."""
-    return transport.get_write_buffer_size() + _in_kernel(transport)
+    in_kernel = 0 if sys.platform == "win32" else _in_kernel(transport, termios.TIOCOUTQ)
+    return transport.get_write_buffer_size() + in_kernel
 
 
-def _in_kernel(transport: asyncio.WriteTransport) -> int:
+def unreceived_bytes(transport: asyncio.BaseTransport) -> int:
+    """Returns how many bytes of a client have arrived that were not read from the kernel yet."""
+    return 0 if sys.platform == "win32" else _in_kernel(transport, termios.FIONREAD)
+
+
+def _in_kernel(transport: asyncio.BaseTransport, question: int) -> int:
     connection = transport.get_extra_info("socket")
     if sys.platform == "win32" or connection is None:
         return 0
     try:
-        return int(_INT.unpack(fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, _INT.pack(0)))[0])
+        return int(_INT.unpack(fcntl.ioctl(connection.fileno(), question, _INT.pack(0)))[0])
     except (OSError, ValueError):  # it is closed
         return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from rhapsode.engine import Engine, Load, Speech
@@ -60,4 +61,8 @@ class LocalEngine:
         return self.engine.load()
 
     async def stop(self) -> None:
-        await asyncio.to_thread(self.engine.stop)
+        stopper = ThreadPoolExecutor(1, "stop-engine")
+        try:
+            await asyncio.get_running_loop().run_in_executor(stopper, self.engine.stop)
+        finally:
+            stopper.shutdown()  # until its thread has ended it may hold the engine, whose memory is wanted back

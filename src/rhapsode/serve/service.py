@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -26,13 +26,14 @@ from rhapsode.serve.listener import Listener, listener
 from rhapsode.serve.listeners import Listeners, NotRead
 from rhapsode.serve.local_engine import ServedEngine
 from rhapsode.serve.memory import Tidier
+from rhapsode.serve.middleware.leniency import unknown_fields
 from rhapsode.serve.middleware.limits import uploads_of
 from rhapsode.serve.observe.audit import AuditLog
 from rhapsode.serve.observe.metrics import Metrics, Refusals
 from rhapsode.serve.observe.outcomes import Outcomes
 from rhapsode.serve.phrases.cache import PhraseCache, PhraseEntry
 from rhapsode.serve.request.intake import Intake, Order
-from rhapsode.serve.request.lenient import leave_out
+from rhapsode.serve.request.lenient import leave_out, warnings_of
 from rhapsode.serve.request.names import served_id
 from rhapsode.serve.request.openapi import request_body
 from rhapsode.serve.request.references import References
@@ -94,11 +95,11 @@ class Service:
             data, ignored = await self.tolerate(self.schemas.speech, data)
             body = await read(self.schemas.speech, data)
             order = await self.intake.read(body)
-            return replace(order, ignored=ignored) if ignored else order
+            return replace(order, ignored=(*ignored, *order.ignored)) if ignored else order
 
     async def tolerate(self, body: type[BaseModel], data: bytes) -> tuple[bytes, tuple[str, ...]]:
         """Returns a body without the fields that this deployment ignores, and the names of those fields."""
-        if self.config.unknown_fields == "refuse":
+        if unknown_fields(self.config) != "ignore":
             return data, ()
         return await leave_out(body, data, self.unused_fields)
 
@@ -116,7 +117,8 @@ class Service:
         try:
             with self._refusals:
                 entry = await self.phrases.entry(order.request) if self.phrases else None
-                speech = await self._start(order.request, request_id, entry, listening.client)
+                warnings = warnings_of(order.ignored, self.info)
+                speech = await self._start(order.request, request_id, entry, listening.client, warnings)
             with speech:
                 own = (self._codecs, self.metrics.gaps.observe, self._limits, self._marks)
                 playback = Playback(speech, order.request, order.delivery, *own, entry, listening)
@@ -134,14 +136,16 @@ class Service:
             self._tidier.request_ended()
             self._note(order, request_id, said)
 
-    async def _start(self, request: SpeechRequest, request_id: str, entry: PhraseEntry | None, client: str) -> Speech:
+    async def _start(
+        self, request: SpeechRequest, request_id: str, entry: PhraseEntry | None, client: str, warnings: Sequence[str]
+    ) -> Speech:
         """Returns the speech of a request: from the phrase cache, as silence, or from the engine."""
         if entry is not None and entry.found is not None:
-            return self._finished(entry.speech(request_id))
+            return self._finished(entry.speech(request_id), warnings)
         engine = await self._engine()
         if not is_speakable(request.text) and not request.text_open:
-            return self._finished(silent_speech(request_id, self.spec))
-        self.outcomes.began(request_id)
+            return self._finished(silent_speech(request_id, self.spec), warnings)
+        self.outcomes.began(request_id, warnings)
         try:
             return await engine.submit(request, request_id, client)
         except BaseException:
@@ -162,10 +166,10 @@ class Service:
         except TimeoutError:
             raise TimedOut(f"the model was not there within {limit_s:g} s.") from None
 
-    def _finished(self, speech: Speech) -> Speech:
+    def _finished(self, speech: Speech, warnings: Sequence[str]) -> Speech:
         """Records the outcome of speech that no engine makes."""
         assert speech.outcome is not None
-        self.outcomes.began(speech.id)
+        self.outcomes.began(speech.id, warnings)
         self.outcomes.ended(speech.outcome)
         return speech
 

@@ -1,4 +1,4 @@
-"""Reads books from plain text, Markdown or EPUB."""
+"""Reads books from plain text, Markdown, HTML or EPUB."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 from rhapsode.errors import InvalidRequest
+from rhapsode.text.blocks import Block, blocks_of_html, blocks_of_markdown
 from rhapsode.text.chapters import BookText, Chapter, gather
+from rhapsode.text.clean import is_speakable
 
 HEADING = (
     r"(?i:(?:chapter|part|book|prologue|epilogue|preface|foreword|introduction|appendix|kapitel|teil|vorwort|chapitre"
@@ -14,17 +16,9 @@ HEADING = (
 )
 """Lines of plain text that begin a chapter, where they stand alone between empty lines."""
 
-_MARKDOWN_HEADING = re.compile(r"#{1,3}\s+(?P<title>\S.*)")
-_MARKDOWN = (
-    (re.compile(r"!\[[^\[\]]{0,300}\]\([^()]{0,500}\)"), ""),
-    (re.compile(r"\[([^\[\]]{0,300})\]\([^()]{0,500}\)"), r"\1"),
-    (re.compile(r"(?m)^[ \t]{0,20}(?:>|[-*+]|#{4,6})[ \t]+"), ""),
-    (re.compile(r"(\*\*|__|\*|_|`)(?=\S)(.{1,100}?)(?<=\S)\1"), r"\2"),
-)
 
-
-def read_book(file: Path, pattern: str | None = None) -> BookText:
-    """Reads a book by its file's extension. `pattern` is a regular expression for lines that begin a chapter."""
+def read_book(file: Path, pattern: str | None = None, input_type: str = "text") -> BookText:
+    """Reads a book: EPUB by its name, else what `input_type` says. `pattern` matches lines that begin a chapter."""
     if file.suffix.lower() == ".epub":
         from rhapsode.text.epub import read_epub
 
@@ -34,46 +28,31 @@ def read_book(file: Path, pattern: str | None = None) -> BookText:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise InvalidRequest(f"cannot read {file}: {reason}.") from None
-    is_markdown = file.suffix.lower() in (".md", ".markdown")
-    return BookText(file.stem, split_chapters(text, pattern, is_markdown))
+    return book_of(text, file.stem, pattern, input_type)
 
 
-def split_chapters(text: str, pattern: str | None = None, is_markdown: bool = False) -> tuple[Chapter, ...]:
-    """Returns the chapters of a text; all of it is one chapter where it has no headings."""
+def book_of(text: str, name: str, pattern: str | None = None, input_type: str = "text") -> BookText:
+    """Returns the book of a text. Its title is the first heading of a Markdown or HTML document, else `name`."""
+    if pattern is not None or input_type not in ("markdown", "html"):
+        return BookText(name, split_chapters(text, pattern))
+    chapters = gather(blocks_of_html(text) if input_type == "html" else blocks_of_markdown(text))
+    title = next((chapter.title for chapter in chapters if is_speakable(chapter.title)), name)
+    return BookText(title, chapters)
+
+
+def split_chapters(text: str, pattern: str | None = None) -> tuple[Chapter, ...]:
+    """Returns the chapters of a plain text; all of it is one chapter where it has no headings."""
     try:
         heading = re.compile(pattern or HEADING)
     except re.error as error:
         raise InvalidRequest(f"--chapter-pattern is not a regular expression: {error}.") from None
-    by_markdown = is_markdown and pattern is None
-    blocks: list[tuple[str | None, str]] = []
+    blocks: list[Block] = []
     for block in re.split(r"\n\s*\n", text):
         lines = [line.strip() for line in block.strip().splitlines()]
-        if by_markdown:
-            blocks += _markdown_blocks(lines)
-        elif lines and pattern is not None and heading.fullmatch(lines[0]):
+        if lines and pattern is not None and heading.fullmatch(lines[0]):
             blocks += [(lines[0], ""), (None, " ".join(lines[1:]))]
         elif lines and pattern is None and len(lines) <= 2 and heading.fullmatch(lines[0]):
             blocks.append((" ".join(lines), ""))  # many titles have a second line
         else:
             blocks.append((None, " ".join(lines)))
     return gather(blocks)
-
-
-def _markdown_blocks(lines: list[str]) -> list[tuple[str | None, str]]:
-    blocks: list[tuple[str | None, str]] = []
-    held: list[str] = []
-    for line in lines:
-        if found := _MARKDOWN_HEADING.fullmatch(line):
-            title = found["title"].rstrip("#").rstrip() or found["title"]
-            blocks += [(None, _plain(held)), (_plain([title]), "")]
-            held = []
-        elif not line.startswith("```"):
-            held.append(line)
-    return [*blocks, (None, _plain(held))]
-
-
-def _plain(lines: list[str]) -> str:
-    text = "\n".join(lines)
-    for mark, instead in _MARKDOWN:
-        text = mark.sub(instead, text)
-    return text.replace("\n", " ").strip()

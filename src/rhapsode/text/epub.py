@@ -12,8 +12,8 @@ from urllib.parse import unquote
 from xml.etree.ElementTree import Element, ParseError
 
 from rhapsode.errors import InvalidRequest
+from rhapsode.text.blocks import BlockBudget, blocks_of_html
 from rhapsode.text.chapters import BookText, gather
-from rhapsode.text.page import TagBudget, blocks_of
 from rhapsode.text.xml_tree import parse_xml
 
 MOST_PAGE_BYTES, MOST_BYTES = 16 * 2**20, 64 * 2**20
@@ -39,10 +39,10 @@ def read_epub(file: Path) -> BookText:
             root = parse_xml(pages.read(_CONTAINER, MOST_PACKAGE_BYTES)).find(".//container:rootfile", _NAMES)
             package_name = root.get("full-path", "") if root is not None else ""
             package = parse_xml(pages.read(package_name, MOST_PACKAGE_BYTES))
-            budget = TagBudget(MOST_TAGS, MOST_BLOCKS)
+            budget = BlockBudget(MOST_TAGS, MOST_BLOCKS)
             names = dict.fromkeys(_spine(package, package_name))  # no page is read twice
             texts = (pages.read(name, MOST_PAGE_BYTES).decode("utf-8") for name in names)
-            blocks = [block for text in texts for block in blocks_of(text, budget)]
+            blocks = [block for text in texts for block in blocks_of_html(text, budget)]
     except OSError as error:
         raise InvalidRequest(f"cannot read {file}: {error.strerror or error}.") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, ParseError, ValueError):

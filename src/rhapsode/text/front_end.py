@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 from rhapsode.text.events import TextEvent
 from rhapsode.text.lexicon import Lexicon, LexiconStream
+from rhapsode.text.markup import InputType, reader_of
 from rhapsode.text.normalise.language import language_of, language_of_letter
 from rhapsode.text.normalise.stream import Normaliser
 from rhapsode.text.phonemes.stream import PhonemeStream
 from rhapsode.text.spoken import RunBuffer, SpokenRun
-from rhapsode.text.ssml import SsmlReader
 
 QUICK_CHARS = 128
 """Text up to this length is read in at most about 30 ms, whatever it is: an event loop can do it."""
 MOST_UNDECIDED = 256
 """The language of a text is decided by the first letter within so many characters. Without one, it is English."""
-
-InputType = Literal["text", "ssml"]
-INPUT_TYPES: tuple[InputType, ...] = ("text", "ssml")
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class FrontEnd:
     def __init__(self, settings: TextSettings) -> None:
         self._settings = settings
         self._chars = 0
-        self._ssml = SsmlReader(settings.language or "en") if settings.input_type == "ssml" else None
+        self._markup = reader_of(settings.input_type, settings.language or "en")
         self._steps: list[TextStep] = []
         if settings.lexicon.entries:
             self._steps.append(LexiconStream(settings.lexicon))
@@ -65,15 +62,15 @@ class FrontEnd:
 
     def push(self, text: str) -> list[TextEvent]:
         """Takes a piece of the text; returns what is certain now."""
-        if self._ssml is not None:
-            return self._run(self._ssml.push(text))
+        if self._markup is not None:
+            return self._run(self._markup.push(text))
         start, self._chars = self._chars, self._chars + len(text)
         run = SpokenRun(text, start, self._chars, copied=True)
         return self._run([run]) if self._steps else [run] if text else []
 
     def close(self) -> list[TextEvent]:
         """Ends the text; returns the rest."""
-        rest = self._run(self._ssml.close()) if self._ssml is not None else []
+        rest = self._run(self._markup.close()) if self._markup is not None else []
         return [*rest, *self._flushed()]
 
     def _run(self, events: Iterable[TextEvent]) -> list[TextEvent]:

@@ -6,6 +6,7 @@ import re
 from xml.parsers import expat
 
 from rhapsode.errors import InvalidRequest
+from rhapsode.text.content import ends_sentence, full_stop
 from rhapsode.text.events import Bookmark, Pause, RateChange, TextEvent
 from rhapsode.text.say_as import KINDS, say_as
 from rhapsode.text.spoken import SpokenRun
@@ -27,7 +28,6 @@ _STRENGTHS = {"none": 0.0, "x-weak": 0.1, "weak": 0.25, "medium": 0.5, "strong":
 _RATES = {"x-slow": 0.5, "slow": 0.75, "medium": 1.0, "default": 1.0, "fast": 1.25, "x-fast": 1.75}
 _TIME = re.compile(r"\+?([0-9]{1,6}(?:\.[0-9]{1,6})?)(ms|s)")
 _RATE = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,4})?)(%?)")
-_ENDS = ".!?…:;。！？；：,，、"
 
 
 class SsmlReader:
@@ -171,7 +171,7 @@ class SsmlReader:
         """Ends the current sentence at the start or end of `<p>` and `<s>`; adds a full stop where it has none."""
         if self._last:
             here = self._here()
-            stop = "" if self._last in _ENDS else "。" if self._language in ("zh", "ja") else "."
+            stop = "" if ends_sentence(self._last) else full_stop(self._language)
             self._events.append(SpokenRun(f"{stop} ", here, here, fixed=True))
         self._last = ""
 

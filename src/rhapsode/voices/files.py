@@ -41,6 +41,7 @@ class StoredVoice:
     sample_rate: int | None = None
     duration_s: float | None = None
     embedding_size: int | None = None
+    speaker_description: str | None = None
 
 
 _STORED = TypeAdapter(StoredVoice)

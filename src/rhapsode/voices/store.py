@@ -102,8 +102,10 @@ class VoiceStore:
         embedding: Sequence[float] | None = None,
         text: str | None = None,
         consent: str | None = None,
+        speaker_description: str | None = None,
+        replace: bool = False,
     ) -> StoredVoice:
-        """Stores a voice made of either a clip or an embedding."""
+        """Stores a voice made of either a clip or an embedding. `replace`: in place of one of the same name."""
         if (clip is None) == (embedding is None):
             raise InvalidRequest("A voice needs either audio or an embedding, and not both.")
         samples = _checked_samples(clip) if clip is not None else None
@@ -117,15 +119,20 @@ class VoiceStore:
             sample_rate=clip.sample_rate if clip else None,
             duration_s=clip.duration_s if clip else None,
             embedding_size=vector.size if vector is not None else None,
+            speaker_description=_checked_text(speaker_description, "speaker_description") or None,
         )
         tensors = {key: t for key, t in ((SAMPLES, samples), (EMBEDDING, vector)) if t is not None}
         with self._writing():
-            if self.get(voice.name):
+            former = self.get(voice.name)
+            if former is not None and not replace:
                 raise VoiceExists(f"There is a voice named '{voice.name}' already.", param="name")
-            if len(self._voices) >= self._max_voices:
+            if former is None and len(self._voices) >= self._max_voices:
                 raise TooManyVoices(f"There are {self._max_voices} voices already; delete one first.")
             write_voice(self._folder, voice, tensors)
             self._voices[voice.id] = voice
+            if former is not None:
+                del self._voices[former.id]
+                delete_voice(self._folder, former.id)
         return voice
 
     def delete(self, id_or_name: str) -> bool:

@@ -1,6 +1,6 @@
 from contract.chain import CHAIN
 from contract.incremental import INCREMENTAL
-from contract.subject import Subject
+from rhapsode.testing.subject import Subject
 
 TEXTS = ("Hi.", "A longer text.", "Something else altogether, with more in it.", "One two three.")
 SUBJECTS = (

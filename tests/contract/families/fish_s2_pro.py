@@ -2,7 +2,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from contract.subject import Subject
+from rhapsode.testing.subject import Subject
 from rhapsode.types import Clip, Reference, Voice
 from tiny.fish_s2_pro import SAMPLE_RATE, Tiny, reference_audio, write
 

@@ -1,4 +1,4 @@
-from contract.subject import Subject
+from rhapsode.testing.subject import Subject
 
 TEXTS = ("Hello there.", "One two three. Four five.", "Good morning.", "Is it you? Yes. It is.")
 SUBJECTS = (Subject("hibari", TEXTS),)

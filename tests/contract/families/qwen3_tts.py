@@ -2,8 +2,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from contract.subject import DEVICE, Subject
 from rhapsode.nn.kernels.cpu.library import library
+from rhapsode.testing.subject import DEVICE, Subject
 from rhapsode.types import Clip, Voice
 from tiny.qwen3_tts import Tiny, reference_audio, write
 

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+import rhapsode.engine.alignment as alignment_module
 from e2e.serve.running import Running, in_thread
+from spelling.family import SPELLING
+from spelling.hearing import ToneModel
 
 LIMITS = {"max_concurrency": 8, "max_positions": 1024, "max_text_chars": 2000}
 
@@ -22,3 +25,12 @@ def server(tmp_path_factory, audit: Path) -> Iterator[Running]:
     settings = {"wyoming": 0, "voice_aliases": {"Rachel": "high"}, "audit": str(audit)}
     with in_thread("dummy", tmp_path_factory.mktemp("clients"), limits=LIMITS, server=settings) as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def spelling(tmp_path_factory) -> Iterator[Running]:
+    """A family that spells, and an aligner that knows its tones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(alignment_module, "load_acoustic", lambda *_: ToneModel())
+        with in_thread(SPELLING, tmp_path_factory.mktemp("spelling"), limits={"max_concurrency": 2}) as server:
+            yield server

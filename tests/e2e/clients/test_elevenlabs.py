@@ -11,12 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-import rhapsode.engine.alignment as alignment_module
 from e2e.serve.running import LETTER_S, Running, heard, in_thread
 from fuzzing import damaged, fuzzed
 from spelling.family import LETTER_S as TONE_EVERY_S
-from spelling.family import SPELLING
-from spelling.hearing import ToneModel
 
 pytest.importorskip("elevenlabs", reason="the client is not installed: pip install elevenlabs")
 
@@ -149,15 +146,6 @@ def test_keys_are_taken_where_the_client_puts_them(tmp_path: Path) -> None:
         with connected(server, "sk-1") as known:
             assert b"".join(known.text_to_speech.convert("low", text="Hi."))
             assert known.models.list()
-
-
-@pytest.fixture(scope="module")
-def spelling(tmp_path_factory) -> Iterator[Running]:
-    """A family that spells, and an aligner that knows its tones."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(alignment_module, "load_acoustic", lambda *_: ToneModel())
-        with in_thread(SPELLING, tmp_path_factory.mktemp("spelling"), limits={"max_concurrency": 2}) as server:
-            yield server
 
 
 def test_the_time_of_each_character_is_told_whole_and_while_it_streams(spelling: Running) -> None:

@@ -15,6 +15,7 @@ from websockets.sync.client import ClientConnection, connect
 from e2e.clients.tls import behind_tls
 from e2e.serve.running import LETTER_BYTES, Running, in_thread
 from fuzzing import damaged, fuzzed
+from spelling.family import LETTER_S as SPELT_S
 
 SPEECH = "/v1/text-to-speech/low"
 
@@ -68,6 +69,77 @@ def test_text_that_is_still_being_written_is_spoken(server: Running, tmp_path: P
         assert refused.value.status_code == 1008
         assert "nobody" in str(refused.value.body)
     server.settle()
+
+
+def spoken_at(messages: list[dict[str, Any]], *, from_start: bool, context: str | None = None) -> dict[str, float]:
+    """When each word begins, in seconds, as clients find it in the alignments; words end at blanks."""
+    found: dict[str, float] = {}
+    word, began_ms, ended_ms = "", 0, 0
+    for message in messages:
+        alignment = message.get("alignment")
+        assert message.get("normalizedAlignment") == alignment
+        if not alignment or message.get("contextId") != context:
+            continue
+        times = alignment["chars"], alignment["charStartTimesMs"], alignment["charDurationsMs"]
+        base_ms = 0 if from_start else ended_ms
+        for char, start_ms, length_ms in zip(*times, strict=True):
+            assert length_ms >= 0
+            began_ms = began_ms if word else base_ms + start_ms
+            ended_ms = base_ms + start_ms + length_ms
+            if char == " " and word:
+                found[word], word = began_ms / 1000, ""
+            else:
+                word += char.strip()
+    assert not word
+    return found
+
+
+@pytest.mark.parametrize("query", [{"sync_alignment": "true"}, {}], ids=["asked for", "by default"])
+def test_words_have_times_over_all_that_a_context_says(spelling: Running, query: dict[str, str]) -> None:
+    with socket(spelling, voice="default", **query) as connection:
+        send(connection, {"text": " "}, {"text": "It is "}, {"text": "here.", "flush": True})
+        send(connection, {"text": " \nSo are we. "}, {"text": ""})
+        messages = receive(connection)
+        assert connection.close_code == 1000
+    found = spoken_at(messages, from_start=bool(query))
+    letters = "It is here.So are we. "
+    expected = {word: letters.index(word) * SPELT_S for word in ("It", "is", "here.", "So", "are", "we.")}
+    assert found == pytest.approx(expected, abs=0.05)
+    with_audio = [message for message in messages if message.get("audio")]
+    assert messages.index(with_audio[-1]) > messages.index(next(filter(lambda m: m.get("alignment"), messages)))
+
+
+def test_times_are_as_the_client_hears_them_in_every_context(spelling: Running) -> None:
+    with socket(spelling, "multi-stream-input", "default", sync_alignment="true") as connection:
+        for name, speed in (("slow", 0.8), ("fast", 1.6)):
+            start = {"text": " ", "context_id": name, "voice_settings": {"speed": speed}}
+            send(connection, start, {"text": "It is here. ", "context_id": name})
+        send(connection, {"close_socket": True})
+        messages = receive(connection)
+    for name, speed in (("slow", 0.8), ("fast", 1.6)):
+        found = spoken_at(messages, from_start=True, context=name)
+        assert found["here."] == pytest.approx(6 * SPELT_S / speed, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ({"language_code": "ja", "sync_alignment": "true"}, "It is here."),
+        ({"sync_alignment": "true"}, "7 \u3042\u3044 is here."),
+        ({"sync_alignment": "true"}, "\u043f\u0440\u0438"),
+        ({}, "7"),
+        ({"sync_alignment": "false"}, "It is here."),
+    ],
+)
+def test_speech_that_cannot_be_aligned_is_sent_without_times(
+    spelling: Running, query: dict[str, str], text: str
+) -> None:
+    with socket(spelling, voice="default", **query) as connection:
+        send(connection, {"text": text[:1]}, {"text": text[1:]}, {"text": ""})
+        messages = receive(connection)
+        assert connection.close_code == 1000
+    assert audio(messages)
+    assert not [message for message in messages if message.get("alignment")]
 
 
 def test_a_flush_speaks_what_there_is_and_the_end_closes(server: Running) -> None:
@@ -125,6 +197,7 @@ def test_an_error_of_one_context_leaves_the_others_alone(server: Running) -> Non
         ({"output_format": "midi"}, None),
         ({"inactivity_timeout": "soon"}, None),
         ({"seed": "x"}, None),
+        ({"sync_alignment": "maybe"}, None),
         ({"model_id": "whisper"}, {"text": " "}),
         ({"language_code": "x" * 99}, {"text": " "}),
         ({}, "not json"),

@@ -10,10 +10,12 @@ import pytest
 
 from e2e.clients.installed import module_of
 from e2e.serve.running import LETTER_S, Running, in_thread
+from spelling.family import LETTER_S as SPELT_S
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what their own libraries have to say
 TEXT = "Hello there."
 TIMEOUT_S = 60
+NEAR_S = 0.05
 
 
 def run(work: Awaitable[Any]) -> Any:
@@ -72,9 +74,40 @@ def test_livekit_streams_text_through_its_elevenlabs_plugin(server: Running) -> 
     assert run(speak()) == pytest.approx(12 * LETTER_S, abs=0.2)
 
 
-async def pipecat_audio(service: Any) -> tuple[bytes, int]:
-    """The samples that a pipeline of this service speaks, and their rate."""
-    from pipecat.frames.frames import EndFrame, TTSAudioRawFrame, TTSSpeakFrame, TTSStoppedFrame
+def test_livekit_knows_when_words_are_heard(spelling: Running) -> None:
+    elevenlabs = module_of("livekit", "livekit.plugins.elevenlabs")
+    aiohttp = module_of("livekit", "aiohttp")
+
+    async def speak() -> dict[str, float]:
+        from livekit.agents.types import USERDATA_TIMED_TRANSCRIPT
+
+        words: dict[str, float] = {}
+        async with aiohttp.ClientSession() as session:
+            here = {"base_url": f"{spelling.url}/v1", "api_key": "none", "http_session": session}
+            tts = elevenlabs.TTS(**here, voice_id="default", model="eleven_turbo_v2_5", encoding="pcm_24000")
+            try:
+                async with tts.stream() as stream:
+                    for text in ("It is ", "here. ", "So are we."):
+                        stream.push_text(text)
+                    stream.end_input()
+                    async for event in stream:
+                        for word in event.frame.userdata.get(USERDATA_TIMED_TRANSCRIPT, ()):
+                            words[str(word).strip()] = word.start_time
+                return words
+            finally:
+                await tts.aclose()
+
+    assert run(speak()) == pytest.approx(times_of("It is here. So are we. "), abs=NEAR_S)
+
+
+def times_of(text: str) -> dict[str, float]:
+    """When each word begins where a letter takes `SPELT_S`."""
+    return {word: text.index(word) * SPELT_S for word in text.split()}
+
+
+async def pipecat_audio(service: Any, words: dict[str, float] | None = None, text: str = TEXT) -> tuple[bytes, int]:
+    """The samples that a pipeline of this service speaks, and their rate; `words` takes when each word is heard."""
+    from pipecat.frames.frames import EndFrame, TTSAudioRawFrame, TTSSpeakFrame, TTSStoppedFrame, TTSTextFrame
     from pipecat.pipeline.pipeline import Pipeline
     from pipecat.pipeline.worker import PipelineWorker
     from pipecat.processors.frame_processor import FrameProcessor
@@ -90,6 +123,8 @@ async def pipecat_audio(service: Any) -> tuple[bytes, int]:
             await super().process_frame(frame, direction)
             if isinstance(frame, TTSAudioRawFrame):
                 self.audio, self.rate = self.audio + frame.audio, frame.sample_rate
+            if isinstance(frame, TTSTextFrame) and words is not None:
+                words[frame.text.strip()] = frame.pts / 1e9
             if isinstance(frame, TTSStoppedFrame):
                 self.has_ended.set()
             await self.push_frame(frame, direction)
@@ -98,7 +133,7 @@ async def pipecat_audio(service: Any) -> tuple[bytes, int]:
     worker = PipelineWorker(Pipeline([service, listener]))
     runner = WorkerRunner(handle_sigint=False)
     await runner.add_workers(worker)
-    await worker.queue_frame(TTSSpeakFrame(TEXT))
+    await worker.queue_frame(TTSSpeakFrame(text))
     running = asyncio.create_task(runner.run())
     await listener.has_ended.wait()
     await worker.queue_frame(EndFrame())
@@ -149,3 +184,20 @@ def test_pipecat_streams_text_through_its_elevenlabs_service(server: Running) ->
         return await pipecat_audio(service)
 
     assert seconds_of(run(speak())) == pytest.approx(12 * LETTER_S, abs=0.2)
+
+
+def test_pipecat_knows_when_words_are_heard(spelling: Running) -> None:
+    tts = module_of("pipecat", "pipecat.services.elevenlabs.tts")
+    heard: dict[str, float] = {}
+
+    async def speak() -> tuple[bytes, int]:
+        url = f"ws{spelling.url.removeprefix('http')}"
+        settings = tts.ElevenLabsTTSService.Settings(voice="default")
+        service = tts.ElevenLabsTTSService(api_key="none", url=url, sample_rate=24_000, settings=settings)
+        return await pipecat_audio(service, heard, "It is here. So are we.")
+
+    assert run(speak())[0]
+    expected = times_of("It is here. So are we.")
+    assert heard.keys() == expected.keys()
+    began_s = heard["It"]  # Pipecat counts from when it has heard the first audio
+    assert {word: at_s - began_s for word, at_s in heard.items()} == pytest.approx(expected, abs=NEAR_S)

@@ -17,7 +17,7 @@ UNKNOWN = b"POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r
 
 @pytest.fixture(scope="module", params=[True, False], ids=["asyncio", "uvloop"])
 def server(tmp_path_factory, request) -> Iterator[Running]:
-    settings = {"debug": request.param, "max_request_s": LIMIT_S, "receive_timeout_s": LIMIT_S}
+    settings = {"debug": request.param, "max_request_s": LIMIT_S, "receive_timeout_s": LIMIT_S, "keep_alive_s": LIMIT_S}
     with running("dummy", tmp_path_factory.mktemp("connections"), server=settings) as started:
         yield started
         assert "Traceback" not in "".join(started.log)

@@ -126,7 +126,6 @@ def test_what_it_can_do_and_its_licence_are_told(server: Running) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"instructions": "sadly"}, "brackets"),
         ({"input": "<|speaker:0|><|speaker:1|>"}, "no words"),
         ({"chunk_length": 0}, "chunk_length"),
         ({"references": TWO[:1] * 9}, "8"),

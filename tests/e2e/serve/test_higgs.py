@@ -127,7 +127,6 @@ def test_what_they_can_do_and_their_licences_are_told(v2: Running, v3: Running) 
         (2, {"references": TWO[:1] * 9}, "8"),
         (2, {"ref_audio": "data:audio/wav;base64,AAAA"}, "ref_audio"),
         (2, {"speaker_embedding": [0.1] * 8}, "embedding"),
-        (3, {"instructions": "sadly"}, "emotion"),
         (3, {"scene": "A church."}, "scene"),
         (3, {"references": TWO}, "one reference"),
         (3, {"ref_audio": URLS[0], "ref_text": " "}, "transcript"),

@@ -19,9 +19,9 @@ from websockets.sync.client import connect
 
 from e2e.serve.running import Running, heard, in_thread, running
 from rhapsode.audio.encode import encode
+from rhapsode.config.server import key_id
 from rhapsode.marking.detect import detect
 from rhapsode.marking.payload import Payload
-from rhapsode.serve.observe.caller import key_id
 from rhapsode.types import Clip
 from tiny.voxcpm2 import SAMPLE_RATE, Tiny, reference_audio, write
 from unit.command import rhapsode

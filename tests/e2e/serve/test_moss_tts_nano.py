@@ -156,7 +156,6 @@ def test_its_options_and_its_channels_are_in_the_description_of_the_model(server
         ({"channels": "2"}, "channels"),
         ({"nq": 9}, "3 codebooks"),
         ({"cloning": "reference"}, "reference audio"),
-        ({"instructions": "sadly"}, "instructions"),
         ({"voice": "nobody"}, "nobody"),
         ({"prompt_audio": DATA_URL}, "transcript"),
         ({"ref_audio": DATA_URL, "prompt_audio": DATA_URL, "prompt_text": "a"}, "not both"),

@@ -52,7 +52,7 @@ def test_words_are_respelt_by_the_server_and_by_the_request(server: Running) -> 
 def test_the_api_lists_the_lexicon_and_what_can_be_read(server: Running) -> None:
     assert server.http.get("/v1/audio/lexicon").json()["data"] == [{"word": "nginx", "spoken": "engine x"}]
     text = server.http.get("/v1/models").json()["data"][0]["text"]
-    assert text["input_types"] == ["text", "ssml"]
+    assert text["input_types"] == ["text", "ssml", "markdown", "html"]
     assert text["normalise"] is False
     assert {"en", "zh"} <= set(text["normalise_languages"])
     assert text["lexicon_words"] == 1
@@ -84,7 +84,8 @@ def test_streamed_and_whole_are_the_same(server: Running) -> None:
         ({"input": "<speak>&x;</speak>", "input_type": "ssml"}, "input"),
         ({"input": "<speak><break/></speak>", "input_type": "ssml"}, "input"),
         ({"input": "plain", "input_type": "ssml"}, "input"),
-        ({"input": "a", "input_type": "html"}, "input_type"),
+        ({"input": "a", "input_type": "latex"}, "input_type"),
+        ({"input": "```\ncode\n```", "input_type": "markdown"}, "input"),
         ({"input": "a", "normalise": "yes"}, "normalise"),
         ({"input": "a", "lexicon": {"a": ""}}, "lexicon"),
         ({"input": "a", "lexicon": ["a"]}, "lexicon"),
@@ -123,6 +124,34 @@ def test_a_document_over_the_socket_sounds_like_the_whole(server: Running, cut: 
     assert np.array_equal(np.frombuffer(audio, "<i2"), samples(server, SSML, input_type="ssml"))
 
 
+MARKDOWN = "# Oil\n\nIt is *very* [hot](http://x.y).\n\n- one\n- two\n\n```\nno\n```"
+MARKDOWN_SAID = ("Oil.", "It is very hot. one. two.")
+MARKDOWN_PAUSE_S = 0.5
+
+
+def test_markdown_is_spoken_without_its_marks(server: Running) -> None:
+    audio = samples(server, MARKDOWN, input_type="markdown")
+    first, rest = (samples(server, text) for text in MARKDOWN_SAID)
+    pause = np.zeros(round(MARKDOWN_PAUSE_S * RATE), np.int16)
+    assert np.array_equal(audio[: len(first) + len(pause)], np.concatenate([first, pause]))
+    assert len(audio) == len(first) + len(pause) + len(rest)
+    html = "<h1>Oil</h1><p>It is <b>very</b> <a href='x'>hot</a>.</p><ul><li>one<li>two</ul><pre>no</pre>"
+    assert np.array_equal(samples(server, html, input_type="html"), audio)
+
+
+@pytest.mark.parametrize("cut", [1, 7, 1000])
+def test_markdown_over_the_socket_sounds_like_the_whole(server: Running, cut: int) -> None:
+    audio, _ = over_the_socket(server, MARKDOWN, cut, input_type="markdown")
+    assert np.array_equal(np.frombuffer(audio, "<i2"), samples(server, MARKDOWN, input_type="markdown"))
+
+
+@pytest.mark.parametrize("cut", [1, 1000])
+def test_markdown_by_sentence_is_spoken_sentence_by_sentence(server: Running, cut: int) -> None:
+    _, told = over_the_socket(server, MARKDOWN, cut, input_type="markdown", split_granularity="sentence")
+    spoken = [message["sentence_text"] for message in told if message["type"] == "audio.start"]
+    assert spoken == ["Oil.", "It is very hot.", "one.", "two."]
+
+
 def test_numbers_over_the_socket_are_whole_numbers(server: Running) -> None:
     audio, _ = over_the_socket(server, "It is 12.5 now.", 2, normalise=True)
     assert np.array_equal(np.frombuffer(audio, "<i2"), samples(server, "It is twelve point five now."))
@@ -148,12 +177,15 @@ def duration_s(file: Path) -> float:
 @pytest.mark.slow
 def test_the_command_reads_text_in_the_same_ways(server: Running, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("SQL: sequel\n")
+    (tmp_path / "notes.md").write_text("# *Oil*\n\nHi")
     for where in ((), ("--server", server.url)):
         for arguments, letters in (
             (("--ssml", SSML), 6 + PAUSE_S / LETTER_S),
             (("--normalise", "It is 12."), len("It is twelve.")),
             (("--no-normalise", "It is 12."), len("It is 12.")),
             (("--lexicon", "mine.yaml", "SQL"), len("sequel")),
+            (("--input-type", "markdown", "# *Oil*\nHi"), len("Oil.Hi.") + MARKDOWN_PAUSE_S / LETTER_S),
+            (("--file", "notes.md"), len("Oil.Hi.") + MARKDOWN_PAUSE_S / LETTER_S),
         ):
             done = rhapsode("say", "--no-play", *where, *arguments, cwd=tmp_path, RHAPSODE_MODEL="dummy")
             assert done.returncode == 0, done.stderr.decode()

@@ -69,7 +69,6 @@ def test_its_options_are_fields_of_the_api(server: Running) -> None:
     [
         ({"voice": "nobody"}, "nobody"),
         ({"cfg_alpha": 99.0}, "cfg_alpha"),
-        ({"instructions": "sadly"}, "instructions"),
         ({"language": "ja"}, "language"),
         ({"ref_audio": DATA_URL}, "cannot clone"),
         ({"speaker_embedding": [0.1] * 8}, "embedding"),

@@ -49,9 +49,10 @@ def test_sound_starts_before_the_response_has_ended(visit: Open, hibari: Running
     page = visit(hibari)
     say(page, LONG)
     page.await_sound()
-    page.page.wait_for_function("performance.getEntriesByName(location.origin + '/v1/audio/speech').length")
+    page.page.wait_for_function("performance.getEntriesByName(location.origin + '/openai/v1/audio/speech').length")
     ended_ms, sounded_ms = page.page.evaluate(
-        "[performance.getEntriesByName(location.origin + '/v1/audio/speech')[0].responseEnd, heard.blocks[0].arrivedMs]"
+        "[performance.getEntriesByName(location.origin + '/openai/v1/audio/speech')[0].responseEnd,"
+        " heard.blocks[0].arrivedMs]"
     )
     assert sounded_ms < ended_ms
     assert page.figure("firstAudioMs").endswith("s")

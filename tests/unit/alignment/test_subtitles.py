@@ -5,7 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from rhapsode.alignment.subtitles import LINE_CHARS, LINES, cues, shown_words, subtitle_kind, subtitles
+from rhapsode.alignment.shown import shown_words
+from rhapsode.alignment.subtitles import LINE_CHARS, LINES, cues, subtitle_kind, subtitles
 from rhapsode.alignment.words import WordTime
 from rhapsode.errors import OutputError
 
@@ -54,7 +55,7 @@ def test_tags_of_a_document_are_left_out() -> None:
     text = "<speak>Hello<break time='1s'/> there, <sub alias='you all'>you</sub>.</speak>"
     spans = [(7, 12), (31, 36), (text.index("<sub"), text.index("</sub>") + 6)]
     found = [WordTime(text[a:b], index, index + 0.5, a, b) for index, (a, b) in enumerate(spans)]
-    assert [word.text for word in shown_words(text, found, is_ssml=True)] == ["Hello", "there,", "you."]
+    assert [word.text for word in shown_words(text, found, "ssml")] == ["Hello", "there,", "you."]
 
 
 def test_files_are_as_players_read_them() -> None:
@@ -69,3 +70,18 @@ def test_files_are_as_players_read_them() -> None:
 def test_other_files_are_refused(name: str) -> None:
     with pytest.raises(OutputError, match=r"\.srt or \.vtt"):
         subtitle_kind(name)
+
+
+def test_subtitles_of_a_document_have_its_words_and_no_markup() -> None:
+    text = "# The *Light*house\n\n## Chapter 1\nSee [the docs](http://x.y/z), &amp; **go**!\n\n- Tea\n- Milk\n"
+    spans = [text.index(word) for word in ("The", "Light", "Chapter", "1", "See", "the", "docs", "go", "Tea", "Milk")]
+    stops = [text.index("\n", spans[1]) if at == spans[1] else re.compile(r"\w+").match(text, at).end() for at in spans]
+    found = [WordTime("", n, n + 0.9, a, b) for n, (a, b) in enumerate(zip(spans, stops, strict=True))]
+    shown = cues(shown_words(text, found, "markdown"))
+    assert [" ".join(cue.lines) for cue in shown] == [
+        "The Lighthouse", "Chapter 1", "See the docs, & go!", "Tea", "Milk",
+    ]  # fmt: skip
+    html = "<h1>The <b>Light</b>house</h1><p>Go on"
+    spans = [(html.index(word), html.index(word) + len(word)) for word in ("The", "Light</b>house", "Go", "on")]
+    found = [WordTime("", n, n + 0.9, a, b) for n, (a, b) in enumerate(spans)]
+    assert [cue.lines for cue in cues(shown_words(html, found, "html"))] == [("The Lighthouse",), ("Go on",)]

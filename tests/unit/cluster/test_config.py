@@ -29,6 +29,12 @@ def test_the_server_section_is_for_all_and_a_model_overrides_single_keys() -> No
     assert [config.deployment(name).server.max_voices for name in config.models] == [5, 5]
 
 
+def test_replicas_keep_idle_connections_as_long_as_the_edge_believes() -> None:
+    own = {"deployment": {"server": {"keep_alive_s": 1}}}
+    config = read(models={"dummy": own, "rhapsode-nano": {}}, server={"keep_alive_s": 600})
+    assert [config.deployment(name).server.keep_alive_s for name in config.models] == [600, 600]
+
+
 def test_one_number_of_replicas_is_both_limits() -> None:
     found = read(models={"a": {"replicas": 3}, "b": {"replicas": {"min": 0, "max": 2}}}).models
     assert [(model.replicas.min, model.replicas.max) for model in found.values()] == [(3, 3), (0, 2)]

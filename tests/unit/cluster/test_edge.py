@@ -1,6 +1,8 @@
 """The edge in front of real servers, without Ray: a stand-in for it says which servers there are."""
 
 import asyncio
+import select
+import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -9,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import httpx2
+import numpy as np
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
@@ -95,6 +98,30 @@ def test_pages_of_other_origins_and_large_bodies_are_refused_at_the_edge(replica
         other = edge.http.post("/v1/audio/speech", json={"input": "Hi."}, headers={"Origin": "https://evil.example"})
         assert (other.status_code, other.json()["error"]["code"]) == (403, "forbidden_origin")
         assert edge.http.post("/v1/audio/speech", json={"input": "x" * 2000}).status_code == 413
+
+
+def test_an_idle_connection_makes_room_at_the_edge(replica: Running) -> None:
+    with (
+        edge_before(Servers({"a": replica.url}), max_connections=4) as edge,
+        ExitStack() as stack,
+    ):
+        idle = [stack.enter_context(socket.create_connection(("127.0.0.1", edge.port))) for _ in range(12)]
+        assert edge.speak().status_code == 200
+        closed = [raw for raw in idle if select.select([raw], [], [], 0)[0]]
+        assert closed == idle[:9]  # 4 are open: the last three, and the one that spoke
+
+
+def test_no_request_is_sent_on_a_connection_that_a_replica_is_closing(tmp_path: Path) -> None:
+    """A request that changes something is not sent twice, so it would fail."""
+    keep_alive = {"keep_alive_s": 0.4}
+    with (
+        in_thread("dummy", tmp_path, limits=LIMITS, server=keep_alive) as replica,
+        edge_before(Servers({"a": replica.url}), **keep_alive) as edge,
+    ):
+        for pause_s in np.linspace(0.2, 0.44, 25):
+            answer = httpx2.delete(f"{edge.url}/v1/audio/voices/nobody", trust_env=False)
+            assert answer.status_code == 404
+            time.sleep(pause_s)
 
 
 def test_a_request_goes_past_a_replica_that_is_gone(replica: Running) -> None:

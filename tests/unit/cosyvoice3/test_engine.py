@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contract.subject import Subject, assert_all_free, hear, speak
 from rhapsode.engine import Engine
 from rhapsode.errors import ConfigError, EmptyAudio
+from rhapsode.testing.subject import Subject, assert_all_free, hear, speak
 from rhapsode.types import SpeechRequest, Voice
 from tiny.cosyvoice3 import HOP
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from contract.subject import assert_all_free, hear
 from rhapsode.config import resolve
 from rhapsode.engine import Engine, budget
 from rhapsode.errors import GenerationFailed
+from rhapsode.testing.subject import assert_all_free, hear
 from rhapsode.types import SpeechRequest
 from unit.cosyvoice3 import sound, tokens
 from unit.cosyvoice3.test_vocoder import spoken

@@ -9,7 +9,6 @@ from rhapsode.device.kv import KVLayout
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.pages import page_keys
 from rhapsode.device.state import State
-from rhapsode.serve.memory import trim
 from unit.device.test_zeros import resident_bytes
 
 PAGE, POSITIONS, SLOTS = 16, 1024, 8
@@ -20,7 +19,6 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 
 
 def memory() -> SlotMemory:
-    trim()  # otherwise it may take what other tests have freed, and the resident memory stays the same
     cpu = torch.device("cpu")
     return SlotMemory(SLOTS, [LAYOUT], State(), cpu, torch.float32, page_size=PAGE, positions_per_slot=POSITIONS)
 

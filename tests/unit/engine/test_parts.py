@@ -10,13 +10,13 @@ import pytest
 
 from contract.chain import CHAIN
 from contract.incremental import INCREMENTAL
-from contract.subject import assert_all_free, hear, speak
 from rhapsode.config import resolve
 from rhapsode.engine import Engine
 from rhapsode.errors import GenerationFailed, InvalidRequest, TimedOut
 from rhapsode.models.base import Part
 from rhapsode.models.dummy.prompt import DummyPrepare
 from rhapsode.models.dummy.spec import SPEC
+from rhapsode.testing.subject import assert_all_free, hear, speak
 from rhapsode.types import FinishReason, SpeechRequest
 
 HERE = __name__

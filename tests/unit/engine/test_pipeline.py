@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from contract.incremental import INCREMENTAL
-from contract.subject import assert_all_free, hear, speak
 from rhapsode.config import resolve
 from rhapsode.engine import Engine
 from rhapsode.errors import ConfigError, GenerationFailed
@@ -15,6 +14,7 @@ from rhapsode.models.base import CapturesPrefill, StageContext, StageSpec
 from rhapsode.models.dummy.codec import DummyCodec
 from rhapsode.models.dummy.spec import SPEC
 from rhapsode.models.dummy.talker import DummyTalker
+from rhapsode.testing.subject import assert_all_free, hear, speak
 from rhapsode.types import SpeechRequest
 
 PREPARE, ENCODE, TALK, VOCODE = SPEC.pipeline

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contract.subject import Subject, assert_all_free, hear, speak
 from rhapsode.engine import Engine, clock
 from rhapsode.errors import EmptyAudio, InvalidRequest
+from rhapsode.testing.subject import Subject, assert_all_free, hear, speak
 from rhapsode.types import Clip, FinishReason, Reference, Sampling, SpeechRequest, Voice
 from tiny.fish_s2_pro import HOP, SAMPLE_RATE, reference_audio
 from unit.fish_s2_pro.asked import CASES, FIRST_AUDIO, FULL, INDEX, golden, request

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contract.subject import Subject, assert_all_free, hear, speak
 from rhapsode.engine import Engine, clock
 from rhapsode.errors import InvalidRequest, Runaway
+from rhapsode.testing.subject import Subject, assert_all_free, hear, speak
 from rhapsode.types import Clip, FinishReason, Reference, Sampling, SpeechRequest, Voice
 from tiny.higgs import SAMPLE_RATE, reference_audio
 from tiny.higgs_codec import HOP

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from contract.subject import assert_all_free, hear
 from rhapsode.config import resolve
 from rhapsode.engine import Engine
 from rhapsode.models.base import StageContext
@@ -15,6 +14,7 @@ from rhapsode.models.dummy.talker import CODEBOOKS, CODES
 from rhapsode.models.higgs.codec import parts
 from rhapsode.models.higgs.codec.settings import CodecSettings
 from rhapsode.models.higgs.codec.worker import HiggsCodec
+from rhapsode.testing.subject import assert_all_free, hear
 from rhapsode.types import SpeechRequest
 from tiny import higgs_codec as tiny
 from unit.higgs_codec.asked import held

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contract.subject import Subject, assert_all_free, hear, speak
 from rhapsode.engine import Engine
 from rhapsode.models.moss_tts_nano.chunks import PAUSE_AFTER_SHORT_S, PAUSE_S
+from rhapsode.testing.subject import Subject, assert_all_free, hear, speak
 from rhapsode.types import Clip, FinishReason, Reference, SpeechRequest, Voice
 from tiny.moss_tts_nano import SAMPLE_RATE, Tiny, reference_audio, write
 

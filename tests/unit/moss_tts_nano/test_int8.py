@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
-from contract.subject import Subject, hear, speak
 from rhapsode.models.moss_tts_nano.talker import MossTalker
+from rhapsode.testing.subject import Subject, hear, speak
 from rhapsode.types import SpeechRequest
 from tiny.moss_tts_nano import Tiny, write
 from unit.moss_tts_nano.asked import CHECKPOINT, Family, Stage, context_of, golden, request

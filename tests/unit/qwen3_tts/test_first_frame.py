@@ -3,7 +3,7 @@
 import pytest
 
 from contract.families.qwen3_tts import SUBJECTS
-from contract.subject import assert_all_free, hear, speak
+from rhapsode.testing.subject import assert_all_free, hear, speak
 
 TEXTS = ("Hello there.", "Good morning to you.", "Yes, it is.")
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from contract.families.qwen3_tts import SUBJECTS
-from contract.subject import assert_all_free, hear, speak
 from rhapsode.errors import Aborted
+from rhapsode.testing.subject import assert_all_free, hear, speak
 from rhapsode.types import FinishReason
 from tiny.qwen3_tts import Tiny, write
 

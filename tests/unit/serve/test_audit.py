@@ -13,9 +13,10 @@ import pytest
 
 from rhapsode.audio.formats import FORMATS
 from rhapsode.config import resolve
+from rhapsode.config.server import key_id
 from rhapsode.errors import ConfigError, TimedOut
 from rhapsode.serve.observe.audit import AuditLog
-from rhapsode.serve.observe.caller import caller, key_id
+from rhapsode.serve.observe.caller import caller
 from rhapsode.serve.observe.outcomes import Record
 from rhapsode.serve.request.intake import Order
 from rhapsode.serve.response.delivery import Delivery

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contract.subject import Subject, assert_all_free, hear, speak
 from rhapsode.engine import Engine
+from rhapsode.testing.subject import Subject, assert_all_free, hear, speak
 from rhapsode.types import Clip, FinishReason, Reference, Sampling, SpeechRequest, Voice
 from tiny.voxcpm2 import HOP, OUT_RATE, SAMPLE_RATE, Tiny, reference_audio, write
 

@@ -17,7 +17,7 @@ from rhapsode.bench.engine.clock import clock_for
 from rhapsode.bench.engine.plan import EnginePlan
 from rhapsode.bench.engine.section_times import SectionTimes
 from rhapsode.bench.engine.stand_in_voice import voice_for
-from rhapsode.bench.engine.subject import Subject
+from rhapsode.bench.engine.subject import MeasuredModel
 from rhapsode.bench.engine.texts import sentence
 from rhapsode.bench.engine.weight_reads import WeightReads, unpacked, weight_bytes
 from rhapsode.device.place import pick_device, pick_dtype
@@ -61,7 +61,7 @@ class EngineBench:
     Every request runs to its frame count, so that random weights or a short text do not change the measurement.
     """
 
-    def __init__(self, subject: Subject, plan: EnginePlan, mode: str, *, with_events: bool = False) -> None:
+    def __init__(self, subject: MeasuredModel, plan: EnginePlan, mode: str, *, with_events: bool = False) -> None:
         self.subject, self.plan, self.mode = subject, plan, mode
         self.device = pick_device(plan.device)
         self.frames = plan.frames_in(mode, self.device.type)

@@ -15,7 +15,7 @@ from rhapsode.bench.engine.bandwidth import copy_bandwidth
 from rhapsode.bench.engine.bench import EngineBench, Round
 from rhapsode.bench.engine.plan import EnginePlan
 from rhapsode.bench.engine.section_times import SECTIONS, SectionTimes
-from rhapsode.bench.engine.subject import Subject
+from rhapsode.bench.engine.subject import MeasuredModel
 from rhapsode.bench.progress import Advance, progress
 from rhapsode.bench.report import Run, compose
 from rhapsode.bench.stats import percentile, rounded
@@ -43,7 +43,7 @@ class Findings:
         return sum(self.weight_reads.get(name, 0) for name in STEP_SECTIONS) / bandwidth * 1e3
 
 
-def measure(subject: Subject, plan: EnginePlan) -> dict[str, Any]:
+def measure(subject: MeasuredModel, plan: EnginePlan) -> dict[str, Any]:
     """Measures rounds without any recording first. Then separate engines count weights, and time sections of graphs."""
     device = pick_device(plan.device)
     modes = plan.modes() if subject.frames else ("eager",)
@@ -66,7 +66,7 @@ def measure(subject: Subject, plan: EnginePlan) -> dict[str, Any]:
 
 
 def _measure_rounds(
-    subject: Subject, plan: EnginePlan, modes: tuple[str, ...], found: Findings, advance: Advance
+    subject: MeasuredModel, plan: EnginePlan, modes: tuple[str, ...], found: Findings, advance: Advance
 ) -> None:
     """Alternates between the modes, so that other work on this machine affects all of them equally."""
     found.rounds = {(mode, batch): [] for mode in modes for batch in plan.batches}
@@ -89,7 +89,7 @@ def _measure_rounds(
             found.memory[mode] = bench.memory()
 
 
-def _count_weights(subject: Subject, plan: EnginePlan, found: Findings) -> None:
+def _count_weights(subject: MeasuredModel, plan: EnginePlan, found: Findings) -> None:
     """Counts the weights that a frame reads. If a kernel has no reference in PyTorch, the report has a note instead."""
     try:
         with kernels.use("off"), EngineBench(subject, replace(plan, batches=(1,)), "eager") as bench:
@@ -98,7 +98,7 @@ def _count_weights(subject: Subject, plan: EnginePlan, found: Findings) -> None:
         found.notes.append(f"the weights a frame reads could not be counted: {type(error).__name__}: {error}")
 
 
-def _split_graphs(subject: Subject, plan: EnginePlan, found: Findings, advance: Advance) -> None:
+def _split_graphs(subject: MeasuredModel, plan: EnginePlan, found: Findings, advance: Advance) -> None:
     """Times the sections inside graphs. Where events cannot be captured, the report has a note instead."""
     try:
         with EngineBench(subject, plan, "graphs", with_events=True) as bench:
@@ -151,7 +151,7 @@ def _breakdown(rounds: list[Round], split: Split | None, mode: str, frames: int)
 
 
 def _config(
-    subject: Subject,
+    subject: MeasuredModel,
     plan: EnginePlan,
     device: torch.device,
     modes: tuple[str, ...],
@@ -177,7 +177,7 @@ def _config(
     }
 
 
-def _notes(subject: Subject) -> list[str]:
+def _notes(subject: MeasuredModel) -> list[str]:
     notes = []
     if subject.weights == "random":
         notes.append("random weights at fixed frame counts: quality cannot be judged")

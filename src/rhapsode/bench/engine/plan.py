@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rhapsode.bench.engine.subject import Subject
+from rhapsode.bench.engine.subject import MeasuredModel
 from rhapsode.config import Deployment, resolve
 from rhapsode.types import Voice
 
@@ -49,17 +49,17 @@ class EnginePlan:
             return min(self.frames, self.eager_frames or 8)
         return self.frames
 
-    def chars(self, subject: Subject) -> int:
+    def chars(self, subject: MeasuredModel) -> int:
         """Returns the length of a text that takes about this many frames to speak."""
         chars = round(self.frames * CHARS_PER_S / (subject.spec.frame_hz or USUAL_FRAME_HZ))
         return max(MIN_CHARS, chars // BYTES_PER_TOKEN if subject.byte_tokens else chars)
 
-    def positions(self, subject: Subject) -> int:
+    def positions(self, subject: MeasuredModel) -> int:
         """Returns the positions of a slot. On a GPU attention reads all of them, so they influence the result."""
         needed = self.chars(subject) + SPARE_POSITIONS + self.frames
         return self.max_positions or max(USUAL_POSITIONS, -(-needed // 64) * 64)
 
-    def deployment(self, subject: Subject, mode: str) -> Deployment:
+    def deployment(self, subject: MeasuredModel, mode: str) -> Deployment:
         most = max(self.batches)
         flags: dict[str, Any] = {
             "model": subject.name,

@@ -19,7 +19,7 @@ SHAPES = Path(__file__).parent.parent / "shapes"
 
 
 @dataclass(frozen=True)
-class Subject:
+class MeasuredModel:
     """The model to be measured, and what the report says about it."""
 
     name: str
@@ -41,12 +41,12 @@ class Subject:
 
 
 @contextmanager
-def subject(model: str | None, random_weights: str | None) -> Iterator[Subject]:
+def subject(model: str | None, random_weights: str | None) -> Iterator[MeasuredModel]:
     """Yields the subject of a run. Its temporary files are deleted when the context ends."""
     if random_weights is None:
         name = model or DEFAULT_MODEL
         found = find(name)
-        yield Subject(name, found, "own" if found.checkpoint is None else "checkpoint")
+        yield MeasuredModel(name, found, "own" if found.checkpoint is None else "checkpoint")
         return
     absent = stand_ins.install()
     with tempfile.TemporaryDirectory(prefix="rhapsode-shape-") as temporary:
@@ -54,7 +54,7 @@ def subject(model: str | None, random_weights: str | None) -> Iterator[Subject]:
         has_vocabulary = write_shape(random_weights, folder)
         byte_tokens = not has_vocabulary or "tokenizers" in absent
         name = Path(random_weights).name
-        yield Subject(name, find(str(folder)), "random", byte_tokens, tuple(absent))
+        yield MeasuredModel(name, find(str(folder)), "random", byte_tokens, tuple(absent))
 
 
 def write_shape(name: str, folder: Path) -> bool:

@@ -3,47 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 from rhapsode.alignment.words import WordTime
 
 
+class CharacterTime(NamedTuple):
+    """A character, and when it is heard."""
+
+    char: str
+    start_s: float
+    end_s: float
+
+
 class CharacterTimes:
-    """Computes when each character of a text is heard.
+    """Computes when each character of a text is heard. The text may grow.
 
     The times of words are measured. The characters of a word share its time evenly, and the characters between two
     words share the time between them.
     """
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, start_s: float = 0.0) -> None:
         self._char = 0
-        self._heard_s = 0.0
+        self._heard_s = self._start_s = start_s
 
-    def add(self, words: Sequence[WordTime]) -> dict[str, Any] | None:
-        """Returns the characters up to the last of these words, in ElevenLabs' shape; None if there are none."""
-        times: list[tuple[str, float, float]] = []
+    def add(self, text: str, words: Sequence[WordTime]) -> list[CharacterTime]:
+        """Returns the characters up to the last of these words."""
+        times: list[CharacterTime] = []
         for word in words:
-            times += self._until(word.start_char, word.start_s)
-            times += self._until(word.stop_char, word.end_s)
-        return _alignment(times) if times else None
+            times += self._until(text, word.start_char, self._start_s + word.start_s)
+            times += self._until(text, word.stop_char, self._start_s + word.end_s)
+        return times
 
-    def rest(self) -> dict[str, Any] | None:
+    def rest(self, text: str) -> list[CharacterTime]:
         """Returns the characters after the last word, such as a full stop: they take no time."""
-        times = self._until(len(self._text), self._heard_s)
-        return _alignment(times) if times else None
+        return self._until(text, len(text), self._heard_s)
 
-    def _until(self, stop: int, end_s: float) -> list[tuple[str, float, float]]:
-        chars = self._text[self._char : stop]
+    def _until(self, text: str, stop: int, end_s: float) -> list[CharacterTime]:
+        chars = text[self._char : stop]
         start_s, end_s = self._heard_s, max(self._heard_s, end_s)
         step_s = (end_s - start_s) / len(chars) if chars else 0.0
         self._char, self._heard_s = max(self._char, stop), end_s
-        return [(char, start_s + i * step_s, start_s + (i + 1) * step_s) for i, char in enumerate(chars)]
-
-
-def _alignment(times: Sequence[tuple[str, float, float]]) -> dict[str, Any]:
-    return {
-        "characters": [char for char, _, _ in times],
-        "character_start_times_seconds": [round(start_s, 3) for _, start_s, _ in times],
-        "character_end_times_seconds": [round(end_s, 3) for _, _, end_s in times],
-    }
+        return [CharacterTime(char, start_s + i * step_s, start_s + (i + 1) * step_s) for i, char in enumerate(chars)]

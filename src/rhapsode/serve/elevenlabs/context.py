@@ -11,27 +11,31 @@ from typing import Any
 from fastapi import WebSocketDisconnect
 
 from rhapsode.errors import RhapsodeError
+from rhapsode.serve.elevenlabs.alignment import ContextAlignment
 from rhapsode.serve.response.delivery import Playback
 from rhapsode.serve.response.errors import InternalError
 from rhapsode.serve.response.sending import Stalled
 from rhapsode.serve.socket.narration import Narration
+from rhapsode.serve.socket.utterance import Piece
 
 log = logging.getLogger("rhapsode.serve")
 
 
 class SpeechContext:
-    """Speaks one narration in a task of its own, and sends its audio as messages."""
+    """Speaks one narration in a task of its own, and sends its audio and the times of its characters as messages."""
 
     def __init__(
         self,
         narration: Narration,
         send: Callable[[dict[str, Any]], Awaitable[None]],
         on_error: Callable[[RhapsodeError], Awaitable[None]] | None,
+        alignment: ContextAlignment,
     ) -> None:
         """`on_error` reports an error of this context; without it an error ends the task."""
         self.narration = narration
         self._send = send
         self._on_error = on_error
+        self._alignment = alignment
         self.task = asyncio.create_task(self._run(), name="elevenlabs-context")
 
     async def cancel(self) -> None:
@@ -56,10 +60,21 @@ class SpeechContext:
             raise error
         await self._on_error(error)
 
-    async def _deliver(self, playback: Playback) -> None:
+    async def _deliver(self, playback: Playback, piece: Piece) -> None:
+        known = 0
         while (messages := await playback.messages()) is not None:
+            new, known = playback.times.words[known:], len(playback.times.words)
+            alignment = self._alignment.add(piece.text, new)
             for left, message in zip(range(len(messages), 0, -1), messages, strict=True):
-                audio = base64.b64encode(message).decode("ascii")
                 async with playback.sending():
-                    await self._send({"audio": audio, "isFinal": None, "normalizedAlignment": None, "alignment": None})
+                    await self._send_audio(base64.b64encode(message).decode("ascii"), alignment)
                 playback.sent(left)
+                alignment = None
+            if alignment is not None:
+                await self._send_audio(None, alignment)
+        rest = self._alignment.end(piece.text, playback.heard_s, is_aligned=known > 0)
+        if rest is not None:
+            await self._send_audio(None, rest)
+
+    async def _send_audio(self, audio: str | None, alignment: dict[str, Any] | None) -> None:
+        await self._send({"audio": audio, "isFinal": None, "normalizedAlignment": alignment, "alignment": alignment})

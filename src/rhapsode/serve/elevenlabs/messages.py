@@ -53,3 +53,13 @@ def idle_limit(parameters: dict[str, str], most_s: float) -> float:
     if not (given.isdecimal() and int(given[:9]) > 0):
         raise InvalidRequest("'inactivity_timeout' must be a number of seconds.", param="inactivity_timeout")
     return min(float(given[:9]), most_s)
+
+
+def alignment_wish(parameters: dict[str, str]) -> bool | None:
+    """Returns the `sync_alignment` of a client: whether it wants alignments with the audio; None if it does not say."""
+    given = parameters.get("sync_alignment")
+    if given is None:
+        return None
+    if given.lower() not in ("true", "false"):
+        raise InvalidRequest("'sync_alignment' must be true or false.", param="sync_alignment")
+    return given.lower() == "true"

@@ -13,11 +13,19 @@ from typing import Any
 from fastapi import WebSocket, WebSocketDisconnect
 
 from rhapsode.errors import Aborted, Busy, InvalidRequest, RhapsodeError, TimedOut, Unavailable
+from rhapsode.serve.elevenlabs.alignment import ContextAlignment, has_aligner
 from rhapsode.serve.elevenlabs.body import ElevenLabsVoice, read_voice
 from rhapsode.serve.elevenlabs.context import SpeechContext
 from rhapsode.serve.elevenlabs.errors import detail_of
 from rhapsode.serve.elevenlabs.formats import parse_format
-from rhapsode.serve.elevenlabs.messages import DEFAULT_CONTEXT, InputMessage, idle_limit, read_input, voice_of
+from rhapsode.serve.elevenlabs.messages import (
+    DEFAULT_CONTEXT,
+    InputMessage,
+    alignment_wish,
+    idle_limit,
+    read_input,
+    voice_of,
+)
 from rhapsode.serve.response.sending import Stalled
 from rhapsode.serve.service import Service
 from rhapsode.serve.socket.narration import Narration
@@ -53,6 +61,7 @@ class ElevenLabsSession:
         try:
             self._voice = voice_of(self._parameters)
             self._audio = parse_format(self._parameters.get("output_format"))
+            self._wish = alignment_wish(self._parameters)
             self._idle_s = idle_limit(self._parameters, self._service.config.socket.idle_s)
             while (message := await self._next()) is not None:
                 await self._handle(message)
@@ -158,10 +167,16 @@ class ElevenLabsSession:
         fields = {"voice_settings", "pronunciation_dictionary_locators"} & message.model_fields_set
         voice: ElevenLabsVoice = self._voice.model_copy(update={field: vars(message)[field] for field in fields})
         order = await read_voice(self._service, voice, self._voice_id, self._audio)
-        narration = Narration(self._service, order, f"{self._id}-{self._count}")
+
+        def has_times(text: str) -> bool:
+            return self._wish is not False and has_aligner(self._service, order.request.language, text)
+
+        narration = Narration(self._service, order, f"{self._id}-{self._count}", has_times)
         self._count += 1
         on_error = partial(self._send_error, name=name) if self._several else None
-        context = self._open[name] = SpeechContext(narration, partial(self._send, name=name), on_error)
+        alignment = ContextAlignment(from_start=bool(self._wish))
+        context = SpeechContext(narration, partial(self._send, name=name), on_error, alignment)
+        self._open[name] = context
         return context
 
     def _finish(self, name: str) -> None:

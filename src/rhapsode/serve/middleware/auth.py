@@ -10,7 +10,8 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from rhapsode.serve.observe.caller import caller, key_id
+from rhapsode.config.server import key_id
+from rhapsode.serve.observe.caller import caller
 from rhapsode.serve.response.errors import NotAuthenticated, error_response
 
 GUARDED = ("/v1/", "/v2/")

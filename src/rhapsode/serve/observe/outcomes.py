@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -24,6 +24,8 @@ class Record:
     error: RhapsodeError | None = None
     delivered: bool = False
     """Whether the last byte was handed to the client's connection."""
+    warnings: Sequence[str] = ()
+    """What was ignored of the request, in sentences."""
 
     @property
     def status(self) -> str:
@@ -46,6 +48,7 @@ class Record:
             known["finish_reason"] = "failed" if self.error else str(outcome.finish_reason)
             known |= {name: vars(outcome)[name] for name in timing}
             known |= {"quality": asdict(outcome.quality)} if outcome.quality else {}
+        known |= {"warnings": list(self.warnings)} if self.warnings else {}
         error = self.error or (self.outcome.error if self.outcome else None)
         return known | (error.body() if error else {"error": None})
 
@@ -66,13 +69,13 @@ class Outcomes:
         with self._lock:
             return self._records.get(request_id)
 
-    def began(self, request_id: str) -> None:
+    def began(self, request_id: str, warnings: Sequence[str] = ()) -> None:
         with self._lock:
             known = self._records.pop(request_id, None)
             if known is not None and known.status == "running":
                 self._records[request_id] = known
                 raise InvalidRequest(f"a request with the id '{request_id}' is still running.")
-            self._records[request_id] = Record(request_id)
+            self._records[request_id] = Record(request_id, warnings=warnings)
             while len(self._records) > self._most:
                 self._records.popitem(last=False)
 

@@ -13,6 +13,7 @@ from rhapsode.engine.dialogue import check_count, check_speakers, in_segment
 from rhapsode.engine.validate import check_embedding, check_length, check_speakable
 from rhapsode.errors import InvalidRequest, UnknownVoice
 from rhapsode.models.abilities import can_clone, unable
+from rhapsode.serve.middleware.leniency import unknown_fields
 from rhapsode.serve.request.effect import check_frames
 from rhapsode.serve.request.names import DEFAULT_VOICE, OPENAI_VOICES, VoiceAliases, check_model, preset_for
 from rhapsode.serve.request.references import References
@@ -49,7 +50,7 @@ class Order:
     """The voice as the client named it, for the audit log; a dialogue has the names of all its voices."""
     consent: str | None = None
     ignored: tuple[str, ...] = ()
-    """Fields of the body that a lenient server left out."""
+    """Fields of the body that were left out."""
 
 
 class Intake:
@@ -75,9 +76,10 @@ class Intake:
         order = await self.read_voice(body, "mp3", mode_of(body), text)
         if body.segments:
             order = await self._read_segments(body.segments, order)
-        if not system or order.request.instructions:
+        if not system or order.request.instructions or body.instructions:
             return order
-        self._check_instructions("messages")
+        if self._ignores_instructions("messages"):
+            return replace(order, ignored=("messages.system",))
         return replace(order, request=replace(order.request, instructions=system))
 
     async def _read_segments(self, segments: Sequence[SegmentBody], order: Order) -> Order:
@@ -108,8 +110,9 @@ class Intake:
         self._check_consent(body)
         given = chosen(body)
         check_frames(given, self._info)
-        if body.instructions:
-            self._check_instructions("instructions")
+        ignored = ("instructions",) if body.instructions and self._ignores_instructions("instructions") else ()
+        for name in ignored:
+            del given[name]
         request = SpeechRequest(
             text,
             await self._voice(body),
@@ -119,16 +122,23 @@ class Intake:
             real_time=mode != "whole",
             **{here: given[there] for there, here in _REQUEST_FIELDS.items() if there in given},
         )
-        return Order(request, delivery, name_of(body), body.consent or None)
+        return Order(request, delivery, name_of(body), body.consent or None, ignored)
 
     def _check_consent(self, body: VoiceFields) -> None:
         cloned = body.ref_audio or body.references or body.prompt_audio
         if self._deployment.server.require_consent and cloned and not (body.consent or "").strip():
             raise InvalidRequest("reference audio needs 'consent': who agreed, and when.", param="consent")
 
-    def _check_instructions(self, param: str) -> None:
-        if not self._info.can.instructions:  # before anything is fetched
-            raise unable(self._info, "instructions", param)
+    def _ignores_instructions(self, param: str) -> bool:
+        """Returns whether the checkpoint takes no instructions, so that they are left out; a strict server refuses
+        them before anything is fetched."""
+        if self._info.can.instructions:
+            return False
+        if unknown_fields(self._deployment.server) == "strict":
+            error = unable(self._info, "instructions", param)
+            hint = "Instructions are an error here because of 'server.unknown_fields: strict'."
+            raise InvalidRequest(f"{error.message} {hint}", param=param)
+        return True
 
     # --- voices ---
 

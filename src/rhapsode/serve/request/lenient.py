@@ -10,12 +10,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from rhapsode.models.abilities import ignored_instructions
 from rhapsode.serve.request.effect import NEEDS
 from rhapsode.serve.request.schemas import SMALL_BYTES
 from rhapsode.serve.request.shape import check_shape
+from rhapsode.serve.response.errors import MAX_SHOWN_CHARS
+from rhapsode.types import ModelInfo
 
 HEADER = "X-Ignored-Fields"
 MOST_NAMED = 32
+INSTRUCTIONS = ("instructions", "messages.system")
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 # A field about the voice is never left out: the client would hear another voice.
 _ABOUT_VOICES = {name for name in NEEDS if name != "instructions"}
@@ -47,6 +51,15 @@ def split_fields(
     useless = set(unused) - _ABOUT_VOICES
     kept = {name: value for name, value in fields.items() if name in body.model_fields and name not in useless}
     return kept, tuple(name for name in fields if name not in kept)
+
+
+def warnings_of(names: Collection[str], info: ModelInfo) -> tuple[str, ...]:
+    """Returns a sentence about each ignored field."""
+    shown = list(names)[:MOST_NAMED]
+    return tuple(
+        ignored_instructions(info) if name in INSTRUCTIONS else f"the field '{name[:MAX_SHOWN_CHARS]}' was ignored."
+        for name in shown
+    )
 
 
 def as_header(names: Collection[str]) -> dict[str, str]:

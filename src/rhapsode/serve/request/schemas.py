@@ -14,6 +14,7 @@ from rhapsode.models.option_schema import options_schema
 from rhapsode.serve.request.effect import without_effect
 from rhapsode.serve.request.shape import check_shape
 from rhapsode.serve.response.errors import explain
+from rhapsode.text.markup import InputType
 from rhapsode.types import ModelInfo
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -99,7 +100,7 @@ class VoiceFields(Strict):
         None, description="1 is mono, 2 is stereo. The model's own by default; 1 for pcm and server-sent events."
     )
     language: str | None = Field(None, max_length=64)
-    input_type: Literal["text", "ssml"] | None = Field(None, description="What the text is; `text` by default.")
+    input_type: InputType | None = Field(None, description="What the text is; `text` by default.")
     normalise: bool | None = Field(
         None, description="Writes numbers, dates and the like out as words; by default where the model wants it."
     )

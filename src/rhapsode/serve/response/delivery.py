@@ -90,6 +90,8 @@ class Playback:
         self.speech = speech
         self._listener = listener
         self._speed = request.speed
+        self.heard_s = 0.0
+        """The length of what `get` has returned, as the client hears it."""
         self._unsent_s = 0.0
         self.entry = entry
         """Its entry in the phrase cache, if it has one."""
@@ -220,7 +222,9 @@ class Playback:
         pieces = [chunk, *self._waiting(MOST_AT_ONCE_S - chunk.duration_s)]
         if self.entry is not None:
             self.entry.add(pieces)
-        self._unsent_s += sum(piece.duration_s / (piece.pace * self._speed) for piece in pieces)
+        heard_s = sum(piece.duration_s / (piece.pace * self._speed) for piece in pieces)
+        self._unsent_s += heard_s
+        self.heard_s += heard_s
         self._count(sum(piece.samples.shape[1] for piece in pieces))
         self._closed = self._all_said
         if self._all_said:

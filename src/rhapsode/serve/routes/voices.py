@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from email.message import Message
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from pydantic import Field
 from starlette.datastructures import UploadFile
 from starlette.requests import ClientDisconnect
@@ -17,6 +17,7 @@ from rhapsode.errors import Aborted, BadAudio, InvalidRequest
 from rhapsode.models.abilities import unable
 from rhapsode.serve.middleware.auth import is_keyless
 from rhapsode.serve.request.body import json_body, media_type
+from rhapsode.serve.request.lenient import as_header
 from rhapsode.serve.request.names import DEFAULT_VOICE
 from rhapsode.serve.request.openapi import responses
 from rhapsode.serve.request.schemas import Embedding, Name, Sentence, Source, Strict, read
@@ -27,11 +28,13 @@ from rhapsode.serve.voice_list import known_voices, public_voice
 from rhapsode.types import ModelInfo
 from rhapsode.voices.fetch import parse_data_url
 from rhapsode.voices.name import name_key
+from rhapsode.voices.store import StoredVoice
 
 _NAMED: dict[str, dict[str, Any]] = {
     "name": {"type": "string", "example": "Ada"},
     "consent": {"type": "string", "example": "recorded by the speaker, 2025-06-01"},
 }
+_DESCRIBED = {"speaker_description": {"type": "string", "description": "Who speaks, for those who choose a voice."}}
 _SAMPLE_TEXT: dict[str, dict[str, Any]] = {"text": {"type": "string", "description": "What is said in the sample."}}
 
 
@@ -44,6 +47,8 @@ def _upload(info: ModelInfo) -> dict[str, Any]:
     if info.can.embedding:
         form |= {"speaker_embedding": {"type": "string", "description": "A JSON list of numbers."}}
         body |= {"speaker_embedding": {"type": "array", "items": {"type": "number"}}}
+    form |= _DESCRIBED
+    body |= _DESCRIBED
     content = {
         "multipart/form-data": {"schema": _object(form)},
         "application/json": {"schema": {**_object(body), "additionalProperties": False}},
@@ -64,6 +69,7 @@ class VoiceBody(Strict):
     text: Sentence | None = None
     ref_text: Sentence | None = None
     speaker_embedding: Embedding | None = None
+    speaker_description: Sentence | None = None
 
 
 def router(service: Service) -> APIRouter:
@@ -85,25 +91,16 @@ def router(service: Service) -> APIRouter:
         openapi_extra=_upload(service.info),
         include_in_schema=service.info.takes_uploads,
     )
-    async def upload(request: Request) -> dict[str, Any]:
-        """Store a voice under a name, from a sample (`audio_sample`) or an embedding (`speaker_embedding`)."""
-        body, sample = await _read(request)
-        _check_name(body.name, (*service.info.presets, *service.intake.aliases.names))
-        _check_usable(body, sample is not None, service.info)
-        if sample is None and body.audio_sample is not None:
-            sample = parse_data_url(body.audio_sample, service.config.max_upload_bytes)
-        if sample is not None and len(sample) > service.config.max_upload_bytes:
-            raise BadAudio(f"at most {service.config.max_upload_bytes} bytes are taken.", param="audio_sample")
-        clip = None if sample is None else await service.references.clip(sample, "audio_sample")
-        stored = await asyncio.to_thread(
-            service.store.add,
-            body.name,
-            clip=clip,
-            embedding=body.speaker_embedding,
-            text=body.text or body.ref_text,
-            consent=body.consent,
-        )
-        return public_voice(stored)
+    async def upload(request: Request, answer: Response, replace: bool = False) -> dict[str, Any]:
+        """Store a voice under a name, from a sample (`audio_sample`) or an embedding (`speaker_embedding`).
+
+        With `replace` it takes the place of an uploaded voice of the same name.
+        """
+        data, sample = await _read(request)
+        data, ignored = await service.tolerate(VoiceBody, data)
+        body = await read(VoiceBody, data)
+        answer.headers.update(as_header(ignored))
+        return public_voice(await _store(service, body, sample, replace))
 
     @routes.get(
         "/v1/audio/voices/{voice}/embedding", summary="A voice as numbers", responses=responses(400, 401, 404, 503)
@@ -126,6 +123,27 @@ def router(service: Service) -> APIRouter:
     return routes
 
 
+async def _store(service: Service, body: VoiceBody, sample: bytes | None, replace: bool) -> StoredVoice:
+    """Checks a voice, and stores it."""
+    _check_name(body.name, (*service.info.presets, *service.intake.aliases.names))
+    _check_usable(body, sample is not None, service.info)
+    if sample is None and body.audio_sample is not None:
+        sample = parse_data_url(body.audio_sample, service.config.max_upload_bytes)
+    if sample is not None and len(sample) > service.config.max_upload_bytes:
+        raise BadAudio(f"at most {service.config.max_upload_bytes} bytes are taken.", param="audio_sample")
+    clip = None if sample is None else await service.references.clip(sample, "audio_sample")
+    return await asyncio.to_thread(
+        service.store.add,
+        body.name,
+        clip=clip,
+        embedding=body.speaker_embedding,
+        text=body.text or body.ref_text,
+        consent=body.consent,
+        speaker_description=body.speaker_description,
+        replace=replace,
+    )
+
+
 def _check_name(name: str, presets: Sequence[str]) -> None:
     """Raises if the name is that of a preset or an alias, in upper or lower case."""
     if name_key(name) in {name_key(taken) for taken in (DEFAULT_VOICE, *presets)}:
@@ -144,12 +162,12 @@ def _check_usable(body: VoiceBody, has_sample: bool, info: ModelInfo) -> None:
         raise unable(info, "clone", "audio_sample")
 
 
-async def _read(request: Request) -> tuple[VoiceBody, bytes | None]:
-    """Reads the upload from a form, or from JSON."""
+async def _read(request: Request) -> tuple[bytes, bytes | None]:
+    """Returns the fields of an upload as JSON, from a form or from JSON, and the file of a form."""
     if media_type(request.scope) != "multipart/form-data":
         if media_type(request.scope) != "application/json":
             raise UnsupportedMediaType("send a form ('multipart/form-data') or JSON.")
-        return await read(VoiceBody, await json_body(request.scope, request.receive)), None
+        return await json_body(request.scope, request.receive), None
     charset = Message()
     charset["content-type"] = request.headers["content-type"]
     if str(charset.get_param("charset", "utf-8")).lower() not in ("utf-8", "utf8", "us-ascii"):
@@ -161,7 +179,7 @@ async def _read(request: Request) -> tuple[VoiceBody, bytes | None]:
         raise Aborted("the client disconnected before its request was complete.") from None
 
 
-async def _read_form(items: list[tuple[str, Any]]) -> tuple[VoiceBody, bytes | None]:
+async def _read_form(items: list[tuple[str, Any]]) -> tuple[bytes, bytes | None]:
     fields: dict[str, Any] = {}
     sample: bytes | None = None
     for name, value in items:
@@ -175,7 +193,7 @@ async def _read_form(items: list[tuple[str, Any]]) -> tuple[VoiceBody, bytes | N
             fields[name] = await asyncio.to_thread(_numbers, value)
         else:
             fields[name] = value
-    return await read(VoiceBody, json.dumps(fields).encode()), sample
+    return json.dumps(fields).encode(), sample
 
 
 def _numbers(text: str) -> Any:

@@ -1,4 +1,4 @@
-"""Parses the messages of WebSocket clients, under our names and under vLLM-Omni's."""
+"""Parses the messages of WebSocket clients."""
 
 from __future__ import annotations
 

@@ -14,12 +14,14 @@ from rhapsode.serve.response.sending import Stalled
 from rhapsode.serve.service import Service
 from rhapsode.serve.socket.utterance import Piece, Utterance
 from rhapsode.text.front_end import QUICK_CHARS
+from rhapsode.text.markup import input_type_of
 
 
 @asynccontextmanager
 async def speaking_piece(service: Service, order: Order, piece: Piece, request_id: str) -> AsyncIterator[Playback]:
     """Runs the request of one piece, whose text may grow until the piece is closed."""
-    request = replace(order.request, text=piece.text, text_open=not piece.closed)
+    input_type = "text" if piece.is_plain else order.request.input_type
+    request = replace(order.request, text=piece.text, text_open=not piece.closed, input_type=input_type)
     async with service.speaking(replace(order, request=request), request_id, lambda: piece.text) as playback:
         given = len(request.text)
         while given < len(piece.text):  # the text grew while the request was read
@@ -44,18 +46,27 @@ class Narration:
     each sentence is a request.
     """
 
-    def __init__(self, service: Service, order: Order, narration_id: str) -> None:
-        """If the order already has a text, the narration is complete from the start."""
-        can_append, is_document = service.info.can.text_stream, order.request.input_type == "ssml"
+    def __init__(
+        self,
+        service: Service,
+        order: Order,
+        narration_id: str,
+        has_times: Callable[[str], bool] = lambda text: False,
+    ) -> None:
+        """If the order already has a text, the narration is complete from the start. `has_times` tells for the text of
+        a request whether the times of its words are wanted."""
+        can_append, input_type = service.info.can.text_stream, input_type_of(order.request.input_type)
         self._service = service
         self._order = order
+        self._has_times = has_times
         self._id = narration_id
         self._requests = 0
         self._utterance = Utterance(
             0,
-            by_sentence=not can_append and not is_document,
+            by_sentence=not can_append and input_type != "ssml",
             language=order.request.language or "en",
-            whole=is_document and not can_append,
+            input_type=input_type,
+            whole=input_type == "ssml" and not can_append,
         )
         self._news = asyncio.Event()
         self.is_flushed = True
@@ -94,7 +105,7 @@ class Narration:
         self._utterance.done = True
         self._news.set()
 
-    async def speak(self, deliver: Callable[[Playback], Awaitable[None]]) -> None:
+    async def speak(self, deliver: Callable[[Playback, Piece], Awaitable[None]]) -> None:
         """Speaks all of the text in order. `deliver` sends the audio of one request."""
         pieces = self._utterance.pieces
         while pieces or not self._utterance.done:
@@ -104,6 +115,11 @@ class Narration:
                 continue
             request_id = f"{self._id}-{self._requests}"
             self._requests += 1
-            async with speaking_piece(self._service, self._order, pieces[0], request_id) as playback:
-                await deliver(playback)
+            async with speaking_piece(self._service, self._order_of(pieces[0]), pieces[0], request_id) as playback:
+                await deliver(playback, pieces[0])
             pieces.popleft()
+
+    def _order_of(self, piece: Piece) -> Order:
+        if not self._has_times(piece.text):
+            return self._order
+        return replace(self._order, request=replace(self._order.request, word_timestamps=True))

@@ -7,6 +7,7 @@ import json
 import logging
 from collections import deque
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from fastapi import WebSocket, WebSocketDisconnect
@@ -149,12 +150,13 @@ class Session:
         if len(self._utterances) >= MOST_WAITING:
             raise Busy(f"{MOST_WAITING} utterances are waiting to be spoken here already.")
         by_sentence = self._config.split_granularity == "sentence" or not self._service.info.can.text_stream
-        is_document = self._config.input_type == "ssml"
+        input_type = self._config.input_type or "text"
         utterance = Utterance(
             self._count,
-            by_sentence and not is_document,
+            by_sentence and input_type != "ssml",
             self._config.language or "en",
-            whole=is_document and not self._service.info.can.text_stream,
+            input_type,
+            whole=input_type == "ssml" and not self._service.info.can.text_stream,
         )
         self._count += 1
         self._utterances.append(utterance)
@@ -166,7 +168,9 @@ class Session:
         schema = self._service.schemas.session
         data, ignored = await self._service.tolerate(schema, await asyncio.to_thread(_as_json, message.fields))
         body = await read(schema, data)
-        self._order = await self._read_voice(body)
+        order = await self._read_voice(body)
+        ignored = (*ignored, *order.ignored)
+        self._order = replace(order, ignored=ignored)
         self._config = type(body).model_construct(**{name: vars(body)[name] for name in KEPT_FIELDS})
         if message.name == "session.update":
             await self._sender.send("session.updated", **({"ignored_fields": list(ignored)} if ignored else {}))
@@ -246,6 +250,8 @@ class Session:
             if not chunk_id and messages:
                 fields = {"format": playback.delivery.format.name, "sample_rate": playback.sample_rate}
                 fields |= {"channels": playback.channels, "sentence_text": piece.text, "request_id": request_id}
+                if self._order and self._order.ignored:
+                    fields["ignored_fields"] = list(self._order.ignored)
                 await self._sender.send("audio.start", **where, **fields)
             for left, message in zip(range(len(messages), 0, -1), messages, strict=True):
                 async with playback.sending():

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from rhapsode.engine import Speech
 from rhapsode.text.clean import is_speakable, well_formed
+from rhapsode.text.events import Pause, TextEvent
+from rhapsode.text.markup import InputType, MarkupReader, reader_of
+from rhapsode.text.spoken import SpokenRun
 from rhapsode.text.stream import SentenceStream
 
 
@@ -16,6 +19,8 @@ class Piece:
 
     text: str = ""
     closed: bool = False
+    is_plain: bool = False
+    """Whether it is plain text already, whatever the input type of the request is."""
     speech: Speech | None = None
     """Set once the request has been submitted."""
 
@@ -36,12 +41,13 @@ class Utterance:
     """The text between one `input.done` and the next.
 
     If the family accepts text while it speaks, a piece grows until it is flushed; otherwise each sentence is a piece,
-    or a whole document.
+    or a whole document of SSML.
     """
 
     index: int
     by_sentence: bool
     language: str = "en"
+    input_type: InputType = "text"
     whole: bool = False
     """The text is spoken in one piece when it is complete: a document that the family cannot take in pieces."""
     done: bool = False
@@ -49,6 +55,7 @@ class Utterance:
     chars: int = 0
     pieces: deque[Piece] = field(default_factory=deque)
     _sentences: SentenceStream | None = None
+    _markup: MarkupReader | None = None
     _half: str = ""
     _unspoken: str = ""
 
@@ -61,9 +68,7 @@ class Utterance:
             self._unspoken += text
             return
         if self.by_sentence:
-            self._sentences = self._sentences or SentenceStream(self.language)
-            self._sentences.push(text)
-            self._take_sentences()
+            self._push_sentences(text)
             return
         if not self.pieces or self.pieces[-1].closed:
             self._unspoken += text
@@ -78,15 +83,33 @@ class Utterance:
         if self.whole and self._unspoken.strip():
             self.pieces.append(Piece(self._unspoken, closed=True))
         self._half = self._unspoken = ""
+        if self.by_sentence:
+            self._read(self._markup.close() if self._markup is not None else [])
+            self._end_sentence()
+            self._markup = None
+        elif self.pieces:
+            self.pieces[-1].close()
+
+    def _push_sentences(self, text: str) -> None:
+        self._markup = self._markup or reader_of(self.input_type, self.language)
+        self._read(self._markup.push(text) if self._markup is not None else [SpokenRun(text, 0, len(text))])
+        self._take_sentences()
+
+    def _read(self, events: list[TextEvent]) -> None:
+        for event in events:
+            if isinstance(event, SpokenRun):
+                self._sentences = self._sentences or SentenceStream(self.language)
+                self._sentences.push(event.text)
+            elif isinstance(event, Pause):
+                self._end_sentence()
+
+    def _end_sentence(self) -> None:
         if self._sentences is not None:
             self._sentences.close()
             self._take_sentences()
             self._sentences = None
-        elif self.pieces:
-            self.pieces[-1].close()
 
     def _take_sentences(self) -> None:
-        assert self._sentences is not None
-        while (sentence := self._sentences.pop()) is not None:
+        while self._sentences is not None and (sentence := self._sentences.pop()) is not None:
             if is_speakable(sentence):
-                self.pieces.append(Piece(sentence, closed=True))
+                self.pieces.append(Piece(sentence, closed=True, is_plain=True))

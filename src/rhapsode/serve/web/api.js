@@ -2,6 +2,9 @@
 
 import { givenKey } from "./key.js";
 
+/** Where the server's own API is, whatever other server's API its deployment or the key names. */
+export const OWN = "/openai";
+
 export class ApiError extends Error {
   constructor(message, { param = null, status = 0, code = null } = {}) {
     super(message);
@@ -11,12 +14,22 @@ export class ApiError extends Error {
   }
 }
 
+let shortest = "";
+
+/** The address below which programs find the server's own API: the shortest one there is. */
+export function address() {
+  return location.origin + shortest;
+}
+
 export async function models() {
-  return (await json("/v1/models")).data;
+  const { data } = await json(`${OWN}/v1/models`);
+  const dialect = data[0]?.deployment?.server?.dialect ?? "openai";
+  shortest = dialect === "openai" ? "" : OWN;
+  return data;
 }
 
 export async function voices() {
-  return (await json("/v1/audio/voices")).data;
+  return (await json(`${OWN}/v1/audio/voices`)).data;
 }
 
 /** Whether the model is `loading`, `ready`, `idle`, `failed` or `draining`. */
@@ -30,30 +43,30 @@ export async function health() {
 
 /** The response of a speech request, whose headers came with the first audio. */
 export async function speech(body, signal) {
-  return ask("/v1/audio/speech", { ...asJson(body), signal });
+  return ask(`${OWN}/v1/audio/speech`, { ...asJson(body), signal });
 }
 
 /** Why a stream broke off, where the server knows. */
 export async function outcome(requestId) {
-  return json(`/v1/audio/speech/${encodeURIComponent(requestId)}`);
+  return json(`${OWN}/v1/audio/speech/${encodeURIComponent(requestId)}`);
 }
 
 /** As JSON: browsers change the line breaks of a form's fields, and the transcript's tokens with them. */
 export async function uploadVoice({ name, consent, text, audio }) {
   const said = text ? { text } : {};
-  return json("/v1/audio/voices", asJson({ name, consent, audio_sample: audio, ...said }));
+  return json(`${OWN}/v1/audio/voices`, asJson({ name, consent, audio_sample: audio, ...said }));
 }
 
 export async function keepEmbedding({ name, consent, embedding }) {
-  return json("/v1/audio/voices", asJson({ name, consent, speaker_embedding: embedding }));
+  return json(`${OWN}/v1/audio/voices`, asJson({ name, consent, speaker_embedding: embedding }));
 }
 
 export async function deleteVoice(id) {
-  return json(`/v1/audio/voices/${encodeURIComponent(id)}`, { method: "DELETE" });
+  return json(`${OWN}/v1/audio/voices/${encodeURIComponent(id)}`, { method: "DELETE" });
 }
 
 export async function embedding(id) {
-  return (await json(`/v1/audio/voices/${encodeURIComponent(id)}/embedding`)).embedding;
+  return (await json(`${OWN}/v1/audio/voices/${encodeURIComponent(id)}/embedding`)).embedding;
 }
 
 export async function metrics(signal) {

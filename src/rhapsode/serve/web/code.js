@@ -1,5 +1,6 @@
 /** What is on the page now, as code to copy. */
 
+import { address } from "./api.js";
 import { button, el, icon } from "./element.js";
 import { givenKey } from "./key.js";
 import { LANGUAGES } from "./snippets.js";
@@ -31,7 +32,7 @@ export class CodePanel {
   }
 
   update() {
-    this.text.textContent = LANGUAGES[this.language](this.request(), location.origin, Boolean(givenKey()));
+    this.text.textContent = LANGUAGES[this.language](this.request(), address(), Boolean(givenKey()));
     this.copied.textContent = "";
   }
 

@@ -1,6 +1,6 @@
 /** Sends text as it is written and receives its audio: one WebSocket, opened with the first text. */
 
-import { ApiError, sentence } from "./api.js";
+import { ApiError, OWN, sentence } from "./api.js";
 import { givenKey } from "./key.js";
 
 const KEY_PROTOCOL = "openai-insecure-api-key."; // a browser cannot set headers on a WebSocket
@@ -58,7 +58,7 @@ export class Conversation {
   }
 
   connect() {
-    const url = new URL("/v1/audio/speech/stream", location.href);
+    const url = new URL(`${OWN}/v1/audio/speech/stream`, location.href);
     url.protocol = url.protocol.replace("http", "ws");
     const key = givenKey();
     this.isDeaf = false;

@@ -18,6 +18,7 @@ from rhapsode.serve.response.errors import InternalError
 from rhapsode.serve.response.sending import Stalled
 from rhapsode.serve.service import Service
 from rhapsode.serve.socket.narration import Narration
+from rhapsode.serve.socket.utterance import Piece
 from rhapsode.serve.stall import reset
 from rhapsode.serve.wyoming.event import WyomingEvent, read_event
 from rhapsode.serve.wyoming.info import describe
@@ -157,7 +158,7 @@ class WyomingSession:
     async def _speak(self, synthesis: _Synthesis) -> None:
         has_begun = False
 
-        async def deliver(playback: Playback) -> None:
+        async def deliver(playback: Playback, piece: Piece) -> None:
             nonlocal has_begun
             sound = {"rate": playback.sample_rate, "width": 2, "channels": playback.channels}
             while (messages := await playback.messages()) is not None:

@@ -47,7 +47,7 @@ function example(path, method, about, document) {
   const body = content && JSON.stringify(schema.example ?? schema.examples?.[0] ?? sample(schema));
   const data = body ? ` \\\n  -H 'Content-Type: application/json' -d '${body.replaceAll("'", "'\\''")}'` : "";
   const verb = method === "get" || data ? "" : ` -X ${method.toUpperCase()}`;
-  const text = `curl${verb} ${location.origin}${path}${data}`;
+  const text = `curl${verb} ${location.origin}${document.servers?.[0]?.url ?? ""}${path}${data}`;
   const copy = button("Copy", async () => {
     await navigator.clipboard.writeText(text);
     copy.textContent = "Copied";

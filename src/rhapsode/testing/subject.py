@@ -1,4 +1,4 @@
-"""What the contract suite needs to know of a family; one file per family under `families/`."""
+"""What the contract suite needs to know of a family, and how its rules listen."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rhapsode.config import resolve
 from rhapsode.engine import Engine, Source, Speech
 from rhapsode.models.base import ModelSpec
 from rhapsode.models.registry import find
-from rhapsode.types import Samples, SpeechRequest
+from rhapsode.types import Outcome, Samples, SpeechRequest
 
 DEVICE = os.environ.get("TEST_DEVICE", "cpu")
-"""`TEST_DEVICE=cuda pytest tests/contract` holds a GPU to the same rules."""
+"""`TEST_DEVICE=cuda` holds a GPU to the same rules."""
 
 LONG = DEVICE != "cpu" or "TEST_EXAMPLES" in os.environ
-"""The long run (`make test-all`, or a GPU): every variant of a family, and more of each rule."""
+"""The long run (`TEST_EXAMPLES=24`, or a GPU): more of each rule."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def frame_samples(engine: Engine) -> int:
     """Samples of one frame of the talker."""
     workers = engine.pipeline.workers
     rates = [workers[stage.name].rate for stage in engine.spec.pipeline if stage.kind == "stream" and stage.stream_to]
-    return workers["vocode"].hop * math.prod(rates)
+    return int(workers["vocode"].hop * math.prod(rates))
 
 
 def is_plain(engine: Engine) -> bool:
@@ -89,6 +89,12 @@ def hear(speech: Speech) -> Samples:
 
 def speak(engine: Engine, request: SpeechRequest) -> Samples:
     return hear(engine.submit(request))
+
+
+def outcome_of(speech: Speech) -> Outcome:
+    """How a request that is over went."""
+    assert speech.outcome is not None
+    return speech.outcome
 
 
 def assert_all_free(engine: Engine, within_s: float = 5.0) -> None:

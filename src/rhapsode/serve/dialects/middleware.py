@@ -1,0 +1,203 @@
+"""Chooses the dialect of a request, and translates it: its path before all checks, its body after them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable, Collection
+from functools import partial
+from urllib.parse import quote
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rhapsode.config.server import DIALECTS as NAMES
+from rhapsode.config.server import ServerConfig, key_id
+from rhapsode.errors import RhapsodeError
+from rhapsode.serve.dialects import kokoro_fastapi, sglang_omni, vllm_omni
+from rhapsode.serve.dialects.answer import TranslatedAnswer
+from rhapsode.serve.dialects.dialect import Call, Dialect, Fields, Row
+from rhapsode.serve.dialects.wire import apart, load_object
+from rhapsode.serve.middleware.auth import given_key
+from rhapsode.serve.middleware.leniency import HEADER as LENIENCY
+from rhapsode.serve.request.body import json_body, media_type
+from rhapsode.serve.response.errors import error_response
+
+DIALECTS: dict[str, Dialect] = {
+    "vllm-omni": vllm_omni.DIALECT,
+    "sglang-omni": sglang_omni.DIALECT,
+    "kokoro-fastapi": kokoro_fastapi.DIALECT,
+}
+SOCKET = "/v1/audio/speech/stream"
+NORMAL = 1000
+
+
+class Dialects:
+    """Leads a request to our own route: its dialect is that of its path's prefix, of its key, or of the deployment.
+
+    It runs before every check, so that checks see our own paths, and clients see errors in the shape they expect.
+    """
+
+    def __init__(self, app: ASGIApp, config: ServerConfig) -> None:
+        self._app = app
+        self._default = config.dialect
+        self._by_key = config.key_dialects
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        dialect = DIALECTS.get(_take_prefix(scope) or self._of_key(scope) or self._default)
+        method = "WS" if scope["type"] == "websocket" else scope["method"]
+        found = dialect.find(method, scope["path"]) if dialect is not None else None
+        if dialect is not None and found is not None:
+            row, params = found
+            query = str(scope["query_string"], "latin-1")
+            call = Call(params, request_id=scope.get("state", {}).get("request_id", ""), query=query)
+            _lead(scope, row)
+            scope.setdefault("state", {})["dialect"] = (dialect, row, call)
+            if method != "WS":
+                send = TranslatedAnswer(dialect, row, call, send).send
+        await self._app(scope, receive, send)
+
+    def _of_key(self, scope: Scope) -> str | None:
+        key = given_key(scope) if self._by_key else None
+        return None if key is None else self._by_key.get(key_id(key))
+
+
+class Translation:
+    """Translates the bodies and messages of a request that `Dialects` has led here, as they are read."""
+
+    def __init__(self, app: ASGIApp, voices: Callable[[], Collection[str]]) -> None:
+        """`voices` returns the names of this server's voices, but for uploaded ones."""
+        self._app = app
+        self._voices = voices
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        chosen = scope["state"].get("dialect") if scope["type"] != "lifespan" else None
+        if chosen is None:
+            await self._app(scope, receive, send)
+            return
+        dialect, row, call = chosen
+        call.voices = self._voices()
+        if scope["type"] == "websocket":
+            socket = TranslatedSocket(dialect, receive, send)
+            await self._app(scope, socket.receive, socket.send)
+        elif row.reply is not None:
+            await _reply(row, call, scope, receive, send)
+        elif row.ask is not None and media_type(scope) == "application/json":
+            await self._app(scope, TranslatedBody(row, call, receive).receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+async def _reply(row: Row, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers by the row alone."""
+    answer = row.reply
+    assert answer is not None
+    try:
+        data = await json_body(scope, receive) if media_type(scope) else b"{}"
+        reply = await asyncio.to_thread(lambda: answer(load_object(data) or {}, call))
+        await JSONResponse(reply.body, reply.status)(scope, receive, send)
+    except RhapsodeError as error:
+        await error_response(error)(scope, receive, send)
+
+
+class TranslatedBody:
+    """Translates the JSON body of a request when our route asks for it, within the limits of what it may send."""
+
+    def __init__(self, row: Row, call: Call, receive: Receive) -> None:
+        self._row = row
+        self._call = call
+        self._receive = receive
+        self._is_read = False
+
+    async def receive(self) -> Message:
+        if self._is_read:
+            return await self._receive()
+        pieces: list[bytes] = []
+        while True:
+            message = await self._receive()
+            if message["type"] != "http.request":
+                return message
+            pieces.append(message.get("body", b""))
+            if not message.get("more_body", False):
+                break
+        self._is_read = True
+        body = await apart(sum(map(len, pieces)), lambda: self._translated(b"".join(pieces)))
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    def _translated(self, data: bytes) -> bytes:
+        assert self._row.ask is not None
+        fields = load_object(data)
+        return data if fields is None else json.dumps(self._row.ask(fields, self._call)).encode()
+
+
+class TranslatedSocket:
+    """Translates the messages of a WebSocket in both directions."""
+
+    def __init__(self, dialect: Dialect, receive: Receive, send: Send) -> None:
+        assert dialect.session is not None
+        self._session = dialect.session()
+        self._receive = receive
+        self._send = send
+        self._inward: deque[Fields] = deque()
+        self._is_closed = False
+
+    async def receive(self) -> Message:
+        while not self._inward:
+            if self._is_closed:
+                return {"type": "websocket.disconnect", "code": NORMAL}
+            message = await self._receive()
+            text = message.get("text")
+            if message["type"] != "websocket.receive" or text is None:
+                return message
+            fields = await apart(len(text), partial(_load_text, text))
+            if fields is None:
+                return message
+            self._inward.extend(self._session.inward(fields))
+        fields = self._inward.popleft()
+        size = max((len(value) for value in fields.values() if isinstance(value, str | list)), default=0)
+        return {"type": "websocket.receive", "text": await apart(size, lambda: json.dumps(fields))}
+
+    async def send(self, message: Message) -> None:
+        if self._is_closed:
+            return
+        if message["type"] != "websocket.send":
+            await self._send(message)
+            return
+        if message.get("text") is None:
+            self._session.heard(len(message["bytes"]))
+            await self._send(message)
+            return
+        for fields in self._session.outward(json.loads(message["text"])):
+            await self._send({"type": "websocket.send", "text": json.dumps(fields)})
+        if self._session.closes:
+            self._is_closed = True
+            await self._send({"type": "websocket.close", "code": NORMAL, "reason": ""})
+
+
+def _load_text(text: str) -> Fields | None:
+    return load_object(text.encode("utf-8", "surrogatepass"))
+
+
+def _take_prefix(scope: Scope) -> str | None:
+    """Removes the name of a dialect from the start of a request's path, and returns it."""
+    name, slash, rest = scope["path"][1:].partition("/")
+    if name not in NAMES or not slash:
+        return None
+    path, raw = f"/{rest}", scope.get("raw_path") or b""
+    scope["path"], scope["raw_path"] = path, raw[at:] if (at := raw.find(b"/", 1)) > 0 else quote(path).encode()
+    return str(name)
+
+
+def _lead(scope: Scope, row: Row) -> None:
+    """Changes a request's path to ours, and asks that fields are ignored that mean nothing here."""
+    path, _, query = row.to.partition("?")
+    if path:
+        scope["path"], scope["raw_path"] = path, quote(path).encode()
+    if query:
+        scope["query_string"] = b"&".join(part for part in (scope["query_string"], query.encode()) if part)
+    others = [pair for pair in scope["headers"] if pair[0] != LENIENCY]
+    scope["headers"] = [*others, (LENIENCY, b"ignore")]

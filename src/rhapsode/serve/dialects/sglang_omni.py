@@ -1,0 +1,112 @@
+"""SGLang-Omni's speech API."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from typing import Any
+
+from rhapsode.audio.formats import FORMATS
+from rhapsode.serve.dialects.dialect import Call, Dialect, Fields, Row
+from rhapsode.serve.dialects.session import SegmentSession
+from rhapsode.serve.dialects.voices import VOICE_ROWS, ask_batch, clone
+
+SPEECH = "/v1/audio/speech"
+WAV_HEADER_BYTES = 44
+PCM, BITS = 1, 16
+
+
+def _ask_fields(fields: Fields) -> Fields:
+    """Returns the fields of an utterance. A reference may bring its recording as base64, and codes beside it."""
+    fields = clone(fields)
+    if isinstance(references := fields.get("references"), list):
+        fields["references"] = [_reference(one) if isinstance(one, dict) else one for one in references]
+    return fields
+
+
+def _reference(reference: Fields) -> Fields:
+    kept = {name: value for name, value in reference.items() if name in ("audio_path", "text") and value is not None}
+    if data := reference.get("base64"):
+        kept["audio_path"] = f"data:{reference.get('media_type') or 'audio/wav'};base64,{data}"
+    return kept
+
+
+def _ask_speech(fields: Fields, call: Call) -> Fields:
+    """Returns a request that is whole unless it asks for a stream, which is one of events by default."""
+    fields = {"response_format": "wav", **_ask_fields(fields)}
+    wanted, form = fields.pop("stream", False), fields.pop("stream_format", None)
+    if not isinstance(wanted, bool) or form not in (None, "audio", "sse"):
+        return {**fields, "stream": wanted, "stream_format": form}  # an error, as on our own route
+    if not wanted:
+        return {**fields, "stream": False}
+    call.kept = {"format": fields["response_format"], "index": 0, "skip": WAV_HEADER_BYTES}
+    return {**fields, "stream_format": form or "sse"}
+
+
+def _event(kind: str, data: bytes, call: Call) -> bytes | None:
+    fields = json.loads(data)
+    match kind:
+        case "speech.audio.delta":
+            audio = _file(base64.b64decode(fields["audio"]), call)
+            return _chunk(call, audio=_described(audio, call), finish_reason=None) if audio else b""
+        case "speech.audio.done":
+            usage = fields["usage"]
+            counts = {"prompt_tokens": usage["input_tokens"], "completion_tokens": usage["output_tokens"]}
+            counts["total_tokens"] = usage["total_tokens"]
+            last = _chunk(call, audio=None, finish_reason=fields["finish_reason"], usage=counts)
+            return last + b"data: [DONE]\n\n"
+        case "error":
+            return f"data: {json.dumps({'error': fields['error']})}\n\ndata: [DONE]\n\n".encode()
+    return b""
+
+
+def _file(audio: bytes, call: Call) -> bytes:
+    """Returns the audio of one event: of WAV, a whole file, since clients open each by itself."""
+    if call.kept["format"] != "wav":
+        return audio
+    skipped = min(call.kept["skip"], len(audio))
+    call.kept["skip"] -= skipped
+    samples = audio[skipped:]
+    rate, channels = int(call.headers["x-sample-rate"]), int(call.headers["x-channels"])
+    width = channels * BITS // 8
+    form = struct.pack("<IHHIIHH", 16, PCM, channels, rate, rate * width, width, BITS)
+    size = len(samples)
+    head = struct.pack("<4sI4s4s", b"RIFF", 36 + size, b"WAVE", b"fmt ") + form + struct.pack("<4sI", b"data", size)
+    return head + samples if samples else b""
+
+
+def _described(audio: bytes, call: Call) -> Fields:
+    name = call.kept["format"]
+    return {
+        "data": base64.b64encode(audio).decode("ascii"),
+        "format": name,
+        "mime_type": FORMATS[name].media_type,
+        "sample_rate": int(call.headers["x-sample-rate"]),
+    }
+
+
+def _chunk(call: Call, **fields: Any) -> bytes:
+    index, call.kept["index"] = call.kept["index"], call.kept["index"] + 1
+    chunk = {"id": f"speech-{call.request_id}", "object": "audio.speech.chunk", "index": index, **fields}
+    return f"data: {json.dumps(chunk)}\n\n".encode()
+
+
+def _ask_batch(fields: Fields, call: Call) -> Fields:
+    return ask_batch(fields, _ask_fields)
+
+
+def _error(status: int, error: Fields) -> Any:
+    return {"error": error}
+
+
+DIALECT = Dialect(
+    rows=(
+        Row("POST", SPEECH, ask=_ask_speech, event=_event),
+        Row("POST", f"{SPEECH}/batch", ask=_ask_batch),
+        Row("WS", f"{SPEECH}/stream"),
+        *VOICE_ROWS,
+    ),
+    error=_error,
+    session=lambda: SegmentSession(_ask_fields, confirms=True),
+)

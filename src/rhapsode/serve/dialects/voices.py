@@ -1,0 +1,85 @@
+"""What vLLM-Omni and SGLang-Omni share: the routes of voices, and the fields that say whose voice it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rhapsode.serve.dialects.dialect import Call, Fields, Reply, Row
+
+VOICES = "/v1/audio/voices"
+NAMES = ("voice", "speaker")
+WAV_HEADER_BYTES, BYTES_PER_SAMPLE = 44, 2
+
+
+def given_fields(fields: Fields) -> Fields:
+    """Returns fields without those that are null, which mean nothing there."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def clone(fields: Fields) -> Fields:
+    """Returns fields in which recordings, or an embedding, say whose voice it is; a name beside them does not count."""
+    fields = given_fields(fields)
+    if isinstance(vectors := fields.get("speaker_embedding"), list) and len(vectors) == 1:
+        fields["speaker_embedding"] = vectors[0] if isinstance(vectors[0], list) else vectors
+    if _has_sound(fields):
+        fields = _unnamed(fields)
+    if fields.get("task_type") == "Base":  # any model here that clones does so without being told
+        del fields["task_type"]
+    return fields
+
+
+def ask_batch(fields: Fields, ask: Callable[[Fields], Fields]) -> Fields:
+    """Returns a batch whose shared voice is a field of those items that have no recording and no voice of their own."""
+    shared = {"response_format": "wav", **ask(fields)}
+    if not isinstance(items := shared.get("items"), list):
+        return shared
+    named = {name: shared[name] for name in NAMES if name in shared}
+    asked = [ask({**named, **item}) if isinstance(item, dict) else item for item in items]
+    if _has_sound(shared):
+        asked = [_unnamed(item) if isinstance(item, dict) else item for item in asked]
+    return {**_unnamed(shared), "items": asked}
+
+
+def _has_sound(fields: Fields) -> bool:
+    return any(fields.get(name) for name in ("ref_audio", "references", "speaker_embedding"))
+
+
+def _unnamed(fields: Fields) -> Fields:
+    return {name: value for name, value in fields.items() if name not in NAMES}
+
+
+def list_voices(body: Any, call: Call) -> Reply:
+    own = [voice for voice in body["data"] if voice["kind"] != "alias"]
+    uploaded = [_uploaded(voice) for voice in own if voice["kind"] == "uploaded"]
+    return Reply({"voices": [voice["name"] for voice in own], "uploaded_voices": uploaded})
+
+
+def _uploaded(voice: Fields) -> Fields:
+    """Returns an uploaded voice; its size is that of its recording as 16-bit WAV, or of its numbers."""
+    samples = round(voice.get("duration_s", 0) * voice.get("sample_rate", 0))
+    is_audio = "embedding_size" not in voice
+    size = WAV_HEADER_BYTES + BYTES_PER_SAMPLE * samples if is_audio else 4 * voice.get("embedding_size", 0)
+    known = {name: voice.get(name) for name in ("name", "consent", "created_at", "speaker_description")}
+    kind = {"mime_type": "audio/wav" if is_audio else "application/octet-stream", "file_size": size}
+    source = {"ref_text": voice.get("text"), "embedding_source": "audio" if is_audio else "direct"}
+    return {**known, **kind, **source}
+
+
+def _stored(body: Any, call: Call) -> Reply:
+    return Reply({"success": True, "voice": _uploaded(body)})
+
+
+def _deleted(body: Any, call: Call) -> Reply:
+    return Reply({"success": True, "message": f"Voice '{call.params['voice']}' deleted successfully"})
+
+
+def _not_deleted(status: int, error: Fields) -> Any:
+    return {"success": False, "error": error["message"]}
+
+
+VOICE_ROWS = (
+    Row("GET", VOICES, answer=list_voices),
+    Row("POST", VOICES, f"{VOICES}?replace=true", answer=_stored),
+    Row("DELETE", f"{VOICES}/{{voice}}", answer=_deleted, error=_not_deleted),
+)

@@ -1,0 +1,1 @@
+"""Reads Markdown, whole or as it arrives."""

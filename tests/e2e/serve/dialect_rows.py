@@ -1,0 +1,618 @@
+"""What clients of other servers send and read: each row is a test, and a line of the table in docs/clients.md."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from e2e.serve.other_client import SPEECH, VOICES, OtherClient, frames, kinds, receive, sse
+from rhapsode.audio.decode import decode
+from rhapsode.audio.encode import encode
+from rhapsode.types import Clip
+from tiny.dummy import EMBEDDING_SIZE
+from tiny.qwen3_tts import reference_audio
+
+SAMPLE = encode(Clip(reference_audio(24_000)[None], 24_000), "wav")
+DATA_URL = f"data:audio/wav;base64,{base64.b64encode(SAMPLE).decode()}"
+SAME, TRANSLATED = "same", "translated"
+TWO = "Hello there. How are you?"
+CONFIG = {"type": "session.config", "voice": "high", "response_format": "pcm", "stream_audio": True}
+
+
+@dataclass(frozen=True)
+class DialectRow:
+    dialect: str
+    asks: str
+    """What a client sends or reads, as the table says it."""
+    verdict: str
+    check: Callable[[OtherClient], None]
+    needs_words: bool = False
+
+
+ROWS: list[DialectRow] = []
+
+
+def row(dialects: str, asks: str, verdict: str, *, needs_words: bool = False):
+    def add(check: Callable[[OtherClient], None]) -> Callable[[OtherClient], None]:
+        ROWS.extend(DialectRow(dialect, asks, verdict, check, needs_words) for dialect in dialects.split(", "))
+        return check
+
+    return add
+
+
+VLLM, SGLANG, KOKORO = "vllm-omni", "sglang-omni", "kokoro-fastapi"
+OMNI = f"{VLLM}, {SGLANG}"
+
+# --- POST /v1/audio/speech of vLLM-Omni and SGLang-Omni ---
+
+
+@row(OMNI, "`POST /v1/audio/speech` with `input` alone: a whole WAV file with its true length", TRANSLATED)
+def whole_wav(c: OtherClient) -> None:
+    answer = c.speak()
+    told, real = frames(answer.content)
+    assert told == real > 0
+    assert answer.headers["content-type"] == "audio/wav"
+    assert int(answer.headers["content-length"]) == len(answer.content)
+
+
+@row(OMNI, "`response_format`: wav, mp3, flac, pcm, aac, opus", SAME)
+def formats(c: OtherClient) -> None:
+    for name in ("mp3", "flac", "opus", "aac"):
+        assert decode(c.speak(response_format=name).content).duration_s > 0.3
+    assert len(c.speak(response_format="pcm").content) > 1000
+
+
+@row(OMNI, '`voice`, in any case, or as `{"id": ...}`; `voice: "default"`', SAME)
+def voices_by_name(c: OtherClient) -> None:
+    one, other = (c.speak(voice=voice, seed=1, response_format="pcm").content for voice in ("high", "HIGH"))
+    assert one == other != c.speak(voice="low", seed=1, response_format="pcm").content
+    assert c.speak(voice={"id": "high"}, seed=1, response_format="pcm").content == one
+    c.speak(voice="default")
+
+
+@row(OMNI, '`language: "English"` or `"Auto"`, `speed`, `seed`', SAME)
+def plain_fields(c: OtherClient) -> None:
+    c.speak(language="English", speed=1.5, seed=7)
+    c.speak(language="Auto", speed=1.0)
+
+
+@row(OMNI, "fields that are unknown here, and fields that are null", TRANSLATED)
+def odd_fields(c: OtherClient) -> None:
+    nulls = dict.fromkeys(("voice", "instructions", "ref_audio", "x_vector_only_mode", "max_new_tokens", "stream"))
+    answer = c.speak(**nulls, ambient_sound="rain", duration_seconds=3.0, stage_params={"a": {"b": 1}})
+    assert answer.headers["x-ignored-fields"] == "ambient_sound, duration_seconds, stage_params"
+    assert "x-ignored-fields" not in c.speak().headers
+
+
+@row(OMNI, "`ref_audio` with `ref_text`, also beside a `voice`: clones", TRANSLATED)
+def clones(c: OtherClient) -> None:
+    plain = c.speak(voice="low", seed=1, response_format="pcm").content
+    cloned = c.speak(voice="low", ref_audio=DATA_URL, ref_text="Words.", seed=1, response_format="pcm").content
+    assert cloned != plain
+    assert cloned == c.speak(ref_audio=DATA_URL, ref_text="Words.", seed=1, response_format="pcm").content
+
+
+@row(OMNI, '`task_type: "Base"`: on every checkpoint that clones', TRANSLATED)
+def base_task(c: OtherClient) -> None:
+    fields = {"ref_audio": DATA_URL, "seed": 1, "response_format": "pcm"}
+    assert c.speak(task_type="Base", **fields).content == c.speak(**fields).content
+
+
+@row(OMNI, '`references: [{"audio_path": ..., "text": ...}]`', SAME)
+def references(c: OtherClient) -> None:
+    fields = {"seed": 1, "response_format": "pcm"}
+    given = c.speak(references=[{"audio_path": DATA_URL, "text": "Words."}], **fields).content
+    assert given == c.speak(ref_audio=DATA_URL, ref_text="Words.", **fields).content
+
+
+@row(OMNI, "`speaker_embedding`, as numbers or as a list of one such list", TRANSLATED)
+def embeddings(c: OtherClient) -> None:
+    numbers = [0.1] * EMBEDDING_SIZE
+    fields = {"voice": "low", "seed": 1, "response_format": "pcm"}
+    assert (
+        c.speak(speaker_embedding=numbers, **fields).content == c.speak(speaker_embedding=[numbers], **fields).content
+    )
+
+
+@row(
+    VLLM,
+    "`stream: true`: events `speech.audio.delta`, `speech.audio.done` with `usage.input_token_details`",
+    TRANSLATED,
+)
+def openai_events(c: OtherClient) -> None:
+    events = sse(c.speak(stream=True, response_format="pcm"))
+    names = [name for name, _ in events]
+    assert names == ["speech.audio.delta"] * (len(names) - 1) + ["speech.audio.done"]
+    assert all(json.loads(data)["type"] == name for name, data in events)
+    assert sum(len(base64.b64decode(json.loads(data)["audio"])) for _, data in events[:-1]) > 1000
+    usage = json.loads(events[-1][1])["usage"]
+    assert usage["input_token_details"] == {"text_tokens": usage["input_tokens"], "audio_tokens": 0}
+    assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
+
+
+@row(OMNI, '`stream: true` with `stream_format: "audio"`: plain bytes as they are made', SAME)
+def raw_stream(c: OtherClient) -> None:
+    answer = c.speak(stream=True, stream_format="audio", response_format="pcm")
+    assert answer.headers["content-type"].startswith("audio/pcm")
+    assert "content-length" not in answer.headers
+    assert len(answer.content) > 1000
+
+
+@row(VLLM, '`stream_format: "sse"` without `stream`', SAME)
+def events_alone(c: OtherClient) -> None:
+    assert sse(c.speak(stream_format="sse", response_format="pcm"))[-1][0] == "speech.audio.done"
+
+
+@row(VLLM, "`extra_params`: fields of the model", TRANSLATED)
+def extra_params(c: OtherClient) -> None:
+    fields = {"seed": 1, "response_format": "pcm"}
+    assert c.speak(extra_params={"speed": 2.0}, **fields).content == c.speak(speed=2.0, **fields).content
+
+
+@row(VLLM, "`word_timestamps: true`: the audio, and words in `X-Word-Timestamps`", TRANSLATED, needs_words=True)
+def words_in_header(c: OtherClient) -> None:
+    answer = c.speak(word_timestamps=True)
+    words = json.loads(answer.headers["x-word-timestamps"])
+    assert [word["word"] for word in words] == ["Hello", "there"]
+    assert all(word.keys() == {"word", "start_ms", "end_ms"} and word["start_ms"] < word["end_ms"] for word in words)
+    assert frames(answer.content)[0] > 0
+    assert answer.headers["content-type"] == "audio/wav"
+
+
+@row(VLLM, "more words than 4096 bytes: `X-Word-Timestamps-Omitted`", TRANSLATED, needs_words=True)
+def words_omitted(c: OtherClient) -> None:
+    answer = c.ask("POST", SPEECH, json={"input": "Hello there. " * 50, "word_timestamps": True})
+    assert "x-word-timestamps" not in answer.headers
+    assert answer.headers["x-word-timestamps-omitted"] == "true"
+
+
+# --- events of SGLang-Omni ---
+
+
+@row(SGLANG, "`stream: true`: `audio.speech.chunk` with `index` and a whole WAV file each, usage, `[DONE]`", TRANSLATED)
+def sglang_events(c: OtherClient) -> None:
+    datas = [data for _, data in sse(c.speak(stream=True, voice="default"))]
+    assert datas[-1] == "[DONE]"
+    chunks = [json.loads(data) for data in datas[:-1]]
+    assert [chunk["index"] for chunk in chunks] == list(range(len(chunks)))
+    assert {chunk["object"] for chunk in chunks} == {"audio.speech.chunk"}
+    assert len({chunk["id"] for chunk in chunks}) == 1
+    for chunk in chunks[:-1]:
+        told, real = frames(base64.b64decode(chunk["audio"]["data"]))
+        assert told == real > 0
+        assert (chunk["audio"]["format"], chunk["audio"]["mime_type"]) == ("wav", "audio/wav")
+        assert chunk["audio"]["sample_rate"] > 0
+        assert chunk["finish_reason"] is None
+    last = chunks[-1]
+    assert (last["audio"], last["finish_reason"]) == (None, "stop")
+    assert last["usage"].keys() == {"prompt_tokens", "completion_tokens", "total_tokens"}
+
+
+@row(SGLANG, "`stream: true` with pcm: the same events with samples", TRANSLATED)
+def sglang_pcm_events(c: OtherClient) -> None:
+    datas = [data for _, data in sse(c.speak(stream=True, response_format="pcm"))]
+    audio = b"".join(base64.b64decode(json.loads(data)["audio"]["data"]) for data in datas[:-2])
+    assert len(audio) > 1000
+    assert len(audio) % 2 == 0
+
+
+@row(SGLANG, '`references: [{"base64": ..., "media_type": ..., "vq_codes": ...}]`', TRANSLATED)
+def inline_reference(c: OtherClient) -> None:
+    one = {"base64": base64.b64encode(SAMPLE).decode(), "media_type": "audio/wav", "vq_codes": None, "text": "Words."}
+    fields = {"seed": 1, "response_format": "pcm"}
+    assert (
+        c.speak(references=[one], **fields).content == c.speak(ref_audio=DATA_URL, ref_text="Words.", **fields).content
+    )
+
+
+@row(
+    SGLANG,
+    "`token_count`, `duration_tokens`: a length to keep to",
+    "not there, because no family here speaks to a given length: ignored, and named in `X-Ignored-Fields`",
+)
+def target_length(c: OtherClient) -> None:
+    assert c.speak(token_count=120, duration_tokens=120).headers["x-ignored-fields"] == "token_count, duration_tokens"
+
+
+# --- batches ---
+
+
+@row(
+    VLLM,
+    "`POST /v1/audio/speech/batch`: results in order, a failed one with `error` as a text, `usage` of each",
+    TRANSLATED,
+)
+def vllm_batch(c: OtherClient) -> None:
+    items = [{"input": "One."}, {"input": " "}, {"input": "Three.", "voice": "low", "ref_audio": DATA_URL}]
+    body = c.ask("POST", f"{SPEECH}/batch", json={"items": items, "voice": "high", "odd": 1}).json()
+    assert [result["status"] for result in body["results"]] == ["success", "error", "success"]
+    assert isinstance(body["results"][1]["error"], str)
+    assert (body["total"], body["succeeded"], body["failed"]) == (3, 2, 1)
+    assert body["results"][0]["media_type"] == "audio/wav"
+    assert frames(base64.b64decode(body["results"][0]["audio_data"]))[0] > 0
+    assert body["results"][0]["usage"]["input_token_details"]["text_tokens"] == 4
+
+
+@row(
+    SGLANG,
+    "`POST /v1/audio/speech/batch`: results in order, WAV by default, a failed one with an error object",
+    TRANSLATED,
+)
+def sglang_batch(c: OtherClient) -> None:
+    items = [{"input": "One.", "token_count": 5}, {"input": " "}]
+    body = c.ask("POST", f"{SPEECH}/batch", json={"items": items, "voice": "default"}).json()
+    assert [result["status"] for result in body["results"]] == ["success", "error"]
+    assert body["results"][0]["media_type"] == "audio/wav"
+    assert body["results"][1]["error"]["type"] == "invalid_request_error"
+
+
+# --- the WebSocket ---
+
+
+@row(
+    VLLM,
+    "WebSocket: `audio.start`, PCM, `audio.done` with `total_bytes` and `error`, `session.done`, closed",
+    TRANSLATED,
+)
+def vllm_socket(c: OtherClient) -> None:
+    with c.socket() as socket:
+        for message in (CONFIG, {"type": "input.text", "text": TWO}, {"type": "input.done"}):
+            socket.send(json.dumps(message))
+        events = receive(socket, "session.done")
+        assert list(socket) == []  # the server closes
+        assert socket.close_code == 1000
+    assert kinds(events) == ["audio.start", "bytes", "audio.done"] * 2 + ["session.done"]
+    starts = [event for event in events if not isinstance(event, bytes) and event["type"] == "audio.start"]
+    assert [start["sentence_index"] for start in starts] == [0, 1]
+    assert [start["sentence_text"].strip() for start in starts] == ["Hello there.", "How are you?"]
+    assert starts[0]["format"] == "pcm"
+    assert starts[0]["sample_rate"] == 24_000
+    done = [event for event in events if not isinstance(event, bytes) and event["type"] == "audio.done"]
+    assert sum(event["total_bytes"] for event in done) == sum(len(e) for e in events if isinstance(e, bytes)) > 0
+    assert [(event["sentence_index"], event["error"]) for event in done] == [(0, False), (1, False)]
+    assert events[-1]["total_sentences"] == 2
+
+
+@row(OMNI, "WebSocket without `stream_audio`: one whole file for each sentence, WAV by default", TRANSLATED)
+def whole_sentences(c: OtherClient) -> None:
+    messages = ({"type": "session.config"}, {"type": "input.text", "text": TWO}, {"type": "input.done"})
+    files = [event for event in c.session(*messages) if isinstance(event, bytes)]
+    assert len(files) == 2
+    assert all(told == real > 0 for told, real in map(frames, files))
+
+
+@row(OMNI, "`input.commit`: the text so far is spoken, then `input.committed`; the session goes on", TRANSLATED)
+def commits(c: OtherClient) -> None:
+    with c.socket() as socket:
+        socket.send(json.dumps(CONFIG))
+        found = []
+        for text in (TWO, "", "Bye"):
+            if text:
+                socket.send(json.dumps({"type": "input.text", "text": text}))
+            socket.send(json.dumps({"type": "input.commit"}))
+            found.append(receive(socket, "input.committed"))
+        socket.send(json.dumps({"type": "input.done"}))
+        last = receive(socket, "session.done")
+    told = [(e["segment_index"], e["segment_sentences"], e["total_sentences"]) for e in (part[-1] for part in found)]
+    assert told == [(0, 2, 2), (1, 0, 2), (2, 1, 3)]
+    start = next(event for event in found[2] if isinstance(event, dict) and event["type"] == "audio.start")
+    assert start["sentence_index"] == 2
+    assert last[-1]["total_sentences"] == 3
+
+
+@row(OMNI, '`split_granularity: "clause"`: a piece of audio for each clause', TRANSLATED)
+def clauses(c: OtherClient) -> None:
+    config = {**CONFIG, "split_granularity": "clause"}
+    text = "First this, then that; and so on. At 1,000:00."
+    events = c.session(config, {"type": "input.text", "text": text}, {"type": "input.done"})
+    starts = [event for event in events if isinstance(event, dict) and event["type"] == "audio.start"]
+    said = [start["sentence_text"].strip() for start in starts]
+    assert said == ["First this,", "then that;", "and so on.", "At 1,000:00."]
+
+
+@row(VLLM, "`streaming_mode` and other fields of a configuration that mean nothing here", TRANSLATED)
+def odd_configuration(c: OtherClient) -> None:
+    config = {**CONFIG, "streaming_mode": "full", "non_streaming_mode": None, "task_type": "Base", "odd": [1]}
+    events = c.session(config, {"type": "input.text", "text": "Hi."}, {"type": "input.done"})
+    assert kinds(events) == ["audio.start", "bytes", "audio.done", "session.done"]
+    assert events[0]["ignored_fields"] == ["streaming_mode", "odd"]
+
+
+@row(VLLM, "a configuration with `voice` and `ref_audio`: clones", TRANSLATED)
+def cloned_session(c: OtherClient) -> None:
+    said = []
+    for more in ({}, {"ref_audio": DATA_URL, "ref_text": "Words."}):
+        config = {**CONFIG, "seed": 1, **more}
+        events = c.session(config, {"type": "input.text", "text": "Hi."}, {"type": "input.done"})
+        said.append(b"".join(event for event in events if isinstance(event, bytes)))
+    assert said[0] != said[1]
+
+
+@row(
+    VLLM,
+    "`word_timestamps: true` over the WebSocket: `audio.chunk` with `audio_b64`, `timestamps`, `chunk_id`, `start_ms`",
+    TRANSLATED,
+    needs_words=True,
+)
+def words_over_socket(c: OtherClient) -> None:
+    config = {"type": "session.config", "response_format": "pcm", "stream_audio": True, "word_timestamps": True}
+    events = c.session(config, {"type": "input.text", "text": TWO}, {"type": "input.done"})
+    chunks = [event for event in events if event["type"] == "audio.chunk"]
+    first = [chunk for chunk in chunks if chunk["sentence_index"] == 0]
+    assert [chunk["chunk_id"] for chunk in first] == list(range(len(first)))
+    words = [word for chunk in first for word in chunk["timestamps"]]
+    assert [word["word"] for word in words] == ["Hello", "there"]
+    size = 0
+    for chunk in first:
+        assert chunk["start_ms"] == round(size / 48, 3)
+        size += len(base64.b64decode(chunk["audio_b64"]))
+    done = next(event for event in events if event["type"] == "audio.done")
+    assert done["total_bytes"] == size > 0
+    assert words[-1]["end_ms"] <= size / 48
+
+
+@row(OMNI, "a message that is wrong: an `error` with a `message`; the session goes on", SAME)
+def wrong_messages(c: OtherClient) -> None:
+    with c.socket() as socket:
+        for raw in ("{", "[1]", json.dumps({"type": "nonsense"}), json.dumps({"type": "input.text", "text": 7})):
+            socket.send(raw)
+            event = json.loads(socket.recv(timeout=10))
+            assert event["type"] == "error"
+            assert event["message"]
+        socket.send(json.dumps({"type": "input.done"}))
+        assert receive(socket, "session.done")[-1]["total_sentences"] == 0
+
+
+@row(SGLANG, "WebSocket: fields inside `session`; answered by `session.configured`; then as vLLM-Omni's", TRANSLATED)
+def sglang_socket(c: OtherClient) -> None:
+    session = {"voice": "default", "response_format": "pcm", "stream_audio": True, "split_granularity": "sentence"}
+    config = {"type": "session.config", "session": {**session, "stage_params": {}}}
+    events = c.session(config, {"type": "input.text", "text": TWO}, {"type": "input.done"})
+    assert kinds(events) == ["session.configured", *["audio.start", "bytes", "audio.done"] * 2, "session.done"]
+    wanted = {"response_format": "pcm", "stream_audio": True, "split_granularity": "sentence"}
+    assert events[0] == {"type": "session.configured", **wanted, "ignored_fields": ["stage_params"]}
+
+
+# --- voices ---
+
+
+def upload(c: OtherClient, name: str, **more: str) -> dict:
+    form = {"name": name, "consent": "recording 7", **more}
+    sample = {"audio_sample": ("a.wav", SAMPLE, "audio/wav")}
+    return c.ask("POST", VOICES, data=form, files=sample).json()
+
+
+def uploaded(c: OtherClient) -> dict[str, dict]:
+    return {voice["name"]: voice for voice in c.ask("GET", VOICES).json()["uploaded_voices"]}
+
+
+@row(OMNI, "`GET /v1/audio/voices`: `voices` as names, `uploaded_voices` with what is known of each", TRANSLATED)
+def listed_voices(c: OtherClient) -> None:
+    body = c.ask("GET", VOICES).json()
+    assert {"low", "high"} <= set(body["voices"])
+    assert "alloy" not in body["voices"]
+    assert isinstance(body["uploaded_voices"], list)
+
+
+@row(
+    OMNI,
+    "`POST /v1/audio/voices` with `ref_text`, `speaker_description`: `success`, `voice`; spoken with by name",
+    TRANSLATED,
+)
+def uploads(c: OtherClient) -> None:
+    answer = upload(c, "Ada", ref_text="Words.", speaker_description="Warm.", odd="1")
+    assert answer["success"] is True
+    kept = uploaded(c)["Ada"]
+    assert answer["voice"] == kept
+    assert (kept["consent"], kept["ref_text"], kept["speaker_description"]) == ("recording 7", "Words.", "Warm.")
+    assert (kept["mime_type"], kept["embedding_source"]) == ("audio/wav", "audio")
+    assert kept["file_size"] == len(SAMPLE)
+    assert kept["created_at"] > 1_700_000_000
+    c.speak(voice="ada", task_type="Base")
+    c.ask("DELETE", f"{VOICES}/Ada")
+
+
+@row(OMNI, "an upload under a name that is taken: replaces the voice", TRANSLATED)
+def replaced(c: OtherClient) -> None:
+    upload(c, "Eve", speaker_description="old")
+    upload(c, "Eve", speaker_description="new")
+    assert uploaded(c)["Eve"]["speaker_description"] == "new"
+    c.ask("DELETE", f"{VOICES}/Eve")
+    assert "Eve" not in uploaded(c)
+
+
+@row(OMNI, "`DELETE /v1/audio/voices/{name}`: `success` with `message`, or 404 with `error` as a text", TRANSLATED)
+def deleted(c: OtherClient) -> None:
+    upload(c, "Bob B")
+    answer = c.ask("DELETE", f"{VOICES}/Bob B").json()
+    assert (answer["success"], "Bob B" in answer["message"]) == (True, True)
+    missing = c.ask("DELETE", f"{VOICES}/nobody", 404).json()
+    assert missing["success"] is False
+    assert isinstance(missing["error"], str)
+
+
+# --- errors, and the rest of vLLM-Omni ---
+
+
+@row(VLLM, 'errors: `{"error": {message, type, param, code}}` with the status as `code`', TRANSLATED)
+def vllm_errors(c: OtherClient) -> None:
+    error = c.speak(400, input=" ").json()["error"]
+    assert (error["type"], error["code"]) == ("BadRequestError", 400)
+    unknown = c.speak(404, model="xxx").json()["error"]
+    assert (unknown["type"], unknown["code"], unknown["param"]) == ("NotFoundError", 404, "model")
+    assert c.speak(400, voice="nobody").json()["error"]["code"] == 400
+
+
+@row(SGLANG, 'errors: `{"error": {message, type, param, code}}`', SAME)
+def sglang_errors(c: OtherClient) -> None:
+    assert c.speak(400, voice="nobody").json()["error"].keys() == {"message", "type", "param", "code"}
+
+
+@row(VLLM, "`GET /version`, `GET /health`, `GET /v1/models`", TRANSLATED)
+def about_server(c: OtherClient) -> None:
+    assert c.ask("GET", "/version").json().keys() == {"version"}
+    c.ask("GET", "/health")
+    assert c.ask("GET", "/v1/models").json()["data"][0]["object"] == "model"
+
+
+@row(
+    VLLM,
+    "`POST /v1/chat/completions` with audio, `POST /v1/audio/generate`",
+    "not there, because they are other products (a chat, sound from a description): a 404 that says so",
+)
+def other_products(c: OtherClient) -> None:
+    for path in ("/v1/chat/completions", "/v1/audio/generate"):
+        error = c.ask("POST", path, 404, json={"model": "x", "messages": []}).json()["error"]
+        assert "another product" in error["message"]
+        assert error["code"] == 404
+
+
+# --- Kokoro-FastAPI ---
+
+
+@row(KOKORO, "`POST /v1/audio/speech`: mp3, streamed; `stream: false` is whole", SAME)
+def kokoro_speech(c: OtherClient) -> None:
+    answer = c.speak(model="kokoro", voice="af_heart")
+    assert answer.headers["content-type"] == "audio/mpeg"
+    assert "content-length" not in answer.headers
+    whole = c.speak(model="tts-1", voice="af_heart", stream=False, response_format="wav")
+    assert frames(whole.content)[0] == frames(whole.content)[1] > 0
+
+
+@row(KOKORO, '`model: "kokoro"`, `"tts-1"`, `"tts-1-hd"`, `"gpt-4o-mini-tts"`, listed by `GET /v1/models`', TRANSLATED)
+def kokoro_models(c: OtherClient) -> None:
+    names = {model["id"] for model in c.ask("GET", "/v1/models").json()["data"]}
+    assert {"kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts"} <= names
+    for name in ("kokoro", "tts-1-hd"):
+        c.speak(model=name)
+
+
+@row(
+    KOKORO,
+    "voices such as `af_heart`: the voice `heart`, if there is one; otherwise always the same other one",
+    TRANSLATED,
+)
+def kokoro_voices(c: OtherClient) -> None:
+    def say(voice: str) -> bytes:
+        return c.speak(voice=voice, seed=1, response_format="pcm").content
+
+    assert say("bm_low") == say("low") != say("high")
+    assert say("af_bella") == say("af_bella")
+    assert say("af_bella") in (say("low"), say("high"))
+
+
+@row(KOKORO, "a mix of one voice: `af_heart(2)`, `af_heart+af_heart`", TRANSLATED)
+def kokoro_single_mix(c: OtherClient) -> None:
+    fields = {"seed": 1, "response_format": "pcm"}
+    assert c.speak(voice="af_low(2)", **fields).content == c.speak(voice="low", **fields).content
+    assert c.speak(voice="af_low + af_low(0.5)", **fields).content == c.speak(voice="low", **fields).content
+
+
+@row(
+    KOKORO,
+    "mixes of several voices: `a(2)+b(1)`, `POST /v1/audio/voices/combine`",
+    "not there, because voices here are no vectors of one kind: a 400 (a 403) that says what can be mixed",
+)
+def kokoro_mixes(c: OtherClient) -> None:
+    detail = c.speak(400, voice="af_low(2)+af_high(1)").json()["detail"]
+    assert "speaker_embedding" in detail["message"]
+    for wrong in ("a++b", "a(", "a(-1)", "a(x)", "+", ""):
+        c.speak(400, voice=wrong)
+    detail = c.ask("POST", f"{VOICES}/combine", 403, json="af_low+af_high").json()["detail"]
+    assert detail["error"] == "permission_denied"
+
+
+@row(KOKORO, "`lang_code`, `normalization_options.normalize`, `ssml`", TRANSLATED)
+def kokoro_text(c: OtherClient) -> None:
+    answer = c.speak(lang_code="a", normalization_options={"normalize": True, "url_normalization": True})
+    assert "x-ignored-fields" not in answer.headers
+    c.ask("POST", SPEECH, json={"input": "<speak>Hi.</speak>", "ssml": True, "allow_voice_tags": False})
+
+
+@row(
+    KOKORO,
+    "`volume_multiplier`, `return_download_link`, `download_format`, `voice_aliases`, `[voice:...]`",
+    "not there, because `loudness`, segments and the deployment's aliases do it here: ignored, and named",
+)
+def kokoro_ignored(c: OtherClient) -> None:
+    assert "x-ignored-fields" not in c.speak(volume_multiplier=1.0, return_download_link=False).headers
+    answer = c.speak(volume_multiplier=2.0, return_download_link=True)
+    assert answer.headers["x-ignored-fields"] == "volume_multiplier, return_download_link"
+
+
+@row(
+    KOKORO,
+    "`POST /dev/captioned_speech`: lines of JSON with `audio`, `audio_format`, `timestamps`",
+    TRANSLATED,
+    needs_words=True,
+)
+def kokoro_captions(c: OtherClient) -> None:
+    body = {"model": "kokoro", "input": "Hello there.", "voice": "af_heart", "response_format": "wav"}
+    answer = c.ask("POST", "/dev/captioned_speech", json=body)
+    assert answer.headers["content-type"] == "application/json"
+    lines = [json.loads(line) for line in answer.text.splitlines()]
+    assert {line["audio_format"] for line in lines} == {"audio/wav"}
+    words = [word for line in lines for word in line["timestamps"]]
+    assert [word["word"] for word in words] == ["Hello", "there"]
+    assert words[0]["start_time"] < words[0]["end_time"] <= words[1]["start_time"]
+    assert b"".join(base64.b64decode(line["audio"]) for line in lines).startswith(b"RIFF")
+
+
+@row(KOKORO, "the same with `stream: false`: one JSON object", TRANSLATED, needs_words=True)
+def kokoro_whole_captions(c: OtherClient) -> None:
+    body = {"input": "Hello there.", "response_format": "wav", "stream": False}
+    answer = c.ask("POST", "/dev/captioned_speech", json=body).json()
+    assert answer.keys() == {"audio", "audio_format", "timestamps"}
+    assert frames(base64.b64decode(answer["audio"]))[0] > 0
+    assert [word["word"] for word in answer["timestamps"]] == ["Hello", "there"]
+
+
+@row(KOKORO, "`POST /dev/phonemize`: English as phonemes", TRANSLATED)
+def kokoro_phonemes(c: OtherClient) -> None:
+    answer = c.ask("POST", "/dev/phonemize", json={"text": "Hello 2 words.", "language": "a"}).json()
+    assert answer.keys() == {"phonemes", "tokens"}
+    assert answer["phonemes"] not in ("", "Hello 2 words.")
+    assert c.ask("POST", "/dev/phonemize", 400, json={"text": "", "language": "a"}).json()["detail"]["message"]
+    c.ask("POST", "/dev/phonemize", 400, json={"text": "Hola.", "language": "e"})
+
+
+@row(
+    KOKORO,
+    "`POST /dev/generate_from_phonemes`",
+    "not there, because models here read text: a 404 that names `lexicon`",
+)
+def kokoro_from_phonemes(c: OtherClient) -> None:
+    answer = c.ask("POST", "/dev/generate_from_phonemes", 404, json={"phonemes": "həlˈoʊ", "voice": "af_heart"})
+    assert "lexicon" in answer.json()["detail"]["message"]
+
+
+@row(KOKORO, "`POST /dev/dialogue`: `turns` with `voice` and `text`, `pause_between_turns`", TRANSLATED)
+def kokoro_dialogue(c: OtherClient) -> None:
+    turns = [{"voice": "af_low", "text": "Who is there?"}, {"voice_id": "high", "text": "It is me."}]
+    body = {"turns": turns, "pause_between_turns": 0.5, "response_format": "wav", "stream": False}
+    short = c.ask("POST", "/dev/dialogue", json={**body, "pause_between_turns": 0.0})
+    long = c.ask("POST", "/dev/dialogue", json=body)
+    rate = int(long.headers["x-sample-rate"])
+    assert abs(frames(long.content)[0] - frames(short.content)[0] - 0.5 * rate) < 0.2 * rate
+
+
+@row(KOKORO, "`GET /v1/audio/voices`: `voices` as `{id, name}`; `?legacy=true` as names", TRANSLATED)
+def kokoro_listed(c: OtherClient) -> None:
+    voices = c.ask("GET", VOICES).json()["voices"]
+    assert {"id": "low", "name": "low"} in voices
+    assert "low" in c.ask("GET", f"{VOICES}?legacy=true").json()["voices"]
+
+
+@row(KOKORO, 'errors: `{"detail": {error, message, type}}`', TRANSLATED)
+def kokoro_errors(c: OtherClient) -> None:
+    detail = c.speak(400, voice="nobody").json()["detail"]
+    assert detail.keys() == {"error", "message", "type"}
+    assert detail["type"] == "invalid_request_error"
+
+
+def table(dialect: str) -> str:
+    """The lines of the table in docs/clients.md."""
+    lines = [f"| {one.asks} | {one.verdict} |" for one in ROWS if one.dialect == dialect]
+    return "\n".join(["| what a client sends or reads | here |", "|---|---|", *lines])

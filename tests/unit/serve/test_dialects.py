@@ -1,0 +1,229 @@
+"""Dialects stay at the edge, are small, and translate without a server."""
+
+import asyncio
+import json
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rhapsode
+from rhapsode.config import resolve
+from rhapsode.config.server import DIALECTS as NAMES
+from rhapsode.config.server import key_id
+from rhapsode.errors import ConfigError, InvalidRequest
+from rhapsode.serve.dialects import kokoro_fastapi, sglang_omni, vllm_omni
+from rhapsode.serve.dialects.answer import TranslatedAnswer
+from rhapsode.serve.dialects.dialect import Call, Row
+from rhapsode.serve.dialects.middleware import DIALECTS, TranslatedSocket, _take_prefix
+
+PACKAGE = Path(rhapsode.__path__[0])
+HOME = PACKAGE / "serve/dialects"
+OTHERS = re.compile("vllm.?omni|sglang.?omni|kokoro.?fastapi", re.IGNORECASE)
+MAY_NAME = {"config/server.py", "cli/bench.py", "bench/serve/server.py"}
+"""The setting, and the benchmark, which measures those servers themselves."""
+
+
+def test_nothing_but_the_edge_names_a_dialect() -> None:
+    files = [path for path in PACKAGE.rglob("*.py") if not path.is_relative_to(HOME)]
+    named = {str(path.relative_to(PACKAGE)) for path in files if OTHERS.search(path.read_text("utf-8"))}
+    assert named == MAY_NAME
+    importing = [path for path in files if "rhapsode.serve.dialects" in path.read_text("utf-8")]
+    assert {str(path.relative_to(PACKAGE)) for path in importing} == {"serve/app.py", "cluster/edge.py"}
+
+
+def test_every_dialect_of_the_setting_is_there() -> None:
+    assert ("openai", *DIALECTS) == NAMES
+
+
+# --- choosing ---
+
+
+def config(keys: Any, **server: Any):
+    return resolve(env={}, flags={"model": "dummy", "server": {"api_keys": keys, **server}}).server
+
+
+@pytest.mark.parametrize("entry", [{"key": "two", "dialect": "vllm-omni"}, "two vllm-omni", " two  vllm-omni "])
+def test_a_key_may_have_a_dialect(entry: Any) -> None:
+    server = config(["one", entry])
+    assert [key.get_secret_value() for key in server.api_keys] == ["one", "two"]
+    assert server.key_dialects == {key_id(b"two"): "vllm-omni"}
+    assert server.key_lines() == ["one", "two vllm-omni"]
+    assert "two" not in str(server)
+
+
+def test_keys_in_a_file_and_in_a_variable_may_have_dialects(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("one\ntwo sglang-omni\n")
+    assert list(config((), api_keys_file=file).key_dialects.values()) == ["sglang-omni"]
+    env = {"RHAPSODE_SERVER__API_KEYS": "one,two kokoro-fastapi"}
+    assert list(resolve(env=env, flags={"model": "dummy"}).server.key_dialects.values()) == ["kokoro-fastapi"]
+
+
+@pytest.mark.parametrize("entry", [{"key": "two", "dialect": "nobody"}, {"key": "", "dialect": "openai"}, {"key": 7}])
+def test_a_wrong_key_is_refused_and_not_shown(entry: Any) -> None:
+    with pytest.raises(ConfigError) as refused:
+        config([entry])
+    assert "two" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("path", "raw", "name", "rest", "raw_rest"),
+    [
+        ("/vllm-omni/v1/a b", b"/vllm-omni/v1/a%20b", "vllm-omni", "/v1/a b", b"/v1/a%20b"),
+        ("/vllm-omni/v1", b"/vllm%2domni/v1", "vllm-omni", "/v1", b"/v1"),
+        ("/vllm-omni/v1", b"/vllm-omni%2fv1", "vllm-omni", "/v1", b"/v1"),
+        ("/openai/v1/models", b"/openai/v1/models", "openai", "/v1/models", b"/v1/models"),
+        ("/vllm-omni", b"/vllm-omni", None, "/vllm-omni", b"/vllm-omni"),
+        ("/v1/vllm-omni/", b"/v1/vllm-omni/", None, "/v1/vllm-omni/", b"/v1/vllm-omni/"),
+    ],
+)
+def test_a_prefix_is_taken_from_a_path(path: str, raw: bytes, name: str | None, rest: str, raw_rest: bytes) -> None:
+    scope = {"path": path, "raw_path": raw}
+    assert _take_prefix(scope) == name
+    assert (scope["path"], scope["raw_path"]) == (rest, raw_rest)
+
+
+# --- bodies ---
+
+ODD = [None, True, 7, -1.5, float("nan"), "", "x", "\ud800", [], [[]], [None], {}, {"a": {}}, [{}], "a(2)+b(1)"]
+FIELDS = [
+    *("input", "voice", "speaker", "stream", "stream_format", "response_format", "ref_audio", "references", "items"),
+    *("extra_params", "speaker_embedding", "task_type", "model", "lang_code", "normalization_options", "ssml", "turns"),
+    *("volume_multiplier", "pause_between_turns", "return_timestamps", "text", "language", "split_granularity"),
+]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_odd_values_are_translated_or_refused(dialect: str) -> None:
+    """A value of a wrong type is left to our own route, or is an error of the client's."""
+    calls = 0
+    for row in DIALECTS[dialect].rows:
+        for name in FIELDS:
+            for value in ODD:
+                for ask in filter(None, (row.ask, row.reply)):
+                    calls += 1
+                    with suppress(InvalidRequest):
+                        ask({name: value, "input": "Hi."}, Call({}, ("low",)))
+    assert calls > 500
+
+
+@pytest.mark.parametrize("dialect", ["vllm-omni", "sglang-omni"])
+def test_odd_messages_of_a_socket_pass(dialect: str) -> None:
+    make = DIALECTS[dialect].session
+    assert make is not None
+    for kind in ("session.config", "input.text", "input.commit", "input.done", "nonsense", None, 7, []):
+        for name in (*FIELDS, "session", "type"):
+            for value in ODD:
+                assert isinstance(make().inward({"type": kind, name: value}), list)
+
+
+def test_a_long_text_is_not_cut_into_a_million_clauses() -> None:
+    session = vllm_omni.DIALECT.session()
+    session.inward({"type": "session.config", "split_granularity": "clause"})
+    assert len(session.inward({"type": "input.text", "text": "a, b"})) == 3
+    assert len(session.inward({"type": "input.text", "text": "a, " * 100_000})) == 1
+
+
+def test_a_whole_file_is_asked_for_unless_a_stream_is() -> None:
+    for ask in (vllm_omni._ask_speech, sglang_omni._ask_speech):
+        asked = ask({"input": "Hi."}, Call({}))
+        assert asked == {"input": "Hi.", "response_format": "wav", "stream": False}
+        assert ask({"stream": True}, Call({}))["stream_format"] == "sse"
+        assert ask({"stream": "yes"}, Call({}))["stream"] == "yes"  # our own route refuses it
+
+
+@pytest.mark.parametrize(
+    ("name", "voice"),
+    [("heart", "heart"), ("af_heart", "heart"), ("af_sky", "af_sky"), ("nobody", "nobody"), ("af_heart(2)", "heart")],
+)
+def test_names_of_kokoro(name: str, voice: str) -> None:
+    assert kokoro_fastapi._ask_speech({"voice": name}, Call({}, ("heart", "af_sky")))["voice"] == voice
+
+
+# --- answers ---
+
+
+def translated(row: Row, *messages: dict[str, Any], kind: str = "text/event-stream", status: int = 200) -> list[Any]:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def run() -> None:
+        answer = TranslatedAnswer(vllm_omni.DIALECT, row, Call({}), send)
+        headers = [(b"content-type", kind.encode())]
+        await answer.send({"type": "http.response.start", "status": status, "headers": headers})
+        for message in messages:
+            await answer.send({"type": "http.response.body", **message})
+
+    asyncio.run(run())
+    return sent
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_events_are_translated_however_they_are_cut(size: int) -> None:
+    usage = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
+    delta = b'event: speech.audio.delta\ndata: {"type": "speech.audio.delta", "audio": "AA=="}\n\n'
+    done = json.dumps({"type": "speech.audio.done", "usage": usage}).encode()
+    stream = delta + b"event: speech.audio.done\ndata: " + done + b"\n\n"
+    pieces = [{"body": stream[at : at + size], "more_body": True} for at in range(0, len(stream), size)]
+    sent = translated(vllm_omni.DIALECT.rows[0], *pieces, {"body": b""})
+    body = b"".join(message["body"] for message in sent[1:])
+    assert body.startswith(delta)
+    assert b'"input_token_details": {"text_tokens": 1' in body
+    assert not sent[-1].get("more_body", False)
+
+
+def test_an_event_is_sent_as_soon_as_it_is_complete() -> None:
+    delta = b'event: speech.audio.delta\ndata: {"audio": "AA=="}\n\n'
+    sent = translated(vllm_omni.DIALECT.rows[0], {"body": delta + b"event: x", "more_body": True})
+    assert sent[1]["body"] == delta
+
+
+def test_audio_passes_untouched() -> None:
+    sent = translated(vllm_omni.DIALECT.rows[0], {"body": b"\n\nRIFF", "more_body": True}, kind="audio/wav")
+    assert sent[1]["body"] == b"\n\nRIFF"
+
+
+def test_an_error_of_another_protocol_passes_untouched() -> None:
+    body = b'{"detail": {"status": "x"}}'
+    sent = translated(vllm_omni.DIALECT.rows[0], {"body": body}, kind="application/json", status=400)
+    assert b"".join(message.get("body", b"") for message in sent) == body
+
+
+# --- sockets ---
+
+
+def test_a_socket_is_closed_once_and_then_silent() -> None:
+    sent: list[Any] = []
+    asked = iter([{"type": "websocket.receive", "text": '{"type": "input.done"}'}])
+
+    async def receive() -> Any:
+        return next(asked)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def run() -> None:
+        socket = TranslatedSocket(vllm_omni.DIALECT, receive, send)
+        assert json.loads((await socket.receive())["text"]) == {"type": "input.done"}
+        await socket.send({"type": "websocket.send", "text": '{"type": "session.done", "total_sentences": 0}'})
+        await socket.send({"type": "websocket.send", "text": '{"type": "error"}'})
+        assert (await socket.receive())["type"] == "websocket.disconnect"
+
+    asyncio.run(run())
+    assert [message["type"] for message in sent] == ["websocket.send", "websocket.close"]
+
+
+@pytest.mark.parametrize("raw", ["{", "[1]", "[" * 100_000, '{"a": ' * 5000, '"\ud800"', "[" + "1," * 200_000 + "1]"])
+def test_a_message_that_cannot_be_read_passes_untouched(raw: str) -> None:
+    async def receive() -> Any:
+        return {"type": "websocket.receive", "text": raw}
+
+    async def send(message: Any) -> None:
+        raise AssertionError
+
+    assert asyncio.run(TranslatedSocket(vllm_omni.DIALECT, receive, send).receive())["text"] == raw
