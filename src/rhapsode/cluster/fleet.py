@@ -22,6 +22,10 @@ POLL_S = 0.5
 class ReplicaSource(Protocol):
     """The source of a model's replicas: it reports them, and starts the first one."""
 
+    @property
+    def loading_since_s(self) -> float | None:
+        """Since when a first replica is being started, on the monotonic clock; None if none is, or nobody knows."""
+
     async def reports(self) -> Sequence[ReplicaReport] | None:
         """Returns the reports of all replicas; None if they are not known now."""
 
@@ -95,9 +99,10 @@ class ModelFleet:
         """Returns whether the model is loaded, and for how long it has been loading, as `/v1/models` shows it."""
         if self.replicas:
             return {"status": "loaded"}
-        if self._waking is None:
+        since_s = self._source.loading_since_s or (self._waking_s if self._waking is not None else None)
+        if since_s is None:
             return {"status": "unloaded"}
-        return {"status": "loading", "loading_s": round(time.monotonic() - self._waking_s, 1)}
+        return {"status": "loading", "loading_s": round(time.monotonic() - since_s, 1)}
 
     @property
     def known(self) -> ReplicaReport | None:
@@ -112,10 +117,6 @@ class ModelFleet:
         if not self.replicas:
             await self._wait_for_one()
         return in_order(self.replicas, key)
-
-    async def loaded(self) -> None:
-        """Waits until there is a replica; raises an error if there cannot be one."""
-        await self.candidates(None)
 
     def poll_soon(self) -> None:
         """Asks all replicas for their state, once the caller has gone on."""

@@ -33,10 +33,12 @@ class Gatherer:
         lists = await asyncio.gather(*(self._first(model, request) for model in self._fleet.models.values()))
         found: dict[str, dict[str, Any]] = {}
         for (name, model), answer in zip(self._fleet.models.items(), lists, strict=True):
-            entries = _entries(answer) or [self._models.get(name) or entry(name, 0) | dict(model.description)]
-            self._models[name] = entries[0]
-            if "family" in entries[0]:  # it is more than a name
-                entries[0] = entries[0] | model.progress()
+            main, *aliases = _entries(answer) or [self._models.get(name) or entry(name, 0) | dict(model.description)]
+            self._models[name] = main
+            if "family" in main:  # it is more than a name
+                main = main | model.progress()
+            alias: dict[str, Any] = {key: main[key] for key in ("id", "object", "created", "owned_by") if key in main}
+            entries: list[dict[str, Any]] = [main | {"id": name}, alias, *aliases]
             for each in entries:
                 found.setdefault(each["id"], each)
         return list(found.values())

@@ -32,6 +32,7 @@ class Member:
     """What it took when it was loaded last; before that, an estimate."""
     server: ModelServer | None = None
     loading: asyncio.Task[None] | None = None
+    loading_since_s: float | None = None
     is_leaving: bool = False
     failed_s: float | None = None
     """When it could not be loaded, or its process ended by itself."""
@@ -97,6 +98,7 @@ class ModelPool:
         member = self.members[name]
         if member.report is None:
             if member.loading is None:
+                member.loading_since_s = time.monotonic()
                 member.loading = asyncio.create_task(self._load(member), name="load-model")
                 member.loading.add_done_callback(lambda task: task.cancelled() or task.exception())
             await asyncio.shield(member.loading)
@@ -116,7 +118,7 @@ class ModelPool:
             log.error("the model '%s' cannot be loaded: %s", member.name, error.message)
             raise
         finally:
-            member.loading = None
+            member.loading = member.loading_since_s = None
 
     async def _begin(self, member: Member) -> None:
         began_s = time.monotonic()
@@ -222,12 +224,16 @@ class PoolSource:
     """One model of a pool, as the edge asks for it."""
 
     def __init__(self, pool: ModelPool, name: str) -> None:
-        self._pool, self._name = pool, name
+        self._pool, self._member = pool, pool.members[name]
+
+    @property
+    def loading_since_s(self) -> float | None:
+        return self._member.loading_since_s
 
     async def reports(self) -> Sequence[ReplicaReport]:
-        report = self._pool.members[self._name].report
+        report = self._member.report
         return [report] if report is not None else []
 
     async def wake(self) -> bool:
-        await self._pool.load(self._name)
+        await self._pool.load(self._member.name)
         return True

@@ -70,7 +70,8 @@ class PoolServer(EdgeServer):
         try:
             for name, model in self._fleet.models.items():
                 if self._config.loads_at_start(name):
-                    await model.loaded()
+                    await self._pool.load(name)
+                    await model.poll()
             self._pool.watch()
             self._pool_edge.is_starting = False
         except RhapsodeError as error:
