@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rhapsode.errors import MissingDependency
 from rhapsode.serve.process.spawn import spawn_early
 
+if TYPE_CHECKING:
+    from rhapsode.config import Deployment
+    from rhapsode.serve.process.spawn import SpawnedProcess
+
 Model = Annotated[
     str | None, typer.Argument(help="A checkpoint's folder or Hugging Face id, or a family's name.", show_default=False)
+]
+Models = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[MODEL]...",
+        help="A checkpoint's folder or Hugging Face id, or a family's name. Several are served beside each other, each "
+        "loaded by its first request, the first one at once.",
+        show_default=False,
+    ),
 ]
 Config = Annotated[Path | None, typer.Option("-c", "--config", help="A deployment file.")]
 Host = Annotated[str | None, typer.Option(help="Where to listen; 0.0.0.0 is everywhere. \\[default: 127.0.0.1]")]
@@ -30,7 +44,7 @@ LogFormat = Annotated[str | None, typer.Option("--log-format", help="text or jso
 
 
 def serve(
-    model: Model = None,
+    models: Models = None,
     config: Config = None,
     host: Host = None,
     port: Port = None,
@@ -42,38 +56,62 @@ def serve(
     log_format: LogFormat = None,
     debug: Debug = False,
 ) -> None:
-    """Serve a model: HTTP, SSE and WebSocket, for clients of OpenAI's speech API."""
+    """Serve a model or several: HTTP, SSE and WebSocket, for clients of OpenAI's speech API."""
     server: dict[str, Any] = {"host": host, "port": port, "idle_unload_s": idle_unload, "log_format": log_format}
     server |= {"debug": True if debug else None, "wyoming": {"port": wyoming_port}}
-    flags: dict[str, Any] = {"model": model, "device": device, "limits": {"max_concurrency": max_concurrency}}
+    flags: dict[str, Any] = {"device": device, "limits": {"max_concurrency": max_concurrency}}
     flags["lexicon"] = lexicon
-    run_server(config, {**flags, "server": server})
+    names = models or []
+    flags["model"] = names[0] if len(names) == 1 else None
+    run_server(config, {**flags, "server": server}, names if len(names) > 1 else ())
 
 
-def run_server(config: Path | None, flags: dict[str, Any]) -> None:
-    """Serves with a deployment file and flags; flags that are None are ignored."""
+def run_server(config: Path | None, flags: dict[str, Any], models: Sequence[str] = ()) -> None:
+    """Serves with a deployment file and flags; flags that are None are ignored. `models` is for several models."""
+    named = {"models": dict.fromkeys(models)} if models else {}
     gc.disable()  # it takes a tenth of the time of all imports; it is enabled again once the model is loaded
     early = spawn_early(flags.get("device"))
     try:
         from rhapsode.serve.memory import use_one_heap
 
         use_one_heap()
-        from rhapsode.config import resolve
-        from rhapsode.serve.process.engine_process import begin
+        from rhapsode.config import Deployment, layered, validated
+        from rhapsode.config.pool import names_several, pooled
 
-        deployment = resolve(config, flags=_given(flags))
+        content = layered(config, flags={**_given(flags), **named})
+        several = pooled(content) if names_several(content) else None
+        deployment = Deployment() if several else validated(Deployment, content)
     except BaseException:
         if early is not None:
             early.kill()
         raise
+    if several is None:
+        _serve_one(deployment, early)
+        return
+    if early is not None:
+        early.kill()
+    try:
+        from rhapsode.pool.run import serve as run
+    except ModuleNotFoundError as error:
+        raise _missing(error) from None
+    run(several)
+
+
+def _serve_one(deployment: Deployment, early: SpawnedProcess | None) -> None:
+    from rhapsode.serve.process.engine_process import begin
+
     process = begin(deployment, early)
     try:
         from rhapsode.serve.server import serve as run
     except ModuleNotFoundError as error:
         if process is not None:
             process.end()
-        raise MissingDependency(f'the server needs {error.name}: pip install "rhapsode[serve]"') from None
+        raise _missing(error) from None
     run(deployment, process)
+
+
+def _missing(error: ModuleNotFoundError) -> MissingDependency:
+    return MissingDependency(f'the server needs {error.name}: pip install "rhapsode[serve]"')
 
 
 def _given(flags: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from rhapsode.config.cluster import ClusterConfig
+from rhapsode.config.served import ServedModels
 from rhapsode.errors import InvalidRequest, UnknownModel
 from rhapsode.serve.elevenlabs.body import OWN_MODELS
 from rhapsode.serve.request.names import OPENAI_MODELS, OPENAI_VOICES, served_id
@@ -101,7 +101,7 @@ def affinity(session: str, voice: str | None, presets: tuple[str, ...]) -> str |
 class ModelNames:
     """All names that stand for a model of the cluster."""
 
-    def __init__(self, config: ClusterConfig) -> None:
+    def __init__(self, config: ServedModels) -> None:
         self.default = next(iter(config.models))
         self._known: dict[str, str] = {}
         for name in config.models:  # a model's own name takes precedence over an alias of another model

@@ -21,7 +21,7 @@ from rhapsode.cluster.gather import Gatherer
 from rhapsode.cluster.owners import Owners, lost_outcome
 from rhapsode.cluster.relay import SocketRelay
 from rhapsode.cluster.upstream import Upstream, target_of
-from rhapsode.config.cluster import ClusterConfig
+from rhapsode.config.served import ServedModels
 from rhapsode.errors import Aborted, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.serve.client import client_of
 from rhapsode.serve.elevenlabs.errors import is_elevenlabs
@@ -44,10 +44,14 @@ VOICES, ELEVENLABS_VOICES = "/v1/audio/voices", "/v1/voices"
 class Edge:
     """An ASGI application that answers as one server would, for all replicas of all models."""
 
-    def __init__(self, config: ClusterConfig, fleet: Fleet, *, is_lazy: bool = False) -> None:
+    def __init__(
+        self, config: ServedModels, fleet: Fleet, metrics: EdgeMetrics | None = None, *, is_lazy: bool = False
+    ) -> None:
         """`is_lazy`: the edge starts to poll replicas with its first request, since it may never get one."""
         self.is_draining = False
-        self.metrics = EdgeMetrics()
+        self.is_starting = False
+        """Whether models are still loaded that were wanted from the start."""
+        self.metrics = metrics or EdgeMetrics()
         self._config = config
         self._fleet = fleet
         self._is_lazy = is_lazy
@@ -120,12 +124,12 @@ class Edge:
 
     def _state(self) -> dict[str, Any]:
         models = {name: {"replicas": len(model.replicas)} for name, model in self._fleet.models.items()}
-        missing = [name for name in models if self._config.models[name].replicas.min and not models[name]["replicas"]]
-        status = "draining" if self.is_draining else "loading" if missing else "ready"
+        missing = [name for name in models if self._config.is_always_there(name) and not models[name]["replicas"]]
+        status = "draining" if self.is_draining else "loading" if missing or self.is_starting else "ready"
         return {"status": status, "models": models}
 
     async def _health(self, request: Request) -> Response:
-        """Answers 200 once every model that should have replicas has one."""
+        """Answers 200 once every model that should be there is."""
         state = self._state()
         return JSONResponse(state, 503 if state["status"] == "loading" else 200, {"Cache-Control": "no-store"})
 
@@ -133,7 +137,7 @@ class Edge:
         """Answers 200 once the edge can serve any model: one that cannot be loaded does not block the others."""
         state = self._state()
         served = any(
-            model["replicas"] or not self._config.models[name].replicas.min for name, model in state["models"].items()
+            model["replicas"] or not self._config.is_always_there(name) for name, model in state["models"].items()
         )
         return JSONResponse(state, 200 if served and not self.is_draining else 503, {"Cache-Control": "no-store"})
 

@@ -9,7 +9,7 @@ from rhapsode.cluster.fleet import Fleet
 
 class EdgeMetrics:
     def __init__(self) -> None:
-        self._registry = registry = CollectorRegistry()
+        self.registry = registry = CollectorRegistry()
         self._responses = Counter(
             "rhapsode_edge_responses", "HTTP responses of the edge", ["method", "route", "status"], registry=registry
         )
@@ -27,4 +27,4 @@ class EdgeMetrics:
             self._replicas.labels(name).set(len(model.replicas))
             self._waiting.labels(name).set(model.waiting)
         self._in_flight.set(in_flight)
-        return generate_latest(self._registry).decode()
+        return generate_latest(self.registry).decode()

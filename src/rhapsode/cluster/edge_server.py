@@ -7,7 +7,7 @@ import uvicorn
 from rhapsode.cluster import buffers
 from rhapsode.cluster.edge import Edge
 from rhapsode.cluster.guarded import guarded
-from rhapsode.config.cluster import ClusterConfig
+from rhapsode.config.served import ServedModels
 from rhapsode.serve.connection import ConnectionConfig
 from rhapsode.serve.middleware.limits import uploads_of
 from rhapsode.serve.server import LAST_BYTES_S
@@ -17,7 +17,7 @@ class EdgeServer(uvicorn.Server):
     """uvicorn with the connection limits of a single server. When it drains, it closes its listening socket, so that
     another edge on the same port gets new connections, and it ends with its last request."""
 
-    def __init__(self, edge: Edge, config: ClusterConfig) -> None:
+    def __init__(self, edge: Edge, config: ServedModels) -> None:
         self._edge = edge
         server = config.server
         uploads = uploads_of(server)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from rhapsode.cluster.balance import in_order
 from rhapsode.cluster.report import ReplicaReport
-from rhapsode.errors import Busy, Unavailable
+from rhapsode.errors import Busy, RhapsodeError, Unavailable
 
 log = logging.getLogger("rhapsode.cluster")
 
@@ -22,11 +22,16 @@ POLL_S = 0.5
 class ReplicaSource(Protocol):
     """The source of a model's replicas: it reports them, and starts the first one."""
 
+    @property
+    def loading_since_s(self) -> float | None:
+        """Since when a first replica is being started, on the monotonic clock; None if none is, or nobody knows."""
+
     async def reports(self) -> Sequence[ReplicaReport] | None:
         """Returns the reports of all replicas; None if they are not known now."""
 
     async def wake(self) -> bool:
-        """Asks for a first replica, and waits for it; returns false if none can be started."""
+        """Asks for a first replica, and waits for it; returns false if none can be started. Raises an error that says
+        why not, if that is known."""
 
 
 @dataclass(eq=False)
@@ -63,21 +68,41 @@ class FleetReplica:
 class ModelFleet:
     """The replicas of one model. They are polled twice a second, in the background of all requests."""
 
-    def __init__(self, name: str, source: ReplicaSource, cold_start_s: float, max_waiting: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        source: ReplicaSource,
+        cold_start_s: float,
+        max_waiting: int,
+        description: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`description` is what `/v1/models` says while there is no replica that could be asked."""
         self.name = name
         self.waiting = 0
+        self.description: Mapping[str, Any] = description or {}
         self._source = source
         self._cold_start_s, self._max_waiting = cold_start_s, max_waiting
         self._replicas: dict[str, FleetReplica] = {}
         self._last_report: ReplicaReport | None = None
         self._changed = asyncio.Condition()
         self._waking: asyncio.Task[None] | None = None
-        self._has_failed = False
+        self._waking_s = 0.0
+        self._polls: set[asyncio.Task[None]] = set()
+        self._failure: RhapsodeError | None = None
 
     @property
     def replicas(self) -> Sequence[FleetReplica]:
         """The replicas that can get requests now."""
         return [replica for replica in self._replicas.values() if not replica.is_suspect]
+
+    def progress(self) -> dict[str, Any]:
+        """Returns whether the model is loaded, and for how long it has been loading, as `/v1/models` shows it."""
+        if self.replicas:
+            return {"status": "loaded"}
+        since_s = self._source.loading_since_s or (self._waking_s if self._waking is not None else None)
+        if since_s is None:
+            return {"status": "unloaded"}
+        return {"status": "loading", "loading_s": round(time.monotonic() - since_s, 1)}
 
     @property
     def known(self) -> ReplicaReport | None:
@@ -92,6 +117,12 @@ class ModelFleet:
         if not self.replicas:
             await self._wait_for_one()
         return in_order(self.replicas, key)
+
+    def poll_soon(self) -> None:
+        """Asks all replicas for their state, once the caller has gone on."""
+        poll = asyncio.create_task(self.poll(), name="poll-replicas")
+        self._polls.add(poll)
+        poll.add_done_callback(self._polls.discard)
 
     async def poll(self) -> None:
         """Asks all replicas for their state."""
@@ -115,28 +146,35 @@ class ModelFleet:
 
     async def _wait_for_one(self) -> None:
         if self.waiting >= self._max_waiting:
-            raise Busy(f"{self.waiting} requests wait for the first replica of '{self.name}' already.", retry_after_s=5)
+            raise Busy(f"{self.waiting} requests wait until '{self.name}' is loaded, and no more can.", retry_after_s=5)
         self.waiting += 1
         if self._waking is None:
+            self._waking_s = time.monotonic()
             self._waking = asyncio.create_task(self._wake(), name="wake-model")
         try:
             async with asyncio.timeout(self._cold_start_s), self._changed:
-                await self._changed.wait_for(lambda: bool(self.replicas) or self._has_failed)
+                await self._changed.wait_for(lambda: bool(self.replicas) or self._failure is not None)
         except TimeoutError:
-            raise Unavailable(f"no replica of '{self.name}' was ready within {self._cold_start_s:g} s.") from None
+            waited = f"it has been loading for {time.monotonic() - self._waking_s:.0f} s"
+            raise Unavailable(f"'{self.name}' was not loaded within {self._cold_start_s:g} s: {waited}.") from None
         finally:
             self.waiting -= 1
-        if not self.replicas:
-            raise Unavailable(f"no replica of '{self.name}' could be started.")
+        if not self.replicas and self._failure is not None:
+            raise self._failure
 
     async def _wake(self) -> None:
         """Asks for a first replica. If none can be started, the waiting requests fail at once."""
-        self._has_failed = False
+        self._failure = None
         try:
             async with asyncio.timeout(self._cold_start_s):
-                self._has_failed = not await self._source.wake()
+                if await self._source.wake():
+                    await self.poll()
+                else:
+                    self._failure = Unavailable(f"no replica of '{self.name}' could be started.")
         except TimeoutError:
             return
+        except RhapsodeError as error:
+            self._failure = error
         finally:
             self._waking = None
         async with self._changed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ log = logging.getLogger("rhapsode.cluster")
 
 REFUSALS = (429, 503)
 """Status codes of a replica that is full or shuts down: another replica may have room."""
+WAITED = b"x-model-wait-s"
+"""The header that says how many seconds a request waited until its model was loaded."""
 MOST_LOST = 1
 """How many replicas may fail under a request before the request fails, too: the request may be the cause."""
 
@@ -48,6 +51,8 @@ class ForwardedResponse(CancellableResponse):
         self._upstream = upstream
         self._what = forwarding
         self._taken_by = taken_by
+        self._waited_s: float | None = None
+        """How long the request waited until its model was loaded; None if it did not."""
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -58,6 +63,7 @@ class ForwardedResponse(CancellableResponse):
     async def _try_all(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal: Response | None = None
         lost = 0
+        began_s, has_to_wait = time.monotonic(), not self._what.model.replicas
         tried: set[str] = set()
         while True:
             left = [replica for replica in await self._what.model.candidates(self._what.key) if replica.id not in tried]
@@ -66,6 +72,8 @@ class ForwardedResponse(CancellableResponse):
                 return
             if not left:  # all replicas were lost, and none has come back yet
                 raise ReplicaLost("no replica is left that could take the request.")
+            if has_to_wait and not tried:
+                self._waited_s = time.monotonic() - began_s
             replica = left[0]
             tried.add(replica.id)
             try:
@@ -93,7 +101,10 @@ class ForwardedResponse(CancellableResponse):
         ) as answer:
             if answer.status in REFUSALS:
                 return await _whole(answer)
-            await send({"type": "http.response.start", "status": answer.status, "headers": response_headers(answer)})
+            headers = response_headers(answer)
+            if self._waited_s is not None:
+                headers.append((WAITED, f"{self._waited_s:.2f}".encode()))
+            await send({"type": "http.response.start", "status": answer.status, "headers": headers})
             try:
                 async for piece in pieces(answer):
                     await send({"type": "http.response.body", "body": piece, "more_body": True})

@@ -13,6 +13,7 @@ from rhapsode.cluster.exposition import join
 from rhapsode.cluster.fleet import Fleet, FleetReplica, ModelFleet
 from rhapsode.cluster.upstream import ReplicaLost, Upstream, pieces, target_of
 from rhapsode.errors import RhapsodeError
+from rhapsode.serve.description import entry
 
 log = logging.getLogger("rhapsode.cluster")
 
@@ -28,14 +29,18 @@ class Gatherer:
         self._models: dict[str, dict[str, Any]] = {}
 
     async def models(self, request: Request) -> list[dict[str, Any]]:
-        """Returns all models. A model without a replica has its last known description, or its name alone."""
+        """Returns all models. One without a replica has its last known description, or the one it was given."""
         lists = await asyncio.gather(*(self._first(model, request) for model in self._fleet.models.values()))
         found: dict[str, dict[str, Any]] = {}
-        for name, answer in zip(self._fleet.models, lists, strict=True):
-            for entry in _entries(answer) or [self._models.get(name, _undescribed(name))]:
-                found.setdefault(entry["id"], entry)
-            if entries := _entries(answer):
-                self._models[name] = entries[0]
+        for (name, model), answer in zip(self._fleet.models.items(), lists, strict=True):
+            main, *aliases = _entries(answer) or [self._models.get(name) or entry(name, 0) | dict(model.description)]
+            self._models[name] = main
+            if "family" in main:  # it is more than a name
+                main = main | model.progress()
+            alias: dict[str, Any] = {key: main[key] for key in ("id", "object", "created", "owned_by") if key in main}
+            entries: list[dict[str, Any]] = [main | {"id": name}, alias, *aliases]
+            for each in entries:
+                found.setdefault(each["id"], each)
         return list(found.values())
 
     async def voices(self, request: Request, names: list[str]) -> list[dict[str, Any]]:
@@ -43,8 +48,8 @@ class Gatherer:
         lists = await asyncio.gather(*(self._first(self._fleet.models[name], request) for name in names))
         found: dict[str, dict[str, Any]] = {}
         for answer in lists:
-            for entry in _entries(answer):
-                found.setdefault(entry["id"], entry)
+            for each in _entries(answer):
+                found.setdefault(each["id"], each)
         return list(found.values())
 
     async def elevenlabs_models(self, request: Request) -> list[Any]:
@@ -110,7 +115,3 @@ def _entries(answer: dict[str, Any] | None) -> list[dict[str, Any]]:
 def _once(entries: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
     """Returns the entries without those whose key has come before."""
     return list({entry[key]: entry for entry in reversed(entries)}.values())[::-1]
-
-
-def _undescribed(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "rhapsode"}

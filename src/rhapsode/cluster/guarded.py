@@ -6,7 +6,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from rhapsode.cluster.edge import Edge
-from rhapsode.config.cluster import ClusterConfig
+from rhapsode.config.served import ServedModels
 from rhapsode.serve.app import EXPOSED_HEADERS
 from rhapsode.serve.budget import Budget
 from rhapsode.serve.client import Clients
@@ -17,7 +17,7 @@ from rhapsode.serve.middleware.origins import Origins
 from rhapsode.serve.observe.logs import RequestLog
 
 
-def guarded(edge: Edge, config: ClusterConfig, uploads: Budget) -> ASGIApp:
+def guarded(edge: Edge, config: ServedModels, uploads: Budget) -> ASGIApp:
     """Returns the edge behind the same checks, in the same order, as the application of one server."""
     server = config.server
     app: ASGIApp = Translation(edge, edge.voices)

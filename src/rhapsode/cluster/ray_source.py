@@ -17,6 +17,8 @@ ANSWER_S = 10.0
 class RaySource:
     """The replicas of one deployment, by its handle."""
 
+    loading_since_s = None
+
     def __init__(self, handle: DeploymentHandle) -> None:
         self._handle = handle
 

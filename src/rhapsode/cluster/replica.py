@@ -11,7 +11,7 @@ import ray.util
 from ray import serve
 
 from rhapsode.cluster.ray_port import bind_to_node
-from rhapsode.cluster.report import ReplicaReport
+from rhapsode.cluster.report import ReplicaReport, capacity, reported
 from rhapsode.cluster.server_thread import TICK_S, ServerThread
 from rhapsode.config import Deployment, validated
 from rhapsode.errors import Unavailable
@@ -45,21 +45,12 @@ class ModelReplica:
 
     def report(self) -> ReplicaReport:
         """Returns the state of this replica, for the edge."""
-        load, info = self._service.host.readings().load, self._service.info
-        return ReplicaReport(
-            id=self._id,
-            url=self._thread.url,
-            load=load.slots_in_use + load.queued,
-            capacity=self._capacity(),
-            presets=info.presets,
-            takes_voices=info.takes_uploads,
-            secret=self._secret,
-        )
+        return reported(self._service, self._id, self._thread.url, self._secret)
 
     def record_autoscaling_stats(self) -> dict[str, float]:
         """Returns the load and capacity, from which Ray decides the number of replicas."""
         load = self._service.host.readings().load
-        return {"load": load.slots_in_use + load.queued, "capacity": self._capacity()}
+        return {"load": load.slots_in_use + load.queued, "capacity": capacity(self._service)}
 
     def check_health(self) -> None:
         """Raises if the server has ended, or its engine cannot be started again; Ray then replaces this replica."""
@@ -74,8 +65,3 @@ class ModelReplica:
             return
         self._server.handle_exit(signal.SIGTERM, None)
         await self._thread.ended(self._service.config.drain_timeout_s + LAST_BYTES_S)
-
-    def _capacity(self) -> int:
-        load = self._service.host.readings().load
-        in_real_time = self._service.deployment.limits.real_time and load.places > 0
-        return max(1, min(load.slots, load.places) if in_real_time else load.slots)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rhapsode.serve.service import Service
+
 
 @dataclass(frozen=True)
 class ReplicaReport:
@@ -20,3 +22,23 @@ class ReplicaReport:
     """Whether the checkpoint speaks with uploaded voices."""
     secret: str = field(default="", repr=False)
     """By which the edge proves to the replica that it is the edge, and may say who its clients are."""
+
+
+def reported(service: Service, replica_id: str, url: str, secret: str) -> ReplicaReport:
+    """Returns the report of a replica whose server listens at this address."""
+    load, info = service.host.readings().load, service.info
+    return ReplicaReport(
+        id=replica_id,
+        url=url,
+        load=load.slots_in_use + load.queued,
+        capacity=capacity(service),
+        presets=info.presets,
+        takes_voices=info.takes_uploads,
+        secret=secret,
+    )
+
+
+def capacity(service: Service) -> int:
+    load = service.host.readings().load
+    in_real_time = service.deployment.limits.real_time and load.places > 0
+    return max(1, min(load.slots, load.places) if in_real_time else load.slots)

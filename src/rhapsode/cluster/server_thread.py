@@ -36,3 +36,6 @@ class ServerThread:
             await asyncio.sleep(TICK_S)
         self.server.should_exit = True
         await asyncio.to_thread(self._thread.join, JOIN_S)
+
+    def join(self, timeout_s: float) -> None:
+        self._thread.join(timeout_s)

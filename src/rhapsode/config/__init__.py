@@ -154,10 +154,19 @@ def resolve(
     flags: Mapping[str, Any] | None = None,
 ) -> Deployment:
     """Returns the defaults, overridden by the file, then by `RHAPSODE_*` variables (`__` nests), then by flags."""
+    return validated(Deployment, layered(file, env, flags))
+
+
+def layered(
+    file: Path | None = None,
+    env: Mapping[str, str] = os.environ,
+    flags: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Returns all keys that are set somewhere: in the file, in `RHAPSODE_*` variables, by flags."""
     merged: dict[str, Any] = {}
     for layer in (read_file(file) if file else {}, from_env(env), dict(flags or {})):
         merge(merged, layer)
-    return validated(Deployment, merged)
+    return merged
 
 
 def validated(section: type[Configured], content: Mapping[str, Any]) -> Configured:

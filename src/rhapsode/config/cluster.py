@@ -1,4 +1,4 @@
-"""Which models a cluster serves, with how many replicas, behind one address."""
+"""Which models a cluster serves, with how many replicas."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from rhapsode.config import Deployment, from_env, merge, read_file, validated
 from rhapsode.config.section import Count, Seconds, Section
+from rhapsode.config.served import ServedModel, ServedModels
 from rhapsode.config.server import ServerConfig
 from rhapsode.errors import ConfigError
 
@@ -49,10 +50,9 @@ class Scaling(Section):
     to_zero_delay_s: Seconds = 300.0
 
 
-class ClusterModel(Section):
+class ClusterModel(ServedModel):
     """One model of a cluster: its deployment, and what each of its replicas needs."""
 
-    deployment: Deployment = Deployment()
     replicas: ReplicaCount = ReplicaCount()
     gpus: Annotated[float, Field(ge=0)] = 0.0
     """GPUs of one replica; a fraction shares a GPU."""
@@ -62,42 +62,17 @@ class ClusterModel(Section):
     scaling: Scaling = Scaling()
 
 
-class ClusterConfig(Section):
+class ClusterConfig(ServedModels):
     """Models behind one address. `server` is the section of a deployment, for the edge and for every replica."""
 
     models: Annotated[dict[str, ClusterModel], Field(min_length=1)]
-    """By name. The first one answers requests that name no model, or one of OpenAI's."""
-    server: ServerConfig = ServerConfig()
     edges: Count = 1
     """Processes that accept connections, at most one on a machine."""
-    cold_start_s: Annotated[float, Field(gt=0)] = 120.0
-    """How long a request waits for the first replica of its model; then the answer is 503."""
-    max_waiting: Annotated[int, Field(ge=0)] = 128
-    """Requests of one model that wait for its first replica; further ones are refused with 429."""
     replica_host: str | None = None
     """The address replicas listen on: by default loopback if the edge does, otherwise the address of their machine."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _named_models(cls, value: Any) -> Any:
-        """Uses a model's name as its `deployment.model`, where the deployment names none."""
-        if not isinstance(value, Mapping) or not isinstance(value.get("models"), Mapping):
-            return value
-        models = {name: _with_model(str(name), model) for name, model in value["models"].items()}
-        return {**value, "models": models}
-
-    def deployment(self, name: str) -> Deployment:
-        """Returns the deployment of a replica: the cluster's server section, with what the model overrides."""
-        deployment = self.models[name].deployment
-        server = deployment.server
-        own = {field: getattr(server, field) for field in server.model_fields_set}
-        if "api_keys" in own:
-            own.setdefault("api_keys_file", None)
-        own.pop("keep_alive_s", None)  # the edge lets go of connections to all replicas a little sooner than they do
-        merged = self.server.model_copy(update=own)
-        aliases = dict.fromkeys((*merged.model_aliases, name))
-        merged = merged.model_copy(update={"model_aliases": tuple(aliases)})
-        return deployment.model_copy(update={"server": merged})
+    def is_always_there(self, name: str) -> bool:
+        return self.models[name].replicas.min > 0
 
     def for_edge(self) -> ClusterConfig:
         """Returns the part that an edge needs. All else may change without a new edge, which would cut connections."""
@@ -126,16 +101,6 @@ def as_plain(section: Deployment | ClusterConfig) -> dict[str, Any]:
     for name in ("api_keys", "key_dialects"):  # the file has both
         content.get("server", {}).pop(name, None)
     return content
-
-
-def _with_model(name: str, model: Any) -> Any:
-    model = {} if model is None else model
-    if not isinstance(model, Mapping):
-        return model
-    deployment = model.get("deployment") or {}
-    if not isinstance(deployment, Mapping) or "model" in deployment:
-        return model
-    return {**model, "deployment": {"model": name, **deployment}}
 
 
 def read_cluster(content: Mapping[str, Any], env: Mapping[str, str] = os.environ) -> ClusterConfig:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from rhapsode.config import DEFAULT_SLOTS, Deployment
-from rhapsode.errors import ConfigError
+from rhapsode.errors import NoMemory
 from rhapsode.models.base import PagesPerBlock, PrefillsPrompt, StreamWorker, Talker
 
 GRAPHS = 0.1
@@ -44,7 +44,7 @@ def fit(
     slots = deployment.fixed(max(1, min(MOST_SLOTS, fitting)), None).limits.slots
     room = (free - slots * slot_bytes - min(slots * block_bytes, free // 2)) // page_bytes
     if room < usual:
-        raise ConfigError(f"{slots} requests at once do not fit this GPU: set limits.max_concurrency to fewer.")
+        raise NoMemory(f"{slots} requests at once do not fit this GPU: set limits.max_concurrency to fewer.")
     return deployment.fixed(slots, min(room, slots * per_slot))
 
 
@@ -61,7 +61,7 @@ def block_pages(
         return usual
     room = (free - slots * sum(_slot_bytes(other) for other in others)) // _block_bytes(worker, dtype)
     if room < 1:
-        raise ConfigError(f"{slots} requests at once do not fit this GPU: set limits.max_concurrency to fewer.")
+        raise NoMemory(f"{slots} requests at once do not fit this GPU: set limits.max_concurrency to fewer.")
     return min(room, slots * -(-worker.most_positions // worker.page_size))
 
 

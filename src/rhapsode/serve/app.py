@@ -43,6 +43,7 @@ EXPOSED_HEADERS = (
     "X-Word-Timestamps",
     "X-Word-Timestamps-Omitted",
     "X-Cache",
+    "X-Model-Wait-S",
 )
 """Headers that a page of an allowed origin may read."""
 

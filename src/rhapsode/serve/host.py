@@ -10,11 +10,12 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from typing import Literal
 
 from rhapsode.config import DEFAULT_SLOTS, Deployment
 from rhapsode.engine import Load, loading
 from rhapsode.engine.compile import Compilation
-from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable
+from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable, cannot_load
 from rhapsode.models.registry import Model
 from rhapsode.serve.garbage import collect_rarely
 from rhapsode.serve.local_engine import LocalEngine, ServedEngine
@@ -108,9 +109,18 @@ class Host:
         return self._leases
 
     @property
+    def used_s(self) -> float:
+        """When the last request ended, or the model was loaded, on the monotonic clock."""
+        return self._used_s
+
+    @property
     def loaded(self) -> ServedEngine | None:
         """The engine; `None` if no model is loaded, or if the engine's process has died."""
         return None if self._engine is None or self._engine.is_lost else self._engine
+
+    @property
+    def status(self) -> Literal["loaded", "loading", "unloaded"]:
+        return "loaded" if self.loaded is not None else "loading" if self._loading is not None else "unloaded"
 
     @property
     def is_lost(self) -> bool:
@@ -194,7 +204,7 @@ class Host:
             raise
         except Exception as error:
             log.exception("the model cannot be loaded")
-            self.error = Unavailable(f"the model cannot be loaded ({type(error).__name__}).")
+            self.error = cannot_load(error)
             raise self.error from error
         finally:
             self._loading = None

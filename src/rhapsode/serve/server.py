@@ -160,9 +160,9 @@ def _resolved(
     config, limits, chunks, info = deployment.server, deployment.limits, deployment.chunks, service.info
     at_once = limits.max_concurrency or "as many as fit"
     pace = "as many listeners as stay faster than real time" if limits.real_time else "all slots, whatever the pace"
-    yield "listening", f"http://{_authority(config.host, port)}  (docs: /docs, page: /)"
+    yield "listening", f"http://{authority(config.host, port)}  (docs: /docs, page: /)"
     if wyoming is not None:
-        yield "wyoming", f"tcp://{_authority(config.wyoming.host, wyoming.getsockname()[1])}  (Home Assistant; no keys)"
+        yield "wyoming", f"tcp://{authority(config.wyoming.host, wyoming.getsockname()[1])}  (Home Assistant; no keys)"
     yield "model", f"{deployment.model}: {info.summary}"
     yield "can", f"{', '.join(info.can.names())}; languages: {', '.join(info.languages) or 'any'}"
     yield "voices", "; ".join(_voices(info, config))
@@ -182,5 +182,5 @@ def _voices(info: ModelInfo, config: ServerConfig) -> Iterator[str]:
         yield f"uploads in {config.voices}"
 
 
-def _authority(host: str, port: int) -> str:
+def authority(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -19,6 +19,7 @@ from rhapsode.errors import TimedOut
 from rhapsode.marking.marker import Marker
 from rhapsode.models.registry import Model, find
 from rhapsode.serve.budget import Budget
+from rhapsode.serve.description import description
 from rhapsode.serve.detection import DetectionDesk
 from rhapsode.serve.host import Host
 from rhapsode.serve.listener import Listener, listener
@@ -186,7 +187,11 @@ class Service:
         playback.abort(error)
         listening.reset()
 
-    def described(self, body: type[BaseModel]) -> dict[str, Any]:
+    def described(self) -> dict[str, Any]:
+        """Returns what `/v1/models` says of the served model."""
+        return description(self.info, self.spec, self.deployment, len(self.lexicon.entries), self.word_languages)
+
+    def described_body(self, body: type[BaseModel]) -> dict[str, Any]:
         """Returns the OpenAPI description of a body, with the fields and values that this checkpoint accepts."""
         voices, languages, beside = self.info.presets, self.info.languages, self.info.reference_needs
         notes = {"language": f"auto, {', '.join(languages)}."} if languages else {}

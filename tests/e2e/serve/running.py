@@ -116,10 +116,11 @@ class Running:
 
 
 @contextmanager
-def running(model: str, folder: Path, *, wait: bool = True, **settings) -> Iterator[Running]:
-    """`rhapsode serve` with this deployment, until the block is left."""
+def running(model: str | None, folder: Path, *, wait: bool = True, **settings) -> Iterator[Running]:
+    """`rhapsode serve` with this deployment, until the block is left. Without a model the settings name several."""
     server = {"port": 0, "debug": True, "voices": str(folder / "voices"), **settings.pop("server", {})}
-    deployment = {"model": model, "device": "cpu", **settings, "server": server}
+    named = {"model": model} if model else {}
+    deployment = {**named, "device": "cpu", **settings, "server": server}
     file = folder / "deployment.yaml"
     file.write_text(yaml.safe_dump(deployment))
     command = ["rhapsode", "serve", "--config", str(file)]
@@ -194,7 +195,9 @@ def _read(lines: Iterable[bytes], log: list[str], listening: threading.Event) ->
     for raw in lines:
         line = raw.decode("utf-8", "replace")
         log.append(line)
-        if "unload" in line or "rhapsode:" in line:  # the last of the lines that say what was resolved, or why not
+        if (
+            "api keys" in line or "rhapsode:" in line
+        ):  # one of the last of the lines that say what was resolved, or why not
             listening.set()
     listening.set()
 

@@ -25,7 +25,7 @@ from rhapsode.engine.hang import HangWatch
 from rhapsode.engine.placement import describe_places
 from rhapsode.engine.right_of_way import of_device_loops
 from rhapsode.engine.wake_ups import held
-from rhapsode.errors import GenerationFailed, RhapsodeError, Unavailable
+from rhapsode.errors import GenerationFailed, RhapsodeError, cannot_load
 from rhapsode.models.registry import find
 from rhapsode.serve.garbage import collect_rarely
 from rhapsode.serve.local_engine import is_quick
@@ -91,7 +91,7 @@ class EngineChild:
             self._link.send(Failed(error))
         except Exception as error:
             log.exception("the model cannot be loaded")
-            self._link.send(Failed(Unavailable(f"the model cannot be loaded ({type(error).__name__}).")))
+            self._link.send(Failed(cannot_load(error)))
         else:
             self._report(deployment)
             self._engine.stop()

@@ -1,4 +1,5 @@
-"""Starts the process of an engine. This module imports little, so that the process can start before other imports."""
+"""Starts the process of an engine, or of one model of several. This module imports little, so that the process can
+start before other imports."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ CHILD = "rhapsode.serve.process.child"
 
 @dataclass(frozen=True)
 class SpawnedProcess:
-    """An engine's process, which waits for its first message, and the server's end of the connection to it."""
+    """A process that waits for its first message, and the server's end of the connection to it."""
 
     process: subprocess.Popen[bytes]
     end: socket.socket
@@ -26,10 +27,11 @@ class SpawnedProcess:
         self.end.close()
 
 
-def spawn() -> SpawnedProcess:
+def spawn(child: str = CHILD) -> SpawnedProcess:
+    """Starts a process that runs this module, with the number of its end of the connection as argument."""
     ours, theirs = socket.socketpair()
     with theirs:
-        command = [sys.executable, "-m", CHILD, str(theirs.fileno())]
+        command = [sys.executable, "-m", child, str(theirs.fileno())]
         return SpawnedProcess(
             subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),)),
             ours,

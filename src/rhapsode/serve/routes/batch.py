@@ -110,8 +110,8 @@ def _as_json(fields: dict[str, Any]) -> bytes:
 
 def router(service: Service) -> APIRouter:
     routes = APIRouter(tags=["speech"])
-    extra = service.described(service.schemas.batch)
-    item = service.described(service.schemas.speech)["requestBody"]["content"]["application/json"]["schema"]
+    extra = service.described_body(service.schemas.batch)
+    item = service.described_body(service.schemas.speech)["requestBody"]["content"]["application/json"]["schema"]
     items = extra["requestBody"]["content"]["application/json"]["schema"]["properties"]["items"]
     items |= {"items": item, "maxItems": service.config.max_batch}
 

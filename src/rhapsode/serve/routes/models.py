@@ -7,66 +7,19 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from rhapsode.audio.formats import FORMATS
 from rhapsode.errors import UnknownModel
-from rhapsode.models.option_schema import options_schema
+from rhapsode.serve.description import entry
 from rhapsode.serve.elevenlabs.errors import is_elevenlabs
 from rhapsode.serve.elevenlabs.listing import list_models
 from rhapsode.serve.middleware.auth import is_keyless
 from rhapsode.serve.request.names import OPENAI_MODELS, check_model, served_id
 from rhapsode.serve.request.openapi import responses
 from rhapsode.serve.service import Service
-from rhapsode.text.markup import INPUT_TYPES
-from rhapsode.text.normalise.language import LANGUAGES
-from rhapsode.text.ssml import ELEMENTS
-
-HIDDEN = ("api_keys", "key_dialects", "api_keys_file", "voices")
-"""Settings of the server that clients do not see."""
 
 
 def describe(service: Service, name: str, created: int) -> dict[str, Any]:
     """Returns the description of the served model, under this name."""
-    info, options = service.info, options_schema(service.spec)["properties"]
-    return {
-        "id": name,
-        "object": "model",
-        "created": created,
-        "owned_by": "rhapsode",
-        "family": info.family,
-        "variant": info.variant or None,
-        "summary": info.summary,
-        "sample_rate": info.sample_rate,
-        "channels": info.channels,
-        "frame_hz": info.frame_hz,
-        "capabilities": list(info.can.names()),
-        "references": info.can.references if info.takes_references else 0,
-        "reference_needs": list(info.reference_needs),
-        "voices": list(info.voices),
-        "voices_to_download": list(info.to_download),
-        "languages": list(info.languages),
-        "text": {
-            "input_types": list(INPUT_TYPES),
-            "normalise": info.normalise,
-            "phonemes": info.phonemes,
-            "normalise_languages": list(LANGUAGES),
-            "ssml": list(ELEMENTS),
-            "lexicon_words": len(service.lexicon.entries),
-            "word_timestamps": list(service.word_languages),
-        },
-        "formats": list(FORMATS),
-        "default_voice": info.default_voice,
-        "sampling": list(info.sampling),
-        "options": {name: about for name, about in options.items() if name in info.options},
-        "embedding_size": info.embedding_size,
-        "deployment": service.deployment.model_dump(
-            mode="json",
-            exclude={
-                "server": {**dict.fromkeys(HIDDEN, True), "cache": {"folder"}},
-                "lexicon": True,
-                "alignment": {"model"},
-            },
-        ),
-    }
+    return {**entry(name, created), "status": service.host.status, **service.described()}
 
 
 def router(service: Service) -> APIRouter:
@@ -76,7 +29,7 @@ def router(service: Service) -> APIRouter:
 
     def listed() -> list[dict[str, Any]]:
         main = describe(service, served_id(service.deployment), created)
-        return [main, *({key: main[key] for key in ("object", "created", "owned_by")} | {"id": n} for n in names)]
+        return [main, *(entry(name, created) for name in names)]
 
     @routes.get("/v1/models", summary="List models", response_model=None, responses=responses(401))
     async def models(request: Request) -> dict[str, Any] | list[dict[str, Any]]:

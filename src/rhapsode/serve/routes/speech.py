@@ -27,7 +27,7 @@ def router(service: Service) -> APIRouter:
         summary="Speak",
         response_class=Response,
         responses=_RESPONSES,
-        openapi_extra=service.described(service.schemas.speech),
+        openapi_extra=service.described_body(service.schemas.speech),
     )
     async def speak(request: Request) -> Response:
         """One utterance. It streams as it is spoken, in every format, unless `stream` is false.

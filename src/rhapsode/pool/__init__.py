@@ -1,0 +1,1 @@
+"""Several models behind one address, each in a process of its own on this machine."""

@@ -1,0 +1,58 @@
+"""The configuration of several models in one server."""
+
+import pytest
+
+from rhapsode.config.pool import pooled
+from rhapsode.errors import ConfigError
+
+
+def test_keys_beside_models_are_for_every_model_that_does_not_set_them() -> None:
+    config = pooled(
+        {
+            "device": "cpu",
+            "limits": {"max_concurrency": 4, "max_queue": 7},
+            "models": {"a": None, "b": {"deployment": {"model": "dummy", "limits": {"max_concurrency": 2}}}},
+            "server": {"idle_unload_s": 60, "model_aliases": ["x"]},
+        }
+    )
+    a, b = config.deployment("a"), config.deployment("b")
+    assert (a.model, a.device, a.limits.max_concurrency, a.limits.max_queue) == ("a", "cpu", 4, 7)
+    assert (b.model, b.device, b.limits.max_concurrency, b.limits.max_queue) == ("dummy", "cpu", 2, 7)
+    assert b.server.idle_unload_s == 60
+    assert b.server.model_aliases == ("x", "b")
+
+
+@pytest.mark.parametrize(
+    ("models", "at_start", "always"),
+    [
+        ({"a": {}, "b": {}}, {"a"}, set()),
+        ({"a": {"load": "request"}, "b": {}}, set(), set()),
+        ({"a": {}, "b": {"load": "start"}}, {"a", "b"}, set()),
+        ({"a": {"load": "request"}, "b": {"pinned": True}}, {"b"}, {"b"}),
+        ({"a": {"pinned": True, "load": "request"}, "b": {}}, {"a"}, {"a"}),
+    ],
+)
+def test_the_first_and_pinned_models_are_loaded_at_the_start(models: dict, at_start: set, always: set) -> None:
+    config = pooled({"models": models})
+    assert {name for name in models if config.loads_at_start(name)} == at_start
+    assert {name for name in models if config.is_always_there(name)} == always
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        ({"models": {}}, "models"),
+        ({"models": ["a"]}, "keys and values"),
+        ({"models": {"a": {"deploymnet": {}}}}, "did you mean 'deployment'"),
+        ({"models": {"a": {"deployment": {"modle": "x"}}}}, "did you mean 'model'"),
+        ({"models": {"a": "dummy"}}, "keys and values"),
+        ({"models": {"a": {}}, "devcie": "cpu"}, "did you mean 'device'"),
+        ({"models": {"a": {}}, "model": "dummy"}, "use one of them"),
+        ({"models": {"a": {"pinned": True}, "b": {}}, "most_loaded": 1}, "leave no room"),
+        ({"models": {"a": {"load": "start"}, "b": {"load": "start"}}, "most_loaded": 1}, "at the start"),
+        ({"models": {"a": {}}, "most_loaded": 0}, "most_loaded"),
+    ],
+)
+def test_a_mistake_is_named(content: dict, error: str) -> None:
+    with pytest.raises(ConfigError, match=error):
+        pooled(content)
