@@ -18,7 +18,7 @@ import torch
 from kernels import GPU, graph_us
 from talker_frame import anew, kernel_times, make_worker, prepare, show_kernels
 
-from rhapsode.bench.engine.subject import Subject, subject
+from rhapsode.bench.engine.subject import MeasuredModel, subject
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.reach import Window
 from rhapsode.device.slots import SlotRow
@@ -53,7 +53,7 @@ def memory_of(worker: Any, rows: int, pages: int) -> SlotMemory:
     return memory
 
 
-def cosyvoice3(found: Subject, batches: Sequence[int]) -> Iterator[Part]:
+def cosyvoice3(found: MeasuredModel, batches: Sequence[int]) -> Iterator[Part]:
     talker, flow, vocoder = (make_worker(found, name) for name in ("talk", "flow", "vocode"))
     for rows in batches:
         batch, state = prepare(talker, rows)
@@ -85,7 +85,7 @@ def cosyvoice3(found: Subject, batches: Sequence[int]) -> Iterator[Part]:
         yield f"vocoder, {due} mel frames of {rows}", rows * due / 50, call
 
 
-def voxcpm2(found: Subject, batches: Sequence[int]) -> Iterator[Part]:
+def voxcpm2(found: MeasuredModel, batches: Sequence[int]) -> Iterator[Part]:
     talker, codec = (make_worker(found, name) for name in ("talk", "vocode"))
     for rows in batches:
         batch, state = prepare(talker, rows)

@@ -20,7 +20,7 @@ import torch
 from kernels import BANDWIDTH, CONTEXT, GPU, graph_us
 from torch.profiler import ProfilerActivity, profile
 
-from rhapsode.bench.engine.subject import Subject, subject
+from rhapsode.bench.engine.subject import MeasuredModel, subject
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.slots import Rows, SlotRow
 from rhapsode.models.base import StageContext
@@ -32,7 +32,7 @@ from rhapsode.types import Sampling
 PAGE = 16
 
 
-def make_worker(found: Subject, name: str | None = None, weights: str = "auto") -> Any:
+def make_worker(found: MeasuredModel, name: str | None = None, weights: str = "auto") -> Any:
     """Makes the worker of a stage; without a name, of the talker."""
     stages = found.spec.pipeline
     stage = next(stage for stage in stages if (stage.kind == "frame" if name is None else stage.name == name))

@@ -69,6 +69,7 @@ def create_app(deployment: Deployment, model: Model | None = None, edge_secret: 
     ours = (speech, batch, outcomes, voices, detect, models, lexicon, health, socket)
     for route in (*ours, elevenlabs, elevenlabs_voices, page):
         app.include_router(route.router(service))
+    _build_routes(app)
     errors.install(app)
     config = deployment.server
     app.add_middleware(DirectSpeech, service=service)  # type: ignore[arg-type, unused-ignore]
@@ -94,6 +95,13 @@ def create_app(deployment: Deployment, model: Model | None = None, edge_secret: 
     app.add_middleware(Turnstile)
     app.add_middleware(RequestLog, metrics=service.metrics)
     return app
+
+
+def _build_routes(app: FastAPI) -> None:
+    """Has the framework build what it would otherwise build in the first request, for 50 ms on the event loop."""
+    nowhere = {"type": "http", "method": "GET", "path": "/-", "root_path": "", "headers": []}
+    for route in app.router.routes:
+        route.matches(nowhere)
 
 
 @asynccontextmanager

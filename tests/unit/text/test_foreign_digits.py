@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from rhapsode.errors import InvalidRequest
-from rhapsode.text.book import split_chapters
+from rhapsode.text.book import book_of
 from rhapsode.text.front_end import FrontEnd, TextSettings
 from rhapsode.text.normalise.language import LANGUAGES
 from rhapsode.text.say_as import KINDS
@@ -75,9 +75,9 @@ def test_a_number_of_any_script_in_markup_is_spoken_or_refused(language: str) ->
 
 def test_a_number_of_any_script_in_a_book_is_text_or_a_heading() -> None:
     for text in filled(MARKDOWN, [*kinds(), MORE_THAN_INT_READS]):
-        for is_markdown in (True, False):
+        for input_type in ("text", "markdown", "html"):
             with suppress(InvalidRequest):
-                split_chapters(text, is_markdown=is_markdown)
+                book_of(text, "book", input_type=input_type)
 
 
 @pytest.mark.parametrize(
