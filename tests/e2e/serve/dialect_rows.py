@@ -100,6 +100,11 @@ def base_task(c: OtherClient) -> None:
     assert c.speak(task_type="Base", **fields).content == c.speak(**fields).content
 
 
+@row(OMNI, '`task_type: "VoiceDesign"` beside a `voice`: the name does not count', TRANSLATED)
+def design_task(c: OtherClient) -> None:
+    c.speak(task_type="VoiceDesign", voice="Vivian", instructions="A warm voice.")
+
+
 @row(OMNI, '`references: [{"audio_path": ..., "text": ...}]`', SAME)
 def references(c: OtherClient) -> None:
     fields = {"seed": 1, "response_format": "pcm"}
@@ -126,6 +131,7 @@ def openai_events(c: OtherClient) -> None:
     names = [name for name, _ in events]
     assert names == ["speech.audio.delta"] * (len(names) - 1) + ["speech.audio.done"]
     assert all(json.loads(data)["type"] == name for name, data in events)
+    assert {json.loads(data)["response_format"] for _, data in events[:-1]} == {"pcm"}
     assert sum(len(base64.b64decode(json.loads(data)["audio"])) for _, data in events[:-1]) > 1000
     usage = json.loads(events[-1][1])["usage"]
     assert usage["input_token_details"] == {"text_tokens": usage["input_tokens"], "audio_tokens": 0}
@@ -391,7 +397,7 @@ def uploaded(c: OtherClient) -> dict[str, dict]:
 @row(OMNI, "`GET /v1/audio/voices`: `voices` as names, `uploaded_voices` with what is known of each", TRANSLATED)
 def listed_voices(c: OtherClient) -> None:
     body = c.ask("GET", VOICES).json()
-    assert {"low", "high"} <= set(body["voices"])
+    assert {"default", "low", "high"} <= set(body["voices"])
     assert "alloy" not in body["voices"]
     assert isinstance(body["uploaded_voices"], list)
 
@@ -511,15 +517,32 @@ def kokoro_single_mix(c: OtherClient) -> None:
     assert c.speak(voice="af_low + af_low(0.5)", **fields).content == c.speak(voice="low", **fields).content
 
 
+@row(KOKORO, "a mix of uploaded voices, `a(2)+b(1)`, by a model that takes a `speaker_embedding`", TRANSLATED)
+def kokoro_mix(c: OtherClient) -> None:
+    def say(voice: str) -> bytes:
+        return c.speak(voice=voice, seed=1, response_format="pcm").content
+
+    for at, name in enumerate(("Kim", "Lee")):
+        numbers = [0.1 + 0.5 * at + 0.01 * i for i in range(EMBEDDING_SIZE)]
+        c.ask("POST", VOICES, 201, json={"name": name, "consent": "yes", "speaker_embedding": numbers})
+    try:
+        assert len({say("Kim(2)+Lee(1)"), say("Kim+Lee"), say("Kim"), say("Lee")}) == 4
+        assert say("Kim(2)+Lee(2)") == say("Kim+Lee")
+        assert "mixed" in c.speak(400, voice="Kim+low").json()["detail"]["message"]
+    finally:
+        for name in ("Kim", "Lee"):
+            c.ask("DELETE", f"{VOICES}/{name}")
+
+
 @row(
     KOKORO,
-    "mixes of several voices: `a(2)+b(1)`, `POST /v1/audio/voices/combine`",
-    "not there, because voices here are no vectors of one kind: a 400 (a 403) that says what can be mixed",
+    "mixes of presets: `af_heart(2)+af_sky(1)`, `POST /v1/audio/voices/combine`",
+    "not there, because presets here are no vectors that could be added up: a 400 (a 403) that says what can be mixed",
 )
 def kokoro_mixes(c: OtherClient) -> None:
     detail = c.speak(400, voice="af_low(2)+af_high(1)").json()["detail"]
     assert "speaker_embedding" in detail["message"]
-    for wrong in ("a++b", "a(", "a(-1)", "a(x)", "+", ""):
+    for wrong in ("a++b", "a(", "a(-1)", "a(x)", "a(nan)", "+", "", "+".join("abcdefghij"), "a+../../b"):
         c.speak(400, voice=wrong)
     detail = c.ask("POST", f"{VOICES}/combine", 403, json="af_low+af_high").json()["detail"]
     assert detail["error"] == "permission_denied"

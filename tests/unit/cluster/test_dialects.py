@@ -1,4 +1,4 @@
-"""Every row of the dialects through an edge: by its keys and by its deployment; the replica does not translate again."""
+"""Every row of the dialects through an edge, by key and by deployment. The replica does not translate again."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -17,7 +17,7 @@ HERE = [row for row in ROWS if not row.needs_words]
 
 @pytest.fixture(scope="module")
 def edges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Running]]:
-    """An edge for each dialect, and one with a key for each. The replica itself names a dialect, which has no effect."""
+    """An edge for each dialect, and one with a key for each. The replica names a dialect, which has no effect."""
     folder = tmp_path_factory.mktemp("replica")
     keys = [{"key": f"key-{dialect}", "dialect": dialect} for dialect in DIALECTS]
     with ExitStack() as stack:

@@ -146,14 +146,16 @@ def test_names_of_kokoro(name: str, voice: str) -> None:
 # --- answers ---
 
 
-def translated(row: Row, *messages: dict[str, Any], kind: str = "text/event-stream", status: int = 200) -> list[Any]:
+def translated(
+    row: Row, *messages: dict[str, Any], kind: str = "text/event-stream", status: int = 200, kept: Any = None
+) -> list[Any]:
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
         sent.append(message)
 
     async def run() -> None:
-        answer = TranslatedAnswer(vllm_omni.DIALECT, row, Call({}), send)
+        answer = TranslatedAnswer(vllm_omni.DIALECT, row, Call({}, kept=kept or {}), send)
         headers = [(b"content-type", kind.encode())]
         await answer.send({"type": "http.response.start", "status": status, "headers": headers})
         for message in messages:
@@ -170,17 +172,34 @@ def test_events_are_translated_however_they_are_cut(size: int) -> None:
     done = json.dumps({"type": "speech.audio.done", "usage": usage}).encode()
     stream = delta + b"event: speech.audio.done\ndata: " + done + b"\n\n"
     pieces = [{"body": stream[at : at + size], "more_body": True} for at in range(0, len(stream), size)]
-    sent = translated(vllm_omni.DIALECT.rows[0], *pieces, {"body": b""})
+    sent = translated(vllm_omni.DIALECT.rows[0], *pieces, {"body": b""}, kept={"format": "pcm"})
     body = b"".join(message["body"] for message in sent[1:])
-    assert body.startswith(delta)
+    assert json.loads(body.split(b"\n")[1][6:]) == {
+        "type": "speech.audio.delta",
+        "audio": "AA==",
+        "response_format": "pcm",
+    }
     assert b'"input_token_details": {"text_tokens": 1' in body
     assert not sent[-1].get("more_body", False)
 
 
 def test_an_event_is_sent_as_soon_as_it_is_complete() -> None:
     delta = b'event: speech.audio.delta\ndata: {"audio": "AA=="}\n\n'
-    sent = translated(vllm_omni.DIALECT.rows[0], {"body": delta + b"event: x", "more_body": True})
-    assert sent[1]["body"] == delta
+    sent = translated(
+        vllm_omni.DIALECT.rows[0], {"body": delta + b"event: x", "more_body": True}, kept={"format": "wav"}
+    )
+    assert sent[1]["body"].endswith(b'"response_format": "wav"}\n\n')
+
+
+def test_a_failure_midway_is_an_event_of_theirs() -> None:
+    fields = {"type": "error", "error": {"message": "No.", "type": "x", "param": None, "code": "y"}}
+    error = f"event: error\ndata: {json.dumps(fields)}\n\n".encode()
+    told = translated(vllm_omni.DIALECT.rows[0], {"body": error})[1]["body"].decode()
+    assert told.startswith("event: speech.audio.error\n")
+    assert json.loads(told.splitlines()[1][6:])["error"]["code"] == 500
+    told = translated(sglang_omni.DIALECT.rows[0], {"body": error})[1]["body"].decode()
+    assert told.endswith("data: [DONE]\n\n")
+    assert '"message": "No."' in told
 
 
 def test_audio_passes_untouched() -> None:

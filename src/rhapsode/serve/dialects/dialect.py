@@ -23,6 +23,8 @@ class Call:
     """Of our answer, in lower case."""
     request_id: str = ""
     query: str = ""
+    read: dict[str, Any] = field(default_factory=dict)
+    """The JSON of paths that the row needs; None for an error."""
     kept: Fields = field(default_factory=dict)
     """What the answer needs to know of the request, or of the events before."""
 
@@ -62,6 +64,8 @@ class Row:
     """Our path, if it is another one, or our path with a query."""
     ask: Callable[[Fields, Call], Fields] | None = None
     """Translates a JSON body of a request; may raise an error."""
+    needs: Callable[[Fields], list[str]] | None = None
+    """Returns paths of ours that are read before the body is translated: what they answer is in `Call.read`."""
     answer: Callable[[Any, Call], Reply] | None = None
     """Translates a whole JSON body of an answer."""
     event: Callable[[str, bytes, Call], bytes | None] | None = None

@@ -24,6 +24,11 @@ KOKORO_VOICE = re.compile(r"[abefhijpz][fm]_(?P<name>[a-z]+)")
 LANGUAGES = {"a": "en", "b": "en", "e": "es", "f": "fr", "h": "hi", "i": "it", "j": "ja", "p": "pt", "z": "zh"}
 WEIGHTED = re.compile(r"(?P<name>[^()+]+)(?:\((?P<weight>[^()+]*)\))?")
 MOST_PHONEMIZED_CHARS = 5000
+MOST_MIXED, MOST_MIX_CHARS = 8, 1024
+NO_MIX = (
+    "these voices cannot be mixed: uploaded voices can, by a model that takes a 'speaker_embedding'; "
+    "of presets choose one."
+)
 ELSEWHERE = "/v1/dev"
 """Where routes without a path of ours lead: below `/v1`, so that keys are checked."""
 
@@ -33,7 +38,8 @@ def _ask_speech(fields: Fields, call: Call) -> Fields:
     if fields.get("model") == MODEL:
         del fields["model"]
     if isinstance(voice := fields.get("voice"), str):
-        fields["voice"] = _known(_alone(voice), call)
+        fields |= _voice(voice, call)
+        fields = given_fields(fields)
     if isinstance(code := fields.pop("lang_code", None), str):
         fields["language"] = LANGUAGES.get(code, code)
     options = fields.pop("normalization_options", None)
@@ -49,31 +55,62 @@ def _ask_speech(fields: Fields, call: Call) -> Fields:
     return fields
 
 
+def _parts(mix: str) -> dict[str, float]:
+    """Returns the voices of a mix with their weights."""
+    parts: dict[str, float] = {}
+    for part in mix.replace(" ", "").split("+", MOST_MIXED):
+        found = WEIGHTED.fullmatch(part)
+        weight = _weight(found["weight"]) if found else None
+        if found is None or weight is None:
+            shown = well_formed(mix[:64])
+            right = f"write 'one(2)+other(1)', with at most {MOST_MIXED} voices"
+            raise InvalidRequest(f"'{shown}' is no mix of voices: {right}.", param="voice")
+        parts[found["name"]] = parts.get(found["name"], 0.0) + weight
+    return parts
+
+
+def _weight(text: str | None) -> float | None:
+    """Returns a weight, which is 1 if there is none; None if the text is no weight."""
+    try:
+        number = 1.0 if text is None else float(text)
+    except ValueError:
+        return None
+    return number if 0 < number < math.inf else None
+
+
+def _embedding_of(name: str) -> str:
+    return f"{VOICES}/{name}/embedding"
+
+
+def _mixed_voices(fields: Fields) -> list[str]:
+    """Returns where the numbers of each voice of a mix are; nothing if it is no mix."""
+    mix = fields.get("voice")
+    if not isinstance(mix, str) or "+" not in mix or len(mix) > MOST_MIX_CHARS:
+        return []
+    names = list(_parts(mix))
+    return [_embedding_of(name) for name in names if "/" not in name] if len(names) > 1 else []
+
+
 def _alone(mix: str) -> str:
     """Returns the one voice of a mix; raises an error if it names several."""
-    names = []
-    for part in mix.replace(" ", "").split("+"):
-        found = WEIGHTED.fullmatch(part)
-        if found is None or not _is_weight(found["weight"]):
-            shown = well_formed(mix[:64])
-            raise InvalidRequest(f"'{shown}' is no mix of voices: write 'one(2)+other(1)'.", param="voice")
-        names.append(found["name"])
-    if len(set(names)) > 1:
-        raise InvalidRequest(
-            "voices of this server cannot be mixed by name: choose one of them. Two uploaded voices can be mixed as "
-            "numbers, with a model that takes a 'speaker_embedding'.",
-            param="voice",
-        )
-    return names[0]
+    parts = _parts(mix)
+    if len(parts) > 1:
+        raise InvalidRequest(NO_MIX, param="voice")
+    return next(iter(parts))
 
 
-def _is_weight(text: str | None) -> bool:
-    if text is None:
-        return True
-    try:
-        return math.isfinite(number := float(text)) and number > 0
-    except ValueError:
-        return False
+def _voice(mix: str, call: Call) -> Fields:
+    """Returns the fields of a voice, or of a mix of uploaded voices, whose numbers are added up by weight."""
+    parts = _parts(mix)
+    if len(parts) == 1:
+        return {"voice": _known(next(iter(parts)), call)}
+    read = [call.read.get(_embedding_of(name)) for name in parts]
+    vectors = [body["embedding"] for body in read if body is not None]
+    if len(vectors) < len(parts) or len({len(vector) for vector in vectors}) > 1:
+        raise InvalidRequest(NO_MIX, param="voice")
+    weights = [weight / sum(parts.values()) for weight in parts.values()]
+    mixed = [sum(w * x for w, x in zip(weights, numbers, strict=True)) for numbers in zip(*vectors, strict=True)]
+    return {"voice": None, "speaker_embedding": mixed}
 
 
 def _known(name: str, call: Call) -> str:
@@ -180,12 +217,13 @@ def _error(status: int, error: Fields) -> Any:
 
 DIALECT = Dialect(
     rows=(
-        Row("POST", SPEECH, ask=_ask_speech),
+        Row("POST", SPEECH, ask=_ask_speech, needs=_mixed_voices),
         Row(
             "POST",
             "/dev/captioned_speech",
             SPEECH,
             ask=_ask_captioned,
+            needs=_mixed_voices,
             answer=_answer_captioned,
             event=_caption_event,
             stream_type="application/json",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
+from typing import Any
 from urllib.parse import parse_qsl, quote
 
 from starlette.responses import JSONResponse
@@ -86,7 +87,8 @@ class Translation:
         elif row.reply is not None:
             await _reply(row, call, scope, receive, send)
         elif row.ask is not None and media_type(scope) == "application/json":
-            await self._app(scope, TranslatedBody(row, call, self._voices, receive).receive, send)
+            body = TranslatedBody(row, call, self._voices, partial(_read, self._app, scope), receive)
+            await self._app(scope, body.receive, send)
         else:
             await self._app(scope, receive, send)
 
@@ -103,15 +105,39 @@ async def _reply(row: Row, call: Call, scope: Scope, receive: Receive, send: Sen
         await error_response(error)(scope, receive, send)
 
 
+async def _read(app: ASGIApp, scope: Scope, path: str) -> Any:
+    """Returns the JSON that our own route answers to the client of a request; None for an error."""
+    state = {name: value for name, value in scope["state"].items() if name not in ("dialect", "release_body")}
+    asked = {**scope, "method": "GET", "path": path, "raw_path": quote(path).encode(), "state": state}
+    status, body = 0, b""
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        nonlocal status, body
+        status = message.get("status", status)
+        body += message.get("body", b"")
+
+    await app(asked, receive, send)
+    return load_object(body) if status == 200 else None
+
+
 class TranslatedBody:
     """Translates the JSON body of a request when our route asks for it, within the limits of what it may send."""
 
     def __init__(
-        self, row: Row, call: Call, voices: Callable[[Sequence[str]], Collection[str]], receive: Receive
+        self,
+        row: Row,
+        call: Call,
+        voices: Callable[[Sequence[str]], Collection[str]],
+        read: Callable[[str], Awaitable[Any]],
+        receive: Receive,
     ) -> None:
         self._row = row
         self._call = call
         self._voices = voices
+        self._read = read
         self._receive = receive
         self._is_read = False
 
@@ -127,14 +153,17 @@ class TranslatedBody:
             if not message.get("more_body", False):
                 break
         self._is_read = True
-        body = await apart(sum(map(len, pieces)), lambda: self._translated(b"".join(pieces)))
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    def _translated(self, data: bytes) -> bytes:
-        assert self._row.ask is not None
-        fields = load_object(data)
+        size = sum(map(len, pieces))
+        fields = await apart(size, lambda: load_object(b"".join(pieces)))
         if fields is None:
-            return data
+            return {"type": "http.request", "body": b"".join(pieces), "more_body": False}
+        pieces.clear()
+        for path in self._row.needs(fields) if self._row.needs else ():
+            self._call.read[path] = await self._read(path)
+        return {"type": "http.request", "body": await apart(size, partial(self._ask, fields)), "more_body": False}
+
+    def _ask(self, fields: Fields) -> bytes:
+        assert self._row.ask is not None
         named = (fields.get("model"), dict(parse_qsl(self._call.query)).get("model"))
         self._call.voices = self._voices([name for name in named if isinstance(name, str)])
         return json.dumps(self._row.ask(fields, self._call)).encode()

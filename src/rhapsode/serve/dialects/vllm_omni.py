@@ -33,6 +33,7 @@ def _ask_speech(fields: Fields, call: Call) -> Fields:
     if not isinstance(wanted, bool) or form not in (None, "audio", "sse"):
         return {**fields, "stream": wanted, "stream_format": form}  # an error, as on our own route
     if wanted or form:
+        call.kept["format"] = fields["response_format"]
         return {**fields, "stream_format": form or "sse"}
     return {**fields, "stream": False}
 
@@ -51,13 +52,19 @@ def _usage(usage: Fields) -> Fields:
 
 
 def _event(kind: str, data: bytes, call: Call) -> bytes | None:
-    if kind not in ("speech.audio.done", "error"):
-        return None
-    fields = json.loads(data)
-    if kind == "error":
-        fields |= _error(500, fields["error"])
-    else:
-        fields["usage"] = _usage(fields["usage"])
+    match kind:
+        case "speech.audio.delta":  # a field more, without reading the audio
+            more = json.dumps({"response_format": call.kept["format"]}).encode()
+            return b"event: speech.audio.delta\ndata: " + data[:-1] + b", " + more[1:] + b"\n\n"
+        case "speech.audio.done":
+            fields = json.loads(data)
+            fields["usage"] = _usage(fields["usage"])
+        case "error":
+            kind = "speech.audio.error"
+            fields = {**json.loads(data), "type": kind}
+            fields |= _error(500, fields["error"])
+        case _:
+            return None
     return f"event: {kind}\ndata: {json.dumps(fields)}\n\n".encode()
 
 

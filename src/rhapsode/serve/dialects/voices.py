@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rhapsode.serve.dialects.dialect import Call, Fields, Reply, Row
+from rhapsode.serve.request.names import DEFAULT_VOICE
 
 VOICES = "/v1/audio/voices"
 NAMES = ("voice", "speaker")
@@ -24,7 +25,10 @@ def clone(fields: Fields) -> Fields:
         fields["speaker_embedding"] = vectors[0] if isinstance(vectors[0], list) else vectors
     if _has_sound(fields):
         fields = _unnamed(fields)
-    if fields.get("task_type") == "Base":  # any model here that clones does so without being told
+    task = fields.get("task_type")
+    if task == "VoiceDesign":  # clients send a name all the same
+        fields = _unnamed(fields)
+    if task == "Base":  # any model here that clones does so without being told
         del fields["task_type"]
     return fields
 
@@ -52,7 +56,7 @@ def _unnamed(fields: Fields) -> Fields:
 def list_voices(body: Any, call: Call) -> Reply:
     own = [voice for voice in body["data"] if voice["kind"] != "alias"]
     uploaded = [_uploaded(voice) for voice in own if voice["kind"] == "uploaded"]
-    return Reply({"voices": [voice["name"] for voice in own], "uploaded_voices": uploaded})
+    return Reply({"voices": [DEFAULT_VOICE, *(voice["name"] for voice in own)], "uploaded_voices": uploaded})
 
 
 def _uploaded(voice: Fields) -> Fields:
