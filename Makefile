@@ -21,7 +21,7 @@ help:
 	@echo 'make test                lint, types, layers and all tests'
 	@echo 'make test-all            the same with the long ones'
 	@echo 'make test-cluster        the server on a local Ray cluster: replicas, faults, scaling'
-	@echo 'make test-clients        LiveKit, Pipecat and clients for Node.js, in an environment of their own'
+	@echo 'make test-clients        LiveKit, Pipecat, litellm and clients for Node.js, in an environment of their own'
 	@echo 'make browser             Chromium for the tests of the page, which are skipped without it'
 	@echo 'make test-gpu PART=3     kernels, the contract suite and storms of requests on a GPU; without PART, all parts'
 	@echo 'make soak MINUTES=60     servers under good, bad and broken clients; then nothing may be left behind'
@@ -69,13 +69,13 @@ test-all: lint
 test-cluster: .venv/.cluster
 	$(BIN)/pytest -o timeout=300 tests/cluster
 
-.venv-clients/.installed: .venv/.dev tools/install_clients.sh tests/e2e/clients/constraints.txt tests/e2e/clients/node/package-lock.json
+.venv-clients/.installed: .venv/.dev tools/install_clients.sh tests/e2e/clients/constraints.txt tests/e2e/clients/constraints-litellm.txt tests/e2e/clients/node/package-lock.json
 	bash tools/install_clients.sh
 	@touch $@
 
 test-clients: .venv-clients/.installed
 	TEST_CLIENTS="$$(cat .venv-clients/clients.txt)" .venv-clients/bin/python -m pytest -rs \
-		tests/e2e/clients/test_voice_agents.py tests/e2e/clients/test_node.py
+		tests/e2e/clients/test_voice_agents.py tests/e2e/clients/test_node.py tests/e2e/clients/test_litellm.py
 
 test-gpu: .venv/.dev
 	$(BIN)/python -m tools.gpu_tests $(if $(PART),--part $(PART))

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # LiveKit, Pipecat and clients for Node.js, in .venv-clients. It sees the packages of .venv and does not change them.
+# litellm is in .venv-clients/litellm, which sees none of them: it needs another version of OpenAI's SDK.
 # A client that this machine cannot have is left out with a line that says so; clients.txt names the others.
 set -euo pipefail
 LIMIT_S=300
@@ -35,6 +36,17 @@ install_python() {  # NAME PACKAGE...
     fi
 }
 
+install_litellm() {
+    echo "Installing litellm ..."
+    .venv/bin/python -m venv --without-pip "$HERE/litellm"
+    if timeout "$LIMIT_S" .venv/bin/python -m pip --python "$HERE/litellm/bin/python" install --disable-pip-version-check \
+        --only-binary :all: -c "$WISHED/constraints-litellm.txt" litellm >"$log" 2>&1; then
+        echo litellm >>"$HERE/clients.txt"
+    else
+        give_up_unless $? litellm "No matching distribution found"
+    fi
+}
+
 install_node() {
     if ! command -v npm >/dev/null || ! node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)'; then
         echo "The tests of the Node clients will be skipped: Node.js 18 with npm is not installed."
@@ -59,3 +71,4 @@ echo "import site; site.addsitedir('$shared')" >"$own/shared.pth"  # pip among t
 install_python livekit livekit-agents livekit-plugins-openai livekit-plugins-elevenlabs
 install_python pipecat pipecat-ai
 install_node
+install_litellm

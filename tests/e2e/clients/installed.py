@@ -28,3 +28,12 @@ def node_modules() -> Path:
         pytest.skip("the Node clients are not installed: make test-clients")
     assert folder.is_dir()
     return folder
+
+
+def environment_of(client: str) -> Path:
+    """The Python of a client with an environment of its own; a skipped test where it is missing, unless it must run."""
+    python = ENVIRONMENT / client / "bin" / "python"
+    if not python.exists() and not must_run(client):
+        pytest.skip(f"{client} is not installed: make test-clients")
+    assert python.exists()
+    return python

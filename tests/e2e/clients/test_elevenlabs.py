@@ -2,6 +2,7 @@
 
 import base64
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from e2e.serve.running import LETTER_S, Running, heard, in_thread
+from e2e.serve.running import LETTER_BYTES, LETTER_S, Running, heard, in_thread
 from fuzzing import damaged, fuzzed
 from spelling.family import LETTER_S as TONE_EVERY_S
 
@@ -41,6 +42,15 @@ def test_convert_gives_a_whole_file(client: ElevenLabs) -> None:
     clip = heard(data, "mp3")
     assert clip.sample_rate == 44_100
     assert clip.duration_s == pytest.approx(12 * LETTER_S, abs=0.1)
+
+
+def test_it_converts_twenty_times_in_a_row_beside_an_idle_connection(client: ElevenLabs, server: Running) -> None:
+    with socket.create_connection(("127.0.0.1", server.port)) as idle:
+        for _ in range(20):
+            data = b"".join(client.text_to_speech.convert("low", text="Hello there.", output_format="pcm_16000"))
+            assert len(data) == 12 * LETTER_BYTES
+        idle.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert idle.recv(4096).startswith(b"HTTP/1.1 200")
 
 
 @pytest.mark.parametrize("output_format", ["mp3_22050_32", "pcm_16000", "ulaw_8000", "opus_48000_64", "wav_24000"])

@@ -1,4 +1,4 @@
-"""Clients for Node.js, where they are installed: OpenAI's SDK and Vercel's AI SDK."""
+"""Clients for Node.js, where they are installed: OpenAI's and ElevenLabs' SDKs and Vercel's AI SDK."""
 
 import json
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from e2e.clients.installed import node_modules
-from e2e.serve.running import LETTER_S, Running
+from e2e.serve.running import LETTER_BYTES, LETTER_S, Running
 from rhapsode.audio.decode import decode
 
 SCRIPT = Path(__file__).parent / "node" / "speak.mjs"
@@ -33,3 +33,8 @@ def test_node_clients_speak(server: Running, tmp_path: Path, client: str) -> Non
 def test_the_openai_sdk_for_node_understands_an_error(server: Running, tmp_path: Path) -> None:
     error = json.loads(speak("error", server, tmp_path))
     assert error == {"type": "BadRequestError", "status": 400, "param": "voice"}
+
+
+def test_elevenlabs_for_node_speaks_twenty_times_beside_an_idle_connection(server: Running, tmp_path: Path) -> None:
+    told = json.loads(speak("elevenlabs", server, tmp_path))
+    assert told == {"sizes": [12 * LETTER_BYTES] * 20, "beside": True}

@@ -18,6 +18,9 @@ from rhapsode.serve.response.sending import Stalled
 from rhapsode.serve.socket.narration import Narration
 from rhapsode.serve.socket.utterance import Piece
 
+MOST_WORDS = 128
+"""In one message: more of them would block the event loop."""
+
 log = logging.getLogger("rhapsode.serve")
 
 
@@ -64,7 +67,7 @@ class SpeechContext:
         known = 0
         while (messages := await playback.messages()) is not None:
             new, known = playback.times.words[known:], len(playback.times.words)
-            alignment = self._alignment.add(piece.text, new)
+            alignment = self._alignment.add(piece.text, new[:MOST_WORDS])
             for left, message in zip(range(len(messages), 0, -1), messages, strict=True):
                 async with playback.sending():
                     await self._send_audio(base64.b64encode(message).decode("ascii"), alignment)
@@ -72,6 +75,9 @@ class SpeechContext:
                 alignment = None
             if alignment is not None:
                 await self._send_audio(None, alignment)
+            for start in range(MOST_WORDS, len(new), MOST_WORDS):
+                more = self._alignment.add(piece.text, new[start : start + MOST_WORDS])
+                await self._send_audio(None, more)
         rest = self._alignment.end(piece.text, playback.heard_s, is_aligned=known > 0)
         if rest is not None:
             await self._send_audio(None, rest)
