@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rhapsode.errors import MissingDependency
+from rhapsode.extras import how_to_install
 from rhapsode.serve.process.spawn import spawn_early
 
 Model = Annotated[
@@ -72,7 +73,7 @@ def run_server(config: Path | None, flags: dict[str, Any]) -> None:
     except ModuleNotFoundError as error:
         if process is not None:
             process.end()
-        raise MissingDependency(f'the server needs {error.name}: pip install "rhapsode[serve]"') from None
+        raise MissingDependency(f"the server needs {error.name}: {how_to_install('serve')}") from None
     run(deployment, process)
 
 
