@@ -154,3 +154,20 @@ def test_after_a_change_only_what_changed_is_spoken_again(tmp_path: Path) -> Non
 
 def read_text_book(text: str) -> BookText:
     return BookText("book", split_chapters(text))
+
+
+def test_a_markdown_file_becomes_a_book_with_its_first_heading_as_title(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text(
+        "# The *Lighthouse*\n\n## One\n\nIt was **late**.\n\n```\ncode\n```\n\n## Two\n\nBye."
+    )
+    done = rhapsode("say", "-m", "dummy", "-f", "notes.md", "-o", "notes.m4b", "-q", "--no-play", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr.decode()
+    assert [title for title, _, _ in chapters(tmp_path / "notes.m4b")] == ["The Lighthouse", "One", "Two"]
+    assert MP4(tmp_path / "notes.m4b").tags["\xa9nam"] == ["The Lighthouse"]
+
+
+def test_a_name_of_a_script_without_a_voice_is_told_how_to_get_one(tmp_path: Path) -> None:
+    (tmp_path / "talk.txt").write_text("[anna]: Hello.\n[high]: Hi.\n")
+    done = rhapsode("say", "-m", "dummy", "--script", "talk.txt", "--no-play", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--voice anna=VOICE" in done.stderr.decode()

@@ -316,11 +316,12 @@ def downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str
     """What was asked of the hub; it answers with a folder."""
     asked: list[tuple[str, Any, list[str]]] = []
 
-    def snapshot_download(name: str, revision: str | None, allow_patterns: list[str]) -> str:
+    def snapshot_download(name: str, revision: str | None, allow_patterns: list[str], **_: Any) -> str:
         asked.append((name, revision, allow_patterns))
         return str(tmp_path)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    monkeypatch.setattr(hub, "list_files", lambda *_: None)
     return asked
 
 

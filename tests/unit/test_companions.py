@@ -22,7 +22,7 @@ LONELY = replace(SPEC, companions=(replace(CODEC, default=None),))
 @pytest.fixture
 def downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[str, ...]]]:
     asked: list[tuple[str, tuple[str, ...]]] = []
-    monkeypatch.setattr(hub, "fetch", lambda name, files: asked.append((name, files)) or tmp_path / "cache")
+    monkeypatch.setattr(hub, "fetch", lambda name, files, **_: asked.append((name, files)) or tmp_path / "cache")
     return asked
 
 

@@ -97,7 +97,7 @@ def test_of_the_hub_only_configuration_files_are_fetched_before_the_family_is_kn
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, ...]] = []
-    monkeypatch.setattr(hub, "fetch", lambda name, files: asked.append(files) or tmp_path)
+    monkeypatch.setattr(hub, "fetch", lambda name, files, *_, **__: asked.append(files) or tmp_path)
     checkpoint(tmp_path, config__json="{}", madeup3__yaml="a: 1\n")
     assert find("owner/name").spec.name == "by-yaml"
     assert set(asked[0]) == {"madeup3.yaml", "cosyvoice3.yaml", "params.json", "config.json"}

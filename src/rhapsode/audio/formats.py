@@ -89,5 +89,6 @@ def format_of(path_or_name: str | Path) -> Format:
     names = ", ".join(FORMATS)
     if isinstance(path_or_name, Path) or suffix:
         known = ", ".join(f.extensions[0] for f in FORMATS.values() if f.extensions)
-        raise OutputError(f"Cannot tell the audio format of '{path_or_name}': end it in one of {known}.")
+        right = f"end it in one of {known}, or a book in .m4b"
+        raise OutputError(f"Cannot tell the audio format of '{path_or_name}': {right}.")
     raise InvalidRequest(f"Unknown audio format '{path_or_name}': use one of {names}.", param="response_format")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rhapsode.errors import MissingDependency
+from rhapsode.extras import how_to_install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +33,7 @@ def draw(report: Mapping[str, Any], beside: Path) -> list[Path]:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingDependency('plots need matplotlib: pip install "rhapsode[bench]"') from None
+        raise MissingDependency(f"plots need matplotlib: {how_to_install('bench')}") from None
     written = []
     for name, plot in PLOTS[report["kind"]].items():
         figure = Figure(figsize=(9, 5.2), dpi=130, layout="constrained")

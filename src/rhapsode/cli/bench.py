@@ -11,6 +11,7 @@ import typer
 from rhapsode.cli import references
 from rhapsode.cli.wish import parse_options
 from rhapsode.errors import InvalidRequest, MissingDependency
+from rhapsode.extras import how_to_install
 
 bench = typer.Typer(name="bench", help="Measure speed and quality; compare two measurements.", no_args_is_help=True)
 
@@ -288,4 +289,4 @@ def require(module: str) -> None:
     from importlib.util import find_spec
 
     if find_spec(module) is None:
-        raise MissingDependency(f'this needs {module}: pip install "rhapsode[bench]"')
+        raise MissingDependency(f"this needs {module}: {how_to_install('bench')}")

@@ -10,6 +10,7 @@ import typer
 
 from rhapsode.cluster.ray_environment import prepare_connection, prepare_start
 from rhapsode.errors import MissingDependency
+from rhapsode.extras import how_to_install
 
 cluster = typer.Typer(name="cluster", help="Serve on a Ray cluster: replicas, several models.", no_args_is_help=True)
 
@@ -69,5 +70,5 @@ def _run() -> Any:
     try:
         from rhapsode.cluster import run
     except ModuleNotFoundError as error:
-        raise MissingDependency(f'the cluster needs {error.name}: pip install "rhapsode[cluster]"') from None
+        raise MissingDependency(f"the cluster needs {error.name}: {how_to_install('cluster')}") from None
     return run

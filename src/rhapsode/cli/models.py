@@ -25,14 +25,14 @@ def models(
 ) -> None:
     """List the model families, or say what one checkpoint can do."""
     from rhapsode.models.packaged import PACKAGED
-    from rhapsode.models.registry import families, find
+    from rhapsode.models.registry import described, families
 
     specs = [spec for spec in families()[0].values() if everything or not spec.hidden]
     if model is None:
         rows = [_row(spec.name, spec, spec.info()) for spec in specs]
     else:
-        found = find(model)
-        specs, rows = [found.spec], [_row(model, found.spec, found.info())]
+        spec, info = described(model)
+        specs, rows = [spec], [_row(model, spec, info)]
     if as_json:
         typer.echo(json.dumps(rows, indent=2, default=str))
         return

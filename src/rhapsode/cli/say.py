@@ -15,7 +15,7 @@ from rhapsode.cli import references
 from rhapsode.cli import say_options as given
 from rhapsode.cli.output import Listened, check_output, save, save_subtitles
 from rhapsode.cli.progress import spoken_progress
-from rhapsode.cli.script_file import ScriptLine, read_script
+from rhapsode.cli.script_file import ScriptLine, naming_voices, read_script
 from rhapsode.cli.wish import SpeakingPlace, Wish, parse_options, without_none
 from rhapsode.errors import EmptyAudio, IgnoredWarning, InvalidRequest
 from rhapsode.text.clean import is_speakable
@@ -85,10 +85,11 @@ def say(
     if words.strip() and not is_speakable(words):
         raise InvalidRequest("the text has no letter and no digit: there is nothing to say.")
     check_output(output, format, subtitles)
-    if server is not None:
-        say_from(wish, words, segments, replace(listened, live=True))
-    else:
-        say_here(wish, words, segments, listened)
+    with naming_voices(segments or [], wish.voices):
+        if server is not None:
+            say_from(wish, words, segments, replace(listened, live=True))
+        else:
+            say_here(wish, words, segments, listened)
 
 
 def kind_of(file: Path | None) -> InputType | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,20 @@ def read_script(file: Path, voices: Sequence[str], text: str | None, text_file: 
         raise InvalidRequest(f"nobody in {file} is called '{unused[0]}'; there are: {known}.")
     has_default = any("=" not in voice for voice in voices)
     return [replace(line, voice=mapped.get(line.voice or "", None if has_default else line.voice)) for line in lines]
+
+
+@contextmanager
+def naming_voices(lines: Sequence[ScriptLine], voices: Sequence[str]) -> Iterator[None]:
+    """Adds to an error about a name of the script which option says whose voice it is."""
+    try:
+        yield
+    except InvalidRequest as error:
+        named = {pair.partition("=")[0] for pair in voices}
+        unknown = [line.voice for line in lines if line.voice and line.voice not in named]
+        name = next((voice for voice in unknown if f"'{voice}'" in error.message), None)
+        if name is None:
+            raise
+        raise type(error)(f"{error.message} Say whose voice it is: --voice {name}=VOICE.", param=error.param) from None
 
 
 def parse_script(content: str) -> list[ScriptLine]:

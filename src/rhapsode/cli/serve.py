@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rhapsode.errors import MissingDependency
+from rhapsode.extras import how_to_install
 from rhapsode.serve.process.spawn import spawn_early
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _serve_one(deployment: Deployment, early: SpawnedProcess | None) -> None:
 
 
 def _missing(error: ModuleNotFoundError) -> MissingDependency:
-    return MissingDependency(f'the server needs {error.name}: pip install "rhapsode[serve]"')
+    return MissingDependency(f"the server needs {error.name}: {how_to_install('serve')}")
 
 
 def _given(flags: dict[str, Any]) -> dict[str, Any]:

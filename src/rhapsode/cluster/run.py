@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Iterator
@@ -45,6 +46,7 @@ def serve_cluster(config: ClusterConfig, address: str | None) -> str:
         )
         _check_loopback()
     serve.start(proxy_location="Disabled", logging_config=LoggingConfig(log_level="WARNING"))
+    logging.getLogger("ray.serve").addFilter(_without_address)
     try:
         serve.run(build_application(config), name=APPLICATION, route_prefix="/")
     except RuntimeError as error:
@@ -52,6 +54,11 @@ def serve_cluster(config: ClusterConfig, address: str | None) -> str:
             raise Unavailable(f"the cluster cannot be deployed: {_problems()}") from error
     handle = serve.get_deployment_handle(EDGE, APPLICATION)
     return str(handle.address.remote().result(timeout_s=60))
+
+
+def _without_address(record: logging.LogRecord) -> bool:
+    """Leaves out Ray's line about its own proxy, which is not started: nothing listens at the address it names."""
+    return " is ready" not in record.getMessage()
 
 
 def _check_loopback() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rhapsode.errors import ConfigError, MissingDependency, OutputError
+from rhapsode.extras import how_to_install
 
 if TYPE_CHECKING:
     from rhapsode.audio.formats import Format
@@ -26,7 +27,7 @@ class ManifestSigner:
         try:
             import c2pa
         except ModuleNotFoundError:
-            raise MissingDependency('C2PA manifests need c2pa-python: pip install "rhapsode[c2pa]"') from None
+            raise MissingDependency(f"C2PA manifests need c2pa-python: {how_to_install('c2pa')}") from None
         self._c2pa = c2pa
         self._deployment = deployment
         chain, key = _content(certificate), _content(private_key)

@@ -69,5 +69,5 @@ def _find(spec: ModelSpec, companion: Companion, checkpoint: Path | None, given:
     if folder := as_folder(wanted):
         return folder
     if hub.is_id(wanted):
-        return hub.fetch(wanted, hub.FILES + companion.files)
+        return hub.fetch(wanted, hub.FILES + companion.files, tell=True)
     raise ConfigError(f"companions.{companion.name} is '{wanted}', which is no folder and no owner/name on a hub.")

@@ -15,6 +15,7 @@ import rhapsode.models
 from rhapsode.checkpoints import hub
 from rhapsode.checkpoints.folder import as_folder, read_config
 from rhapsode.errors import CheckpointError, MissingDependency, UnknownModel, did_you_mean
+from rhapsode.extras import how_to_install
 from rhapsode.models.describe import describe
 from rhapsode.models.lazy import import_name
 from rhapsode.models.packaged import PACKAGED
@@ -78,10 +79,8 @@ def find(model: str) -> Model:
     if folder := PACKAGED.get(model) or as_folder(model):
         return _recognise(folder, model)
     if hub.is_id(model):
-        # Configuration files first: a checkpoint that no family runs is not downloaded.
-        layouts = [layout for spec in specs.values() for layout in spec.layouts]
-        found = _recognise(hub.fetch(model, _config_files(layouts)), model)
-        return replace(found, checkpoint=hub.fetch(model, _files(found.spec)))
+        found = _recognise_remote(model)
+        return replace(found, checkpoint=hub.fetch(model, _files(found.spec), found.spec.unread, tell=True))
     for one in broken:
         if one.name == model:
             raise UnknownModel(f"the family '{model}' is broken ({one.error}); `rhapsode doctor` tells more.")
@@ -90,6 +89,16 @@ def find(model: str) -> Model:
         f"there is no family and no checkpoint folder '{model}': {did_you_mean(model, offered)}",
         param="model",
     )
+
+
+def described(model: str) -> tuple[ModelSpec, ModelInfo]:
+    """Returns the family of a model and what it can do. Of a checkpoint on the hub, no weights are downloaded."""
+    if model in families()[0] or PACKAGED.get(model) or as_folder(model) or not hub.is_id(model):
+        found = find(model)
+        return found.spec, found.info()
+    found = _recognise_remote(model)
+    with hub.outlined(model, _files(found.spec), found.spec.unread) as folder:
+        return found.spec, replace(found, checkpoint=folder).info()
 
 
 def missing(spec: ModelSpec) -> list[str]:
@@ -106,7 +115,13 @@ def _importable(name: str) -> bool:
 
 def how_to_get(spec: ModelSpec) -> str:
     """Returns the command that installs what a family needs."""
-    return f'pip install "rhapsode[{spec.extra}]"' if spec.extra else f"pip install {' '.join(spec.requires)}"
+    return how_to_install(spec.extra) if spec.extra else f"pip install {' '.join(spec.requires)}"
+
+
+def _recognise_remote(model: str) -> Model:
+    """Fetches configuration files alone: a checkpoint that no family runs is not downloaded."""
+    layouts = [layout for spec in families()[0].values() for layout in spec.layouts]
+    return _recognise(hub.fetch(model, _config_files(layouts)), model)
 
 
 def _config_files(layouts: Iterable[Layout]) -> tuple[str, ...]:

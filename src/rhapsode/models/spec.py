@@ -89,6 +89,8 @@ class ModelSpec:
     published: tuple[str, ...] = ()
     """Checkpoints on the Hugging Face hub. A family that has any needs one."""
     companions: tuple[Companion, ...] = ()
+    unread: tuple[str, ...] = ()
+    """Files of its checkpoints that match `files` but are not read, as shell patterns: they are not downloaded."""
     can: Capabilities = field(default_factory=Capabilities)
     """What at least one of the family's checkpoints can do."""
     normalise: bool = False

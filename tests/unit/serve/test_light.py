@@ -1,9 +1,11 @@
 """What must stay light: the command line's help, and its client."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from rhapsode.extras import how_to_install
 from unit.command import python
 
 HEAVY = ("fastapi", "starlette", "uvicorn", "prometheus_client", "torch")
@@ -22,4 +24,12 @@ def test_a_missing_server_package_says_how_to_get_it(tmp_path: Path) -> None:
         "try: m.app(sys.argv[1:], standalone_mode=False)\n"
         "except Exception as error: print(error)"
     )
-    assert 'pip install "rhapsode[serve]"' in python(code, tmp_path)
+    assert re.search(r'the server needs fastapi: pip install .*\[serve\]"', python(code, tmp_path))
+
+
+def test_the_command_that_installs_an_extra_is_one_for_the_place(tmp_path: Path, monkeypatch) -> None:
+    assert how_to_install("serve", tmp_path) == 'pip install "rhapsode[serve]"'
+    (tmp_path / "pyproject.toml").touch()
+    assert how_to_install("serve", tmp_path) == f'pip install -e "{tmp_path}[serve]"'
+    monkeypatch.chdir(tmp_path)
+    assert how_to_install("serve", tmp_path) == 'pip install -e ".[serve]"'

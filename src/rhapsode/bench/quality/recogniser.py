@@ -11,6 +11,7 @@ from typing import Protocol
 
 from rhapsode.bench.quality.sound import at_16khz
 from rhapsode.errors import GenerationFailed, MissingDependency, Unavailable
+from rhapsode.extras import how_to_install
 from rhapsode.types import Clip
 
 TIMEOUT_S = 120.0
@@ -29,7 +30,7 @@ class Whisper:
         try:
             package = import_module("faster_whisper")
         except ImportError:
-            raise MissingDependency('Whisper needs faster-whisper: pip install "rhapsode[judges]"') from None
+            raise MissingDependency(f"Whisper needs faster-whisper: {how_to_install('judges')}") from None
         self.name = f"faster-whisper:{model}"
         try:
             self._model = package.WhisperModel(model, device="cpu", compute_type="int8", cpu_threads=2)

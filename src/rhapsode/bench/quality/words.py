@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rhapsode.bench.quality.normalise import normalise
 from rhapsode.errors import InvalidRequest, MissingDependency
+from rhapsode.extras import how_to_install
 
 OUTLIER = 0.5
 """A prompt with a higher word error rate is listed as an outlier."""
@@ -28,7 +29,7 @@ def corpus(pairs: Sequence[tuple[str, str]], language: str = "en") -> Rates:
     try:
         import jiwer
     except ImportError:
-        raise MissingDependency('error rates need jiwer: pip install "rhapsode[bench]"') from None
+        raise MissingDependency(f"error rates need jiwer: {how_to_install('bench')}") from None
     references = [normalise(reference, language) for reference, _ in pairs]
     hypotheses = [normalise(hypothesis, language) for _, hypothesis in pairs]
     if not all(references):

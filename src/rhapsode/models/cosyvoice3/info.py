@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rhapsode.errors import CheckpointError
+from rhapsode.extras import how_to_install
 from rhapsode.models.cosyvoice3.config import read
 from rhapsode.models.cosyvoice3.presets import read_presets
 from rhapsode.models.cosyvoice3.spec import ENCODERS
@@ -40,7 +41,7 @@ def _without_encoders(info: ModelInfo, folder: Path) -> ModelInfo:
     problem = f"Its folder has no {' and no '.join(lacking.values())}: add what is missing"
     if not lacking and find_spec("onnxruntime") is None:
         lacking = ENCODERS
-        problem = 'Its encoders of references need onnxruntime: pip install "rhapsode[cosyvoice3]"'
+        problem = f"Its encoders of references need onnxruntime: {how_to_install('cosyvoice3')}"
     if not lacking:
         return info
     needs = " and ".join(f"'{field}'" for field in lacking)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rhapsode.audio.sinc import resample_sinc
 from rhapsode.errors import CheckpointError, InvalidRequest, MissingDependency
+from rhapsode.extras import how_to_install
 from rhapsode.models.cosyvoice3 import frontend
 from rhapsode.models.cosyvoice3.config import CosyConfig
 from rhapsode.models.cosyvoice3.presets import check_tokens
@@ -37,7 +38,7 @@ class OnnxModel:
 
     def __call__(self, *inputs: NDArray[Any]) -> NDArray[Any]:
         if self._session is None:
-            raise MissingDependency(f'{self.file.name} needs onnxruntime: pip install "rhapsode[cosyvoice3]"')
+            raise MissingDependency(f"{self.file.name} needs onnxruntime: {how_to_install('cosyvoice3')}")
         names = [one.name for one in self._session.get_inputs()]
         if len(names) != len(inputs):
             raise CheckpointError(f"{self.file} takes {len(names)} inputs; {len(inputs)} were expected.")

@@ -65,6 +65,7 @@ SPEC = ModelSpec(
     settings=CosySettings,
     requires=("tokenizers",),
     one_voice=True,  # the flow takes its voice with the first prompt
+    unread=("CosyVoice-BlankEN/*.safetensors",),
     files=("llm*.pt", "flow.pt", "hift.pt", "spk2info.pt", *ENCODERS.values()),
     pipeline=(
         StageSpec("prepare", "call", "rhapsode.models.cosyvoice3.prepare:CosyPrepare", next=("encode",)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -43,21 +44,22 @@ class _File:
 
 def router(service: Service) -> APIRouter:
     routes = APIRouter()
+    get = partial(routes.api_route, methods=["GET", "HEAD"])
     known = dict(_walk(files("rhapsode.serve") / "web"))  # listed at the start, so that no path leads to another file
 
-    @routes.get("/", include_in_schema=False)
+    @get("/", include_in_schema=False)
     async def index(request: Request) -> Response:
         return known["index.html"].answer(request)
 
-    @routes.get("/docs", include_in_schema=False)
+    @get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:
         return known["docs.html"].answer(request)
 
-    @routes.get("/favicon.ico", include_in_schema=False)
+    @get("/favicon.ico", include_in_schema=False)
     async def favicon(request: Request) -> Response:
         return known["icon.svg"].answer(request)
 
-    @routes.get("/web/{path:path}", include_in_schema=False)
+    @get("/web/{path:path}", include_in_schema=False)
     async def file(request: Request, path: str) -> Response:
         if path not in known:
             raise NotFound("there is no such file.")

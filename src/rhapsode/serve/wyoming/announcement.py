@@ -8,6 +8,7 @@ import socket
 from typing import Any
 
 from rhapsode.errors import MissingDependency
+from rhapsode.extras import how_to_install
 from rhapsode.serve.request.names import served_id
 from rhapsode.serve.service import Service
 
@@ -24,7 +25,7 @@ class WyomingAnnouncement:
         try:
             import zeroconf.asyncio
         except ModuleNotFoundError:
-            raise MissingDependency('announcing the port needs zeroconf: pip install "rhapsode[wyoming]"') from None
+            raise MissingDependency(f"announcing the port needs zeroconf: {how_to_install('wyoming')}") from None
         self._library: Any = zeroconf
         self._host, self._port = listening.getsockname()[:2]
         name = f"{served_id(service.deployment)} on {socket.gethostname()}".encode("ascii", "replace").decode()
