@@ -30,7 +30,9 @@ from rhapsode.serve.client import Clients, client_of
 from rhapsode.serve.middleware.auth import ApiKeys
 from rhapsode.serve.middleware.limits import BodyLimit
 from rhapsode.serve.middleware.origins import Origins
+from rhapsode.serve.middleware.traced import Traced
 from rhapsode.serve.observe.logs import RequestLog
+from rhapsode.serve.observe.traces import open_traces
 from rhapsode.serve.request.header import header
 from rhapsode.serve.response.errors import MethodNotAllowed, NotFound, error_response
 
@@ -48,6 +50,7 @@ class Edge:
         """`is_lazy`: the edge starts to poll replicas with its first request, since it may never get one."""
         self.is_draining = False
         self.metrics = EdgeMetrics()
+        self.traces = open_traces(config.server.traces)
         self._config = config
         self._fleet = fleet
         self._is_lazy = is_lazy
@@ -96,6 +99,8 @@ class Edge:
         await receive()
         await self._fleet.stop()
         await self._upstream.close()
+        if self.traces is not None:
+            self.traces.close()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, scope: Scope, receive: Receive) -> Response:
@@ -283,4 +288,5 @@ def guarded(edge: Edge, config: ClusterConfig, uploads: Budget) -> ASGIApp:
             allow_headers=["*"],
             expose_headers=EXPOSED_HEADERS,
         )
-    return RequestLog(Origins(app, server), edge.metrics)
+    app = RequestLog(Origins(app, server), edge.metrics)
+    return app if edge.traces is None else Traced(app, edge.traces)
