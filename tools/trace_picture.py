@@ -1,7 +1,7 @@
 """Draws the trace of a real request as text and as a picture: `python -m tools.trace_picture`.
 
-Starts a server with the default voice and a collector on loopback, asks for one sentence twice, and keeps the trace of the
-second request: docs/images/trace.svg, and the text on standard output.
+Starts a server with the default voice and a collector on loopback, asks for one sentence twice, and keeps the trace of
+the second request: docs/images/trace.svg, and the text on standard output.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ PICTURE = ROOT / "docs" / "images" / "trace.svg"
 PORT = 18_765
 BODY = b'{"input": "The trace of a request shows where its time went.", "response_format": "pcm"}'
 WIDTH, LABEL, ROW = 760, 250, 26
+DARK = "@media(prefers-color-scheme:dark){text{fill:#ddd}.bar{fill:#7fb2e5}}"
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,9 @@ def as_svg(shown: list[Bar]) -> str:
     across = (WIDTH - LABEL - 90) / total_ms
     height = ROW * len(shown) + 20
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="13">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif">',
         "<title>The trace of a request</title>",
-        "<style>text{fill:#222}.bar{fill:#3b6ea5}@media(prefers-color-scheme:dark){text{fill:#ddd}.bar{fill:#7fb2e5}}</style>",
+        f"<style>text{{font-size:13px;fill:#222}}.bar{{fill:#3b6ea5}}{DARK}</style>",
     ]
     for i, bar in enumerate(shown):
         top, left = 10 + ROW * i, LABEL + bar.start_ms * across
