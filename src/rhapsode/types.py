@@ -185,10 +185,8 @@ class FinishReason(StrEnum):
 class SpeechQuality:
     """How much of the text was heard in the audio, where that was measured."""
 
-    words: int
-    """Number of words of the text that the alignment looked for."""
-    unheard: int
-    """Number of these words that were not heard."""
+    words: int  # of the text, that the alignment looked for
+    unheard: int  # of these words
     reached_end: bool
     """Whether the speech reached the end of the text."""
     ended_early: bool = False
@@ -206,6 +204,8 @@ class Outcome:
     queued_s: float
     first_audio_s: float | None
     total_s: float
+    prepared_s: float | None = None
+    first_frame_s: float | None = None
     underruns: int = 0
     """How often playback would have run out of audio, if it had started with the first chunk."""
     longest_gap_s: float = 0.0

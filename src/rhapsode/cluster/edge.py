@@ -25,6 +25,7 @@ from rhapsode.config.served import ServedModels
 from rhapsode.errors import Aborted, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.serve.client import client_of
 from rhapsode.serve.elevenlabs.errors import is_elevenlabs
+from rhapsode.serve.observe.traces import open_traces
 from rhapsode.serve.request.header import header
 from rhapsode.serve.response.errors import MethodNotAllowed, NotFound, error_response
 
@@ -52,6 +53,7 @@ class Edge:
         self.is_starting = False
         """Whether models are still loaded that were wanted from the start."""
         self.metrics = metrics or EdgeMetrics()
+        self.traces = open_traces(config.server.traces)
         self._config = config
         self._fleet = fleet
         self._is_lazy = is_lazy
@@ -107,6 +109,8 @@ class Edge:
         await receive()
         await self._fleet.stop()
         await self._upstream.close()
+        if self.traces is not None:
+            self.traces.close()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, scope: Scope, receive: Receive) -> Response:

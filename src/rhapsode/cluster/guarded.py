@@ -14,6 +14,7 @@ from rhapsode.serve.dialects.middleware import Dialects, Translation
 from rhapsode.serve.middleware.auth import ApiKeys
 from rhapsode.serve.middleware.limits import BodyLimit
 from rhapsode.serve.middleware.origins import Origins
+from rhapsode.serve.middleware.traced import Traced
 from rhapsode.serve.observe.logs import RequestLog
 
 
@@ -33,4 +34,5 @@ def guarded(edge: Edge, config: ServedModels, uploads: Budget) -> ASGIApp:
             allow_headers=["*"],
             expose_headers=EXPOSED_HEADERS,
         )
-    return RequestLog(Dialects(Origins(app, server), server), edge.metrics)
+    app = RequestLog(Dialects(Origins(app, server), server), edge.metrics)
+    return app if edge.traces is None else Traced(app, edge.traces)

@@ -29,7 +29,7 @@ log = logging.getLogger("rhapsode.cluster")
 
 ABNORMAL, RESTART, POLICY, TRY_LATER = 1006, 1012, 1008, 1013
 NO_STATUS, NORMAL = 1005, 1000
-FORWARDED = ("authorization", "x-api-key", "xi-api-key", "x-unknown-fields")
+FORWARDED = ("authorization", "x-api-key", "xi-api-key", "x-unknown-fields", "traceparent", "tracestate")
 MOST_REASON_BYTES = 120
 
 

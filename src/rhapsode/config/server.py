@@ -65,6 +65,17 @@ class WyomingConfig(Section):
     """How long a client may send nothing while no request of it is running."""
 
 
+class TracesConfig(Section):
+    """Traces of requests, for OpenTelemetry; needs the extra `otel`."""
+
+    endpoint: Annotated[str, Field(pattern="^https?://[^/]")] | None = None
+    """The collector's address for OTLP over HTTP, such as `http://collector:4318`. Without one nothing is traced."""
+    sample: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """The share of requests that is traced. A client that sends `traceparent` decides for its own requests."""
+    service: str = "rhapsode"
+    """The name of this server in traces."""
+
+
 class AuditConfig(Section):
     """A file with a line about every request: who asked, when, which voice, how it ended."""
 
@@ -147,6 +158,8 @@ class ServerConfig(Section):
     cache: PhraseCacheConfig = PhraseCacheConfig()
     audit: AuditConfig = AuditConfig()
     """A file's name alone is enough: `audit: audit.jsonl`."""
+    traces: TracesConfig = TracesConfig()
+    """An address alone is enough: `traces: http://collector:4318`."""
     require_consent: bool = False
     """Refuse reference audio without a `consent`, as uploads without one are."""
     log_format: Literal["text", "json"] = "text"
@@ -198,6 +211,11 @@ class ServerConfig(Section):
     @classmethod
     def _file_alone(cls, value: Any) -> Any:
         return {"file": value} if isinstance(value, str) else value
+
+    @field_validator("traces", mode="before")
+    @classmethod
+    def _endpoint_alone(cls, value: Any) -> Any:
+        return {"endpoint": value} if isinstance(value, str) else value
 
     @field_validator("api_keys", mode="before")
     @classmethod

@@ -265,7 +265,7 @@ class DeviceStage(TurnStage, Generic[Row]):
         if self._prefill is not None and isinstance(work.payload, Prompt):
             keys = page_keys(work.payload.content, self._memory.page_size, *work.payload.brief)
             work = Work(work.job, Prepared(work.payload, keys), work.part)
-        self.inbox.put(work)
+        super().receive(work)
 
     def _capture_prefill(self) -> None:
         """On a GPU, captures the launches before a request's first frame: joining, its prompt, the first input."""

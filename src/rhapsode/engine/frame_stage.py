@@ -257,6 +257,9 @@ class FrameStage(DeviceStage[FrameRow]):
         self._steps_done[slots] += 1
         for stream in self._streams:
             stream.landed_ahead() if launch.statics else stream.commit(slots, 1, emitted)
+        is_first = (emitted > 0) & self._streams[0].have_one(slots)
+        for slot in slots if launch.statics else slots[is_first]:
+            self._at(int(slot)).job.note_first_frame()
         stopped = (flags & STOPPED) > 0
         ended = stopped | (self._steps_done[slots] >= self._limit[slots])
         for slot, of_itself in zip(slots[ended].tolist(), stopped[ended].tolist(), strict=True):

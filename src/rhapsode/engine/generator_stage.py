@@ -116,6 +116,7 @@ class GeneratorStage(TurnStage):
                 speaking.parked = True
                 return
             job.frames += 1
+            job.note_first_frame()
             job.deliver(samples)
             played_s = samples.shape[1] / self._sample_rate
             self.pace.observe(listeners, clock_s() - started_s, played_s)

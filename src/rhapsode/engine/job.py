@@ -64,7 +64,7 @@ class Job:
         self._lock = threading.Lock()
         self._holders: set[str] = set()
         self._created_s = clock_s()
-        self._admitted_s = self._first_audio_s = 0.0
+        self._admitted_s = self._prepared_s = self._first_frame_s = self._first_audio_s = 0.0
         self._last_chunk_s = self._dry_at_s = self._longest_gap_s = 0.0
         self._samples = self._chunks = self._underruns = 0
 
@@ -83,6 +83,14 @@ class Job:
             self._admitted_s = clock_s()
             self.life = Life.PREPARING
             return True
+
+    def note_prepared(self) -> None:
+        """Called when the request reaches the stages that speak it."""
+        self._prepared_s = self._prepared_s or clock_s()
+
+    def note_first_frame(self) -> None:
+        """Called when the host learns of the request's first frame."""
+        self._first_frame_s = self._first_frame_s or clock_s()
 
     def deliver_silence(self, seconds: float, channels: int, is_pause: bool = False) -> None:
         """Hands so many seconds of zeros to the listener."""
@@ -174,6 +182,8 @@ class Job:
                 queued_s=(self._admitted_s or now_s) - self._created_s,
                 first_audio_s=self._first_audio_s - self._created_s if self._chunks else None,
                 total_s=now_s - self._created_s,
+                prepared_s=self._since_created(self._prepared_s),
+                first_frame_s=self._since_created(self._first_frame_s),
                 underruns=self._underruns,
                 longest_gap_s=self._longest_gap_s,
                 error=error,
@@ -183,3 +193,6 @@ class Job:
             self.tap.drop()
         self._on_over(self)  # first, so that the outcome is recorded when the listener gets the end
         self.speech.end(self.outcome, error)
+
+    def _since_created(self, at_s: float) -> float | None:
+        return at_s - self._created_s if at_s else None

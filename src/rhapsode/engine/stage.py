@@ -151,6 +151,7 @@ class TurnStage:
         self.inbox.put(Drop(job))
 
     def receive(self, work: Work) -> None:
+        work.job.note_prepared()
         self.inbox.put(work)
 
     def wake(self) -> None:

@@ -23,6 +23,7 @@ from rhapsode.serve.middleware.direct import DirectSpeech
 from rhapsode.serve.middleware.leniency import Leniency
 from rhapsode.serve.middleware.limits import BodyLimit
 from rhapsode.serve.middleware.origins import Origins
+from rhapsode.serve.middleware.traced import Traced
 from rhapsode.serve.middleware.turnstile import Turnstile
 from rhapsode.serve.observe.callbacks import measured
 from rhapsode.serve.observe.logs import RequestLog
@@ -94,6 +95,8 @@ def create_app(deployment: Deployment, model: Model | None = None, edge_secret: 
         app.add_middleware(Dialects, config=config)
     app.add_middleware(Turnstile)
     app.add_middleware(RequestLog, metrics=service.metrics)
+    if service.traces is not None:
+        app.add_middleware(Traced, traces=service.traces)
     return app
 
 

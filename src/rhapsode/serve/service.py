@@ -31,6 +31,7 @@ from rhapsode.serve.middleware.limits import uploads_of
 from rhapsode.serve.observe.audit import AuditLog
 from rhapsode.serve.observe.metrics import Metrics, Refusals
 from rhapsode.serve.observe.outcomes import Outcomes
+from rhapsode.serve.observe.traces import SpeechSpan, open_traces
 from rhapsode.serve.phrases.cache import PhraseCache, PhraseEntry
 from rhapsode.serve.request.intake import Intake, Order
 from rhapsode.serve.request.lenient import leave_out, warnings_of
@@ -79,6 +80,7 @@ class Service:
         self._marks = Marker(marking) if marking.watermark or marking.metadata else None
         self._audit = AuditLog(audit.file, served_id(deployment), with_text=audit.text) if audit.file else None
         whole_bytes = self.config.max_whole_bytes
+        self.traces = open_traces(self.config.traces)
         self._tidier = Tidier(lambda: self.host.busy > 0)
         self.uploads = uploads_of(self.config, self._tidier.request_ended)
         self.whole_files = Budget(WHOLE_FILES * whole_bytes, "whole files")
@@ -114,11 +116,12 @@ class Service:
         with self._refusals:
             self.host.hold()
         listening = listener.get() or Listener("")
+        span = self.traces.speech(request_id, order.request) if self.traces else None
         try:
             with self._refusals:
                 entry = await self.phrases.entry(order.request) if self.phrases else None
                 warnings = warnings_of(order.ignored, self.info)
-                speech = await self._start(order.request, request_id, entry, listening.client, warnings)
+                speech = await self._start(order.request, request_id, entry, listening.client, warnings, span)
             with speech:
                 own = (self._codecs, self.metrics.gaps.observe, self._limits, self._marks)
                 playback = Playback(speech, order.request, order.delivery, *own, entry, listening)
@@ -135,9 +138,17 @@ class Service:
             self.host.release()
             self._tidier.request_ended()
             self._note(order, request_id, said)
+            if span is not None:
+                span.ended(self.outcomes.get(request_id))
 
     async def _start(
-        self, request: SpeechRequest, request_id: str, entry: PhraseEntry | None, client: str, warnings: Sequence[str]
+        self,
+        request: SpeechRequest,
+        request_id: str,
+        entry: PhraseEntry | None,
+        client: str,
+        warnings: Sequence[str],
+        span: SpeechSpan | None,
     ) -> Speech:
         """Returns the speech of a request: from the phrase cache, as silence, or from the engine."""
         if entry is not None and entry.found is not None:
@@ -146,6 +157,8 @@ class Service:
         if not is_speakable(request.text) and not request.text_open:
             return self._finished(silent_speech(request_id, self.spec), warnings)
         self.outcomes.began(request_id, warnings)
+        if span is not None:
+            span.submitted()
         try:
             return await engine.submit(request, request_id, client)
         except BaseException:
@@ -210,6 +223,8 @@ class Service:
             self.phrases.close()
         if self._audit is not None:
             self._audit.close()
+        if self.traces is not None:
+            self.traces.close()
 
     def usage(self, request: SpeechRequest, outcome: Outcome) -> dict[str, Any]:
         """Returns the usage of a request: characters in and frames out, in place of tokens."""

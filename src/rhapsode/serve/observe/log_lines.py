@@ -8,6 +8,8 @@ import logging
 import sys
 from typing import Any, TextIO
 
+from rhapsode.serve.observe.trace_id import trace_id
+
 
 class TextLines(logging.Formatter):
     """Formats log lines for people: time, level, text, fields."""
@@ -39,6 +41,8 @@ class _Json(logging.Formatter):
             "message": record.getMessage(),
             **vars(record).get("fields", {}),
         }
+        if traced := trace_id.get():
+            line["trace_id"] = traced
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)

@@ -13,6 +13,8 @@ from rhapsode.errors import InvalidRequest, RhapsodeError
 from rhapsode.types import FinishReason, Outcome
 
 MOST = 1024
+PHASES = ("queued_s", "prepared_s", "first_frame_s", "first_audio_s", "total_s")
+"""When each phase of a request ended, since its submission."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Record:
             "delivered": self.delivered,
         }
         if outcome := self.outcome:
-            timing = ("audio_s", "frames", "queued_s", "first_audio_s", "total_s", "underruns", "longest_gap_s")
+            timing = ("audio_s", "frames", *PHASES, "underruns", "longest_gap_s")
             known["finish_reason"] = "failed" if self.error else str(outcome.finish_reason)
             known |= {name: vars(outcome)[name] for name in timing}
             known |= {"quality": asdict(outcome.quality)} if outcome.quality else {}
