@@ -173,7 +173,7 @@ def test_a_method_is_judged_as_one_server_judges_it(server: Running, edge: Runni
         "/v1/models/dummy",
     ):
         expected = answer(server, method, target)
-        assert expected[0] in (404, 405)
+        assert expected[0] in (404, 405) or (method, target) == ("HEAD", "/")
         assert answer(edge, method, target) == expected, target
 
 
