@@ -10,7 +10,7 @@ import pytest
 import rhapsode.models
 
 FAMILIES = sorted(path.parent.name for path in Path(rhapsode.models.__path__[0]).glob("*/spec.py"))
-ABOVE = {"rhapsode.engine", "rhapsode.serve", "rhapsode.tts", "rhapsode.cli", "rhapsode.bench", "rhapsode.cluster"}
+ABOVE = {f"rhapsode.{name}" for name in ("engine", "serve", "tts", "cli", "bench", "cluster", "edge", "pool")}
 
 
 @pytest.fixture(scope="module")

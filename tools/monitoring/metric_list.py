@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from rhapsode.cluster.edge_metrics import EdgeMetrics
-from rhapsode.cluster.fleet import Fleet
+from rhapsode.edge.fleet import Fleet
+from rhapsode.edge.metrics import EdgeMetrics
 from rhapsode.engine import Load
 from rhapsode.serve.observe.metrics import NO_CACHE, Metrics, Readings, Totals
 

@@ -7,16 +7,16 @@ from typing import Any
 from ray.serve.handle import DeploymentHandle
 from starlette.types import ASGIApp
 
-from rhapsode.cluster import buffers
-from rhapsode.cluster.edge import Edge
-from rhapsode.cluster.edge_server import EdgeServer
-from rhapsode.cluster.fleet import Fleet, ModelFleet
-from rhapsode.cluster.guarded import guarded
 from rhapsode.cluster.ray_port import bind_to_node
 from rhapsode.cluster.ray_source import RaySource
-from rhapsode.cluster.server_thread import ServerThread
 from rhapsode.config import validated
 from rhapsode.config.cluster import ClusterConfig
+from rhapsode.edge import buffers
+from rhapsode.edge.edge import Edge
+from rhapsode.edge.fleet import Fleet, ModelFleet
+from rhapsode.edge.guarded import guarded
+from rhapsode.edge.server import EdgeServer
+from rhapsode.edge.server_thread import ServerThread
 from rhapsode.errors import Unavailable
 from rhapsode.serve.middleware.limits import uploads_of
 from rhapsode.serve.observe.log_lines import configure

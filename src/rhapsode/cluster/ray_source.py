@@ -8,7 +8,7 @@ from ray.exceptions import RayError
 from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle
 
-from rhapsode.cluster.report import ReplicaReport
+from rhapsode.edge.report import ReplicaReport
 
 ANSWER_S = 10.0
 """How long to wait for the replicas' reports. Ray's health check decides whether a silent replica is dead."""

@@ -11,9 +11,9 @@ import ray.util
 from ray import serve
 
 from rhapsode.cluster.ray_port import bind_to_node
-from rhapsode.cluster.report import ReplicaReport, capacity, reported
-from rhapsode.cluster.server_thread import TICK_S, ServerThread
 from rhapsode.config import Deployment, validated
+from rhapsode.edge.report import ReplicaReport, capacity, reported
+from rhapsode.edge.server_thread import TICK_S, ServerThread
 from rhapsode.errors import Unavailable
 from rhapsode.serve.app import create_app
 from rhapsode.serve.observe.log_lines import configure

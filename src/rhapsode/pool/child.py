@@ -13,9 +13,9 @@ import time
 from queue import SimpleQueue
 from typing import Any
 
-from rhapsode.cluster.report import reported
-from rhapsode.cluster.server_thread import TICK_S, ServerThread
 from rhapsode.config import Deployment
+from rhapsode.edge.report import reported
+from rhapsode.edge.server_thread import TICK_S, ServerThread
 from rhapsode.errors import RhapsodeError, Unavailable, cannot_load
 from rhapsode.pool.memory import resident_bytes
 from rhapsode.pool.messages import CannotLoad, End, Leave, Serve, Serving, Stays

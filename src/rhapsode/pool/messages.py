@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rhapsode.cluster.report import ReplicaReport
 from rhapsode.config import Deployment
+from rhapsode.edge.report import ReplicaReport
 from rhapsode.errors import RhapsodeError
 
 

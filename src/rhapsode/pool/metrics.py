@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from rhapsode.cluster.edge_metrics import EdgeMetrics
+from rhapsode.edge.metrics import EdgeMetrics
 from rhapsode.pool.model_pool import ModelPool
 
 

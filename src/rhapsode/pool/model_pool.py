@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from rhapsode.cluster.report import ReplicaReport
 from rhapsode.config import Deployment
 from rhapsode.config.pool import PoolConfig
+from rhapsode.edge.report import ReplicaReport
 from rhapsode.errors import NoMemory, RhapsodeError, Unavailable
 from rhapsode.pool.memory import available_bytes
 from rhapsode.pool.process import ModelServer

@@ -12,12 +12,12 @@ from types import FrameType
 from typing import Any
 
 from rhapsode.alignment.loading import aligned_languages
-from rhapsode.cluster import buffers
-from rhapsode.cluster.edge import Edge
-from rhapsode.cluster.edge_server import EdgeServer
-from rhapsode.cluster.fleet import Fleet, ModelFleet
 from rhapsode.config import Deployment
 from rhapsode.config.pool import PoolConfig
+from rhapsode.edge import buffers
+from rhapsode.edge.edge import Edge
+from rhapsode.edge.fleet import Fleet, ModelFleet
+from rhapsode.edge.server import EdgeServer
 from rhapsode.errors import ConfigError, RhapsodeError
 from rhapsode.models.registry import Model, find
 from rhapsode.pool.memory import expected_bytes

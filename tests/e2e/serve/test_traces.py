@@ -17,8 +17,8 @@ from rhapsode.config.server import TracesConfig
 from rhapsode.errors import MissingDependency
 from rhapsode.serve.observe.traces import Traces, open_traces, phases
 from rhapsode.types import FinishReason, Outcome
-from unit.cluster.test_edge import Servers, edge_before
 from unit.command import python
+from unit.edge.test_edge import Servers, edge_before
 
 LIMITS = {"max_concurrency": 2, "max_queue": 1, "max_positions": 1024}
 ASKED = {"endpoint": "http://127.0.0.1:9"}
@@ -161,7 +161,7 @@ def test_probes_and_metrics_are_not_traced(server: Running, spans, memory) -> No
 
 
 def test_through_an_edge_it_is_one_trace(server: Running, spans, memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rhapsode.cluster.edge.open_traces", lambda config: Traces(config, SimpleSpanProcessor(memory)))
+    monkeypatch.setattr("rhapsode.edge.edge.open_traces", lambda config: Traces(config, SimpleSpanProcessor(memory)))
     with edge_before(Servers({"a": server.url})) as edge:
         answer = edge.http.post("/v1/audio/speech", json={"input": "Hi."}, headers={"traceparent": SAMPLED})
         assert answer.status_code == 200

@@ -19,7 +19,7 @@ from rhapsode.bench.capacity.simulate import simulate
 from rhapsode.bench.capacity.traffic import Traffic, TrafficPlan, read_trace
 from rhapsode.bench.report import Run, compose
 from rhapsode.cli.main import app
-from rhapsode.cluster.balance import in_order
+from rhapsode.edge.balance import in_order
 from rhapsode.engine.admission import HEADROOM
 from rhapsode.errors import InvalidRequest
 from unit.bench.reports import check

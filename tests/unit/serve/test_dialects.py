@@ -31,7 +31,7 @@ def test_nothing_but_the_edge_names_a_dialect() -> None:
     named = {str(path.relative_to(PACKAGE)) for path in files if OTHERS.search(path.read_text("utf-8"))}
     assert named == MAY_NAME
     importing = [path for path in files if "rhapsode.serve.dialects" in path.read_text("utf-8")]
-    assert {str(path.relative_to(PACKAGE)) for path in importing} == {"serve/app.py", "cluster/guarded.py"}
+    assert {str(path.relative_to(PACKAGE)) for path in importing} == {"serve/app.py", "edge/guarded.py"}
 
 
 def test_every_dialect_of_the_setting_is_there() -> None:

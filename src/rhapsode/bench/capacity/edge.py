@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rhapsode.cluster.balance import BUSIER, SPARE, in_order
+from rhapsode.edge.balance import BUSIER, SPARE, in_order
 
 STALE = 4
 """When the heap has this many entries per replica, most of them out of date, it is built again."""

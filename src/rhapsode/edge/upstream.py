@@ -10,9 +10,9 @@ import aiohttp
 from starlette.types import Scope
 from yarl import URL
 
-from rhapsode.cluster import buffers
-from rhapsode.cluster.fleet import FleetReplica
 from rhapsode.config.server import ServerConfig
+from rhapsode.edge import buffers
+from rhapsode.edge.fleet import FleetReplica
 from rhapsode.errors import RhapsodeError
 from rhapsode.serve.client import EDGE_HEADER, vouched
 

@@ -9,7 +9,7 @@ from e2e.serve.dialect_rows import KOKORO, ROWS, SGLANG, VLLM, DialectRow
 from e2e.serve.other_client import OtherClient
 from e2e.serve.running import Running, in_thread
 from tiny.dummy import write
-from unit.cluster.test_edge import LIMITS, Servers, edge_before
+from unit.edge.test_edge import LIMITS, Servers, edge_before
 
 DIALECTS = (VLLM, SGLANG, KOKORO)
 HERE = [row for row in ROWS if not row.needs_words]

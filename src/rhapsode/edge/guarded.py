@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from rhapsode.cluster.edge import Edge
 from rhapsode.config.served import ServedModels
+from rhapsode.edge.edge import Edge
 from rhapsode.serve.app import EXPOSED_HEADERS
 from rhapsode.serve.budget import Budget
 from rhapsode.serve.client import Clients

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import uvicorn
 
-from rhapsode.cluster import buffers
-from rhapsode.cluster.edge import Edge
-from rhapsode.cluster.guarded import guarded
 from rhapsode.config.served import ServedModels
+from rhapsode.edge import buffers
+from rhapsode.edge.edge import Edge
+from rhapsode.edge.guarded import guarded
 from rhapsode.serve.connection import ConnectionConfig
 from rhapsode.serve.middleware.limits import uploads_of
 from rhapsode.serve.server import LAST_BYTES_S

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
-from rhapsode.cluster.fleet import Fleet
+from rhapsode.edge.fleet import Fleet
 
 
 class EdgeMetrics:

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from rhapsode.cluster.choice import ModelNames, RoutingWish, affinity, read_elevenlabs_wish, read_wish
 from rhapsode.config.cluster import read_cluster
+from rhapsode.edge.choice import ModelNames, RoutingWish, affinity, read_elevenlabs_wish, read_wish
 from rhapsode.errors import InvalidRequest, UnknownModel
 
 

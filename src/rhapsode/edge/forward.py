@@ -11,11 +11,11 @@ import aiohttp
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from rhapsode.cluster.fleet import FleetReplica, ModelFleet
-from rhapsode.cluster.upstream import NotConnected, ReplicaLost, Upstream, pieces, response_headers
+from rhapsode.edge.fleet import FleetReplica, ModelFleet
+from rhapsode.edge.upstream import NotConnected, ReplicaLost, Upstream, pieces, response_headers
 from rhapsode.serve.response.audio import CancellableResponse, event
 
-log = logging.getLogger("rhapsode.cluster")
+log = logging.getLogger("rhapsode.edge")
 
 REFUSALS = (429, 503)
 """Status codes of a replica that is full or shuts down: another replica may have room."""

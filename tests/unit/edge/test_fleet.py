@@ -2,8 +2,8 @@
 
 import asyncio
 
-from rhapsode.cluster.fleet import ModelFleet
-from rhapsode.cluster.report import ReplicaReport
+from rhapsode.edge.fleet import ModelFleet
+from rhapsode.edge.report import ReplicaReport
 
 REPORT = ReplicaReport("a", "http://127.0.0.1:9", 0, 4, ("low",), True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from rhapsode.cluster.upstream import ReplicaLost
+from rhapsode.edge.upstream import ReplicaLost
 
 MOST = 4096
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from starlette.requests import Request
 
-from rhapsode.cluster.exposition import join
-from rhapsode.cluster.fleet import Fleet, FleetReplica, ModelFleet
-from rhapsode.cluster.upstream import ReplicaLost, Upstream, pieces, target_of
+from rhapsode.edge.exposition import join
+from rhapsode.edge.fleet import Fleet, FleetReplica, ModelFleet
+from rhapsode.edge.upstream import ReplicaLost, Upstream, pieces, target_of
 from rhapsode.errors import RhapsodeError
 from rhapsode.serve.description import entry
 
-log = logging.getLogger("rhapsode.cluster")
+log = logging.getLogger("rhapsode.edge")
 
 ASK_S = 10.0
 

@@ -13,15 +13,15 @@ from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from rhapsode.cluster.choice import ModelNames, RoutingWish, affinity, read_elevenlabs_wish, read_wish
-from rhapsode.cluster.edge_metrics import EdgeMetrics
-from rhapsode.cluster.fleet import Fleet, FleetReplica
-from rhapsode.cluster.forward import ForwardedResponse, Forwarding
-from rhapsode.cluster.gather import Gatherer
-from rhapsode.cluster.owners import Owners, lost_outcome
-from rhapsode.cluster.relay import SocketRelay
-from rhapsode.cluster.upstream import Upstream, target_of
 from rhapsode.config.served import ServedModels
+from rhapsode.edge.choice import ModelNames, RoutingWish, affinity, read_elevenlabs_wish, read_wish
+from rhapsode.edge.fleet import Fleet, FleetReplica
+from rhapsode.edge.forward import ForwardedResponse, Forwarding
+from rhapsode.edge.gather import Gatherer
+from rhapsode.edge.metrics import EdgeMetrics
+from rhapsode.edge.owners import Owners, lost_outcome
+from rhapsode.edge.relay import SocketRelay
+from rhapsode.edge.upstream import Upstream, target_of
 from rhapsode.errors import Aborted, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.serve.client import client_of
 from rhapsode.serve.elevenlabs.errors import is_elevenlabs

@@ -15,17 +15,17 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.typing import Subprotocol
 
-from rhapsode.cluster import buffers
-from rhapsode.cluster.choice import RoutingWish, read_wish
-from rhapsode.cluster.fleet import FleetReplica
-from rhapsode.cluster.forward import REFUSALS
-from rhapsode.cluster.upstream import CONNECT_S, ReplicaLost
+from rhapsode.edge import buffers
+from rhapsode.edge.choice import RoutingWish, read_wish
+from rhapsode.edge.fleet import FleetReplica
+from rhapsode.edge.forward import REFUSALS
+from rhapsode.edge.upstream import CONNECT_S, ReplicaLost
 from rhapsode.errors import InvalidRequest, RhapsodeError, TimedOut, Unavailable
 from rhapsode.serve.client import EDGE_HEADER, client_of, vouched
 from rhapsode.serve.middleware.auth import SUBPROTOCOL
 from rhapsode.serve.response.errors import error_response
 
-log = logging.getLogger("rhapsode.cluster")
+log = logging.getLogger("rhapsode.edge")
 
 ABNORMAL, RESTART, POLICY, TRY_LATER = 1006, 1012, 1008, 1013
 NO_STATUS, NORMAL = 1005, 1000

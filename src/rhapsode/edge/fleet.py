@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rhapsode.cluster.balance import in_order
-from rhapsode.cluster.report import ReplicaReport
+from rhapsode.edge.balance import in_order
+from rhapsode.edge.report import ReplicaReport
 from rhapsode.errors import Busy, RhapsodeError, Unavailable
 
-log = logging.getLogger("rhapsode.cluster")
+log = logging.getLogger("rhapsode.edge")
 
 POLL_S = 0.5
 

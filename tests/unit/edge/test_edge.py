@@ -19,12 +19,12 @@ from websockets.sync.client import connect
 
 from e2e.serve import test_fair, test_uploads
 from e2e.serve.running import Running, in_thread
-from rhapsode.cluster import buffers
-from rhapsode.cluster.edge import Edge
-from rhapsode.cluster.edge_server import EdgeServer
-from rhapsode.cluster.fleet import Fleet, ModelFleet
-from rhapsode.cluster.report import ReplicaReport
 from rhapsode.config.cluster import read_cluster
+from rhapsode.edge import buffers
+from rhapsode.edge.edge import Edge
+from rhapsode.edge.fleet import Fleet, ModelFleet
+from rhapsode.edge.report import ReplicaReport
+from rhapsode.edge.server import EdgeServer
 from rhapsode.serve.server import listen
 from tiny.dummy import write
 

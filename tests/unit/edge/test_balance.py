@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from rhapsode.cluster.balance import in_order
+from rhapsode.edge.balance import in_order
 
 
 @dataclass

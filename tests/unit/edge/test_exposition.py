@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from rhapsode.cluster.exposition import join
+from rhapsode.edge.exposition import join
 
 
 def page(count: int) -> str:

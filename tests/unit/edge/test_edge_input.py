@@ -11,7 +11,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from e2e.serve.running import LETTER_BYTES, Running, in_thread
-from unit.cluster.test_edge import LIMITS, Servers, edge_before
+from unit.edge.test_edge import LIMITS, Servers, edge_before
 
 JSON = "Content-Type: application/json\r\n"
 ELEVENLABS = "/v1/text-to-speech/low/{kind}?output_format=pcm_16000"
