@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import logging
+import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -75,6 +78,10 @@ def run_server(config: Path | None, flags: dict[str, Any]) -> None:
             process.end()
         raise MissingDependency(f"the server needs {error.name}: {how_to_install('serve')}") from None
     run(deployment, process)
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # everything is closed; to take a model and its libraries apart, Python would need seconds
 
 
 def _given(flags: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,28 @@
+"""`rhapsode config check`: all that is wrong with a deployment file, before anything is loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+config = typer.Typer(name="config", help="Deployment files.", no_args_is_help=True)
+
+
+@config.callback()
+def _root() -> None:
+    pass
+
+
+@config.command()
+def check(file: Annotated[Path, typer.Argument(help="A deployment file, as `serve --config` takes it.")]) -> None:
+    """Check a deployment file: its keys, its values, its model."""
+    from rhapsode.config import resolve
+    from rhapsode.models.options import parse_settings
+    from rhapsode.models.registry import described
+
+    deployment = resolve(file)
+    spec, info = described(deployment.model)
+    parse_settings(spec, deployment.options)
+    typer.echo(f"{file} is fine: {deployment.model}, {info.summary}")
