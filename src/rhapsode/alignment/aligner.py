@@ -35,6 +35,10 @@ class Aligner:
         """Whether `text` and `open` return at once."""
         return self._model is not None
 
+    def load(self) -> None:
+        """Loads the acoustic model, if it is not loaded yet."""
+        self._loaded()
+
     def text(self, settings: TextSettings) -> WordText:
         """Returns an empty text for a request; raises if the acoustic model does not know its language."""
         model = self._loaded()

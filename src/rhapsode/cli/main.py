@@ -13,6 +13,7 @@ from rhapsode.cli import capacity  # noqa: F401
 from rhapsode.cli.bench import bench
 from rhapsode.cli.cluster import cluster
 from rhapsode.cli.compile import compile_kernels
+from rhapsode.cli.config import config
 from rhapsode.cli.detect import detect
 from rhapsode.cli.doctor import doctor
 from rhapsode.cli.models import models
@@ -42,6 +43,7 @@ app.command()(new_family)
 app.command("compile")(compile_kernels)
 app.add_typer(bench)
 app.add_typer(cluster)
+app.add_typer(config)
 
 
 def _print_version(wanted: bool) -> None:
@@ -79,7 +81,7 @@ def main() -> None:
         print(f"rhapsode: {message} (see --help).", file=sys.stderr)
         sys.exit(2)
     except RhapsodeError as error:
-        print(f"rhapsode: {error.message}", file=sys.stderr)
+        print("\n".join(f"rhapsode: {line}" for line in error.message.splitlines()), file=sys.stderr)
         sys.exit(2 if isinstance(error, InvalidRequest) else 1)
     except (KeyboardInterrupt, typer.Abort):
         print("rhapsode: interrupted.", file=sys.stderr)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import logging
+import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -80,8 +83,8 @@ def run_server(config: Path | None, flags: dict[str, Any], models: Sequence[str]
         from rhapsode.config.pool import names_several, pooled
 
         content = layered(config, flags={**_given(flags), **named})
-        several = pooled(content) if names_several(content) else None
-        deployment = Deployment() if several else validated(Deployment, content)
+        several = pooled(content, config) if names_several(content) else None
+        deployment = Deployment() if several else validated(Deployment, content, config)
     except BaseException:
         if early is not None:
             early.kill()
@@ -109,6 +112,10 @@ def _serve_one(deployment: Deployment, early: SpawnedProcess | None) -> None:
             process.end()
         raise _missing(error) from None
     run(deployment, process)
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # everything is closed; to take a model and its libraries apart, Python would need seconds
 
 
 def _missing(error: ModuleNotFoundError) -> MissingDependency:

@@ -16,8 +16,10 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
 from rhapsode.config.alignment import AlignmentConfig
+from rhapsode.config.lines import Keys, lines_of
 from rhapsode.config.marking import MarkingConfig
 from rhapsode.config.section import Count, DeviceName, Seconds, Section
 from rhapsode.config.server import ServerConfig
@@ -29,6 +31,8 @@ DEFAULT_MODEL = "rhapsode-nano"
 SECRETS = (("server", "api_keys"),)
 
 DEFAULT_SLOTS = 32
+MOST_PROBLEMS = 20
+"""How many problems of a configuration are told at once."""
 
 Configured = TypeVar("Configured", bound=BaseModel)
 
@@ -154,7 +158,7 @@ def resolve(
     flags: Mapping[str, Any] | None = None,
 ) -> Deployment:
     """Returns the defaults, overridden by the file, then by `RHAPSODE_*` variables (`__` nests), then by flags."""
-    return validated(Deployment, layered(file, env, flags))
+    return validated(Deployment, layered(file, env, flags), file)
 
 
 def layered(
@@ -169,12 +173,15 @@ def layered(
     return merged
 
 
-def validated(section: type[Configured], content: Mapping[str, Any]) -> Configured:
-    """Returns the content as a section, or raises `ConfigError` with one sentence about the first problem."""
+def validated(section: type[Configured], content: Mapping[str, Any], file: Path | None = None) -> Configured:
+    """Returns the content as a section, or raises `ConfigError` with all problems, each with its line in `file`."""
     try:
         return section.model_validate(content)
     except ValidationError as error:
-        raise ConfigError(_explain(error, section)) from None
+        lines = lines_of(file.read_text("utf-8")) if file else {}
+        found = sorted(error.errors(), key=lambda one: lines.get(tuple(one["loc"]), 0))
+        problems = [f"{_where(file, one, lines)}{_explain(one, section)}" for one in found[:MOST_PROBLEMS]]
+        raise ConfigError("\n".join(problems)) from None
 
 
 def read_file(file: Path) -> dict[str, Any]:
@@ -225,8 +232,13 @@ def merge(into: dict[str, Any], layer: Mapping[str, Any]) -> None:
             into[key] = dict(value) if isinstance(value, Mapping) else value
 
 
-def _explain(error: ValidationError, section: type[BaseModel]) -> str:
-    first = error.errors()[0]
+def _where(file: Path | None, problem: ErrorDetails, lines: Mapping[Keys, int]) -> str:
+    """Returns the file and the line of a problem; nothing for a key that the file does not have."""
+    keys = tuple(problem["loc"])
+    return f"{file}:{lines[keys]}: " if file and keys in lines else ""
+
+
+def _explain(first: ErrorDetails, section: type[BaseModel]) -> str:
     where = " ".join(".".join(str(part) for part in first["loc"]).split())  # an error is one line
     if first["type"] == "extra_forbidden":
         *parents, name = first["loc"]

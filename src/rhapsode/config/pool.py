@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -64,7 +65,7 @@ def names_several(content: Mapping[str, Any]) -> bool:
     return "models" in content
 
 
-def pooled(content: Mapping[str, Any]) -> PoolConfig:
+def pooled(content: Mapping[str, Any], file: Path | None = None) -> PoolConfig:
     """Returns the configuration of a server with several models, or raises `ConfigError`.
 
     Keys of a deployment beside `models` are for every model that does not set them itself.
@@ -73,11 +74,11 @@ def pooled(content: Mapping[str, Any]) -> PoolConfig:
     own = {name: value for name, value in content.items() if name in OWN_KEYS}
     if "model" in common:
         raise ConfigError("'model' is for one model, and 'models' for several: use one of them.")
-    validated(Deployment, common)  # so that an error names the key as it is in the file
+    validated(Deployment, common, file)  # so that an error names the key as it is in the file
     models = own["models"]
     if isinstance(models, Mapping):
         own["models"] = {name: _with_common(common, model) for name, model in models.items()}
-    return validated(PoolConfig, own)
+    return validated(PoolConfig, own, file)
 
 
 def _with_common(common: Mapping[str, Any], model: Any) -> Any:

@@ -32,6 +32,10 @@ class Alignment:
         """Whether `words_of` and `tap` return at once."""
         return self._aligner.is_loaded
 
+    def load(self) -> None:
+        """Loads the acoustic model, if it is not loaded yet."""
+        self._aligner.load()
+
     def words_of(self, request: SpeechRequest, settings: TextSettings) -> WordText | None:
         """Returns the words to look for in the audio of a request; `None` if nobody asks for them."""
         if not request.word_timestamps and not self._ends(request):

@@ -80,7 +80,8 @@ class Host:
             self._idle_watch = asyncio.create_task(self._unload_when_idle(ttl_s), name="idle-watch")
 
     async def stop(self) -> None:
-        """Refuses new requests, aborts running ones and unloads the model."""
+        """Refuses new requests, aborts running ones and stops the engine. The process ends next, and its memory with
+        it."""
         self.draining = True
         for watch in (self._idle_watch, self._loss_watch):
             if watch is not None:
@@ -96,7 +97,10 @@ class Host:
         if self._starting is not None:
             await self._starting.stop()
             self._starting = None
-        await self._unload()
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            async with self._changing:
+                await self._stop(engine)
 
     @property
     def is_starting(self) -> bool:

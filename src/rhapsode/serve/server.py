@@ -86,6 +86,9 @@ class Server(uvicorn.Server):
             print("rhapsode: interrupted while the model was loaded.", file=sys.stderr, flush=True)
             os._exit(128 + sig)
         if self._drain_by_s is None:
+            running = self._service.host.busy
+            wait = f": {running} requests are spoken to their end; once more ends them" if running else ""
+            print(f"rhapsode: stopping{wait}.", file=sys.stderr, flush=True)
             self._service.host.draining = True
             self._drain_by_s = time.monotonic() + self._service.config.drain_timeout_s
         else:

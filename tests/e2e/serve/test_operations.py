@@ -79,6 +79,9 @@ def test_what_was_resolved_is_printed_and_served(dummy: Running) -> None:
 
 def test_the_page_and_the_docs_are_there(dummy: Running) -> None:
     assert "<title>Rhapsode</title>" in dummy.http.get("/").text
+    answer = dummy.http.head("/")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert int(answer.headers["content-length"]) > 0
     assert dummy.http.get("/docs").status_code == 200
     schema = dummy.http.get("/openapi.json").json()
     speech = schema["paths"]["/v1/audio/speech"]["post"]
