@@ -48,7 +48,7 @@ def compose() -> dict[str, Any]:
 
 
 def manifests(name: str) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all((KUBERNETES / name).read_text()))
+    return list(yaml.safe_load_all(next((ROOT / "deploy").rglob(name)).read_text()))
 
 
 def manifest(name: str, kind: str) -> dict[str, Any]:
