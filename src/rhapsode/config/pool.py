@@ -74,7 +74,14 @@ def pooled(content: Mapping[str, Any], file: Path | None = None) -> PoolConfig:
     own = {name: value for name, value in content.items() if name in OWN_KEYS}
     if "model" in common:
         raise ConfigError("'model' is for one model, and 'models' for several: use one of them.")
-    validated(Deployment, common, file)  # so that an error names the key as it is in the file
+    problems = []
+    for section, part in ((Deployment, common), (PoolConfig, own)):  # apart, so that errors name keys as in the file
+        try:
+            validated(section, part, file)
+        except ConfigError as error:
+            problems.append(error.message)
+    if problems:
+        raise ConfigError("\n".join(problems))
     models = own["models"]
     if isinstance(models, Mapping):
         own["models"] = {name: _with_common(common, model) for name, model in models.items()}

@@ -1,7 +1,10 @@
 """The configuration of several models in one server."""
 
+from pathlib import Path
+
 import pytest
 
+from rhapsode.config import layered
 from rhapsode.config.pool import pooled
 from rhapsode.errors import ConfigError
 
@@ -56,3 +59,12 @@ def test_the_first_and_pinned_models_are_loaded_at_the_start(models: dict, at_st
 def test_a_mistake_is_named(content: dict, error: str) -> None:
     with pytest.raises(ConfigError, match=error):
         pooled(content)
+
+
+def test_all_mistakes_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "several.yaml"
+    file.write_text("devcie: cpu\nmodels:\n  a: {pinnde: true}\n  b:\n    deployment: {modle: x}\n")
+    with pytest.raises(ConfigError) as error:
+        pooled(layered(file, env={}), file)
+    found = error.value.message.splitlines()
+    assert [line.split(": ")[0] for line in found] == [f"{file}:1", f"{file}:3", f"{file}:5"]
