@@ -12,6 +12,7 @@ from fuzzing import fuzzed
 EXAMPLES = {"POST /v1/audio/speech": 40, "POST /v1/audio/speech/batch": 20, "POST /v1/audio/voices": 20}
 HANG_S = 20
 OPENAI, ELEVENLABS = {"message", "type", "param", "code"}, {"status", "message"}
+ELEVENLABS_PATHS = ("/v1/text-to-", "/v1/voices", "/v1/user", "/v2/")
 
 
 def attempt(operation: APIOperation, mode: GenerationMode) -> set[int]:
@@ -26,7 +27,7 @@ def attempt(operation: APIOperation, mode: GenerationMode) -> set[int]:
         assert answer.status_code < 500, (answer.status_code, answer.text, case.as_curl_command())
         if answer.status_code >= 400:
             body = answer.json()
-            is_elevenlabs = "text-to-speech" in operation.path or operation.path.startswith(("/v1/voices", "/v2/"))
+            is_elevenlabs = operation.path.startswith(ELEVENLABS_PATHS)
             assert body["detail" if is_elevenlabs else "error"].keys() == (ELEVENLABS if is_elevenlabs else OPENAI)
 
     try:
