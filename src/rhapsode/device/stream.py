@@ -153,10 +153,6 @@ class FrameStream:
         """Returns how many frames were committed since the stream was opened."""
         return int(self._written[slot])
 
-    def have_one(self, slots: Ints) -> Bools:
-        """Returns which of these streams have had exactly one frame."""
-        return np.equal(self._written[slots], 1)
-
     # --- the consumer's side ---
 
     def begin(self, slots: Ints) -> None:

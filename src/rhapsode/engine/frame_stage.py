@@ -66,6 +66,7 @@ class FrameStage(DeviceStage[FrameRow]):
         self._steps_total = self._frames_total = 0
         # By slot, as vectors: what the host decides with. `_allowed` are the steps for which the text so far is enough.
         self._steps_launched, self._steps_done, self._limit, self._allowed = np.zeros((4, slots + 1), np.int64)
+        self._has_frames = np.zeros(slots + 1, np.bool_)
 
     def start(self) -> None:
         if self._deployment.graphs:
@@ -138,6 +139,7 @@ class FrameStage(DeviceStage[FrameRow]):
                 for mark in row.marks():
                     stream.mark(row.slot, mark)
         self._steps_launched[slots] = self._steps_done[slots] = 0
+        self._has_frames[slots] = False
         self._limit[slots] = [row.limit for row in rows]
         self._allowed[slots] = [row.steps_allowed for row in rows]
         self._live[slots] = True
@@ -257,9 +259,10 @@ class FrameStage(DeviceStage[FrameRow]):
         self._steps_done[slots] += 1
         for stream in self._streams:
             stream.landed_ahead() if launch.statics else stream.commit(slots, 1, emitted)
-        is_first = (emitted > 0) & self._streams[0].have_one(slots)
-        for slot in slots if launch.statics else slots[is_first]:
-            self._at(int(slot)).job.note_first_frame()
+        first = slots if launch.statics else slots[(emitted > 0) & ~self._has_frames[slots]]
+        self._has_frames[first] = True
+        for slot in first.tolist():
+            self._at(slot).job.note_first_frame()
         stopped = (flags & STOPPED) > 0
         ended = stopped | (self._steps_done[slots] >= self._limit[slots])
         for slot, of_itself in zip(slots[ended].tolist(), stopped[ended].tolist(), strict=True):

@@ -23,7 +23,7 @@ from rhapsode.serve.memory import trim
 from rhapsode.serve.observe.metrics import Readings, Totals
 from rhapsode.serve.process.engine_process import EngineProcess, is_apart
 from rhapsode.serve.request.names import served_id
-from rhapsode.serve.warm_up import open_warm, start_early
+from rhapsode.serve.warm_up import load_aligner, open_warm, start_early
 from rhapsode.types import Outcome, Voice
 
 log = logging.getLogger("rhapsode.serve")
@@ -230,6 +230,8 @@ class Host:
             fields["device"] = f"'{engine.device}'"
             self._loss_watch = asyncio.create_task(self._load_when_lost(engine), name="loss-watch")
         log.info("model ready", extra={"fields": fields})
+        if isinstance(engine, LocalEngine) and self.deployment.alignment.at_start is not False:
+            load_aligner(engine.engine)
         return engine
 
     async def _open(self) -> ServedEngine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -53,8 +54,6 @@ def open_warm(
     try:
         loading.report("warm-up")
         _warm_up(engine)
-        loading.report("word times")
-        _warm_words(engine)
         engine.forget_turns()
         loading.report("garbage collection")
         gc.collect()
@@ -66,6 +65,21 @@ def open_warm(
         loading.done()
     is_warm = True
     return engine
+
+
+def load_aligner(engine: Engine) -> None:
+    """Loads the acoustic model of word times in a thread, for the page, whose first click asks for them."""
+
+    def load() -> None:
+        try:
+            alignment.load()
+        except RhapsodeError as error:
+            log.warning("no word times: %s", error.message)
+        else:
+            log.info("word times ready")
+
+    alignment = engine.alignment  # not the engine: the thread must not keep it
+    threading.Thread(target=load, name="rhapsode-aligner", daemon=True).start()
 
 
 def _warm_up(engine: Engine) -> None:
@@ -88,18 +102,6 @@ def _warm_up(engine: Engine) -> None:
     if failed is not None:
         fields = {"code": failed.code, "why": repr(failed.message)}
         log.warning("the warm-up sentence was not spoken; the server starts all the same", extra={"fields": fields})
-
-
-def _warm_words(engine: Engine) -> None:
-    """Aligns a few frames, for the page, whose first click asks for word times. A deployment may have it load later."""
-    if not engine.deployment.alignment.at_start:
-        return
-    request = SpeechRequest(WARM_UP_TEXT, Voice(), seed=0, max_frames=PACE_FRAMES, word_timestamps=True)
-    try:
-        engine.alignment.load()
-        _hear(engine, request, 1)
-    except RhapsodeError as error:  # such as a language that the acoustic model does not know
-        log.info("no word times at the start", extra={"fields": {"code": error.code, "why": repr(error.message)}})
 
 
 def _measure_pace(engine: Engine, request: SpeechRequest) -> RhapsodeError | None:

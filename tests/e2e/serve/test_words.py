@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from websockets.sync.client import connect
 
 import rhapsode.engine.alignment as alignment_module
-from e2e.serve.running import Running, heard, in_thread
+from e2e.serve.running import Running, heard, in_thread, running
+from e2e.serve.test_engine_process import wait_for
 from rhapsode.cli.main import app
 from spelling.family import LETTER_S, SPELLING, TONE_S
 from spelling.hearing import ToneModel
@@ -185,3 +186,14 @@ def test_the_command_refuses_other_files_before_it_speaks(tmp_path: Path) -> Non
     done = CliRunner().invoke(app, ["say", "--subtitles", str(tmp_path / "a.txt"), "-o", str(tmp_path / "a.wav"), "Hi"])
     assert done.exit_code
     assert not (tmp_path / "a.wav").exists()
+
+
+@pytest.mark.parametrize("at_start", [True, False])
+def test_the_aligner_is_there_before_the_first_click(tmp_path: Path, at_start: bool) -> None:
+    settings = {} if at_start else {"alignment": {"at_start": False}}
+    with running("rhapsode-nano", tmp_path, **settings) as server:
+        if at_start:
+            wait_for(lambda: any("word times ready" in line for line in server.log), "the aligner is not loaded")
+        answer = server.speak("Hello there.", word_timestamps=True, stream=False)
+        assert answer.status_code == 200
+        assert any("word times ready" in line for line in server.log) == at_start

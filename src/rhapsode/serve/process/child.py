@@ -50,7 +50,7 @@ from rhapsode.serve.process.messages import (
     Taken,
 )
 from rhapsode.serve.process.speeches import SentSpeech
-from rhapsode.serve.warm_up import open_warm, start_early
+from rhapsode.serve.warm_up import load_aligner, open_warm, start_early
 from rhapsode.types import Clip, SpeechRequest
 
 log = logging.getLogger("rhapsode.serve")
@@ -106,6 +106,8 @@ class EngineChild:
         collect_rarely()
         sys.setswitchinterval(SWITCH_S)
         self._link.send(EngineReady(self._engine.info, self._engine.load(), device))
+        if deployment.alignment.at_start:
+            load_aligner(self._engine)
 
     @contextmanager
     def _loading(self, every_s: float) -> Iterator[None]:
