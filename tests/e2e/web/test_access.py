@@ -12,15 +12,22 @@ from e2e.web.browsing import Visit
 Open = Callable[..., Visit]
 VIEWS = ["speak", "talk", "clone", "compare", "server"]
 PHONE = {"width": 390, "height": 844}
+CONTRAST = {"runOnly": ["color-contrast"]}
 
 
 @pytest.mark.parametrize(
-    ("scheme", "rules"), [("light", {}), pytest.param("dark", {"runOnly": ["color-contrast"]}, marks=pytest.mark.slow)]
+    ("colours", "rules"),
+    [
+        ({"color_scheme": "light"}, {}),
+        ({"forced_colors": "active"}, CONTRAST),
+        pytest.param({"color_scheme": "dark"}, CONTRAST, marks=pytest.mark.slow),
+    ],
+    ids=["light", "forced", "dark"],
 )
-def test_axe_finds_nothing(visit: Open, cloning: Running, scheme: str, rules: dict) -> None:
+def test_axe_finds_nothing(visit: Open, cloning: Running, colours: dict, rules: dict) -> None:
     axe = pytest.importorskip("axe_playwright_python", reason="accessibility checks need axe-playwright-python")
     script = (Path(axe.__file__).parent / "axe.min.js").read_text()
-    page = visit(cloning, color_scheme=scheme)
+    page = visit(cloning, **colours)
     page.page.evaluate(script)
     page.page.evaluate("document.querySelectorAll('details').forEach((node) => { node.open = true; })")
     found = []
@@ -35,6 +42,94 @@ def test_axe_finds_nothing(visit: Open, cloning: Running, scheme: str, rules: di
         assert results["passes"]
         found += [(view, fault["id"], fault["nodes"][0]["html"]) for fault in results["violations"]]
     assert found == []
+
+
+def test_forced_colours_show_what_is_chosen_and_what_is_spoken(visit: Open, dummy: Running) -> None:
+    """They take backgrounds and shadows away, so that only what names the system's own colours is seen."""
+    page = visit(dummy, forced_colors="active")
+    page.field("Text").fill("Hi.")
+    page.press("Speak")
+    page.page.locator(".takes .current").wait_for()
+    page.page.evaluate("document.querySelectorAll('details').forEach((node) => { node.open = true; })")
+    pairs = {
+        "voice": (".voice:has(:checked)", ".voice:not(:has(:checked))"),
+        "view": ("[role=tab][aria-selected=true]", "[role=tab][aria-selected=false]"),
+        "snippet": (".code .button[aria-pressed=true]", ".code .button[aria-pressed=false]"),
+        "take": (".takes .current", ".card"),
+    }
+    looks = {name: [looks_of(page, selector) for selector in pair] for name, pair in pairs.items()}
+    assert all(chosen["background"] != other["background"] for chosen, other in looks.values()), looks
+    page.page.locator("#speak .voice:not(:has(:checked)) label").first.click()
+    assert looks_of(page, ".voice:has(:checked)") == looks["voice"][0]
+
+    page.page.evaluate(
+        """async () => {
+            const { Highlight } = await import("/web/highlight.js");
+            const area = Object.assign(document.createElement("textarea"), { className: "script", value: "One two" });
+            const highlight = new Highlight(area);
+            document.querySelector("main").prepend(highlight.root);
+            highlight.show(4, 7);
+        }"""
+    )
+    assert looks_of(page, ".copy mark:not(:empty)")["shadow"] != "none"
+    assert looks_of(page, ".highlighted textarea")["background"] == "rgba(0, 0, 0, 0)"  # the frame lies behind it
+
+
+def looks_of(page: Visit, selector: str) -> dict[str, str]:
+    return page.page.locator(selector).first.evaluate(
+        """node => {
+            const { backgroundColor, color, boxShadow } = getComputedStyle(node);
+            return { background: backgroundColor, color, shadow: boxShadow };
+        }"""
+    )
+
+
+WATCH = """() => {
+    window.announced = [];
+    const regions = document.querySelectorAll("[role=tabpanel]:not([hidden]) :is([role=status], [role=alert])");
+    for (const region of regions) {
+        // A region that is not there before its text is read by few screen readers.
+        const isFolded = region.closest("[hidden], details:not([open])");
+        if (!isFolded && getComputedStyle(region).display === "none") throw region.outerHTML;
+        new MutationObserver(() => region.textContent && announced.push(region.textContent))
+            .observe(region, { childList: true, characterData: true, subtree: true });
+    }
+}"""
+
+
+def await_announced(page: Visit, text: str) -> None:
+    page.page.wait_for_function("text => announced.at(-1) === text", arg=text)
+
+
+def test_what_ended_stopped_or_failed_is_announced_once(visit: Open, dummy: Running) -> None:
+    page = visit(dummy)
+    page.page.evaluate(WATCH)
+    page.field("Text").fill("Hello.")
+    page.press("Speak")
+    await_announced(page, "Finished")
+    page.field("Text").fill("x" * 300)
+    page.press("Speak")
+    page.await_sound()
+    page.press("Stop")
+    page.page.wait_for_function("announced.at(-1).startsWith('Stopped at 0:0')")
+    page.page.route(
+        "**/v1/audio/speech", lambda route: route.fulfill(status=500, json={"error": {"message": "no luck."}})
+    )
+    page.press("Speak")
+    await_announced(page, "No luck.")
+    told = page.page.evaluate("announced")
+    assert all(before != after for before, after in pairwise(told)), told
+
+    page.go("Type to talk")
+    page.page.evaluate(WATCH)
+    page.field("Type or paste").press_sequentially("Hi there. ")
+    await_announced(page, "Finished")
+    page.page.unroute("**/v1/audio/speech")
+    page.go("Compare")
+    page.page.evaluate(WATCH)
+    page.field("Text").fill("Hello.")
+    page.press("Play A")
+    await_announced(page, "Finished")
 
 
 def test_on_a_phone_what_plays_is_always_at_hand(visit: Open, dummy: Running) -> None:
@@ -67,6 +162,7 @@ def test_a_model_that_is_loading_is_announced_until_it_is_ready(visit: Open, dum
     page.open()
     page.page.get_by_text("dummy is loading").wait_for()
     page.page.get_by_text("dummy is loading").wait_for(state="hidden")
+    page.page.get_by_role("status").filter(has_text="dummy is ready.").wait_for()  # heard, not seen
     assert next(states, None) is None  # it asked until the model was ready
 
 

@@ -52,7 +52,7 @@ def test_a_blind_trial_tells_which_was_which_only_after_the_choice(visit: Open, 
     page.page.get_by_label("Blind", exact=True).check()
     assert not page.page.get_by_role("button", name="Play A").is_visible()
     page.press("Make both, shuffled")
-    status = page.page.locator("#compare [role=status]")
+    status = page.page.locator("#compare p[role=status]")
     page.page.get_by_role("button", name="Play 1").wait_for()
     plays = [(heard_after(page, "Play 1"), heard_after(page, "Play 2")) for _ in range(2)]
     assert "was" not in status.inner_text()

@@ -56,7 +56,7 @@ def test_silence_before_more_is_an_underrun_and_silence_at_the_end_is_none(page)
 def test_a_pause_between_two_utterances_is_no_underrun(page) -> None:
     play = "tell('begin'); push(128); block(3); tell('rest'); block(9); push(128); block(2); tell('end'); block();"
     _, told = run(page, play)
-    assert [m["kind"] for m in told] == ["started", "started", "done"]
+    assert [m["kind"] for m in told] == ["started", "rested", "started", "done"]
     assert told[-1]["underruns"] == 0
 
 

@@ -4,7 +4,7 @@ import { SampleFrames } from "./pcm.js";
 import { playerAt } from "./player.js";
 
 export class Ear {
-  /** `listener` has fresh(), samples(samples), sounded(), played(seconds), waited(times) and failed(error). */
+  /** `listener` has fresh(), samples(samples), sounded(), played(seconds), waited(times), rested() and failed(error). */
   constructor(model, listener) {
     this.model = model;
     this.listener = listener;
@@ -66,6 +66,7 @@ export class Ear {
         this.listener.played(played / player.sampleRate);
         this.listener.waited(underruns);
       },
+      rested: () => this.listener.rested(),
     });
   }
 }

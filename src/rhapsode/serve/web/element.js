@@ -27,6 +27,11 @@ export function button(label, click, kind = "", attributes = {}) {
   return el("button", { type: "button", class: `button ${kind}`.trim(), click, ...attributes }, label);
 }
 
+/** Tells this in a live region, once: a text that is set again would be read again. */
+export function announce(region, text) {
+  if (region.textContent !== text) region.textContent = text;
+}
+
 /** A picture from the page's own sprite of lines, of no meaning to a screen reader. */
 export function icon(name) {
   const space = "http://www.w3.org/2000/svg";

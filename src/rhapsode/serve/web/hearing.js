@@ -9,7 +9,7 @@ export class Hearing {
     this.utterance = utterance;
     this.changed = changed;
     this.positionS = 0;
-    this.isPaused = this.isOver = false;
+    this.isPaused = this.isOver = this.isFinished = false;
     this.isHeld = true; // the player waits for more
     this.track = null;
     this.buffering = new Buffering(utterance.expectedS);
@@ -131,6 +131,7 @@ export class Hearing {
             this.judge();
           },
           done: (told) => {
+            this.isFinished = true;
             at(told);
             close();
           },

@@ -1,6 +1,6 @@
-/** Plays one utterance at a time, with a button that stops it. */
+/** Plays one utterance at a time, with a button that stops it and a word when it has ended. */
 
-import { button, icon } from "./element.js";
+import { button, el, icon } from "./element.js";
 import { Hearing } from "./hearing.js";
 import { Utterance } from "./utterance.js";
 
@@ -9,6 +9,7 @@ export class Listening {
     this.model = model;
     this.hearing = null;
     this.halt = button([icon("stop"), "Stop"], () => this.stop(), "", { disabled: true });
+    this.status = el("span", { class: "status ended", role: "status" });
   }
 
   /** Speaks this request and resolves when it has been heard. */
@@ -23,8 +24,10 @@ export class Listening {
     const hearing = new Hearing(utterance);
     this.hearing = hearing;
     this.halt.disabled = false;
+    this.status.textContent = "";
     try {
       await hearing.run();
+      if (this.hearing === hearing) this.status.textContent = hearing.isFinished ? "Finished" : "Stopped";
     } finally {
       if (this.hearing === hearing) this.halt.disabled = true;
     }

@@ -21,6 +21,7 @@ async function start() {
     const served = await models();
     await refreshVoices();
     at("told").textContent = "";
+    at("told").classList.remove("loading");
     mount(served);
     showLoading(at("told"), served[0].id);
     return true;

@@ -12,7 +12,9 @@ export class Waveform {
     this.clear(1, 1);
     new ResizeObserver(() => this.draw()).observe(this.canvas);
     addEventListener("theme", () => this.draw());
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    for (const colours of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) {
+      matchMedia(colours).addEventListener("change", () => this.draw());
+    }
   }
 
   clear(sampleRate, channels) {

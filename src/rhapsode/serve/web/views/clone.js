@@ -40,7 +40,7 @@ export class CloneView {
       el("h2", {}, "A new voice"),
       can("clone")
         ? [this.sample.root, this.text.root, this.say.root, this.name.root, this.consent.root,
-          el("div", { class: "actions" }, this.preview, this.save, this.listening.halt, this.status), this.error]
+          el("div", { class: "actions" }, this.preview, this.save, this.listening.halt, this.listening.status, this.status), this.error]
         : el("p", { class: "hint" }, cannot(this.model)),
     );
     const blend = can("embedding") && this.model.embedding_size ? new BlendCard(this.listening).root : null;

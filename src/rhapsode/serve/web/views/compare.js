@@ -40,7 +40,7 @@ export class CompareView {
       el("section", { class: "card", "aria-label": "Text to compare" }, this.text.root),
       el("div", { class: "halves" }, this.sides.map(({ card }) => card)),
       el("section", { class: "card dock", "aria-label": "Trial" },
-        el("div", { class: "actions" }, this.sides.map(({ play }) => play), this.prepare, this.listening.halt,
+        el("div", { class: "actions" }, this.sides.map(({ play }) => play), this.prepare, this.listening.halt, this.listening.status,
           el("label", { class: "check" }, this.blind, "Blind")),
         this.trial, this.status, this.error),
     );

@@ -10,7 +10,8 @@ export class VoicesCard {
     this.model = model;
     this.list = el("ul", { class: "shelf" });
     this.error = el("p", { class: "error", role: "alert" });
-    this.root = el("section", { class: "card", "aria-label": "Uploaded voices" }, el("h2", {}, "Uploaded voices"), this.list, this.error);
+    this.status = el("p", { class: "status", role: "status" });
+    this.root = el("section", { class: "card", "aria-label": "Uploaded voices" }, el("h2", {}, "Uploaded voices"), this.list, this.status, this.error);
     onVoices(() => this.draw());
     this.draw();
   }
@@ -44,13 +45,14 @@ export class VoicesCard {
       this.try(async () => {
         await deleteVoice(voice.id);
         await refreshVoices();
+        this.status.textContent = `${voice.name} is deleted.`;
       });
     }, "quiet", { "aria-label": `Delete ${voice.name}` });
     return remove;
   }
 
   async try(work) {
-    this.error.textContent = "";
+    this.error.textContent = this.status.textContent = "";
     try {
       await work();
     } catch (error) {

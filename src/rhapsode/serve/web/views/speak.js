@@ -2,7 +2,7 @@
 
 import { sentence } from "../api.js";
 import { CodePanel } from "../code.js";
-import { button, el, icon } from "../element.js";
+import { announce, button, el, icon } from "../element.js";
 import { EXAMPLES } from "../examples.js";
 import { clock, speechFigures } from "../figures.js";
 import { Hearing } from "../hearing.js";
@@ -123,7 +123,7 @@ export class SpeakView {
     this.script.light(hearing.isOver ? null : utterance.words.at(hearing.positionS), utterance.fields.input);
     this.halt.disabled = hearing.isOver;
     this.start.setAttribute("aria-busy", String(hearing.state === "preparing"));
-    this.status.textContent = statusOf(hearing);
+    announce(this.status, statusOf(hearing));
     this.made.textContent = utterance.isMaking && hearing.madeS ? `${Math.round(this.transport.progress.value * 100)} % made` : "";
   }
 
@@ -148,9 +148,10 @@ export class SpeakView {
 }
 
 /** Says in a few words what is going on. */
-function statusOf({ utterance, state, madeS, waitS }) {
+function statusOf({ state, madeS, positionS, waitS, isFinished }) {
   if (state === "preparing") return "Preparing …";
   if (state === "buffering") return `Buffering for about ${Math.max(1, Math.round(waitS))} s …`;
   if (state === "paused") return "Paused";
-  return state === "over" && madeS && !utterance.recording.ended ? `Stopped after ${clock(madeS)}` : "";
+  if (state !== "over" || !madeS) return "";
+  return isFinished ? "Finished" : `Stopped at ${clock(positionS)}`;
 }

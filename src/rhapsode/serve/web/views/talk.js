@@ -2,7 +2,7 @@
 
 import { Conversation } from "../conversation.js";
 import { Ear } from "../ear.js";
-import { button, el, icon } from "../element.js";
+import { announce, button, el, icon } from "../element.js";
 import { Field } from "../field.js";
 import { Figures, ms, seconds } from "../figures.js";
 import { Highlight } from "../highlight.js";
@@ -97,7 +97,7 @@ export class TalkView {
     this.ear.silence();
     this.highlight.clear();
     this.conversation?.cancel();
-    this.status.textContent = "";
+    announce(this.status, this.status.textContent && "Stopped");
   }
 
   clear() {
@@ -135,15 +135,12 @@ export class TalkView {
         this.ear.begin();
         this.find(text, start);
         this.askedMs = this.sentMs;
-        this.status.textContent = "Speaking …";
+        announce(this.status, "Speaking …");
         this.measure({ requests: this.measured.requests + 1 });
       },
       audio: (bytes) => this.ear.hear(bytes),
       words: (words) => this.time(words),
-      ended: () => {
-        this.ear.rest();
-        this.status.textContent = "";
-      },
+      ended: () => this.ear.rest(),
       failed: (error) => this.tell(error),
     });
   }
@@ -163,6 +160,7 @@ export class TalkView {
         this.measure({ spokenS });
       },
       waited: (waits) => this.measure({ waits }),
+      rested: () => this.conversation?.isOpen || announce(this.status, "Finished"),
       failed: (error) => this.tell(error),
     };
   }

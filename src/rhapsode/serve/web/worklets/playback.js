@@ -99,6 +99,7 @@ class Playback extends AudioWorkletProcessor {
       this.tell("done");
       this.clear(null);
     } else if (filled < frames && this.resting) {
+      if (this.started) this.tell("rested");
       this.started = false;
     } else if (filled < frames && this.started) {
       this.waitedFrames += frames - filled;
