@@ -18,11 +18,14 @@ from rhapsode.config import Deployment, resolve
 from rhapsode.device.early_start import start_triton
 from rhapsode.engine import Engine, Source, Speech, loading
 from rhapsode.engine.compile import Compilation, begin_compiling, launches_kernels
+from rhapsode.engine.script import settings_of
 from rhapsode.engine.validate import checked
 from rhapsode.errors import IgnoredWarning
 from rhapsode.marking.marker import Marker
 from rhapsode.models.abilities import without_ignored
 from rhapsode.models.registry import Model, find
+from rhapsode.text.front_end import FrontEnd
+from rhapsode.text.lexicon import Lexicon
 from rhapsode.types import AudioChunk, Outcome, Segment, SpeechRequest, Voice
 from rhapsode.wishes import Wishes, as_voice, make_request
 
@@ -240,4 +243,9 @@ def check(model: Model, deployment: Deployment, request: SpeechRequest) -> None:
     """Raises if a request is invalid for a model; the model need not be loaded."""
     model.check_checkpoint()
     info = model.info()
-    checked(without_ignored(request, info)[0], model.spec, info, deployment.limits)
+    asked = without_ignored(request, info)[0]
+    checked(asked, model.spec, info, deployment.limits)
+    if asked.input_type == "ssml":  # any other text can be read
+        front_end = FrontEnd(settings_of(asked, info, Lexicon.read(deployment.lexicon)))
+        front_end.push(asked.text)
+        front_end.close()

@@ -11,7 +11,10 @@ import pytest
 
 import rhapsode as package
 from rhapsode import TTS, Audio, Segment, SpeechRequest, Voice
+from rhapsode.config import Deployment
 from rhapsode.errors import BadAudio, InvalidRequest, UnknownOption
+from rhapsode.models.registry import find
+from rhapsode.tts import check
 from rhapsode.types import Sampling
 from rhapsode.wishes import Wishes, as_voice, make_request
 
@@ -121,3 +124,9 @@ def test_an_error_in_one_text_ends_all(tts: TTS) -> None:
     with pytest.raises(InvalidRequest):
         tts.speak(["x" * 4000, "", "y" * 4000])
     assert tts.speak("Still here.").duration_s > 0
+
+
+def test_markup_that_cannot_be_read_is_refused_before_a_model_is_loaded() -> None:
+    request = SpeechRequest("<speak><foo>x</foo></speak>", input_type="ssml")
+    with pytest.raises(InvalidRequest, match="<foo> is not supported"):
+        check(find("dummy"), Deployment(model="dummy"), request)

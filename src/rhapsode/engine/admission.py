@@ -107,8 +107,12 @@ class Admission:
             heapq.heappop(ends_s)
         for job in queue:
             starts_s = heapq.heappop(ends_s) if len(ends_s) >= places else 0.0
-            heapq.heappush(ends_s, starts_s + self._expected_s(job.request) * factor)
+            heapq.heappush(ends_s, starts_s + self.expected_s(job.request) * factor)
         return ends_s[0] if len(ends_s) >= places else 0.0
+
+    def expected_s(self, request: SpeechRequest) -> float:
+        """Returns how long the speech of a request will be."""
+        return self._speech_s if request.text_open else len(request.text) * self._character_s
 
     def _keeps_up(self, rows: int, speed: float) -> bool:
         return self._pace.at(rows) * speed <= self._headroom
@@ -120,10 +124,6 @@ class Admission:
         """
         return sum(not job.speech.full for job in self._in.values())
 
-    def _expected_s(self, request: SpeechRequest) -> float:
-        """Returns how long the speech of a request will be."""
-        return self._speech_s if request.text_open else len(request.text) * self._character_s
-
     def _left_s(self, job: Job) -> float:
-        expected_s = self._expected_s(job.request)
+        expected_s = self.expected_s(job.request)
         return max(expected_s - job.spoken_s, NEARLY * expected_s)

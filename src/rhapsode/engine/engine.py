@@ -134,7 +134,7 @@ class Engine:
                 self._queue.remove(displaced)
             self._jobs[request_id] = job
             self._text_chars[request_id] = len(request.text)
-            self._queue.add(job)
+            self._queue.add(job, self._admission.expected_s(job.request))
             self._admit()
         if displaced is not None:
             displaced.fail(busy)

@@ -23,7 +23,7 @@ from rhapsode.errors import OutputError, RhapsodeError
 from rhapsode.serve.app import create_app
 from rhapsode.serve.closing import Closing
 from rhapsode.serve.connection import ConnectionConfig
-from rhapsode.serve.observe.log_lines import configure
+from rhapsode.serve.observe.log_lines import NEW_LINE, configure
 from rhapsode.serve.process.engine_process import EngineProcess, is_apart
 from rhapsode.serve.service import Service
 from rhapsode.serve.wyoming.listener import WyomingListener
@@ -153,8 +153,9 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
 def _print_resolved(deployment: Deployment, service: Service, port: int, wyoming: socket.socket | None) -> None:
     """Prints the resolved configuration for the operator, each line as soon as it is known: to name the device, torch
     has to be imported, which takes seconds."""
+    begin = NEW_LINE if sys.stderr.isatty() else ""  # a step of loading may stand there
     for name, value in _resolved(deployment, service, port, wyoming):
-        print(f"{name:>10}  {value}", file=sys.stderr, flush=True)
+        print(f"{begin}{name:>10}  {value}", file=sys.stderr, flush=True)
 
 
 def _resolved(

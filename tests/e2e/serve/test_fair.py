@@ -102,11 +102,11 @@ def attack_from_elsewhere(server: Running, number: int) -> socket.socket:
     return kinds[number % len(kinds)](server, number)
 
 
-def listen_beside(server: Running, attack: Attack, heard_s: float = HEARD_S) -> None:
+def listen_beside(server: Running, attack: Attack, heard_s: float = HEARD_S, many: int = MANY) -> None:
     server.settle()
     unread = server.metric("rhapsode_requests_total", outcome="unread")
     with ExitStack() as held:
-        for number in range(MANY):
+        for number in range(many):
             held.enter_context(attack(server, number))
         await_load(server, "slots_in_use", SLOTS)
         assert first_audio_s(server) < heard_s
@@ -116,6 +116,11 @@ def listen_beside(server: Running, attack: Attack, heard_s: float = HEARD_S) -> 
 @pytest.mark.parametrize("attack", [attack_at_home, attack_from_elsewhere])
 def test_beside_clients_that_never_read_a_listener_is_heard_soon(server: Running, attack: Attack) -> None:
     listen_beside(server, attack)
+
+
+def test_a_sentence_waits_for_one_round_of_them_although_many_wait_already(server: Running) -> None:
+    """They are of its own address, and came before it: each round of slots is lost after 2 s."""
+    listen_beside(server, attack_at_home, many=4 * SLOTS)
 
 
 def test_it_is_also_heard_soon_where_the_engine_has_a_process_of_its_own(tmp_path: Path) -> None:

@@ -1,12 +1,17 @@
 """What a server says while it starts, and how it stops before it has started."""
 
+import os
+import pty
 import signal
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from e2e.serve.running import Running, running
+from forked import start
+from unit.command import environment
 
 
 def lines(log: list[str], name: str) -> str:
@@ -29,6 +34,43 @@ def test_the_banner_says_what_was_resolved_and_what_the_checkpoint_can_do(tmp_pa
         assert f"step={step}" in said
     assert "route=/web" not in said
     assert "route=/v1/models" in said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a terminal of Unix")
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_on_a_terminal_loading_is_one_line_and_ctrl_c_says_that_it_ends(tmp_path: Path, log_format: str) -> None:
+    terminal, screen = pty.openpty()
+    command = ["rhapsode", "serve", "dummy", "--device", "cpu", "--port", "0", "--log-format", log_format]
+    env = environment(OMP_NUM_THREADS="1", PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
+    with open(os.devnull, "r+b") as nothing:
+        process = start(command, tmp_path, env, [nothing.fileno(), nothing.fileno(), screen])
+    os.close(screen)
+    shown = ""
+    try:
+        while part := read_terminal(terminal):
+            shown += part
+            if "model ready" in shown and "stopping" not in shown:
+                process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    finally:
+        os.close(terminal)
+        process.send_signal(signal.SIGKILL)
+    lines = [line.rpartition("\r\x1b[K")[2].strip() for line in shown.split("\n")]  # as the terminal shows them
+    if log_format == "json":
+        assert any('"step": "talk"' in line for line in lines)
+        return
+    assert shown.count("loading: ") > 5
+    assert not [line for line in lines if "loading" in line or "start-up" in line]
+    assert [line for line in lines if "model ready" in line]
+    assert "rhapsode: stopping." in lines
+
+
+def read_terminal(terminal: int) -> str:
+    """What a program has written to its terminal; nothing once it has ended."""
+    try:
+        return os.read(terminal, 2**16).decode()
+    except OSError:  # Linux says so when nobody has the other end any more
+        return ""
 
 
 def test_an_interrupt_while_it_loads_ends_it_at_once(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from rhapsode.config import resolve
-from rhapsode.engine import Engine
+from rhapsode.engine import Engine, waiting
 from rhapsode.engine.waiting import WaitingLine
 from rhapsode.errors import Busy
 from rhapsode.types import SpeechRequest
@@ -34,6 +34,22 @@ def admitted(line, **slots):
 
 def test_requests_of_one_client_are_admitted_as_they_came():
     assert admitted(line_of("aaaa"), a=7) == ["a0", "a1", "a2", "a3"]
+
+
+def test_short_speech_goes_ahead_of_long_speech_that_came_a_little_earlier(monkeypatch):
+    now_s = 0.0
+    monkeypatch.setattr(waiting, "clock_s", lambda: now_s)
+    line = WaitingLine()
+    for now_s, name, expected_s in (  # noqa: B007 - the clock reads it
+        (0.0, "book", 130.0),
+        (1.0, "page", 8.0),
+        (2.0, "word", 0.5),
+        (9.0, "later word", 0.5),
+        (11.0, "latest word", 0.5),
+    ):
+        line.add(SimpleNamespace(client="a", name=name), expected_s)
+    assert line.displaced_by("b").name == "latest word"
+    assert admitted(line) == ["word", "page", "later word", "book", "latest word"]
 
 
 def test_next_is_the_oldest_request_of_the_client_with_the_fewest_slots():

@@ -6,9 +6,15 @@ import asyncio
 import json
 import logging
 import sys
+import time
 from typing import Any, TextIO
 
 from rhapsode.serve.observe.trace_id import trace_id
+
+LOADING = ("rhapsode.loading", "rhapsode.start")
+"""The loggers of the steps of loading, and of how long they took."""
+NEW_LINE = "\r\x1b[K"
+"""Empties the current line of a terminal."""
 
 
 class TextLines(logging.Formatter):
@@ -55,17 +61,45 @@ def _is_news(record: logging.LogRecord) -> bool:
     return "without completing response" not in message and "without completing handshake" not in message
 
 
+class LoadingLine:
+    """The line of a terminal that says which step of loading runs, and for how long the process has."""
+
+    def __init__(self) -> None:
+        self._begun_s = time.monotonic()
+        self._is_shown = False
+
+    def next(self, record: logging.LogRecord) -> str:
+        """Returns what to write for a record about loading."""
+        if record.name != LOADING[0]:
+            return ""  # how long a step took is for a log
+        self._is_shown = True
+        step = vars(record).get("fields", {}).get("step", record.msg)
+        return f"{NEW_LINE}loading: {step}, {time.monotonic() - self._begun_s:.0f} s"
+
+    def end(self) -> str:
+        """Returns what to write before another line."""
+        begin, self._is_shown = NEW_LINE if self._is_shown else "", False
+        return begin
+
+
 class LineHandler(logging.StreamHandler[TextIO]):
     """Writes log lines. Inside an event loop they are flushed once per iteration of the loop, because every write may
     wait for the interpreter's lock."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, loading: LoadingLine | None = None) -> None:
+        """`loading`: on a terminal the steps of loading share one line."""
         super().__init__(stream)
         self._is_due = False
+        self._loading = loading
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self.stream.write(self.format(record) + self.terminator)
+            if self._loading is not None and record.name in LOADING:
+                self.stream.write(self._loading.next(record))
+                self.flush()
+                return
+            begin = self._loading.end() if self._loading is not None else ""
+            self.stream.write(begin + self.format(record) + self.terminator)
             if record.levelno >= logging.WARNING:
                 self.flush()
             elif not self._is_due:
@@ -88,7 +122,8 @@ class LineHandler(logging.StreamHandler[TextIO]):
 def configure(log_format: str) -> None:
     """Sends our log lines, and uvicorn's, to standard error."""
     stderr = open(sys.stderr.fileno(), "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
-    handler = LineHandler(stderr)
+    is_for_people = log_format == "text" and stderr.isatty()
+    handler = LineHandler(stderr, LoadingLine() if is_for_people else None)
     handler.setFormatter(_Json() if log_format == "json" else TextLines())
     handler.addFilter(_is_news)
     # No line names its source code, thread or process, so `logging` need not look them up.
