@@ -17,9 +17,9 @@ export class SpeakView {
   constructor(models) {
     [this.model] = models;
     this.hearing = null;
-    this.settings = new Settings(models);
+    this.settings = new Settings(models, { kinds: kindsOf(this.model) });
     const most = this.model.deployment.limits.max_text_chars;
-    this.script = new Script({ value: EXAMPLES.Story, most, speed: () => this.settings.speed });
+    this.script = new Script({ value: EXAMPLES.Story, most, speed: () => this.settings.speed, opened: (kind) => this.settings.readAs(kind) });
     this.transport = new Transport({ toggle: () => this.toggle(), seek: (seconds) => this.seek(seconds) });
     this.transport.load(new Utterance({ input: "" }, this.model));
     this.takes = new TakesCard({
@@ -145,6 +145,12 @@ export class SpeakView {
   leave() {
     this.stop();
   }
+}
+
+/** The kinds of text that the server reads, for a choice. */
+function kindsOf({ text }) {
+  const names = { text: "plain text", markdown: "Markdown", html: "HTML", ssml: "SSML" };
+  return text.input_types.map((kind) => [kind, names[kind] ?? kind]);
 }
 
 /** Says in a few words what is going on. */
