@@ -104,6 +104,14 @@ export class Settings {
     return this.add("instructions", "Instructions", el("textarea", { rows: 2, placeholder: "calm, a little amused" }));
   }
 
+  /** What the text is, and what is kept of it beside the speech. */
+  writing() {
+    const { word_timestamps: languages = [] } = this.model.text;
+    const subtitles = this.add("subtitles", "Subtitles of takes", select([["srt", "SubRip (.srt)"], ["vtt", "WebVTT (.vtt)"]], "srt"));
+    subtitles.hidden = !languages.length;
+    return [this.add("input_type", "The text is", select(this.kinds, "text")), subtitles];
+  }
+
   format() {
     return this.add("response_format", "Format", select(this.model.formats.map((name) => [name, name]), "mp3"));
   }
@@ -115,7 +123,7 @@ export class Settings {
       return this.add(name, label, numberInput({ placeholder: "default", ...(name === "top_k" && { step: "1" }) }), { hint });
     });
     return [
-      this.kinds.length ? this.add("input_type", "The text is", select(this.kinds, "text")) : null,
+      ...(this.kinds.length ? this.writing() : []),
       this.add("seed", "Seed", seed, { hint: "The same seed gives the same speech." }),
       ...this.options.map((option) => this.keep(option.name, option.field)),
       ...sampling,
