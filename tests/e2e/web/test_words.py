@@ -48,7 +48,25 @@ def test_the_words_of_a_text_light_up_in_turn_where_they_are_written(visit: Open
     assert page.page.locator("#speak .copy mark").text_content() == ""
 
 
-@pytest.mark.slow
+def test_the_subtitles_of_a_take_are_downloaded(visit: Open, timed: Running) -> None:
+    page = visit(timed)
+    page.field("Text").fill(TEXT + " That is all.")
+    page.press("Speak")
+    page.await_end()
+    found = {}
+    for kind in ("srt", "vtt"):
+        page.fill("Subtitles of takes", kind)
+        with page.page.expect_download() as got:
+            page.press("Subtitles of this take")
+        assert got.value.suggested_filename == f"speech.{kind}"
+        found[kind] = got.value.path().read_text().split("\n\n")
+    assert [cue.split("\n")[2].strip() for cue in found["srt"]] == [TEXT, "That is all."]
+    assert found["vtt"][0] == "WEBVTT"
+    assert [cue.replace(",", ".", 2).split("\n")[:2] for cue in found["srt"]] == [
+        cue.split("\n")[:2] for cue in found["vtt"][1:]
+    ]
+
+
 @pytest.mark.slow
 def test_the_words_of_the_default_voice_light_up_in_turn(visit: Open, tmp_path) -> None:
     text = "The quick brown fox jumps over the lazy dog."

@@ -54,5 +54,6 @@ const ICONS = {
   save: "M12 4v11m-4.5-4.5L12 15l4.5-4.5M5 19.5h14",
   record: "M12 8a4 4 0 1 0 0 8a4 4 0 1 0 0-8z",
   remove: "M6 7h12M10 7V5h4v2m-6.5 0l.7 12h7.6l.7-12",
+  subtitles: "M4 6h16v12H4zM7 14h6m2.5 0H17M7 11h3m2.5 0H17",
   copy: "M9 9h10v10H9zM5 15V5h10",
 };

@@ -3,29 +3,33 @@
 import { button, el, icon } from "./element.js";
 import { estimate } from "./estimate.js";
 import { EXAMPLES } from "./examples.js";
-import { Field } from "./field.js";
+import { Field, select } from "./field.js";
 import { clock } from "./figures.js";
 import { Highlight } from "./highlight.js";
-import { readText } from "./textfile.js";
+import { OPENS, readFile } from "./textfile.js";
 
 export class Script {
-  /** `most` is the number of characters that the server takes; `speed` returns the chosen speed. */
-  constructor({ value, most, speed, rows = 6 }) {
-    this.most = most;
-    this.speed = speed;
+  /** `most` is the number of characters that the server takes; `speed` returns the chosen speed; `opened` gets the input type of another text. */
+  constructor({ value, most, speed, opened, rows = 6 }) {
+    Object.assign(this, { most, speed, opened });
+    this.parts = [];
     this.changed = () => {};
     this.area = el("textarea", { rows, class: "script", value, "aria-keyshortcuts": "Control+Enter", input: () => this.update() });
     this.field = new Field("Text", this.area);
     this.highlight = new Highlight(this.area);
     this.field.label.after(this.highlight.root);
-    this.chooser = el("input", { type: "file", accept: ".txt,text/plain", hidden: true, change: () => this.open(this.chooser.files[0]) });
+    this.chooser = el("input", { type: "file", accept: OPENS, hidden: true, change: () => this.open(this.chooser.files[0]) });
+    this.part = new Field("Part", select([]));
+    this.part.control.addEventListener("change", () => this.replace(this.parts[this.part.control.value].text));
+    this.part.root.hidden = true;
     this.length = el("span", { class: "status length" });
-    const examples = Object.entries(EXAMPLES).map(([name, text]) => button(name, () => this.replace(text), "chip"));
+    const examples = Object.entries(EXAMPLES).map(([name, text]) => button(name, () => this.take("text", [{ title: name, text }]), "chip"));
     this.root = el(
       "div",
       { class: "field-group", dragover: (event) => event.preventDefault(), drop: (event) => this.dropped(event) },
+      this.part.root,
       this.field.root,
-      el("div", { class: "under" }, this.length, button([icon("open"), "Open a .txt"], () => this.chooser.click(), "quiet small"), this.chooser),
+      el("div", { class: "under" }, this.length, button([icon("open"), "Open a file"], () => this.chooser.click(), "quiet small", { title: "Text, Markdown, HTML or EPUB" }), this.chooser),
       el("div", { class: "chips", role: "group", "aria-label": "Example texts" }, el("span", { class: "hint" }, "Try"), examples),
     );
     this.update();
@@ -33,6 +37,15 @@ export class Script {
 
   get value() {
     return this.area.value;
+  }
+
+  /** Shows the first of these parts, and offers the others. */
+  take(inputType, parts) {
+    this.parts = parts;
+    this.part.control.replaceChildren(...parts.map(({ title }, i) => el("option", { value: String(i) }, title)));
+    this.part.root.hidden = parts.length < 2;
+    this.opened(inputType);
+    this.replace(parts[0].text);
   }
 
   replace(text) {
@@ -44,7 +57,9 @@ export class Script {
   async open(file) {
     if (!file) return;
     try {
-      this.replace(await readText(file, this.most));
+      const { inputType, parts } = await readFile(file, this.most);
+      if (!parts.length) throw new Error(`${file.name} holds no text.`);
+      this.take(inputType, parts);
     } catch (error) {
       this.field.show(error.message);
     } finally {

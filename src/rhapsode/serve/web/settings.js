@@ -14,9 +14,10 @@ const SAMPLING = {
 };
 
 export class Settings {
-  /** Without `format` there is no choice of one; a `title` makes the settings compact. */
-  constructor([model], { format = true, title = "" } = {}) {
+  /** Without `format` there is no choice of one; a `title` makes the settings compact; `kinds` are those of text to choose from. */
+  constructor([model], { format = true, title = "", kinds = [] } = {}) {
     this.model = model;
+    this.kinds = kinds;
     this.fields = {};
     this.options = Object.entries(model.options).map(([name, schema]) => new OptionField(name, schema));
     this.changed = () => {};
@@ -36,7 +37,7 @@ export class Settings {
 
   /** What the person set, and nothing else. */
   values() {
-    const { voice, language, speed, response_format: format, instructions, seed } = this.fields;
+    const { voice, language, speed, response_format: format, instructions, seed, input_type: inputType } = this.fields;
     const values = {
       voice: voice.value || undefined,
       language: language?.value || undefined,
@@ -44,10 +45,16 @@ export class Settings {
       response_format: format?.value,
       instructions: instructions?.value || undefined,
       seed: seed.number,
+      input_type: inputType?.value === "text" ? undefined : inputType?.value,
     };
     for (const name of this.model.sampling) values[name] = this.fields[name].number;
     for (const option of this.options) values[option.name] = option.value;
     return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
+  }
+
+  /** Has the text read as this kind from now on. */
+  readAs(kind) {
+    this.fields.input_type.control.value = kind;
   }
 
   get speed() {
@@ -97,6 +104,14 @@ export class Settings {
     return this.add("instructions", "Instructions", el("textarea", { rows: 2, placeholder: "calm, a little amused" }));
   }
 
+  /** What the text is, and what is kept of it beside the speech. */
+  writing() {
+    const { word_timestamps: languages = [] } = this.model.text;
+    const subtitles = this.add("subtitles", "Subtitles of takes", select([["srt", "SubRip (.srt)"], ["vtt", "WebVTT (.vtt)"]], "srt"));
+    subtitles.hidden = !languages.length;
+    return [this.add("input_type", "The text is", select(this.kinds, "text")), subtitles];
+  }
+
   format() {
     return this.add("response_format", "Format", select(this.model.formats.map((name) => [name, name]), "mp3"));
   }
@@ -108,6 +123,7 @@ export class Settings {
       return this.add(name, label, numberInput({ placeholder: "default", ...(name === "top_k" && { step: "1" }) }), { hint });
     });
     return [
+      ...(this.kinds.length ? this.writing() : []),
       this.add("seed", "Seed", seed, { hint: "The same seed gives the same speech." }),
       ...this.options.map((option) => this.keep(option.name, option.field)),
       ...sampling,

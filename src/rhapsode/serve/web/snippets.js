@@ -12,6 +12,7 @@ function curl(request, origin, hasKey) {
 
 function python(request, origin, hasKey) {
   const known = { model: "tts-1", voice: "default", ...request };
+  if (!("input" in request)) known.input = undefined;
   const lines = Object.entries(known).filter(([name]) => OPENAI.has(name)).map(([name, value]) => `    ${name}=${literal(value)},`);
   const extra = Object.entries(known).filter(([name]) => !OPENAI.has(name));
   if (extra.length) lines.push(`    extra_body=${literal(Object.fromEntries(extra))},`);
@@ -55,5 +56,6 @@ function literal(value) {
   if (typeof value === "object") {
     return `{${Object.entries(value).map(([name, inner]) => `${literal(name)}: ${literal(inner)}`).join(", ")}}`;
   }
+  if (value === undefined) return "openai.NOT_GIVEN";
   return JSON.stringify(value); // a string of JSON is one of Python
 }

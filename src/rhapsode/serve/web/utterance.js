@@ -12,7 +12,8 @@ export class Utterance {
   constructor(fields, model, { timed = false } = {}) {
     this.fields = { ...fields, seed: fields.seed ?? randomSeed() };
     this.model = model;
-    this.expectedS = estimate.secondsFor(fields.input, fields.speed);
+    this.text = fields.input ?? fields.segments.map(({ input }) => input).join("\n"); // as the server counts its characters
+    this.expectedS = estimate.secondsFor(this.text, fields.speed);
     this.recording = null;
     this.isTimed = timed && announcesWords(model, fields.language);
     this.words = new Words();
@@ -90,7 +91,7 @@ export class Utterance {
     this.recording.ended = true;
     const { durationS } = this.recording;
     this.measure({ factor: (performance.now() - startedMs) / 1000 / durationS });
-    estimate.learn(this.fields.input, durationS, this.fields.speed);
+    estimate.learn(this.text, durationS, this.fields.speed);
   }
 }
 

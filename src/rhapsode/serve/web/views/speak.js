@@ -2,6 +2,7 @@
 
 import { sentence } from "../api.js";
 import { CodePanel } from "../code.js";
+import { segmentsOf } from "../dialogue.js";
 import { announce, button, el, icon } from "../element.js";
 import { EXAMPLES } from "../examples.js";
 import { clock, speechFigures } from "../figures.js";
@@ -17,15 +18,16 @@ export class SpeakView {
   constructor(models) {
     [this.model] = models;
     this.hearing = null;
-    this.settings = new Settings(models);
+    this.settings = new Settings(models, { kinds: kindsOf(this.model) });
     const most = this.model.deployment.limits.max_text_chars;
-    this.script = new Script({ value: EXAMPLES.Story, most, speed: () => this.settings.speed });
+    this.script = new Script({ value: EXAMPLES.Story, most, speed: () => this.settings.speed, opened: (kind) => this.settings.readAs(kind) });
     this.transport = new Transport({ toggle: () => this.toggle(), seek: (seconds) => this.seek(seconds) });
     this.transport.load(new Utterance({ input: "" }, this.model));
     this.takes = new TakesCard({
       play: (utterance) => this.play(utterance),
       failed: (error) => this.tell(error),
       format: () => this.settings.fields.response_format.value,
+      subtitles: () => this.settings.fields.subtitles.value,
     });
     this.figures = speechFigures();
     this.status = el("p", { class: "status", role: "status" });
@@ -62,7 +64,10 @@ export class SpeakView {
 
   /** The request for what is on the page now. */
   request() {
-    return { input: this.script.value, ...this.settings.values() };
+    const { input_type: kind, ...values } = this.settings.values();
+    const text = this.script.value;
+    if (kind === "dialogue") return { segments: segmentsOf(text), ...values };
+    return { input: text, ...values, ...(kind && { input_type: kind }) };
   }
 
   async speak() {
@@ -128,7 +133,7 @@ export class SpeakView {
   }
 
   tell(error) {
-    if (["input", "text", "messages"].includes(error.param)) {
+    if (["input", "text", "messages", "segments"].includes(error.param)) {
       this.script.field.show(error.message);
       this.script.area.focus();
     } else if (!this.settings.showError(error)) {
@@ -145,6 +150,12 @@ export class SpeakView {
   leave() {
     this.stop();
   }
+}
+
+/** The kinds of text that the server reads, for a choice. */
+function kindsOf({ text }) {
+  const names = { text: "plain text", markdown: "Markdown", html: "HTML", ssml: "SSML" };
+  return [...text.input_types.map((kind) => [kind, names[kind] ?? kind]), ["dialogue", "a dialogue (name: line)"]];
 }
 
 /** Says in a few words what is going on. */

@@ -3,14 +3,15 @@
 import { button, el, icon } from "../element.js";
 import { clock } from "../figures.js";
 import { download } from "../recording.js";
+import { subtitles } from "../subtitles.js";
 
 const MOST_TAKES = 20;
 const MOST_BYTES = 128 * 2 ** 20;
 
 export class TakesCard {
-  /** `play(utterance)` plays one, `failed(error)` shows why a download failed, `format()` returns the chosen format. */
-  constructor({ play, failed, format }) {
-    Object.assign(this, { play, failed, format });
+  /** `play(utterance)` plays one, `failed(error)` shows why a download failed, `format()` and `subtitles()` return the chosen formats. */
+  constructor({ play, failed, format, subtitles }) {
+    Object.assign(this, { play, failed, format, subtitles });
     this.takes = [];
     this.seen = new WeakSet();
     this.list = el("ol", { class: "takes" });
@@ -48,12 +49,14 @@ class Take {
     const named = (label) => ({ "aria-label": `${label} this take`, title: label });
     this.play = button(icon("play"), () => card.play(utterance), "quiet", named("Play"));
     this.save = button(icon("save"), () => this.download(), "quiet", named("Download"));
+    this.subtitles = button(icon("subtitles"), () => this.subtitle(), "quiet", { ...named("Subtitles of"), hidden: true });
     this.about = el("small", { class: "hint" });
     this.root = el(
       "li",
       {},
       this.play,
-      el("span", { class: "name" }, el("span", { class: "words" }, utterance.fields.input), this.about),
+      el("span", { class: "name" }, el("span", { class: "words" }, utterance.text), this.about),
+      this.subtitles,
       this.save,
       button(icon("remove"), () => card.remove(this), "quiet", named("Remove")),
     );
@@ -64,7 +67,14 @@ class Take {
     const about = [clock(recording.durationS), fields.voice, fields.speed && `${fields.speed}×`, `seed ${fields.seed}`];
     this.about.textContent = about.filter(Boolean).join(" · ");
     this.play.disabled = !isKept;
+    this.subtitles.hidden = !recording.ended || !this.utterance.words.list.length;
     this.root.classList.toggle("current", this.utterance === current);
+  }
+
+  subtitle() {
+    const { text, words, fields } = this.utterance;
+    const kind = this.card.subtitles();
+    download(new Blob([subtitles(text, words.list, kind, Boolean(fields.input_type))], { type: "text/plain" }), `speech.${kind}`);
   }
 
   async download() {
