@@ -24,7 +24,7 @@ class Hub:
     folder: Path
     url: str = ""
     slow: str = ""
-    """The file that is sent slowly."""
+    """The file of which only half is sent, until it is no longer this one."""
     sent: dict[str, int] = field(default_factory=dict)
     starts: list[tuple[str, int]] = field(default_factory=list)
     """Where each answer with a file's content began."""
@@ -88,7 +88,7 @@ def hub_of(folder: Path) -> Iterator[Hub]:
                 except OSError:
                     return
                 hub.sent[name] = hub.sent.get(name, 0) + len(body[start : start + PIECE])
-                if name and name == hub.slow:
+                while name and name == hub.slow and start + PIECE >= len(body) // 2:
                     time.sleep(0.01)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)

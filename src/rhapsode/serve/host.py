@@ -55,6 +55,7 @@ class Host:
         self._engine: ServedEngine | None = None
         self._loading: asyncio.Task[ServedEngine] | None = None
         self._changing = asyncio.Lock()
+        self._may_load_aligner = False
         self._leases = 0
         self._used_s = time.monotonic()
         self._past = Totals()
@@ -188,6 +189,12 @@ class Host:
         """Returns the number of slots to assume while no model is loaded: an estimate if the setting is `auto`."""
         return self.deployment.limits.max_concurrency or DEFAULT_SLOTS
 
+    def expect_words(self) -> None:
+        """Loads the aligner beside the requests, unless the deployment says when, or the engine has its own process."""
+        if self._may_load_aligner and isinstance(self._engine, LocalEngine):
+            self._may_load_aligner = False
+            load_aligner(self._engine.engine)
+
     # --- load and unload ---
 
     async def _load(self) -> ServedEngine:
@@ -230,8 +237,9 @@ class Host:
             fields["device"] = f"'{engine.device}'"
             self._loss_watch = asyncio.create_task(self._load_when_lost(engine), name="loss-watch")
         log.info("model ready", extra={"fields": fields})
-        if isinstance(engine, LocalEngine) and self.deployment.alignment.at_start is not False:
-            load_aligner(engine.engine)
+        self._may_load_aligner = isinstance(engine, LocalEngine) and self.deployment.alignment.at_start is not False
+        if self.deployment.alignment.at_start:
+            self.expect_words()
         return engine
 
     async def _open(self) -> ServedEngine:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -46,6 +47,12 @@ def children(server: Running) -> list[int]:
     tasks = Path(f"/proc/{server.process.pid}/task")
     found = [int(pid) for task in tasks.iterdir() for pid in (task / "children").read_text().split()]
     return [pid for pid in found if b"rhapsode.pool.child" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def process_of(server: Running, model: str) -> int:
+    found = re.search(rf'model="{model}",replica="(\d+)"', server.http.get("/metrics").text)
+    assert found
+    return int(found[1])
 
 
 def speak(server: Running, model: str, text: str = "Hello.", **fields) -> httpx2.Response:
@@ -121,7 +128,6 @@ def test_a_conversation_that_says_nothing_keeps_its_model(three: Running) -> Non
 
 def test_a_pinned_model_whose_process_ends_comes_back(three: Running) -> None:
     speak(three, "third")
-    pids = children(three)
     text = "abcdefghij" * 20
 
     def listen() -> int:
@@ -134,7 +140,7 @@ def test_a_pinned_model_whose_process_ends_comes_back(three: Running) -> None:
     with ThreadPoolExecutor(1) as threads:
         heard = threads.submit(listen)
         wait_for(lambda: three.metric("rhapsode_slots_in_use", model="first") >= 1)
-        os.kill(min(pids), signal.SIGKILL)  # the first was started first
+        os.kill(process_of(three, "first"), signal.SIGKILL)
         assert heard.result() == -1
     wait_for(lambda: statuses(three)["first"] == "loaded", 60)
     assert speak(three, "first").status_code == 200

@@ -188,12 +188,19 @@ def test_the_command_refuses_other_files_before_it_speaks(tmp_path: Path) -> Non
     assert not (tmp_path / "a.wav").exists()
 
 
-@pytest.mark.parametrize("at_start", [True, False])
-def test_the_aligner_is_there_before_the_first_click(tmp_path: Path, at_start: bool) -> None:
-    settings = {} if at_start else {"alignment": {"at_start": False}}
+@pytest.mark.parametrize("at_start", [None, True, False])
+def test_the_aligner_is_there_before_the_first_click(tmp_path: Path, at_start: bool | None) -> None:
+    settings = {} if at_start is None else {"alignment": {"at_start": at_start}}
+
+    def is_told(server: Running) -> bool:
+        return any("word times ready" in line for line in server.log)
+
     with running("rhapsode-nano", tmp_path, **settings) as server:
-        if at_start:
-            wait_for(lambda: any("word times ready" in line for line in server.log), "the aligner is not loaded")
-        answer = server.speak("Hello there.", word_timestamps=True, stream=False)
-        assert answer.status_code == 200
-        assert any("word times ready" in line for line in server.log) == at_start
+        if not at_start:
+            assert not is_told(server)
+            for _ in range(20):
+                assert server.http.get("/").status_code == 200
+        if at_start is not False:
+            wait_for(lambda: is_told(server), "the aligner is not loaded")
+        assert server.speak("Hello there.", word_timestamps=True, stream=False).status_code == 200
+        assert sum("word times ready" in line for line in server.log) == (at_start is not False)

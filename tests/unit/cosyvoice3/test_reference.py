@@ -73,7 +73,7 @@ def test_given_results_are_taken_in_place_of_computed_ones(stages: Family) -> No
 def test_without_onnxruntime_the_error_says_what_to_install(folder: Path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     encode = Family.open(folder).encode
-    with pytest.raises(MissingDependency, match=r"rhapsode\[cosyvoice3\]"):
+    with pytest.raises(MissingDependency, match=r"pip install .*\[cosyvoice3\]"):
         encode.embed(CLIP)
 
 

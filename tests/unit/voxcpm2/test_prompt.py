@@ -175,7 +175,7 @@ def test_a_checkpoint_on_the_hub_is_known_by_its_architecture_and_fetched_with_i
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config(Tiny())))
     asked: list[tuple[str, ...]] = []
-    monkeypatch.setattr(hub, "fetch", lambda name, files: asked.append(files) or tmp_path)
+    monkeypatch.setattr(hub, "fetch", lambda name, files, *_, **__: asked.append(files) or tmp_path)
     found = find("openbmb/VoxCPM2")
     assert (found.spec.name, found.checkpoint) == ("voxcpm2", tmp_path)
     assert "config.json" in asked[0]

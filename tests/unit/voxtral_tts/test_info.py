@@ -40,7 +40,7 @@ def test_it_is_known_by_its_architecture_too(tmp_path: Path) -> None:
 def test_a_checkpoint_on_the_hub_is_fetched_with_its_voices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "params.json").write_text(json.dumps(params(Tiny())))
     asked: list[tuple[str, ...]] = []
-    monkeypatch.setattr(hub, "fetch", lambda name, files: asked.append(files) or tmp_path)
+    monkeypatch.setattr(hub, "fetch", lambda name, files, *_, **__: asked.append(files) or tmp_path)
     assert find("mistralai/Voxtral-4B-TTS-2603").spec is SPEC
     assert "params.json" in asked[0]
     assert {"voice_embedding/*.pt", "*.json", "*.safetensors"} <= set(asked[1])

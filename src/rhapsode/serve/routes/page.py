@@ -49,6 +49,7 @@ def router(service: Service) -> APIRouter:
 
     @get("/", include_in_schema=False)
     async def index(request: Request) -> Response:
+        service.host.expect_words()  # the page shows each word as it is heard
         return known["index.html"].answer(request)
 
     @get("/docs", include_in_schema=False)
