@@ -152,8 +152,7 @@ class SpeechRequest:
     max_frames: int | None = None
     first_chunk_frames: int | None = None  # a GPU takes the next smaller size that it has captured
     options: Any = field(default_factory=lambda: MappingProxyType({}))
-    """The family's own options by name. The engine checks them once; a family's stages then find an instance of its
-    `ModelSpec.options` here."""
+    """The family's own options by name, checked once; its stages find an instance of its `ModelSpec.options` here."""
     segments: tuple[Segment, ...] = ()
     """A dialogue, in place of `text` and `voice`: all of it is one request."""
     text_open: bool = False
@@ -251,12 +250,13 @@ class ModelInfo:
     """Presets that are on this machine. If this is empty although `can.presets` is set, their names are unknown."""
     to_download: tuple[str, ...] = ()
     """Presets that are not on this machine yet: each is downloaded when a request first names it."""
+    voice_facts: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
+    """What the family or the checkpoint declares of presets, by their names: `gender`, `accent`."""
     languages: tuple[str, ...] = ()
     """ISO 639-1 codes, or the checkpoint's own names. Empty: any language is accepted."""
     embedding_size: int | None = None
     reference_needs: tuple[str, ...] = ()
-    """For a checkpoint that cannot encode a recording, and so does not clone: what a request must give beside a
-    reference, `speaker_embedding` or options by name. Empty: it takes no reference, unless it clones."""
+    """What a request gives beside a reference where a recording cannot be encoded: `speaker_embedding`, or options."""
     normalise: bool = False
     """Whether the model needs numbers, dates and the like as words."""
     phonemes: bool = False

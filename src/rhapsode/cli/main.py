@@ -21,6 +21,7 @@ from rhapsode.cli.new_family import new_family
 from rhapsode.cli.say import say
 from rhapsode.cli.serve import serve
 from rhapsode.cli.verify import verify
+from rhapsode.cli.voices import voices
 from rhapsode.cli.wyoming import wyoming
 from rhapsode.errors import IgnoredWarning, InvalidRequest, RhapsodeError
 
@@ -28,7 +29,6 @@ UsageError: Any = typer.BadParameter.__base__  # typer may bundle click or depen
 app = typer.Typer(
     name="rhapsode",
     help="Neural text-to-speech: exact streaming, continuous batching, the OpenAI speech API.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -37,6 +37,7 @@ app.command()(wyoming)
 app.command()(say)
 app.command()(detect)
 app.command()(models)
+app.command()(voices)
 app.command()(doctor)
 app.command()(verify)
 app.command()(new_family)
@@ -75,7 +76,7 @@ def main() -> None:
     """Runs a command. An error that a user can cause becomes one sentence on standard error and an exit status."""
     warnings.showwarning = _show_warning
     try:
-        sys.exit(app(sys.argv[1:] or ["--help"], standalone_mode=False))
+        sys.exit(app(sys.argv[1:] or ["--help"], prog_name="rhapsode", standalone_mode=False))
     except UsageError as error:
         message = " ".join(error.format_message().split()).rstrip(".")
         print(f"rhapsode: {message} (see --help).", file=sys.stderr)

@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rhapsode.cli.completion import complete_model
+from rhapsode.cli.wrapped import print_wrapped
+
 if TYPE_CHECKING:
     from rhapsode.models.spec import ModelSpec
     from rhapsode.types import ModelInfo
 
 Model = Annotated[
-    str | None, typer.Argument(help="A family, or a checkpoint: its folder or Hugging Face id.", show_default=False)
+    str | None,
+    typer.Argument(
+        help="A family, or a checkpoint: its folder or Hugging Face id.",
+        show_default=False,
+        autocompletion=complete_model,
+    ),
 ]
 
 
@@ -39,10 +47,10 @@ def models(
     if model is not None:
         _print_checkpoint(rows[0], specs[0])
     else:
-        _print_table(rows)
-        typer.echo("A family's abilities are those of all its checkpoints together: `rhapsode models CHECKPOINT`.")
+        _print_families(rows)
+        print_wrapped("A family's abilities are those of all its checkpoints together: `rhapsode models CHECKPOINT`.")
         for name in PACKAGED:
-            typer.echo(f"{name} is a checkpoint that comes with this package{_abilities(name)}.")
+            print_wrapped(f"{name} is a checkpoint that comes with this package{_abilities(name)}.")
     for row in rows:
         if row["install"]:
             typer.echo(f"{row['name']} is not installed: {row['install']}")
@@ -112,21 +120,14 @@ def _written(default: Any) -> str:
     return "none" if default is None else json.dumps(default, ensure_ascii=False)
 
 
-def _print_table(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table("model", "what it is", "rate", "can", "voices", box=None, header_style="bold")
+def _print_families(rows: list[dict[str, Any]]) -> None:
+    """Prints each family's name, rate and abilities, and below them what it is, as wide as the terminal."""
+    margin = max(len(row["name"]) for row in rows) + 2
     for row in rows:
-        table.add_row(
-            escape(row["name"]),
-            escape(row["summary"]),
-            f"{row['sample_rate'] / 1000:g} kHz",
-            ", ".join(row["can"]) or "-",
-            _voices(row),
-        )
-    Console().print(table)
+        print_wrapped(f"{row['sample_rate'] / 1000:g} kHz: {', '.join(row['can']) or '-'}", margin, row["name"])
+        print_wrapped(row["summary"], margin)
+        if row["voices"] or row["voices_to_download"]:
+            print_wrapped(f"voices: {_voices(row)}", margin)
 
 
 def _voices(row: dict[str, Any]) -> str:

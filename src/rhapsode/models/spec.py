@@ -100,6 +100,8 @@ class ModelSpec:
     instead: Mapping[str, str] = field(default_factory=dict)
     """What to do without an ability that the family lacks, by its name; the end of an error message."""
     voices: tuple[str, ...] = ()
+    voice_facts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What is known of presets, by their names: `gender`, `accent`. Nothing is guessed."""
     languages: tuple[str, ...] = ()
     describe: str | None = None
     """`package.module:function` that says what one checkpoint can do: `function(info, folder, config)` gets the
@@ -138,6 +140,7 @@ class ModelSpec:
             frame_hz=self.frame_hz,
             can=self.can,
             voices=self.voices,
+            voice_facts=self.voice_facts,
             languages=self.languages,
             normalise=self.normalise,
             sampling=self.sampling,

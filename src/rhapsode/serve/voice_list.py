@@ -15,10 +15,11 @@ from rhapsode.voices.store import StoredVoice
 
 async def own_voices(service: Service) -> list[dict[str, Any]]:
     """Returns the presets and the uploaded voices that the checkpoint speaks with."""
-    known: list[dict[str, Any]] = [{"id": name, "name": name, "kind": "preset"} for name in service.info.voices]
-    known += [{"id": n, "name": n, "kind": "preset", "to_download": True} for n in service.info.to_download]
+    info = service.info
+    known = [_preset(name, info) for name in info.voices]
+    known += [{**_preset(name, info), "to_download": True} for name in info.to_download]
     stored = await asyncio.to_thread(service.store.list)
-    return known + [public_voice(voice) for voice in stored if _is_usable(voice, service.info)]
+    return known + [public_voice(voice) for voice in stored if voice.suits(info)]
 
 
 async def known_voices(service: Service) -> list[dict[str, Any]]:
@@ -37,8 +38,6 @@ def public_voice(voice: StoredVoice) -> dict[str, Any]:
     return {"object": "voice", "kind": "uploaded", **{k: v for k, v in asdict(voice).items() if v is not None}}
 
 
-def _is_usable(voice: StoredVoice, info: ModelInfo) -> bool:
-    """Returns whether the checkpoint can speak with a voice, which a server of another model may have stored."""
-    if voice.embedding_size is not None:
-        return info.can.embedding and info.embedding_size in (None, voice.embedding_size)
-    return info.takes_recordings
+def _preset(name: str, info: ModelInfo) -> dict[str, Any]:
+    """Returns a preset with what is declared of it."""
+    return {"id": name, "name": name, "kind": "preset", **info.voice_facts.get(name, {})}

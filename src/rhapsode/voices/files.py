@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from safetensors import safe_open
 from safetensors.numpy import load, save
 
-from rhapsode.types import Clip, Voice
+from rhapsode.types import Clip, ModelInfo, Voice
 from rhapsode.voices.name import VOICE_ID, checked_name
 
 if sys.platform != "win32":
@@ -42,6 +42,12 @@ class StoredVoice:
     duration_s: float | None = None
     embedding_size: int | None = None
     speaker_description: str | None = None
+
+    def suits(self, info: ModelInfo) -> bool:
+        """Returns whether a checkpoint can speak with it; a server of another model may have stored it."""
+        if self.embedding_size is not None:
+            return info.can.embedding and info.embedding_size in (None, self.embedding_size)
+        return info.takes_recordings
 
 
 _STORED = TypeAdapter(StoredVoice)

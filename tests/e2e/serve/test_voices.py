@@ -84,6 +84,17 @@ def test_presets_and_openai_s_names_are_listed_with_id_and_name(dummy: Running) 
     assert {v["name"] for v in body["voices"]} >= {"alloy", "nova", "shimmer"}
 
 
+def test_a_preset_is_listed_with_what_is_declared_of_it(dummy: Running, hibari: Running) -> None:
+    known = {voice["id"]: voice for voice in hibari.http.get("/v1/audio/voices").json()["data"]}
+    assert known["heart"] == {
+        "id": "heart", "name": "heart", "kind": "preset", "gender": "female", "accent": "American"
+    }  # fmt: skip
+    assert (known["fable"]["gender"], known["fable"]["accent"]) == ("male", "British")
+    labelled = {voice["voice_id"]: voice["labels"] for voice in hibari.http.get("/v1/voices").json()["voices"]}
+    assert labelled["heart"] == {"gender": "female", "accent": "American"}
+    assert "gender" not in dummy.http.get("/v1/audio/voices").json()["data"][0]  # nothing is declared of it
+
+
 def test_a_preset_with_an_openai_name_stands_for_itself(hibari: Running) -> None:
     voices = hibari.http.get("/v1/audio/voices").json()["voices"]
     assert [v["kind"] for v in voices if v["id"] == "fable"] == ["preset"]

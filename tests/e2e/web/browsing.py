@@ -90,7 +90,9 @@ class Visit:
 
     def voice(self, name: str):
         """The card of a voice."""
-        named = self.page.get_by_role("radio", name=re.compile(rf"^{re.escape(name)}( uploaded| downloads first)?$"))
+        named = self.page.get_by_role(
+            "radio", name=re.compile(rf"^{re.escape(name)}( uploaded| downloads first| (fe)?male\b.*)?$")
+        )
         return self.page.locator("[role=tabpanel]:visible .voice").filter(has=named)
 
     def error_at(self, label: str) -> str:

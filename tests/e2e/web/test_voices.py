@@ -34,8 +34,8 @@ def test_cards_are_chosen_with_arrow_keys(visit: Open, dummy: Running) -> None:
 def test_a_voice_that_must_be_downloaded_says_so_before_and_after(visit: Open, tmp_path) -> None:
     with served("hibari", tmp_path) as server:
         page = visit(server)
-        assert page.voice("heart").inner_text() == "heart"
-        assert page.voice("kore").inner_text().split() == ["kore", "downloads", "first"]
+        assert page.voice("heart").inner_text().split("\n") == ["heart", "female, American"]
+        assert page.voice("kore").inner_text().split("\n") == ["kore", "female, American, downloads first"]
         page.choose_voice("kore")
         page.fill("Text", "Hello.")
         page.press("Speak")

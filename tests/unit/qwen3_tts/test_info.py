@@ -40,6 +40,26 @@ def test_a_custom_voice_model_has_presets_and_does_not_clone(checkpoint: Checkpo
     assert info.embedding_size is None
 
 
+def test_what_a_checkpoint_declares_of_its_presets_is_known_and_nothing_else(
+    checkpoint: Checkpoints, tmp_path: Path
+) -> None:
+    assert find(str(checkpoint(CUSTOM))).info().voice_facts == {
+        "eric": {"accent": "sichuan dialect"},
+        "dylan": {"accent": "beijing dialect"},
+    }
+    folder = shutil.copytree(checkpoint(CUSTOM), tmp_path / "declared")
+    declared = {"aiden": {"gender": "male", "shoes": "brown"}, "eric": {"gender": 1}, "dylan": "male", "no one": {}}
+    (folder / "generation_config.json").write_text(json.dumps({"voice_facts": declared}))
+    assert find(str(folder)).info().voice_facts == {
+        "aiden": {"gender": "male"},
+        "eric": {"accent": "sichuan dialect"},
+        "dylan": {"accent": "beijing dialect"},
+    }
+    own = find("rhapsode-nano").info()
+    assert set(own.voice_facts) == set(own.voices)
+    assert own.voice_facts["heart"] == {"gender": "female"}
+
+
 def test_a_custom_voice_model_with_encoders_has_presets_and_clones(checkpoint: Checkpoints, tmp_path: Path) -> None:
     """As the packaged voice may be: upstream ignores the encoders of such a checkpoint."""
     folder = shutil.copytree(checkpoint(BASE), tmp_path / "both")

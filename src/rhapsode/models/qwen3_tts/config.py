@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,8 @@ class GenerationConfig:
     """Whether the checkpoint needs English words as phonemes of the packaged lexicon. Upstream has no such key."""
     clones: bool = False
     """Whether a CustomVoice checkpoint has the two encoders of a Base one and clones. Upstream has no such key."""
+    voice_facts: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """What is known of presets, by their names: `gender`, `accent`. Upstream has no such key."""
     x_vector_only_mode: bool = False
     """The default of the request's option: whether to clone from the speaker embedding alone. True for checkpoints that
     never learned to continue a reference's codes. Upstream has no such key."""

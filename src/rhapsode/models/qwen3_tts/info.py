@@ -24,6 +24,7 @@ def describe(info: ModelInfo, folder: Path, config: Mapping[str, Any]) -> ModelI
         variant=KINDS[found.kind],
         can=abilities(found),
         voices=voices,
+        voice_facts={name: facts for name in voices if (facts := facts_of(name, found))},
         languages=tuple(languages(found)),
         normalise=found.generation.normalise,
         phonemes=found.generation.phonemes,
@@ -40,6 +41,15 @@ def abilities(config: QwenConfig) -> Capabilities:
         return spec.KINDS[kind]
     can = spec.KINDS[f"{kind} {'1.7B' if config.takes_instructions else '0.6B'}"]
     return replace(can, presets=bool(config.tokens.spk_id), clone=config.clones, embedding=config.clones)
+
+
+def facts_of(voice: str, config: QwenConfig) -> dict[str, str]:
+    """Returns what the checkpoint declares of a preset: in a key of its own, or that it speaks a dialect."""
+    declared, dialect = config.generation.voice_facts.get(voice), config.tokens.spk_is_dialect.get(voice)
+    known = {"accent": dialect.replace("_", " ")} if isinstance(dialect, str) else {}
+    if isinstance(declared, Mapping):
+        known |= {fact: text for fact in ("gender", "accent") if isinstance(text := declared.get(fact), str)}
+    return known
 
 
 def languages(config: QwenConfig) -> dict[str, int]:

@@ -33,7 +33,7 @@ def _voice(service: Service, voice: dict[str, Any]) -> dict[str, Any]:
         "voice_id": voice["id"],
         "name": voice["name"],
         "category": _CATEGORIES.get(voice["kind"], "premade"),
-        "labels": {},
+        "labels": {fact: voice[fact] for fact in ("gender", "accent") if fact in voice},
         "description": f"another name of {alias_of}" if alias_of else None,
         "preview_url": None,
         "available_for_tiers": [],

@@ -33,12 +33,12 @@ export class VoiceCards extends Field {
     this.control.replaceChildren(...voices.map((voice) => this.card(voice, voice.id === chosen)));
   }
 
-  card({ id, name, kind, to_download: toDownload }, isChosen) {
+  card({ id, name, kind, gender, accent, to_download: toDownload }, isChosen) {
     const radio = el("input", { type: "radio", name: this.group, value: id, checked: isChosen, class: "unseen", change: () => this.reach() });
     const hear = button(icon("play"), () => this.hear(id, name, hear), "quiet sample", {
       "aria-label": `Hear ${name}`, title: `Hear ${name}`, tabindex: isChosen ? "0" : "-1",
     });
-    const words = toDownload ? "downloads first" : ABOUT[kind];
+    const words = [gender, accent, toDownload ? "downloads first" : ABOUT[kind]].filter(Boolean).join(", ");
     const about = words && el("small", { class: "hint" }, words);
     return el("div", { class: "voice" }, el("label", {}, radio, el("span", { class: "name" }, name, about || null)), hear);
   }
