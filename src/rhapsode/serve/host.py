@@ -55,9 +55,8 @@ class Host:
         self._engine: ServedEngine | None = None
         self._loading: asyncio.Task[ServedEngine] | None = None
         self._changing = asyncio.Lock()
-        self._may_load_aligner = False
-        self._leases = 0
-        self._used_s = time.monotonic()
+        self._leases, self._may_load_aligner = 0, False
+        self.used_s = time.monotonic()  # when the last request ended, or the model was loaded
         self._past = Totals()
         self._idle_watch: asyncio.Task[None] | None = None
         self._loss_watch: asyncio.Task[None] | None = None
@@ -114,11 +113,6 @@ class Host:
         return self._leases
 
     @property
-    def used_s(self) -> float:
-        """When the last request ended, or the model was loaded, on the monotonic clock."""
-        return self._used_s
-
-    @property
     def loaded(self) -> ServedEngine | None:
         """The engine; `None` if no model is loaded, or if the engine's process has died."""
         return None if self._engine is None or self._engine.is_lost else self._engine
@@ -160,7 +154,7 @@ class Host:
 
     def release(self) -> None:
         self._leases -= 1
-        self._used_s = time.monotonic()
+        self.used_s = time.monotonic()
 
     async def engine(self) -> ServedEngine:
         return self.loaded or await self._load()
@@ -226,7 +220,7 @@ class Host:
             async with self._changing:
                 await self._stop(lost)
         self._on_load()
-        self._used_s = time.monotonic()
+        self.used_s = time.monotonic()
         fields = {
             "model": served_id(self.deployment),
             "s": _since(started_s),
@@ -273,7 +267,7 @@ class Host:
 
     async def _unload_when_idle(self, ttl_s: float) -> None:
         while True:
-            idle_s = time.monotonic() - self._used_s
+            idle_s = time.monotonic() - self.used_s
             if self._engine is not None and not self._leases and idle_s >= ttl_s:
                 await self._unload()
                 log.info("model unloaded", extra={"fields": {"idle_s": round(idle_s, 1)}})
