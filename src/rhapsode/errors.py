@@ -159,11 +159,3 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if near:
         return f"did you mean '{near[0]}'?"
     return f"known: {', '.join(names)}." if names else "there are none."
-
-
-def cannot_load(error: Exception) -> RhapsodeError:
-    """Returns what to tell a user about an error that is nobody's, or that of a device without memory."""
-    name = type(error).__name__  # torch has an error of its own, and may not be imported here
-    if name in ("MemoryError", "OutOfMemoryError"):
-        return NoMemory("there is not enough memory for the model.")
-    return Unavailable(f"the model cannot be loaded ({name}).")

@@ -14,7 +14,14 @@ from unit.command import environment, rhapsode
 from unit.hub_server import Hub, hub_of
 
 MIB = 2**20
-FETCH = "from rhapsode.models.registry import find; print(find('owner/name').checkpoint)"
+FETCH = """
+import signal
+
+from rhapsode.models.registry import find
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with it ignored
+print(find("owner/name").checkpoint)
+"""
 
 
 @pytest.fixture

@@ -13,8 +13,6 @@ from rhapsode.config.section import Count, Seconds
 from rhapsode.config.served import ServedModel, ServedModels
 from rhapsode.errors import ConfigError
 
-OWN_KEYS = frozenset(("models", "server", "cold_start_s", "max_waiting", "most_loaded", "memory_bytes"))
-
 
 class PooledModel(ServedModel):
     """One model of a server that has several."""
@@ -70,8 +68,8 @@ def pooled(content: Mapping[str, Any], file: Path | None = None) -> PoolConfig:
 
     Keys of a deployment beside `models` are for every model that does not set them itself.
     """
-    common = {name: value for name, value in content.items() if name not in OWN_KEYS}
-    own = {name: value for name, value in content.items() if name in OWN_KEYS}
+    own = {name: value for name, value in content.items() if name in PoolConfig.model_fields}
+    common = {name: value for name, value in content.items() if name not in own}
     if "model" in common:
         raise ConfigError("'model' is for one model, and 'models' for several: use one of them.")
     problems = []

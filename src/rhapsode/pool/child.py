@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import secrets
 import signal
@@ -16,18 +15,17 @@ from typing import Any
 from rhapsode.config import Deployment
 from rhapsode.edge.report import reported
 from rhapsode.edge.server_thread import TICK_S, ServerThread
-from rhapsode.errors import RhapsodeError, Unavailable, cannot_load
+from rhapsode.errors import Unavailable
 from rhapsode.pool.memory import resident_bytes
 from rhapsode.pool.messages import CannotLoad, End, Leave, Serve, Serving, Stays
 from rhapsode.serve.app import create_app
+from rhapsode.serve.load_error import load_error
 from rhapsode.serve.memory import use_one_heap
 from rhapsode.serve.observe.log_lines import configure
 from rhapsode.serve.process.heartbeat import beat_s
 from rhapsode.serve.process.link import Link
 from rhapsode.serve.server import LAST_BYTES_S, Server, listen
 from rhapsode.serve.service import Service
-
-log = logging.getLogger("rhapsode.pool")
 
 REPORT_S = 0.1
 """How often the state is reported, if it has changed."""
@@ -52,11 +50,8 @@ class ModelProcess:
         configure(deployment.server.log_format)
         try:
             self._load(deployment)
-        except RhapsodeError as error:
-            self._link.send(CannotLoad(error))
         except Exception as error:
-            log.exception("the model cannot be loaded")
-            self._link.send(CannotLoad(cannot_load(error)))
+            self._link.send(CannotLoad(load_error(error)))
         else:
             self._report()
         self._link.close()

@@ -53,8 +53,8 @@ class Member:
 
     @property
     def idle_since_s(self) -> float | None:
-        """Returns since when nobody has used it; None if somebody does, or if it is not loaded."""
-        state = self.server.state if self.server is not None else None
+        """Returns since when nobody has used it; None if somebody does, or if it is not loaded or about to end."""
+        state = self.server.state if self.server is not None and not self.is_leaving else None
         return state.used_s if state is not None and not state.in_use else None
 
 
@@ -139,8 +139,8 @@ class ModelPool:
         try:
             async with asyncio.timeout(self._config.cold_start_s):
                 while not self._has_room(member) and self._movable(member):
+                    self._changed.clear()
                     if not await self._unload_oldest(member):
-                        self._changed.clear()
                         await self._changed.wait()
         except TimeoutError:
             others = ", ".join(other.name for other in self._movable(member))
@@ -158,7 +158,10 @@ class ModelPool:
     async def _unload_oldest(self, member: Member) -> bool:
         """Unloads the model that nobody has used for longest, to make room; returns whether there was one."""
         idle = [(since_s, other) for other in self._movable(member) if (since_s := other.idle_since_s) is not None]
-        return bool(idle) and await self._unload(min(idle, key=lambda one: one[0])[1], "room")
+        if not idle:
+            return False
+        oldest = min(idle, key=lambda one: one[0])[1]
+        return await asyncio.shield(self._unload(oldest, "room"))  # who waits for the room may give up meanwhile
 
     def _has_room(self, member: Member) -> bool:
         loaded = [other for other in self.members.values() if other.server is not None]
@@ -204,7 +207,8 @@ class ModelPool:
             for member in self.members.values():
                 if self._is_idle(member):
                     async with self._turn:
-                        await self._unload(member, "idle")
+                        if self._is_idle(member):  # still, after the wait for the turn
+                            await self._unload(member, "idle")
                 elif self._is_missing(member):
                     await asyncio.gather(self.load(member.name), return_exceptions=True)
             await asyncio.sleep(LOOK_S)

@@ -51,15 +51,12 @@ class ModelServer:
         await asyncio.shield(self._ready)
 
     async def leave(self) -> bool:
-        """Ends the process, unless it is in use or does not answer; returns whether it has ended."""
-        self._stays = asyncio.get_running_loop().create_future()
-        self._link.send(Leave())
-        try:
-            async with asyncio.timeout(LAST_BYTES_S):
-                if await self._stays:
-                    return False
-        except TimeoutError:
-            return False
+        """Ends the process, unless it is in use; returns whether it has ended."""
+        if not self.has_ended:
+            self._stays = asyncio.get_running_loop().create_future()
+            self._link.send(Leave())
+            if await self._stays:
+                return False
         await self._ended()
         return True
 

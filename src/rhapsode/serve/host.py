@@ -15,9 +15,10 @@ from typing import Literal
 from rhapsode.config import DEFAULT_SLOTS, Deployment
 from rhapsode.engine import Load, loading
 from rhapsode.engine.compile import Compilation
-from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable, cannot_load
+from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.models.registry import Model
 from rhapsode.serve.garbage import collect_rarely
+from rhapsode.serve.load_error import load_error
 from rhapsode.serve.local_engine import LocalEngine, ServedEngine
 from rhapsode.serve.memory import trim
 from rhapsode.serve.observe.metrics import Readings, Totals
@@ -204,13 +205,9 @@ class Host:
         try:
             async with self._changing:
                 engine = await self._open()
-        except RhapsodeError as error:
-            self.error = error
-            raise
         except Exception as error:
-            log.exception("the model cannot be loaded")
-            self.error = cannot_load(error)
-            raise self.error from error
+            self.error = load_error(error)
+            raise self.error from None
         finally:
             self._loading = None
             collect_rarely()

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -85,7 +86,8 @@ def test_an_odd_message_is_an_error(server: Running, dialect: str, raw: str) -> 
 @pytest.mark.parametrize("dialect", [VLLM, SGLANG])
 def test_a_large_message_ends_the_connection(server: Running, dialect: str) -> None:
     with OtherClient(f"{server.url}/{dialect}").socket() as socket:
-        socket.send("x" * 2_100_000)
+        with suppress(ConnectionClosed):  # the server may close before it has all of it
+            socket.send("x" * 2_100_000)
         with pytest.raises(ConnectionClosed):
             socket.recv(10)
 

@@ -42,7 +42,7 @@ def test_clients_that_never_read_leave_no_memory_behind(tmp_path: Path) -> None:
         time.sleep(2)  # what is not needed at rest is given back
         before = memory_mib(server)
         silent = [ask(server.port, input=f"{number}. {LONG}") for number in range(8)]
-        wait_for(lambda: memory_mib(server) > before + 60, "they hold too little to tell")
+        wait_for(lambda: memory_mib(server) > before + 60, "they hold too little to tell", 200)
         for client in silent:
             reset(client)
         server.settle(timeout_s=30)

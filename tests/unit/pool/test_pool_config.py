@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rhapsode.config import layered
-from rhapsode.config.pool import pooled
+from rhapsode.config.pool import PoolConfig, pooled
 from rhapsode.errors import ConfigError
 
 
@@ -23,6 +24,14 @@ def test_keys_beside_models_are_for_every_model_that_does_not_set_them() -> None
     assert (b.model, b.device, b.limits.max_concurrency, b.limits.max_queue) == ("dummy", "cpu", 2, 7)
     assert b.server.idle_unload_s == 60
     assert b.server.model_aliases == ("x", "b")
+
+
+def test_a_file_may_set_every_setting_of_the_pool(tmp_path: Path) -> None:
+    own = {"cold_start_s": 7.0, "max_waiting": 3, "most_loaded": 2, "memory_bytes": 10**9, "load_pause_s": 1.0}
+    assert own.keys() == PoolConfig.model_fields.keys() - {"models", "server"}
+    file = tmp_path / "deployment.yaml"
+    file.write_text(yaml.safe_dump({"models": {"dummy": None}, **own}))
+    assert pooled(layered(file, env={}), file).model_dump(include=set(own)) == own
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,10 @@ from rhapsode.engine.hang import HangWatch
 from rhapsode.engine.placement import describe_places
 from rhapsode.engine.right_of_way import of_device_loops
 from rhapsode.engine.wake_ups import held
-from rhapsode.errors import GenerationFailed, RhapsodeError, cannot_load
+from rhapsode.errors import GenerationFailed, RhapsodeError
 from rhapsode.models.registry import find
 from rhapsode.serve.garbage import collect_rarely
+from rhapsode.serve.load_error import load_error
 from rhapsode.serve.local_engine import is_quick
 from rhapsode.serve.observe.log_lines import configure
 from rhapsode.serve.process.heartbeat import beat_s
@@ -87,11 +88,8 @@ class EngineChild:
         try:
             with self._loading(beat_s(deployment.server.engine_silence_s)):
                 self._open(deployment)
-        except RhapsodeError as error:
-            self._link.send(Failed(error))
         except Exception as error:
-            log.exception("the model cannot be loaded")
-            self._link.send(Failed(cannot_load(error)))
+            self._link.send(Failed(load_error(error)))
         else:
             self._report(deployment)
             self._engine.stop()
