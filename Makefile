@@ -56,7 +56,7 @@ format: .venv/.dev
 
 test: lint
 	$(BIN)/pytest -n 2 --dist loadfile tests/e2e/web  # not beside the others, since sound takes its time and does not wait
-	$(BIN)/pytest -n 2 --dist loadfile --ignore tests/e2e/web --ignore tests/cluster  # what a file starts is started once
+	$(BIN)/pytest -n 3 --dist loadfile --ignore tests/e2e/web --ignore tests/cluster  # what a file starts is started once; some tests wait
 
 test-all: lint
 	$(BIN)/pytest -n 2 --dist loadfile tests/e2e/web -m "slow or not slow"

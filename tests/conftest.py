@@ -3,12 +3,19 @@
 import gc
 import os
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
 
 import pytest
 
 # Two workers share two cores: operations with threads of their own would wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+if find_spec("httpcore2") is not None:
+    import httpcore2
+
+    # All clients share what they trust: to read the certificates of a system takes 60 ms.
+    httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
 
 if find_spec("triton") is not None:
     import torch

@@ -31,7 +31,7 @@ from e2e.serve.conftest import ROOM
 pytestmark = pytest.mark.skipif(GIVEN_RAY is not None, reason="is about a cluster that Rhapsode starts")
 
 KEY, OWN_KEY = "sk-of-all-models-1f0c77a9", "sk-of-one-model-5d21be04"
-FOLDER = re.compile(r"/tmp/ray/session_[\w-]+|/[\w/.-]+/session_\d[\w-]+")
+FOLDER = re.compile(r"/[\w/.-]+/session_(?:latest|\d[\w-]+)")
 LOOK = """
 import json, sys, ray
 from ray import serve

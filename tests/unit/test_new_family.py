@@ -41,6 +41,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_new_family_passes_the_contract_suite(made: Path) -> None:
     plugin = ("-p", "rhapsode.testing.plugin", "-p", "no:cacheprovider")
     command = ("pytest", *plugin, "--pyargs", "rhapsode.testing", "--family", NAME, "-k", A_FEW, "-rA")
@@ -50,6 +51,7 @@ def test_a_new_family_passes_the_contract_suite(made: Path) -> None:
     assert "5 passed" in done.stdout
 
 
+@pytest.mark.slow
 def test_its_own_tests_pass(made: Path) -> None:
     done = run("pytest", "-p", "no:cacheprovider", "tests", cwd=made / NAME, PYTHONPATH=str(made / "site"))
     assert done.returncode == 0, done.stdout[-3000:]
@@ -105,6 +107,7 @@ def test_a_folder_that_exists_is_not_touched(tmp_path: Path) -> None:
 # --- the suite, and who is installed ---
 
 
+@pytest.mark.slow
 def test_an_installed_family_is_no_concern_of_this_repository(tmp_path: Path) -> None:
     site = str(add_plugin(tmp_path, "guest", GOOD))
     report = tmp_path / "report.xml"

@@ -113,5 +113,8 @@ def _entries(answer: dict[str, Any] | None) -> list[dict[str, Any]]:
 
 
 def _once(entries: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
-    """Returns the entries without those whose key has come before."""
-    return list({entry[key]: entry for entry in reversed(entries)}.values())[::-1]
+    """Returns the first entry with each value of `key`."""
+    first: dict[Any, dict[str, Any]] = {}
+    for one in entries:
+        first.setdefault(one[key], one)
+    return list(first.values())

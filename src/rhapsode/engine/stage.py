@@ -40,7 +40,7 @@ class Resume(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """The job is over: forget it."""
+    """A job is over: the stage forgets it."""
 
     job: Job
 

@@ -22,7 +22,7 @@ def give_subjects(metafunc: pytest.Metafunc, subjects: Sequence[Subject]) -> Non
 
 @pytest.fixture(scope="module")
 def engine(subject: Subject) -> Iterator[Engine]:
-    """One engine for the tests that can share it; each leaves it empty."""
+    """One engine for tests that can share it. Each of them leaves it without requests."""
     engine = subject.engine()
     yield engine
     engine.stop()

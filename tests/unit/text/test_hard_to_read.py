@@ -29,6 +29,10 @@ MOST_QUICK_CALLS = 50_000  # of functions: about 20 ms, and half as many once th
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
+QUICK = ("en", "zh", None)
+"""Whose rules are tried in every run; the others in `make test-all`."""
+
+
 def calls_of(work: Callable[[], object]) -> int:
     """How many functions are called: a measure of cost that a busy machine does not change."""
     count = 0
@@ -86,7 +90,9 @@ def test_what_an_event_loop_reads_costs_little(text: str) -> None:
     assert calls_of(partial(read, text[:QUICK_CHARS], ENGLISH)) < MOST_QUICK_CALLS
 
 
-@pytest.mark.parametrize("language", [*LANGUAGES, None])
+@pytest.mark.parametrize(
+    "language", [*QUICK, *(pytest.param(one, marks=pytest.mark.slow) for one in LANGUAGES if one not in QUICK)]
+)
 def test_twice_the_text_costs_about_twice_as_much(language: str | None) -> None:
     settings = TextSettings(language=language, normalise=True, phonemes=language == "en")
     for name, text in HARD.items():

@@ -165,18 +165,18 @@ def test_what_is_no_markup_is_text(text: str, spoken: str) -> None:
 
 
 ATTACKS: dict[str, tuple[InputType, str]] = {
-    **{sign: ("markdown", sign * (100_000 // len(sign))) for sign in "*_`~[]!<>|#-=\\&\n "},
+    **{sign: ("markdown", sign * (25_000 // len(sign))) for sign in "*_`~[]!<>|#-=\\&\n "},
     **{
-        f"many {part!r}": ("markdown", part * (100_000 // len(part)))
+        f"many {part!r}": ("markdown", part * (25_000 // len(part)))
         for part in ("[a](", "![", "[[][][]", "`a``b```", "*a ", "_a", "- ", "> ", "- a\n", "|a", "<a", "<!--", "&#1")
     },
     "lists 10,000 deep": ("markdown", "\n".join("  " * (depth % 40) + "- " * 250 + "a" for depth in range(40))),
     "quotes 10,000 deep": ("markdown", ">" * 10_000 + "a"),
     **{
-        f"html {part!r}": ("html", part * (100_000 // len(part)))
+        f"html {part!r}": ("html", part * (25_000 // len(part)))
         for part in ("<", "<a", "<a b='", "<!--", "<![CDATA[", "<script>", "<div>", "&#1", "<img alt='")
     },
-    "a tag without an end": ("html", "<a b='" + "x" * 100_000),
+    "a tag without an end": ("html", "<a b='" + "x" * 25_000),
 }
 
 
@@ -189,10 +189,10 @@ def no_collections() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-@pytest.mark.parametrize("cut", [100_000, 128, 1])
+@pytest.mark.parametrize("cut", [25_000, 128, 1])
 def test_text_made_to_be_slow_is_read_in_linear_time(name: str, cut: int, no_collections: None) -> None:
     kind, text = ATTACKS[name]
-    text = text[: 20_000 if cut == 1 else None]
+    text = text[: 5_000 if cut == 1 else None]
     front_end = FrontEnd(TextSettings(kind, "en"))
     slowest_s, started_s = 0.0, time.thread_time()
     for start in range(0, len(text), cut):
@@ -200,5 +200,5 @@ def test_text_made_to_be_slow_is_read_in_linear_time(name: str, cut: int, no_col
         front_end.push(text[start : start + cut])
         slowest_s = max(slowest_s, time.thread_time() - begun_s)
     front_end.close()
-    assert time.thread_time() - started_s < 6  # 2 s on a slow core; a reader that goes back takes minutes
+    assert time.thread_time() - started_s < 3  # 0.5 s on a slow core; a reader that goes back takes minutes
     assert cut > 128 or slowest_s < 0.1

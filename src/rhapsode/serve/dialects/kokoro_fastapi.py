@@ -114,7 +114,8 @@ def _voice(mix: str, call: Call) -> Fields:
 
 
 def _known(name: str, call: Call) -> str:
-    """Returns a voice there is: that of this name, with or without language and sex, or else always the same one."""
+    """Returns the name of a voice that there is: this one, or this one without its language and gender. For an unknown
+    name it is one of OpenAI's, the same each time."""
     found = KOKORO_VOICE.fullmatch(name)
     if found is None or name in call.voices:
         return name
