@@ -18,8 +18,8 @@ NASTY: list[Any] = [
 
 
 def fuzzed(few: int) -> settings:
-    """Returns settings for half of `few` examples in `make test`, and for six times as many in `make test-all`."""
-    scale = int(os.environ.get("TEST_EXAMPLES", "2")) / 4
+    """Returns settings for a quarter of `few` examples in `make test`, and for six times as many in `make test-all`."""
+    scale = int(os.environ.get("TEST_EXAMPLES", "1")) / 4
     is_long = scale > 1
     return settings(
         max_examples=max(1, round(few * scale)),

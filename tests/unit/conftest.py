@@ -4,7 +4,7 @@ import os
 
 from hypothesis import settings
 
-EXAMPLES = 100 if "TEST_EXAMPLES" in os.environ else 40
+EXAMPLES = 100 if "TEST_EXAMPLES" in os.environ else 25
 """Of each rule: others in every run."""
 
 # A shared machine may pause any example: how long one takes says nothing about the code.

@@ -59,7 +59,7 @@ def test_forms_that_are_no_forms_are_refused(server: Running) -> None:
         assert answer.json()["detail"].keys() == {"status", "message"}
 
 
-@pytest.mark.parametrize("text", ["Hello there. " * 20, "a" * 300, "a " * 150, "\ud800" * 300, "1 " * 150])
+@pytest.mark.parametrize("text", ["Hello there. " * 10, "a" * 150, "a " * 75, "\ud800" * 150, "1 " * 75])
 def test_alignments_of_strange_texts_block_nobody(server: Running, text: str) -> None:
     path = "/v1/text-to-speech/low/stream-input?output_format=pcm_16000&sync_alignment=true"
 

@@ -51,7 +51,7 @@ def client(started, way: str, dialect: str, has_words: bool = False) -> OtherCli
     return OtherClient(server.url + prefix, KEYS[dialect] if way == "key" else "own")
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [*WAYS[:2], pytest.param(WAYS[2], marks=pytest.mark.slow)])
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.dialect}-{row.check.__name__}")
 def test_a_client_finds_what_it_expects(started, row: DialectRow, way: str) -> None:
     other = client(started, way, row.dialect, row.needs_words)

@@ -111,6 +111,7 @@ def test_two_models_speak_beside_each_other_while_a_third_waits_until_one_is_fre
     assert statuses(three) == {"first": "loaded", "second": "unloaded", "third": "loaded"}
 
 
+@pytest.mark.slow
 def test_a_conversation_that_says_nothing_keeps_its_model(three: Running) -> None:
     speak(three, "second")
     with connect(f"{three.socket_url}?model=second", proxy=None, additional_headers=KEY) as socket:

@@ -127,7 +127,7 @@ def check_memory_returns(server: Running, before: float) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize("honest", [OWN, "127.0.0.200"])
+@pytest.mark.parametrize("honest", [OWN, pytest.param("127.0.0.200", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("addresses", "size"),
     [([OWN] * 4, LARGEST), (OTHERS[:4], LARGEST), ([OWN] * 64, MIB // 4), (OTHERS * 2, MIB // 2)],

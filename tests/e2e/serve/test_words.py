@@ -188,7 +188,9 @@ def test_the_command_refuses_other_files_before_it_speaks(tmp_path: Path) -> Non
     assert not (tmp_path / "a.wav").exists()
 
 
-@pytest.mark.parametrize("at_start", [None, *(pytest.param(at_start, marks=pytest.mark.slow) for at_start in (True, False))])
+@pytest.mark.parametrize(
+    "at_start", [None, *(pytest.param(at_start, marks=pytest.mark.slow) for at_start in (True, False))]
+)
 def test_the_aligner_is_there_before_the_first_click(tmp_path: Path, at_start: bool | None) -> None:
     settings = {} if at_start is None else {"alignment": {"at_start": at_start}}
 

@@ -204,6 +204,7 @@ def run(folder: Path, *arguments: str) -> dict:
     return check(folder / "out.json")
 
 
+@pytest.mark.slow
 def test_the_fewest_replicas_are_found(tmp_path: Path) -> None:
     report = run(tmp_path, "--listeners", "300", "--first-audio", "150", "--minutes", "3", "--plot")
     good = {run["replicas"]: run["meets_goal"] for run in report["runs"]}

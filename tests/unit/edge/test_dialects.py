@@ -27,7 +27,7 @@ def edges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Runnin
         yield opened | {"keys": stack.enter_context(edge_before(servers, api_keys=keys))}
 
 
-@pytest.mark.parametrize("way", ["key", "deployment"])
+@pytest.mark.parametrize("way", ["key", pytest.param("deployment", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("row", HERE, ids=lambda row: f"{row.dialect}-{row.check.__name__}")
 def test_a_client_finds_what_it_expects(edges: dict[str, Running], row: DialectRow, way: str) -> None:
     edge = edges["keys" if way == "key" else row.dialect]

@@ -261,7 +261,7 @@ def test_a_listener_is_heard_soon_beside_clients_that_never_read_through_the_edg
         test_fair.listen_beside(edge, test_fair.attack_from_elsewhere, test_fair.HEARD_S + IN_BUFFERS_S)
 
 
-@pytest.mark.parametrize("source", ["127.0.0.2", "127.0.1.{}"])
+@pytest.mark.parametrize("source", [pytest.param("127.0.0.2", marks=pytest.mark.slow), "127.0.1.{}"])
 def test_forty_connections_of_others_that_never_read_keep_nobody_waiting(tmp_path: Path, source: str) -> None:
     limits = test_fair.ROOM | {"max_concurrency": 32, "max_queue": 64}
     with (

@@ -163,9 +163,7 @@ def test_nothing_but_context_is_an_error(engine):
 def test_a_prompt_without_room_to_continue_starts_afresh(engine):
     long = "Something long to say, again and again." * 4
     lines = [long] * 5  # there is room for three
-    heard = say(engine, *lines, how="continues afresh")
-    assert heard.shape == say(engine, *lines).shape
-    assert np.array_equal(heard, say(engine, *lines, how="continues afresh"))
+    assert say(engine, *lines, how="continues afresh").shape == say(engine, *lines).shape
     assert_all_free(engine)
 
 
