@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import pytest
 
-# Two workers share two cores: operations with threads of their own would wait for each other.
+# Workers share the cores: operations with threads of their own would wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 if find_spec("httpcore2") is not None:
