@@ -93,9 +93,11 @@ def main() -> None:
                 with busy(two, "second", count):
                     row = f"beside a second model with {count} busy clients"
                     times.setdefault(row, []).append(first_audio_s(two, "first"))
+        memory_mib = two.metric("pool_memory_bytes") / len(both) / 2**20
     for row, measured in times.items():
         at = [1000 * seconds for seconds in statistics.quantiles(measured, n=20, method="inclusive")]
         print(f"{row:<48} first audio p50 {at[9]:6.1f} ms, p95 {at[18]:6.1f} ms")
+    print(f"the process of one model takes {memory_mib:.0f} MiB")
 
 
 if __name__ == "__main__":
