@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from rhapsode.config.served import ServedModels
+from rhapsode.edge.body import HeldBody
 from rhapsode.edge.choice import ModelNames, RoutingWish, affinity, read_elevenlabs_wish, read_wish
 from rhapsode.edge.fleet import Fleet, FleetReplica
 from rhapsode.edge.forward import ForwardedResponse, Forwarding
@@ -224,7 +225,7 @@ class Edge:
             method=request.method,
             target=target_of(scope),
             headers=request.headers.raw,
-            body=body,
+            body=HeldBody(body, scope["state"].get("release_body")),
             request_id=request_id,
             client=client_of(scope),
             is_repeatable=is_speech or request.method == "GET",

@@ -6,6 +6,8 @@ clients that hold most, and of their uploads the one that has waited longest for
 - nothing of it has arrived for a while,
 - or its client holds more than the one that needs room,
 - or it is of the same client, and many times larger than what needs room.
+
+Before any of them, what is kept only in case it is needed again gives way.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ class Budget:
         self._on_close = on_close
         self._held = 0
         self._clients: dict[str, _Client] = {}
+        self._spare: dict[Account, None] = {}
 
     def open(self, client: str = "", end: Callable[[], None] | None = None) -> Account:
         """Returns an empty account of a client. `end` ends its upload, to make room; without it, it is never ended."""
@@ -61,8 +64,12 @@ class Budget:
         """Ends uploads until an account may hold so many bytes."""
         own, more = account.client, size - account.held
         while own.held + more > self._share:
-            self._end(self._victim_of(own, account, size))
+            spare = next((other for other in self._spare if other.client is own and other is not account), None)
+            self._end(spare or self._victim_of(own, account, size))
         while self._held + more > self._limit:
+            if (spare := next((other for other in self._spare if other is not account), None)) is not None:
+                self._end(spare)
+                continue
             victims = (self._victim_of(client, account, size) for client in self._clients.values())
             self._end(max(filter(None, victims), key=lambda victim: victim.client.held, default=None))
 
@@ -122,11 +129,17 @@ class Account:
     def finish(self) -> None:
         """Notes that the upload is complete: it is not ended any more, until it grows again."""
         self.client.unfinished.pop(self, None)
+        self._budget._spare.pop(self, None)
 
     def offer(self) -> None:
         """Notes that the upload may be ended again, although it is complete."""
         if self.end is not None and not self._is_closed:
             self.client.unfinished[self] = None
+
+    def spare(self) -> None:
+        """Notes that what is held is not in use: it is the first to be ended when room is needed."""
+        if self.end is not None and not self._is_closed:
+            self._budget._spare[self] = None
 
     def close(self) -> None:
         """Gives everything back."""

@@ -11,7 +11,9 @@ from rhapsode.serve.fair_threads import FairThreads
 from rhapsode.text.front_end import QUICK_CHARS
 from rhapsode.types import Clip, SpeechRequest
 
-TEXT_THREADS, TEXT_THREADS_EACH = 4, 2
+TEXT_THREADS = 4
+TEXT_THREADS_EACH = 1
+"""Of one client, whose requests so keep their order."""
 
 
 class ServedEngine(Protocol):

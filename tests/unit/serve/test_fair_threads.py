@@ -147,7 +147,7 @@ def test_long_texts_of_one_client_delay_neither_others_nor_what_else_runs_in_thr
         gate.open.set()
         await asyncio.gather(*slow[:TEXT_THREADS_EACH])
         await served.stop()
-        assert engine.submitted == ["b", "a0", "a1"] or engine.submitted == ["b", "a1", "a0"]
+        assert engine.submitted == ["b", "a0"]
 
     asyncio.run(run())
 
@@ -167,7 +167,7 @@ def test_so_it_is_in_the_engine_s_process_and_an_aborted_text_is_never_read(gate
     child._link.send = send
     child._engine, child._texts = engine, text_threads(engine)
     try:
-        for number in range(34):
+        for number in range(33):
             child._take(Submit(f"a{number}", SpeechRequest(f"slow {number} {LONG}"), "a"))
         answered["b"] = Future()
         child._take(Submit("b", SpeechRequest(LONG), "b"))
@@ -175,14 +175,14 @@ def test_so_it_is_in_the_engine_s_process_and_an_aborted_text_is_never_read(gate
         child._take(Submit("c", SpeechRequest(f"slow c {LONG}"), "a"))
         assert isinstance(told[-1], Accepted | Refused)
         assert [message.request_id for message in told if isinstance(message, Refused)] == ["c"]
-        for number in range(2, 34):
+        for number in range(1, 33):
             child._take(Abort(f"a{number}"))
         assert len(gate.began) == TEXT_THREADS_EACH
-        answered["a1"] = Future()
+        answered["a0"] = Future()
         gate.open.set()
-        answered["a1"].result(WAIT_S)
+        answered["a0"].result(WAIT_S)
         child._texts.close()
-        assert sorted(engine.submitted) == ["a0", "a1", "b"]
+        assert sorted(engine.submitted) == ["a0", "b"]
         assert not child._reading
     finally:
         gate.open.set()
