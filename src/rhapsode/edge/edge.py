@@ -218,10 +218,9 @@ class Edge:
         wish = wish or await _wish_of(request, body)
         model = self._fleet.models[self._names.chosen(wish, request.query_params.get("model"))]
         scope, request_id = request.scope, request.state.request_id
-        presets = model.known.presets if model.known else ()
         forwarding = Forwarding(
             model=model,
-            key=affinity(header(scope, b"x-session-id"), wish.voice, presets) if is_speech else None,
+            key=affinity(header(scope, b"x-session-id"), wish.voice, model.presets) if is_speech else None,
             method=request.method,
             target=target_of(scope),
             headers=request.headers.raw,
@@ -250,11 +249,11 @@ class Edge:
         try:
             if self.is_draining:
                 raise Unavailable("the server is shutting down.")
-            socket.scope["state"].get("expect_reference", lambda is_expected: None)(True)
+            relay.expect_reference(socket.scope["path"] == SOCKET)
             wish = await self._wish_of_socket(socket, relay)
             model = self._fleet.models[self._names.chosen(wish, None)]
-            presets = model.known.presets if model.known else ()
-            key = affinity(socket.headers.get("x-session-id", ""), wish.voice, presets)
+            relay.expect_reference(socket.scope["path"] == SOCKET and model.takes_references)
+            key = affinity(socket.headers.get("x-session-id", ""), wish.voice, model.presets)
             await relay.run(await model.candidates(key), target_of(socket.scope))
         except WebSocketDisconnect:
             pass

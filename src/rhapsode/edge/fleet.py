@@ -109,6 +109,15 @@ class ModelFleet:
         """The last report of any replica, which may be old: what a checkpoint can do does not change."""
         return self._last_report
 
+    @property
+    def presets(self) -> tuple[str, ...]:
+        return self.known.presets if self.known else ()
+
+    @property
+    def takes_references(self) -> bool:
+        """Whether a session may bring recordings, as far as is known."""
+        return self.known is None or self.known.takes_references
+
     def find(self, replica_id: str) -> FleetReplica | None:
         return self._replicas.get(replica_id)
 

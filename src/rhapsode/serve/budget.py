@@ -3,7 +3,7 @@
 If there is no room, unfinished uploads make it, so that those who never finish one refuse nobody. Asked first are the
 clients that hold most, and of their uploads the one that has waited longest for more bytes. An upload has to end if
 
-- nothing of it has arrived for a while,
+- nothing of it has arrived for a while, or less than `SLOW_BYTES_PER_S`,
 - or its client holds more than the one that needs room,
 - or it is of the same client, and many times larger than what needs room.
 
@@ -18,6 +18,8 @@ from collections.abc import Callable
 from rhapsode.errors import Busy
 
 SILENT_S = 1.0
+SLOW_BYTES_PER_S = 2**16
+"""What arrives more slowly than this counts as silent: the last bytes of a large upload could take for ever."""
 MANY_TIMES = 16
 
 
@@ -79,7 +81,7 @@ class Budget:
         holds_more = client is not own and client.held > own.held + size - account.held
         for other in client.unfinished:
             if other is not account and other.held:
-                is_silent = now_s - other.grown_s > SILENT_S
+                is_silent = other.is_slow or now_s - other.grown_s > SILENT_S
                 is_larger = client is own and other.held > MANY_TIMES * size
                 if is_silent or holds_more or is_larger:
                     return other
@@ -112,6 +114,10 @@ class Account:
         self.end = end
         self.held = 0
         self.grown_s = 0.0
+        self.is_slow = False
+        """Whether little moved in the last window of `SILENT_S`."""
+        self._window_s: float | None = None
+        self._in_window = 0
         self._is_closed = False
 
     def hold(self, size: int) -> None:
@@ -123,8 +129,19 @@ class Account:
             if self.end is not None:
                 self.client.unfinished.pop(self, None)
                 self.client.unfinished[self] = None
-                self.grown_s = self._budget._clock()
+                self.moved(size - self.held)
         self._budget._count(self, size - self.held)
+
+    def moved(self, size: int) -> None:
+        """Notes that so many bytes of the upload have arrived, or of an answer were read."""
+        self.grown_s = now_s = self._budget._clock()
+        if self._window_s is None:
+            self._window_s = now_s
+        elif (passed_s := now_s - self._window_s) > SILENT_S:
+            self.is_slow = self._in_window + size < SLOW_BYTES_PER_S * passed_s
+            self._window_s, self._in_window = now_s, 0
+            return
+        self._in_window += size
 
     def finish(self) -> None:
         """Notes that the upload is complete: it is not ended any more, until it grows again."""

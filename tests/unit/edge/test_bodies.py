@@ -1,5 +1,6 @@
 """Bodies at the edge: they refuse nobody once a replica has them, and are kept as long as another may need them."""
 
+import asyncio
 import socket
 import threading
 import time
@@ -9,7 +10,10 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from e2e.serve.running import Running
+from rhapsode.config.cluster import read_cluster
 from rhapsode.edge.body import HeldBody
+from rhapsode.edge.edge import Edge
+from rhapsode.edge.fleet import Fleet, ModelFleet
 from rhapsode.errors import Busy
 from rhapsode.serve.budget import Budget
 from rhapsode.serve.middleware.limits import CountedBody
@@ -131,3 +135,33 @@ def test_a_body_that_was_given_up_cannot_be_sent() -> None:
     assert third.is_lost
     assert counted.account is not None
     assert not counted.account.held
+
+
+@pytest.mark.parametrize(
+    ("path", "may_come"),
+    [
+        ("/v1/audio/speech/stream", True),
+        ("/v1/text-to-speech/low/stream-input", False),
+        ("/v1/text-to-speech/low/multi-stream-input", False),
+    ],
+)
+def test_messages_may_be_as_large_as_a_recording_only_where_one_may_come(path: str, may_come: bool) -> None:
+    async def run() -> None:
+        allowed: list[bool] = []
+        scope = {"type": "websocket", "path": path, "query_string": b"", "extensions": {"websocket.http.response": {}}}
+        state = {"expect_reference": allowed.append}
+
+        async def receive() -> dict:
+            return {"type": "websocket.connect"}
+
+        async def send(message: dict) -> None:
+            return None
+
+        config = read_cluster({"models": {"dummy": {"deployment": {"model": "dummy"}}}, "cold_start_s": 0.05}, env={})
+        fleet = Fleet({"dummy": ModelFleet("dummy", Servers({}), 0.05, 1)})
+        edge = Edge(config, fleet)
+        await edge({**scope, "headers": [], "state": state}, receive, send)
+        await fleet.stop()
+        assert set(allowed) == {may_come}
+
+    asyncio.run(run())
