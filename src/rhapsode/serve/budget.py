@@ -83,7 +83,7 @@ class Budget:
             if other is not account and other.held:
                 is_silent = other.is_slow or now_s - other.grown_s > SILENT_S
                 is_larger = client is own and other.held > MANY_TIMES * size
-                if is_silent or holds_more or is_larger:
+                if is_silent or (not other.is_read and (holds_more or is_larger)):
                     return other
         return None
 
@@ -116,6 +116,8 @@ class Account:
         self.grown_s = 0.0
         self.is_slow = False
         """Whether little moved in the last window of `SILENT_S`."""
+        self.is_read = False
+        """Whether it is an answer that is being read: it is ended only if that is too slow."""
         self._window_s: float | None = None
         self._in_window = 0
         self._is_closed = False
@@ -147,11 +149,18 @@ class Account:
         """Notes that the upload is complete: it is not ended any more, until it grows again."""
         self.client.unfinished.pop(self, None)
         self._budget._spare.pop(self, None)
+        self.is_slow, self._window_s = False, None
 
     def offer(self) -> None:
         """Notes that the upload may be ended again, although it is complete."""
         if self.end is not None and not self._is_closed:
             self.client.unfinished[self] = None
+
+    def await_reader(self, size: int) -> None:
+        """Notes that a client now reads so many bytes of what is held: it may be ended if that takes too long."""
+        self.grown_s = self._budget._clock() + size / SLOW_BYTES_PER_S - SILENT_S
+        self.is_read = True
+        self.offer()
 
     def spare(self) -> None:
         """Notes that what is held is not in use: it is the first to be ended when room is needed."""

@@ -51,6 +51,7 @@ log = logging.getLogger("rhapsode.serve")
 
 CODEC_THREADS = 4
 WHOLE_FILES = 4  # of the largest size, in memory at once
+WHOLE_FILES_EACH = 2  # of them, of one client
 
 
 class Service:
@@ -83,7 +84,7 @@ class Service:
         self.traces = open_traces(self.config.traces)
         self._tidier = Tidier(lambda: self.host.busy > 0)
         self.uploads = uploads_of(self.config, self._tidier.request_ended)
-        self.whole_files = Budget(WHOLE_FILES * whole_bytes, "whole files")
+        self.whole_files = Budget(WHOLE_FILES * whole_bytes, "whole files", WHOLE_FILES_EACH * whole_bytes)
         self._limits = DeliveryLimits(self.config.max_request_s, whole_bytes, self.whole_files)
         self._listeners = Listeners(lambda: self.host.readings().load.queued, self._end_unread)
         self._codecs = ThreadPoolExecutor(CODEC_THREADS, "rhapsode-codec")

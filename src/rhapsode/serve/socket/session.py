@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from fastapi import WebSocket, WebSocketDisconnect
@@ -22,7 +23,7 @@ from rhapsode.serve.response.sending import Stalled
 from rhapsode.serve.service import Service
 from rhapsode.serve.socket.messages import ClientMessage, read_message
 from rhapsode.serve.socket.narration import speaking_piece
-from rhapsode.serve.socket.sender import SocketSender
+from rhapsode.serve.socket.sender import SocketSender, in_messages, messages_of
 from rhapsode.serve.socket.utterance import Piece, Utterance
 from rhapsode.text.front_end import QUICK_CHARS
 
@@ -253,11 +254,12 @@ class Session:
                 if self._order and self._order.ignored:
                     fields["ignored_fields"] = list(self._order.ignored)
                 await self._sender.send("audio.start", **where, **fields)
-            for left, message in zip(range(len(messages), 0, -1), messages, strict=True):
-                async with playback.sending():
+            left = sum(map(messages_of, messages))
+            for message in chain.from_iterable(map(in_messages, messages)):
+                async with playback.sending(len(message)):
                     await self._sender.send_audio(message, self._config.audio_transport, chunk_id, where)
                 playback.sent(left)
-                chunk_id += 1
+                left, chunk_id = left - 1, chunk_id + 1
             if news := playback.times.news():
                 await self._sender.send("audio.words", **where, **news)
 
