@@ -254,7 +254,7 @@ class Edge:
             model = self._fleet.models[self._names.chosen(wish, None)]
             relay.expect_reference(socket.scope["path"] == SOCKET and model.takes_references)
             key = affinity(socket.headers.get("x-session-id", ""), wish.voice, model.presets)
-            await relay.run(await model.candidates(key), target_of(socket.scope))
+            await relay.run(await model.candidates(key, client_of(socket.scope)), target_of(socket.scope))
         except WebSocketDisconnect:
             pass
         except RhapsodeError as error:

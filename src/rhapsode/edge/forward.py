@@ -68,7 +68,11 @@ class ForwardedResponse(CancellableResponse):
         tried: set[str] = set()
         while True:
             self._what.body.wait()
-            left = [replica for replica in await self._what.model.candidates(self._what.key) if replica.id not in tried]
+            left = [
+                replica
+                for replica in await self._what.model.candidates(self._what.key, self._what.client)
+                if replica.id not in tried
+            ]
             if refusal is not None and (not left or self._what.body.is_lost):
                 await refusal(scope, receive, send)
                 return

@@ -154,7 +154,7 @@ class Service:
         """Returns the speech of a request: from the phrase cache, as silence, or from the engine."""
         if entry is not None and entry.found is not None:
             return self._finished(entry.speech(request_id), warnings)
-        engine = await self._engine()
+        engine = await self._engine(client)
         if not is_speakable(request.text) and not request.text_open:
             return self._finished(silent_speech(request_id, self.spec), warnings)
         self.outcomes.began(request_id, warnings)
@@ -170,13 +170,13 @@ class Service:
         if self._audit is not None:
             self._audit.record(order, request_id, self.outcomes.get(request_id), said() if said else order.request.text)
 
-    async def _engine(self) -> ServedEngine:
+    async def _engine(self, client: str) -> ServedEngine:
         if self.host.loaded is not None:
             return self.host.loaded
         limit_s = self.config.max_request_s
         try:
             async with asyncio.timeout(limit_s):
-                return await self.host.engine()
+                return await self.host.engine(client)
         except TimeoutError:
             raise TimedOut(f"the model was not there within {limit_s:g} s.") from None
 
