@@ -50,6 +50,8 @@ from rhapsode.voices.store import VoiceStore
 log = logging.getLogger("rhapsode.serve")
 
 CODEC_THREADS = 4
+TEXTS, TEXTS_EACH = 64, 8
+"""Of the largest size, that wait on WebSockets to be spoken: in all, and of one client."""
 WHOLE_FILES = 4  # of the largest size, in memory at once
 WHOLE_FILES_EACH = 2  # of them, of one client
 
@@ -85,6 +87,9 @@ class Service:
         self._tidier = Tidier(lambda: self.host.busy > 0)
         self.uploads = uploads_of(self.config, self._tidier.request_ended)
         self.whole_files = Budget(WHOLE_FILES * whole_bytes, "whole files", WHOLE_FILES_EACH * whole_bytes)
+        most_chars = deployment.limits.max_text_chars
+        self.texts = Budget(TEXTS * most_chars, "texts that wait to be spoken", TEXTS_EACH * most_chars)
+        """In characters: each may take 45 bytes, as sentences of one letter."""
         self._limits = DeliveryLimits(self.config.max_request_s, whole_bytes, self.whole_files)
         self._listeners = Listeners(lambda: self.host.readings().load.queued, self._end_unread)
         self._codecs = ThreadPoolExecutor(CODEC_THREADS, "rhapsode-codec")

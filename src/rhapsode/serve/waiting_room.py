@@ -38,14 +38,15 @@ class WaitingRoom:
         if len(self._line) >= self._most and (displaced := self._line.displaced_by(client)) is None:
             what.close()
             raise self._full()
-        visitor = _Visitor(client, asyncio.create_task(what, name="wait-for-model"))
+        task: asyncio.Task[T] = asyncio.create_task(what, name="wait-for-model")
+        visitor = _Visitor(client, task)
         if displaced is not None:
             self._line.remove(displaced)
             displaced.is_displaced = True
             displaced.task.cancel()
         self._line.add(visitor)
         try:
-            return await visitor.task
+            return await task
         except asyncio.CancelledError:
             if visitor.is_displaced:
                 raise self._full() from None

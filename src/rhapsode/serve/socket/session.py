@@ -15,6 +15,7 @@ from fastapi import WebSocket, WebSocketDisconnect
 
 from rhapsode.engine import check_length
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, TimedOut, Unavailable
+from rhapsode.serve.client import client_of
 from rhapsode.serve.request.intake import Order
 from rhapsode.serve.request.schemas import SessionBody, read
 from rhapsode.serve.response.delivery import Playback
@@ -46,6 +47,7 @@ class Session:
         self._config: SessionBody = service.schemas.session.model_validate({})
         self._order: Order | None = None
         self._utterances: deque[Utterance] = deque()
+        self._texts = service.texts.open(client_of(socket.scope))
         self._count = self._requests = 0
         self._news = asyncio.Event()
         self._speaking: asyncio.Task[None] | None = None
@@ -63,6 +65,7 @@ class Session:
             self._sender.reset()
         finally:
             speaker_task.cancel()
+            self._texts.close()
             with suppress(asyncio.CancelledError, WebSocketDisconnect, Stalled):
                 await speaker_task
 
@@ -187,12 +190,17 @@ class Session:
         try:
             utterance.chars += len(text)
             check_length(utterance.chars, self._service.deployment.limits)
+            self._count_texts()
             for start in range(0, len(text), QUICK_CHARS):  # in short steps, so that the event loop is not blocked
                 utterance.append(text[start : start + QUICK_CHARS])
                 await asyncio.sleep(0)
-        except RhapsodeError:  # too long, or already ended: the rest of the utterance is dropped
+        except RhapsodeError:  # too long, too many, or already ended: the rest of the utterance is dropped
             await self._cancel()
             raise
+
+    def _count_texts(self) -> None:
+        """Counts the characters that wait. Raises `Busy` if this client has too many."""
+        self._texts.hold(sum(utterance.chars for utterance in self._utterances))
 
     # --- sending ---
 
@@ -207,6 +215,7 @@ class Session:
                     await self._speak_next(utterance)
                 elif utterance.done:
                     self._utterances.popleft()
+                    self._count_texts()
                     fields = {"utterance_index": utterance.index, "total_sentences": utterance.spoken}
                     await self._sender.send("session.done", **fields)
 
@@ -266,6 +275,7 @@ class Session:
     async def _cancel(self) -> None:
         """Aborts the running utterance and drops all pending ones."""
         self._utterances.clear()
+        self._count_texts()
         if self._speaking is not None:
             self._speaking.cancel()
             await asyncio.wait((self._speaking,))
