@@ -158,7 +158,9 @@ class Host:
 
     async def engine(self, client: str = "") -> ServedEngine:
         """Returns the engine, for which a request of a client may have to wait."""
-        return self.loaded or await self._waiting.wait(client, self._load())
+        if (loaded := self.loaded) is not None:
+            return loaded
+        return await self._waiting.wait(client, self._load())
 
     async def embed(self, voice: Voice) -> tuple[float, ...]:
         """Returns the speaker embedding of a voice: its own, or that of its reference."""
