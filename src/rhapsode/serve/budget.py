@@ -66,14 +66,18 @@ class Budget:
         """Ends uploads until an account may hold so many bytes."""
         own, more = account.client, size - account.held
         while own.held + more > self._share:
-            spare = next((other for other in self._spare if other.client is own and other is not account), None)
-            self._end(spare or self._victim_of(own, account, size))
+            self._end(self._largest_spare(account, own) or self._victim_of(own, account, size))
         while self._held + more > self._limit:
-            if (spare := next((other for other in self._spare if other is not account), None)) is not None:
+            if (spare := self._largest_spare(account)) is not None:
                 self._end(spare)
                 continue
             victims = (self._victim_of(client, account, size) for client in self._clients.values())
             self._end(max(filter(None, victims), key=lambda victim: victim.client.held, default=None))
+
+    def _largest_spare(self, account: Account, client: _Client | None = None) -> Account | None:
+        """Returns the largest of what nobody uses, of one client or of all."""
+        spare = (other for other in self._spare if other is not account and client in (None, other.client))
+        return max(spare, key=lambda other: other.held, default=None)
 
     def _victim_of(self, client: _Client, account: Account, size: int) -> Account | None:
         """Returns the upload of a client that has to end if an account is to hold so many bytes, or None."""

@@ -12,8 +12,10 @@ from rhapsode.config.marking import MarkingConfig
 from rhapsode.config.server import ServerConfig
 from rhapsode.errors import Busy
 from rhapsode.serve import detection
+from rhapsode.serve.budget import Budget
 from rhapsode.serve.detection import DetectionDesk
 from rhapsode.serve.listener import Listener, listener
+from rhapsode.serve.middleware.limits import CountedBody, counted_body
 from rhapsode.serve.request.references import DECODERS_EACH, WAITING, References
 from rhapsode.types import Clip
 from rhapsode.voices.store import VoiceStore
@@ -64,6 +66,42 @@ def test_slow_files_of_one_client_leave_a_decoder_and_the_line_to_others(tmp_pat
         slow.open.set()
         ended = await asyncio.gather(*greedy, return_exceptions=True)
         assert sum(isinstance(result, Busy) for result in ended) == 2
+        references.close()
+
+    asyncio.run(run())
+
+
+def test_uploads_that_wait_for_a_decoder_give_way_when_others_need_room(tmp_path: Path, monkeypatch) -> None:
+    slow = Slow()
+
+    async def run() -> None:
+        budget = Budget(100, "tests", 50)
+        references = References(ServerConfig(), VoiceStore(tmp_path / "voices", 10))
+        monkeypatch.setattr(references, "_decode", lambda data: (slow(True), (CLIP, 640))[1])
+
+        async def upload(client: str, size: int, number: int) -> Clip:
+            body = CountedBody()
+            body.account = budget.open(client, lambda: None)
+            try:
+                body.account.hold(size)
+                body.keep()
+                counted_body.set(body)
+                return await asked(client, lambda: references.clip(b"%s %d" % (client.encode(), number), "file"))
+            finally:
+                body()
+
+        greedy = [asyncio.create_task(upload(client, 25, number)) for client in "ab" for number in range(2)]
+        while slow.began < 2:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        honest = asyncio.create_task(upload("c", 25, 0))
+        done, _ = await asyncio.wait(greedy, timeout=WAIT_S, return_when=asyncio.FIRST_COMPLETED)
+        assert len(done) == 1
+        assert done <= {greedy[1], greedy[3]}  # one that waited, none that is decoded
+        assert isinstance(done.pop().exception(), Busy)
+        slow.open.set()
+        assert await honest is CLIP
+        await asyncio.gather(*greedy, return_exceptions=True)
         references.close()
 
     asyncio.run(run())

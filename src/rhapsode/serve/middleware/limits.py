@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -59,6 +60,10 @@ class CountedBody:
                 self.account.spare()
 
 
+counted_body: ContextVar[CountedBody | None] = ContextVar("counted_body", default=None)
+"""The body of the current request."""
+
+
 class BodyLimit:
     """Answers 413 as soon as a body is known to be too large, and 429 when all bodies in memory together are.
 
@@ -85,6 +90,7 @@ class BodyLimit:
         read = 0
         counted = CountedBody()
         refused: RhapsodeError | None = None
+        counted_body.set(counted)
 
         async def count() -> Message:
             nonlocal read, refused

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 
 from rhapsode.audio.decoder import DecodeLimits, DecoderPool
 from rhapsode.config.server import ServerConfig
-from rhapsode.errors import BadAudio, InvalidRequest
+from rhapsode.errors import BadAudio, Busy, InvalidRequest
 from rhapsode.serve.fair_threads import FairThreads
 from rhapsode.serve.listener import Listener, listener
+from rhapsode.serve.middleware.limits import counted_body
 from rhapsode.types import Clip, Reference, Voice
 from rhapsode.voices.cache import CacheStats, ReferenceCache, content_key
 from rhapsode.voices.fetch import FetchLimits, ReferenceFetcher, is_data_url, is_remote, parse_data_url
@@ -81,9 +82,35 @@ class References:
         try:
             if key in self._cache:  # it need not wait for a decoder
                 return await asyncio.to_thread(find)
-            return await asyncio.wrap_future(self._threads.submit(client, find))
+            return await self._in_line(client, find)
         except BadAudio as error:
             raise BadAudio(error.message, param=param) from None
+
+    async def _in_line(self, client: str, find: Callable[[], Clip]) -> Clip:
+        """Decodes when it is the client's turn. While the recording waits, its upload may be given up for others."""
+        body, loop, is_given_up = counted_body.get(), asyncio.get_running_loop(), False
+        if body is None:
+            return await asyncio.wrap_future(self._threads.submit(client, find))
+
+        def begin() -> Clip:
+            loop.call_soon_threadsafe(body.keep)
+            return find()
+
+        def give_up() -> None:
+            nonlocal is_given_up
+            is_given_up = waiting.cancel()
+
+        waiting = self._threads.submit(client, begin)
+        if not waiting.running():
+            body.offer(give_up)
+        try:
+            return await asyncio.wrap_future(waiting)
+        except asyncio.CancelledError:
+            if is_given_up:
+                raise Busy("the upload was ended to make room for others.") from None
+            raise
+        finally:
+            body.keep()
 
     def _decode(self, data: bytes) -> tuple[Clip, int]:
         clip = self._decoders.decode(data)
