@@ -20,7 +20,7 @@ from rhapsode.engine.placement import place
 from rhapsode.engine.stage import Resume, Stage, Text, TurnStage, Usage, Work
 from rhapsode.engine.wiring import Junction, check_wiring, check_worker, senders
 from rhapsode.errors import ConfigError, did_you_mean
-from rhapsode.models.base import ModelSpec, StageContext, StageSpec
+from rhapsode.models.base import SOURCES, ModelSpec, StageContext, StageSpec
 from rhapsode.models.companions import find_companions
 from rhapsode.models.lazy import import_name
 from rhapsode.models.options import parse_settings
@@ -64,7 +64,7 @@ class Pipeline:
         with blaming(source.checkpoint):
             self.workers = {stage.name: self._make(stage) for stage in spec.pipeline}
             before_memory()
-            if any(stage.kind == "frame" for stage in spec.pipeline):
+            if spec.source is not None:
                 self._build_on_device()
             else:
                 self.deployment = deployment.fixed(slots=DEFAULT_SLOTS, pages=None)
@@ -103,9 +103,9 @@ class Pipeline:
                 self.stages[stage.name].inbox.put(Text(job, text, final))
 
     def resume(self, job: Job) -> None:
-        """Tells talkers and generators that more text of a job has arrived, so that they ask for its next prompt."""
+        """Tells the stages that speak that more text of a job has arrived, so that they ask for its next prompt."""
         for stage in self._spec.pipeline:
-            if stage.kind in ("frame", "generator"):
+            if stage.kind in (*SOURCES, "generator"):
                 self.stages[stage.name].inbox.put(Resume(job))
 
     def forget(self, job: Job) -> None:
@@ -165,7 +165,7 @@ class Pipeline:
                 device=device,
                 dtype=dtype,
                 references=self.references,
-                weights=self.deployment.weights if stage.kind == "frame" else "auto",
+                weights=self.deployment.weights if stage.kind in SOURCES else "auto",
                 random_weights=self.deployment.random_weights,
                 settings=self._settings,
                 companions=self._companions,
