@@ -6,15 +6,15 @@ place. Padding holds numbers that would be heard. All arithmetic is on whole num
 batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from contract.chain import CHAIN
+from contract import chain
 from rhapsode.models.base import Measured, Measurement, Prompt, StageContext, StageSpec
 from rhapsode.models.dummy.prompt import check_fits, sound, tokenize
 from rhapsode.models.dummy.spec import SPEC, DummyOptions
@@ -61,7 +61,7 @@ class Prepare:
         check_fits(len(work.text))
         rest.push(work.text if work.text_open else clean(work.text))
         if work.text_open:
-            return SentencePrompt(max_frames=0, feed=rest, following=next_of(rest, self._rest(work, rest)))
+            return replace(self._prompt(Sentence(work, "", rest)), max_frames=0)  # context only: its text comes later
         rest.close()
         return self._prompt(Sentence(work, rest.next_turn() or "", rest))
 
@@ -79,11 +79,8 @@ class Prepare:
             tokens=tokens,
             endless=options.endless,
             feed=rest if request.text_open else None,
-            following=next_of(rest, self._rest(request, rest)),
+            following=next_of(rest, lambda text: Sentence(request, text, rest)),
         )
-
-    def _rest(self, request: SpeechRequest, rest: TurnStream) -> Any:
-        return lambda text: Sentence(request, text, rest)
 
 
 def padded(rows: Sequence[list[int]], length: int) -> tuple[Tensor, Tensor]:
@@ -141,13 +138,25 @@ class MeasuredBurst(DummyBurst):
         return self._codes(tokens, seeds, length)
 
 
+def grid(context: StageContext) -> Callable[[Prompt], Prompt]:
+    """Makes the converter's prompt, with room for the frames of all sentences."""
+    of_first = chain.grid(context)
+    return lambda prompt: replace(of_first(prompt), positions=2000)
+
+
 PREPARE = StageSpec("prepare", "call", f"{HERE}:Prepare", next=("talk",))
 TALK = StageSpec("talk", "burst", f"{HERE}:DummyBurst", stream_to=("vocode",), takes_text=True)
 *_, VOCODE = SPEC.pipeline
-_, _, GRID, _, CONVERT, LAST = CHAIN.pipeline
+_, _, GRID, _, CONVERT, LAST = chain.CHAIN.pipeline
 
 BURST = replace(SPEC, pipeline=(PREPARE, replace(TALK, factory=f"{HERE}:MeasuredBurst"), VOCODE))
 BURST_CHAIN = replace(
     SPEC,
-    pipeline=(replace(PREPARE, next=("talk", "grid")), GRID, replace(TALK, stream_to=("convert",)), CONVERT, LAST),
+    pipeline=(
+        replace(PREPARE, next=("talk", "grid")),
+        replace(GRID, factory=f"{HERE}:grid"),
+        replace(TALK, stream_to=("convert",)),
+        CONVERT,
+        LAST,
+    ),
 )
