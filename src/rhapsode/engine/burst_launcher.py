@@ -45,6 +45,11 @@ class BurstLauncher:
         self._most_rows = min(worker.most_rows, slots) if isinstance(worker, LimitsRows) else slots
         self._times = {measures: LaunchTimes(device) for measures in (False, True)}
 
+    @property
+    def in_flight(self) -> int:
+        """How many launches the device has not ended."""
+        return sum(times.in_flight for times in self._times.values())
+
     def choose(self, candidates: Sequence[Candidate]) -> list[int]:
         """Returns the indices of the prompts in the next launch."""
         most = self._worker.launch_size

@@ -144,7 +144,7 @@ class BurstStage(DeviceStage[BurstRow]):
         if not self._changes.look():
             return False
         moved = self._send_on()
-        rows = self._choose() if len(self._in_flight) <= self._lag else []
+        rows = self._choose() if self._bursts.in_flight <= self._lag else []
         self._announce(rows)
         for _ in isolate(rows, self._launch, self._fail):
             pass
