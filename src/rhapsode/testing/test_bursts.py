@@ -13,6 +13,7 @@ from rhapsode.engine import Engine
 from rhapsode.engine.burst_batch import Candidate
 from rhapsode.errors import Aborted, GenerationFailed
 from rhapsode.models.base import Measured, MeasuresFirst
+from rhapsode.testing.sources import maker_of, source_of
 from rhapsode.testing.subject import Subject, assert_all_free, hear, speak
 from rhapsode.types import Samples, SpeechRequest
 
@@ -21,14 +22,9 @@ DECOY = 3
 """The text that is launched first, alone, while those of a crowd arrive."""
 
 
-def worker_of(engine: Engine) -> Any:
-    assert engine.spec.source is not None
-    return engine.pipeline.workers[engine.spec.source.name]
-
-
 def launches_of(engine: Engine) -> tuple[str, ...]:
     """The methods of the worker that are launched, in order."""
-    return ("measure", "burst") if isinstance(worker_of(engine), MeasuresFirst) else ("burst",)
+    return ("measure", "burst") if isinstance(maker_of(engine), MeasuresFirst) else ("burst",)
 
 
 @pytest.fixture
@@ -43,9 +39,8 @@ def requests_of(subject: Subject) -> list[SpeechRequest]:
 @contextmanager
 def together(engine: Engine, monkeypatch: pytest.MonkeyPatch, decoy: SpeechRequest, count: int) -> Iterator[None]:
     """Holds up a launch of the decoy until `count` requests that are submitted meanwhile wait for theirs."""
-    assert engine.spec.source is not None
-    stage: Any = engine.pipeline.stages[engine.spec.source.name]
-    worker, name = worker_of(engine), launches_of(engine)[0]
+    stage: Any = engine.pipeline.stages[source_of(engine).name]
+    worker, name = maker_of(engine), launches_of(engine)[0]
     real, entered = getattr(worker, name), threading.Event()
 
     def held(*given: Any) -> Any:
@@ -65,7 +60,7 @@ def together(engine: Engine, monkeypatch: pytest.MonkeyPatch, decoy: SpeechReque
 
 def count_rows(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Notes how many prompts each launch has that makes frames."""
-    worker, counts = worker_of(engine), list[int]()
+    worker, counts = maker_of(engine), list[int]()
     real = worker.burst
 
     def counted(prompts: Sequence[Any], *rest: Any) -> Any:
@@ -137,7 +132,7 @@ class TestBurstFailures:
         self, subject: Subject, alone: list[Samples], monkeypatch: pytest.MonkeyPatch, launch: str
     ) -> None:
         engine = subject.engine(limits={"max_concurrency": 8})
-        worker, requests, bad = worker_of(engine), requests_of(subject), list[Any]()
+        worker, requests, bad = maker_of(engine), requests_of(subject), list[Any]()
         if launch not in launches_of(engine):
             engine.stop()
             pytest.skip("one launch does everything here")
@@ -181,7 +176,7 @@ class TestBurstFailures:
             raise ZeroDivisionError("bad luck")
 
         with monkeypatch.context() as patch:
-            patch.setattr(worker_of(engine), launch, crash)
+            patch.setattr(maker_of(engine), launch, crash)
             with pytest.raises(GenerationFailed, match="stage failed"):
                 speak(engine, requests_of(subject)[0])
         assert_all_free(engine)
@@ -199,7 +194,7 @@ class TestBurstFailures:
             engine.stop()
             pytest.skip("one launch does everything here")
         calls, abort = list[int](), list[Callable[[], None]]()
-        worker = worker_of(engine)
+        worker = maker_of(engine)
         real, submitted = getattr(worker, launch), threading.Event()
 
         def aborted(*given: Any) -> Any:
@@ -226,7 +221,7 @@ class TestBurstFailures:
     def test_output_that_is_not_finite_is_an_error(
         self, subject: Subject, engine: Engine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        worker = worker_of(engine)
+        worker = maker_of(engine)
         if not worker.frame_dtype.is_floating_point:
             pytest.skip("these frames are whole numbers")
         real = worker.burst

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +13,8 @@ from rhapsode.engine import Engine, clock, pace
 from rhapsode.engine.clock import ListenerClock
 from rhapsode.engine.stage import Work
 from rhapsode.errors import GenerationFailed, InvalidRequest, Runaway
-from rhapsode.models.base import Measurement, MeasuresFirst, OpensStream
+from rhapsode.models.base import OpensStream
+from rhapsode.testing.sources import kind_of, never_end
 from rhapsode.testing.subject import DEVICE, Subject, assert_all_free, frame_samples, hear, is_plain, outcome_of, speak
 from rhapsode.types import FinishReason, Samples
 
@@ -187,38 +187,6 @@ class TestLimits:
         monkeypatch.undo()
         assert speak(engine, subject.request(subject.texts[0])).shape[1] > 0
         engine.stop()
-
-
-def kind_of(engine: Engine) -> str:
-    """The kind of the stage that makes the frames."""
-    assert engine.spec.source is not None
-    return engine.spec.source.kind
-
-
-def never_end(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the talker go on for ever, or the burst make more of each prompt than its text can need."""
-    assert engine.spec.source is not None
-    worker = engine.pipeline.workers[engine.spec.source.name]
-    if kind_of(engine) == "frame":
-        step = worker.step
-        monkeypatch.setattr(worker, "step", lambda rows, state: step(rows, state)._replace(stopped=rows.slots < 0))
-    elif isinstance(worker, MeasuresFirst):
-        measure = worker.measure
-
-        def longer(prompts: Sequence[Any], *rest: Any) -> Measurement:
-            found: Measurement = measure(prompts, *rest)
-            most = torch.tensor([[prompt.max_frames] for prompt in prompts], device=found.durations.device)
-            return found._replace(durations=found.durations + most)
-
-        monkeypatch.setattr(worker, "measure", longer)
-    else:
-        burst = worker.burst
-
-        def repeated(prompts: Sequence[Any], *rest: Any) -> list[torch.Tensor]:
-            made = zip(prompts, burst(prompts, *rest), strict=True)
-            return [torch.cat([frames] * (prompt.max_frames + 1)) for prompt, frames in made]
-
-        monkeypatch.setattr(worker, "burst", repeated)
 
 
 def worker_of(engine: Engine, stage: str, method: str) -> Any:
