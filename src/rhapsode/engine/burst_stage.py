@@ -17,7 +17,7 @@ from rhapsode.device.stream import FrameStream
 from rhapsode.engine.burst_batch import Candidate
 from rhapsode.engine.burst_launcher import BurstLaunch, BurstLauncher
 from rhapsode.engine.changes import Changes
-from rhapsode.engine.clock import ListenerClock, clock_s
+from rhapsode.engine.clock import ListenerClock, Seconds, clock_s
 from rhapsode.engine.device_stage import DeviceStage, InFlight, Launch
 from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.job import Job
@@ -155,7 +155,8 @@ class BurstStage(DeviceStage[BurstRow]):
     def _choose(self) -> list[BurstRow]:
         """Returns the rows of the next launch."""
         able = [row for first in self._here() if (row := self._able(first)) is not None]
-        candidates = [Candidate(row.size, row.measured is not None, self._left_s(row)) for row in able]
+        given = zip(able, self._left_s(able), strict=True)
+        candidates = [Candidate(row.size, row.measured is not None, left_s) for row, left_s in given]
         return [able[i] for i in self._bursts.choose(candidates)]
 
     def _able(self, first: BurstRow) -> BurstRow | None:
@@ -169,17 +170,16 @@ class BurstStage(DeviceStage[BurstRow]):
                 return None  # frames that are made wait for room
         return None
 
-    def _left_s(self, row: BurstRow) -> float:
-        """Returns the seconds of audio that a listener has, or that are on their way.
+    def _left_s(self, rows: Sequence[BurstRow]) -> Seconds:
+        """Returns, for each row, the seconds of audio that its listener has, or that are on their way.
 
         New listeners have none. They go after one who would run dry before both had been served.
         """
-        if row.part == 0:
-            return 2 * self._took_s
-        waiting = sum(other.made - other.sent for other in self._rows[row.job.id].chain())
-        unread = self._ring.unread(row.slot) + waiting
-        heard_s = float(self._clock.left_s(np.array([row.slot]))[0]) if row.job.spoken_s else 0.0
-        return unread * self._frame_s + max(heard_s, 0.0)
+        slots = np.array([row.slot for row in rows], np.int64)
+        kept = [sum(other.made - other.sent for other in self._rows[row.job.id].chain()) for row in rows]
+        coming_s = (self._ring.unread(slots) + np.array(kept, np.int64)) * self._frame_s
+        heard_s = np.where([row.job.spoken_s > 0 for row in rows], np.maximum(self._clock.left_s(slots), 0.0), 0.0)
+        return np.where([row.part == 0 for row in rows], 2 * self._took_s, coming_s + heard_s)
 
     def _announce(self, rows: Sequence[BurstRow]) -> None:
         """Tells the next stages of new requests, so that they prepare while the launch runs."""
@@ -220,12 +220,8 @@ class BurstStage(DeviceStage[BurstRow]):
 
     def _measured(self, row: BurstRow, measured: Measured) -> None:
         row.measured, row.size, row.progress = measured, measured.frames, Progress.WAITING
-        if not measured.frames:
+        if row.runs_away or not measured.frames:  # nothing is rendered: a runaway might not fit into memory
             row.progress = Progress.MADE
-        elif measured.frames > row.prompt.max_frames:  # nothing of it is rendered: that might not fit into memory
-            row.limit = row.prompt.max_frames
-            row.cut()
-            self._leave(row)
 
     def _made(self, row: BurstRow, frames: Tensor) -> None:
         row.progress, row.frames, row.made = Progress.MADE, frames, len(frames)
@@ -235,27 +231,30 @@ class BurstStage(DeviceStage[BurstRow]):
     def _send_on(self) -> bool:
         """Puts what was made into the streams, as far as there is room; returns whether anything moved."""
         moved = False
-        for first in self._here():
+        room = self._ring.room()
+        for first in [row for row in self._here() if not row.is_waiting]:
             row: BurstRow | None = first
             while row is not None and self._begin(row):
-                moved |= self._ring.send(row)
+                sent = self._ring.send(row, int(room[row.slot]))
+                room[row.slot] -= sent
                 row = self._finish(row) if row.is_sent else None
-                moved |= row is not None
+                moved |= sent > 0 or row is not None
         return moved
 
     def _begin(self, row: BurstRow) -> bool:
-        """Called when a row is the next one to be heard; returns false if its request has all frames it asked for."""
-        if row.begun:
+        """Called when a row is the next one to be heard; returns false if nothing of it is heard."""
+        if not row.begun:
+            row.begun = True
+            row.plan(UNLIMITED)
+            for stream in self._streams:
+                for mark in row.marks():
+                    stream.mark(row.slot, mark)
+        if row.runs_away:
+            row.as_asked, row.limit = False, row.prompt.max_frames
+        elif row.limit > 0 or not row.prompt.max_frames:
             return True
-        row.begun = True
-        row.plan(UNLIMITED)
-        for stream in self._streams:
-            for mark in row.marks():
-                stream.mark(row.slot, mark)
-        if row.limit <= 0 and row.prompt.max_frames:
-            self._cut(row)
-            return False
-        return True
+        self._cut(row)
+        return False
 
     def _finish(self, row: BurstRow) -> BurstRow | None:
         """Called when all frames of a row are in the stream; returns the row that follows it, if it is here."""

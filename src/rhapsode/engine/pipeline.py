@@ -213,18 +213,20 @@ class Pipeline:
 
         The stages of a GPU share one loop, which launches work and never waits for it. On a CPU a launch does the work
         itself. So the stages get loops of their own to work in parallel, unless launches run eagerly: then they would
-        wait for Python's lock.
+        wait for Python's lock. A launch of a burst may use all cores: it is by far the longest.
         """
         loading.report("slots and memory")
         from rhapsode.device.place import use_threads
         from rhapsode.engine.build import DeviceStages
+        from rhapsode.engine.burst_stage import BurstStage
 
         endless = self.deployment.random_weights or self._source.endless
         chain = DeviceStages(self._spec, self.workers, self._place, self.deployment, endless)
         self.deployment = chain.deployment
         places = {name: chain.device(name) for name in chain.stages}
         on_cpu = sum(device.type == "cpu" for device in places.values())
-        use_threads(self.deployment.threads, (on_cpu if self.deployment.graphs else 1) if on_cpu else None)
+        shared = self.deployment.graphs and not any(isinstance(stage, BurstStage) for stage in chain.stages.values())
+        use_threads(self.deployment.threads, (on_cpu if shared else 1) if on_cpu else None)
         for name, stage in chain.stages.items():
             own_loop = places[name].type == "cpu" and self.deployment.graphs
             self._loops.setdefault(name if own_loop else str(places[name]), []).append(stage)

@@ -13,6 +13,7 @@ from rhapsode.device.cuda_calls import CudaEvent
 from rhapsode.device.landing import LANDING_S
 from rhapsode.device.packed import upload_all
 from rhapsode.device.stream import FrameStream
+from rhapsode.engine.clock import Ints
 from rhapsode.engine.row import BurstRow
 
 
@@ -44,19 +45,21 @@ class RingWriter:
         for stream in self._streams:
             stream.open(np.array([slot]))
 
-    def unread(self, slot: int) -> int:
-        """Returns how many frames the next stage has not worked on yet."""
+    def unread(self, slots: Ints) -> Ints:
+        """Returns, for each of these slots, how many frames the next stage has not worked on yet."""
         stream = self._streams[0]
-        return stream.written(slot) - int(stream.consumed(np.array([slot]))[0])
+        unread: Ints = np.array([stream.written(slot) for slot in slots.tolist()], np.int64) - stream.consumed(slots)
+        return unread
 
-    def send(self, row: BurstRow) -> bool:
-        """Puts as many frames of a row into the rings as there is room for; returns whether there were any."""
-        if row.frames is None:
-            return False
-        room = min(int(stream.room()[row.slot]) for stream in self._streams)
+    def room(self) -> Ints:
+        """Returns, for each slot, how many frames all of its rings can take."""
+        return np.minimum.reduce([stream.room() for stream in self._streams])
+
+    def send(self, row: BurstRow, room: int) -> int:
+        """Puts the next frames of a row into the rings, at most `room`; returns how many."""
         count = min(room, row.heard - row.sent)
-        if count <= 0:
-            return False
+        if row.frames is None or count <= 0:
+            return 0
         slots, counts = np.array([row.slot]), np.array([count])
         on_device, numbers = upload_all((slots, counts), self._device)
         for stream in self._streams:
@@ -65,7 +68,7 @@ class RingWriter:
         self._keep_rest(row, count)
         self._writes.append(RingWrite(row, count, self._here()))
         self.commit()
-        return True
+        return count
 
     def commit(self) -> bool:
         """Tells the next stages of all frames that have been written by now; returns whether there were any."""

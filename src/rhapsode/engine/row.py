@@ -197,6 +197,17 @@ class BurstRow(FrameRow):
         return self.measured or self.prompt
 
     @property
+    def runs_away(self) -> bool:
+        """Whether its first launch has found that it has more frames than a text of its length can need."""
+        return self.measured is not None and self.measured.frames > self.prompt.max_frames
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether nothing is to be done for it before its launch has ended, or the next prompt is here."""
+        waits_for_next = self.spoken and self.following is None and not self.is_last
+        return self.begun and (self.progress is not Progress.MADE or waits_for_next)
+
+    @property
     def heard(self) -> int:
         """How many of the frames that were made are to be heard."""
         return min(self.made, self.limit)

@@ -243,6 +243,25 @@ def test_a_runaway_is_an_error_and_is_not_rendered_if_that_is_known_before(worke
         assert_all_free(engine)
 
 
+def test_a_runaway_in_a_later_sentence_ends_what_is_heard(monkeypatch):
+    measure = MeasuredBurst.measure
+
+    def longer(self, prompts, *rest):
+        found = measure(self, prompts, *rest)
+        longer_by = [[prompt.max_frames if len(prompt.tokens) > 9 else 0] for prompt in prompts]
+        return found._replace(durations=found.durations + torch.tensor(longer_by))
+
+    monkeypatch.setattr(MeasuredBurst, "measure", longer)
+    with engine_of(BURST) as engine:
+        whole = speak(engine, SpeechRequest("Yes. No.", seed=1))
+        speech, heard = engine.submit(SpeechRequest("Yes. No. And much more than that. Yes.", seed=1)), []
+        with pytest.raises(Runaway, match="no end within"):
+            heard.extend(speech)
+        samples = np.concatenate([np.zeros((1, 0), np.float32), *(chunk.samples for chunk in heard)], axis=1)
+        assert np.array_equal(samples, whole[:, : samples.shape[1]])
+        assert_all_free(engine)
+
+
 def test_frames_of_a_wrong_shape_are_an_error():
     prepare, talk, vocode = WRITTEN.pipeline
     spec = replace(WRITTEN, pipeline=(prepare, replace(talk, factory=f"{HERE}:Ragged"), vocode))
