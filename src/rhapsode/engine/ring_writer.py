@@ -48,12 +48,12 @@ class RingWriter:
     def unread(self, slots: Ints) -> Ints:
         """Returns, for each of these slots, how many frames the next stage has not worked on yet."""
         stream = self._streams[0]
-        unread: Ints = np.array([stream.written(slot) for slot in slots.tolist()], np.int64) - stream.consumed(slots)
-        return unread
+        return np.array([stream.written(slot) for slot in slots.tolist()], np.int64) - stream.consumed(slots)
 
     def room(self) -> Ints:
         """Returns, for each slot, how many frames all of its rings can take."""
-        return np.minimum.reduce([stream.room() for stream in self._streams])
+        room: Ints = np.minimum.reduce([stream.room() for stream in self._streams])
+        return room
 
     def send(self, row: BurstRow, room: int) -> int:
         """Puts the next frames of a row into the rings, at most `room`; returns how many."""
