@@ -1,5 +1,6 @@
 """A burst stage: what it launches, in which order its sentences are heard, and how it waits for its listeners."""
 
+import random
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -8,12 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from contract.burst import BURST, DummyBurst, MeasuredBurst, Sentence, SentencePrompt
+from contract.burst import BURST, BURST_CHAIN, DummyBurst, MeasuredBurst, Sentence, SentencePrompt
 from contract.burst import Prepare as DummyPrepare
 from rhapsode.config import resolve
+from rhapsode.device.landing import Landing
 from rhapsode.device.reach import Reach
 from rhapsode.device.state import State
-from rhapsode.engine import Engine
+from rhapsode.engine import Engine, burst_stage
+from rhapsode.engine.ring_writer import RingWriter
 from rhapsode.errors import ConfigError, EmptyAudio, GenerationFailed, Runaway
 from rhapsode.models.base import StageSpec
 from rhapsode.models.dummy.spec import SPEC
@@ -214,6 +217,70 @@ def test_the_pace_is_measured():
         assert not stage.pace.known
         speak(engine, request())
         assert 0 < stage.pace.at(1) < 10
+
+
+# --- a device that works while the host goes on ---
+
+
+class LateLanding(Landing):
+    """Results that arrive some turns after their launch."""
+
+    polls = 3
+
+    def ready(self) -> bool:
+        self.polls -= 1
+        return self.polls < 0
+
+
+class LateEvent:
+    """A point in the work of a device that is reached some turns later."""
+
+    polls = 3
+
+    def is_past(self) -> bool:
+        self.polls -= 1
+        return self.polls < 0
+
+
+@pytest.fixture
+def late(monkeypatch):
+    monkeypatch.setattr(burst_stage, "Landing", LateLanding)
+    monkeypatch.setattr(burst_stage, "lag_of", lambda device: 1)
+    monkeypatch.setattr(RingWriter, "_here", lambda self: LateEvent())
+
+
+@pytest.mark.parametrize("spec", [WRITTEN, BURST, BURST_CHAIN], ids=["written", "burst", "burst-chain"])
+@pytest.mark.parametrize("chunks", [{}, {"largest": 2, "ring": 3}], ids=["wide", "narrow"])
+def test_results_may_arrive_late(spec, chunks, monkeypatch, request):
+    texts = (TEXT, "One two.", "Three four five. Six.", "Seven eight nine ten. Eleven. Twelve thirteen.")
+    with engine_of(spec) as engine:
+        alone = [speak(engine, SpeechRequest(text, seed=i)) for i, text in enumerate(texts)]
+    request.getfixturevalue("late")
+    rng = random.Random(7)
+    with engine_of(spec, chunks=chunks, limits={"max_concurrency": 3, "max_queue": 64}) as engine:
+        waiting = []
+        for i in [rng.randrange(len(texts)) for _ in range(30)]:
+            waiting.append((alone[i], engine.submit(SpeechRequest(texts[i], seed=i))))
+            if rng.random() < 0.3:
+                time.sleep(rng.random() * 0.01)
+            if rng.random() < 0.4:
+                waiting.pop(rng.randrange(len(waiting)))[1].abort()
+        for expected, speech in waiting:
+            assert np.array_equal(hear(speech), expected)
+        assert_all_free(engine)
+
+
+def test_frames_on_their_way_belong_to_nobody_once_their_request_has_left(late):
+    with engine_of() as engine:
+        ring = engine.pipeline.stages["talk"]._ring
+        speech = engine.submit(request())
+        give_up_s = time.monotonic() + 20
+        while not ring._writes and time.monotonic() < give_up_s:
+            pass
+        speech.abort()
+        assert_all_free(engine)
+        assert read(speak(engine, request())) == "".join(SENTENCES)
+        assert not ring._writes
 
 
 # --- limits and failures ---
