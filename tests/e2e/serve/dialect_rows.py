@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -312,10 +313,12 @@ def commits(c: OtherClient) -> None:
 def clauses(c: OtherClient) -> None:
     config = {**CONFIG, "split_granularity": "clause"}
     text = "First this, then that; and so on. At 1,000:00."
-    events = c.session(config, {"type": "input.text", "text": text}, {"type": "input.done"})
-    starts = [event for event in events if isinstance(event, dict) and event["type"] == "audio.start"]
-    said = [start["sentence_text"].strip() for start in starts]
-    assert said == ["First this,", "then that;", "and so on.", "At 1,000:00."]
+    for pieces in ([text], re.findall(r"\s?\w+|\W", text)):  # whole, and token by token
+        given = [{"type": "input.text", "text": piece} for piece in pieces]
+        events = c.session(config, *given, {"type": "input.done"})
+        starts = [event for event in events if isinstance(event, dict) and event["type"] == "audio.start"]
+        said = [start["sentence_text"].strip() for start in starts]
+        assert said == ["First this,", "then that;", "and so on.", "At 1,000:00."]
 
 
 @row(VLLM, "`streaming_mode` and other fields of a configuration that mean nothing here", TRANSLATED)

@@ -127,6 +127,34 @@ def test_a_long_text_is_not_cut_into_a_million_clauses() -> None:
     assert len(session.inward({"type": "input.text", "text": "a, " * 100_000})) == 1
 
 
+@pytest.mark.parametrize(
+    ("pieces", "flushes"),
+    [
+        (["First", " this", ",", " then"], 1),
+        (["a,", "b"], 0),
+        (["1,", "000"], 0),
+        (["a,", " ", "b"], 1),
+        (["a", " b"], 0),
+    ],
+)
+def test_a_clause_ends_where_its_blank_comes_later(pieces: list[str], flushes: int) -> None:
+    session = vllm_omni.DIALECT.session()
+    session.inward({"type": "session.config", "split_granularity": "clause"})
+    sent = [message for piece in pieces for message in session.inward({"type": "input.text", "text": piece})]
+    assert [message["type"] for message in sent].count("input.flush") == flushes
+    assert "".join(message.get("text", "") for message in sent) == "".join(pieces)
+
+
+def test_a_cancelled_text_is_not_counted_as_committed() -> None:
+    """The answer to the next `input.done` is the end of the session's utterance."""
+    session = vllm_omni.DIALECT.session()
+    for message in ({"type": "input.text", "text": "Hi."}, {"type": "input.commit"}, {"type": "input.cancel"}):
+        session.inward(message)
+    session.outward({"type": "session.cancelled", "utterance_index": 0})
+    session.inward({"type": "input.done"})
+    assert session.outward({"type": "session.done", "total_sentences": 0})[-1]["type"] == "session.done"
+
+
 def test_a_whole_file_is_asked_for_unless_a_stream_is() -> None:
     for ask in (vllm_omni._ask_speech, sglang_omni._ask_speech):
         asked = ask({"input": "Hi."}, Call({}))

@@ -8,7 +8,9 @@ from collections.abc import Callable
 
 from rhapsode.serve.dialects.dialect import Fields
 
-CLAUSE = re.compile(r"(?<=[,;:])(?=\s)|(?<=[\uff0c\uff1b\uff1a\u3001])")
+MARKS = ",;:"
+"""What ends a clause if a blank follows."""
+CLAUSE = re.compile(rf"(?<=[{MARKS}])(?=\s)|(?<=[\uff0c\uff1b\uff1a\u3001])")
 MOST_CLAUSE_CHARS = 2**15
 """A longer text is cut at sentences only, in one piece: no server takes one."""
 BYTES_PER_SAMPLE = 2
@@ -22,7 +24,7 @@ class SegmentSession:
         self.closes = False
         self._ask = ask
         self._confirms = confirms
-        self._by_clause = self._has_words = False
+        self._by_clause = self._has_words = self._after_clause = False
         self._config: Fields = {}
         self._ends: deque[str] = deque()  # what ended each segment that is not spoken yet
         self._before = self._segments = 0
@@ -38,8 +40,12 @@ class SegmentSession:
             case "input.text" if isinstance(text := message.get("text"), str):
                 return self._text(text)
             case "input.commit" | "input.done" as kind:
+                self._after_clause = False
                 self._ends.append(kind)
                 return [{"type": "input.done"}]
+            case "input.cancel" | "session.cancel" as kind:
+                self._after_clause = False
+                self._ends.append(kind)
         return [message]
 
     def _configure(self, message: Fields) -> Fields:
@@ -60,8 +66,11 @@ class SegmentSession:
         return {**fields, "type": "session.update" if self._confirms else "session.config"}
 
     def _text(self, text: str) -> list[Fields]:
+        """Returns messages that end each clause. The blank after its mark may be the start of the next text."""
         clauses = CLAUSE.split(text) if self._by_clause and len(text) <= MOST_CLAUSE_CHARS else [text]
-        messages: list[Fields] = []
+        messages: list[Fields] = [{"type": "input.flush"}] if self._after_clause and text[:1].isspace() else []
+        if text:
+            self._after_clause = self._by_clause and text[-1] in MARKS
         for clause in clauses[:-1]:
             messages += [{"type": "input.text", "text": clause}, {"type": "input.flush"}]
         return [*messages, {"type": "input.text", "text": clauses[-1]}]
@@ -85,6 +94,10 @@ class SegmentSession:
             case "error" if "utterance_index" in message:
                 done = {"sentence_index": self._sentence, "total_bytes": self._bytes, "error": True}
                 return [message, {"type": "audio.done", **done}]
+            case "session.cancelled":  # no end follows for what came before the wish to cancel
+                while self._ends and self._ends.popleft() not in ("input.cancel", "session.cancel"):
+                    pass
+                return [message]
             case "session.done":
                 return [self._end(message["total_sentences"])]
             case _:
