@@ -185,8 +185,10 @@ class SessionBody(VoiceFields):
 
     stream_audio: bool = Field(True, description="`false`: one message with the whole file of each piece of text.")
     audio_transport: Literal["binary", "base64"] = Field("binary", description="Binary messages, or JSON.")
-    split_granularity: Literal["none", "sentence"] = Field(
-        "none", description="`sentence`: each one a request and a file of its own."
+    split_granularity: Literal["none", "sentence", "utterance"] = Field(
+        "none",
+        description="What is a request and a file of its own. `none`: what a family speaks best, `sentence`: each one, "
+        "`utterance`: all text until it is flushed or done.",
     )
 
 
