@@ -20,6 +20,7 @@ DATA_URL = f"data:audio/wav;base64,{base64.b64encode(SAMPLE).decode()}"
 SAME, TRANSLATED = "same", "translated"
 TWO = "Hello there. How are you?"
 CONFIG = {"type": "session.config", "voice": "high", "response_format": "pcm", "stream_audio": True}
+SENTENCES = {**CONFIG, "split_granularity": "sentence"}
 
 
 @dataclass(frozen=True)
@@ -260,15 +261,17 @@ def sglang_batch(c: OtherClient) -> None:
 
 @row(
     VLLM,
-    "WebSocket: `audio.start`, PCM, `audio.done` with `total_bytes` and `error`, `session.done`, closed",
+    "WebSocket: `audio.start`, PCM, `audio.done` with `total_bytes` and `error`, `session.done`; closed by "
+    "`session.close`, or when idle",
     TRANSLATED,
 )
 def vllm_socket(c: OtherClient) -> None:
     with c.socket() as socket:
-        for message in (CONFIG, {"type": "input.text", "text": TWO}, {"type": "input.done"}):
+        for message in (SENTENCES, {"type": "input.text", "text": TWO}, {"type": "input.done"}):
             socket.send(json.dumps(message))
         events = receive(socket, "session.done")
-        assert list(socket) == []  # the server closes
+        socket.send(json.dumps({"type": "session.close"}))
+        assert list(socket) == []
         assert socket.close_code == 1000
     assert kinds(events) == ["audio.start", "bytes", "audio.done"] * 2 + ["session.done"]
     starts = [event for event in events if not isinstance(event, bytes) and event["type"] == "audio.start"]
@@ -282,28 +285,78 @@ def vllm_socket(c: OtherClient) -> None:
     assert events[-1]["total_sentences"] == 2
 
 
-@row(OMNI, "WebSocket without `stream_audio`: one whole file for each sentence, WAV by default", TRANSLATED)
+@row(VLLM, "utterance after utterance on one connection, each with its own `session.config`", TRANSLATED)
+def utterances(c: OtherClient) -> None:
+    with c.socket() as socket:
+        for config in ({**SENTENCES, "ref_audio": DATA_URL}, {**SENTENCES, "response_format": "wav"}):  # none waits
+            for message in (config, {"type": "input.text", "text": TWO}, {"type": "input.done"}):
+                socket.send(json.dumps(message))
+        first, second = receive(socket, "session.done"), receive(socket, "session.done")
+    for at, (events, form) in enumerate(((first, "pcm"), (second, "wav"))):
+        told = [event for event in events if isinstance(event, dict)]
+        assert {event["utterance_index"] for event in told} == {at}
+        starts = [event for event in told if event["type"] == "audio.start"]
+        assert [(start["sentence_index"], start["format"]) for start in starts] == [(0, form), (1, form)]
+        assert told[-1]["total_sentences"] == 2
+
+
+@row(
+    VLLM,
+    '`split_granularity`: `"none"` (by default: one piece of audio for each `input.done`), `"sentence"`, `"clause"`',
+    TRANSLATED,
+)
+def vllm_granularity(c: OtherClient) -> None:
+    for split, pieces in ((None, 1), ("none", 1), ("sentence", 2), ("clause", 2)):
+        config = {**CONFIG, "split_granularity": split}
+        events = c.session(config, {"type": "input.text", "text": TWO}, {"type": "input.done"})
+        assert events[-1]["total_sentences"] == pieces
+        assert kinds(events).count("audio.done") == pieces
+
+
+@row(VLLM, "WebSocket without `stream_audio`: one whole file for each `audio.start`, WAV by default", TRANSLATED)
 def whole_sentences(c: OtherClient) -> None:
-    messages = ({"type": "session.config"}, {"type": "input.text", "text": TWO}, {"type": "input.done"})
-    files = [event for event in c.session(*messages) if isinstance(event, bytes)]
+    config = {"type": "session.config", "split_granularity": "sentence"}
+    events = c.session(config, {"type": "input.text", "text": TWO}, {"type": "input.done"})
+    files = [event for event in events if isinstance(event, bytes)]
     assert len(files) == 2
     assert all(told == real > 0 for told, real in map(frames, files))
 
 
-@row(OMNI, "`input.commit`: the text so far is spoken, then `input.committed`; the session goes on", TRANSLATED)
+@row(SGLANG, "WebSocket: PCM by default, whole for each sentence; closed after `session.done`", TRANSLATED)
+def sglang_defaults(c: OtherClient) -> None:
+    with c.socket() as socket:
+        for message in ({"type": "session.config"}, {"type": "input.text", "text": TWO}, {"type": "input.done"}):
+            socket.send(json.dumps(message))
+        events = receive(socket, "session.done")
+        assert list(socket) == []  # the server closes
+        assert socket.close_code == 1000
+    starts = [event for event in events if isinstance(event, dict) and event["type"] == "audio.start"]
+    assert [(start["format"], start["sentence_index"]) for start in starts] == [("pcm", 0), ("pcm", 1)]
+    assert sum(isinstance(event, bytes) for event in events) == 2
+    assert events[0]["session_id"] == events[-1]["session_id"] != ""
+    assert [start["id"] for start in starts] == [f"{events[-1]['session_id']}-{at}" for at in (0, 1)]
+
+
+@row(
+    OMNI,
+    "`input.commit`: the text so far is spoken, then `input.committed` with its `commit_id`; the session goes on",
+    TRANSLATED,
+)
 def commits(c: OtherClient) -> None:
     with c.socket() as socket:
-        socket.send(json.dumps(CONFIG))
+        socket.send(json.dumps(SENTENCES))
         found = []
-        for text in (TWO, "", "Bye"):
+        for at, text in enumerate((TWO, "", "Bye")):
             if text:
                 socket.send(json.dumps({"type": "input.text", "text": text}))
-            socket.send(json.dumps({"type": "input.commit"}))
+            socket.send(json.dumps({"type": "input.commit", "commit_id": f"c{at}"}))
             found.append(receive(socket, "input.committed"))
         socket.send(json.dumps({"type": "input.done"}))
         last = receive(socket, "session.done")
     told = [(e["segment_index"], e["segment_sentences"], e["total_sentences"]) for e in (part[-1] for part in found)]
     assert told == [(0, 2, 2), (1, 0, 2), (2, 1, 3)]
+    named = [(e["commit_id"], e["sentence_index"], e["chars_committed"]) for e in (part[-1] for part in found)]
+    assert named == [("c0", 0, len(TWO)), ("c1", 1, 0), ("c2", 2, 3)]
     start = next(event for event in found[2] if isinstance(event, dict) and event["type"] == "audio.start")
     assert start["sentence_index"] == 2
     assert last[-1]["total_sentences"] == 3
@@ -341,22 +394,27 @@ def cloned_session(c: OtherClient) -> None:
 
 @row(
     VLLM,
-    "`word_timestamps: true` over the WebSocket: `audio.chunk` with `audio_b64`, `timestamps`, `chunk_id`, `start_ms`",
+    "`word_timestamps: true` over the WebSocket: `audio.chunk` with `audio_b64`, `chunk_id`, times, sample rate; "
+    "the last one of a sentence has no audio, and `timestamps`",
     TRANSLATED,
     needs_words=True,
 )
 def words_over_socket(c: OtherClient) -> None:
     config = {"type": "session.config", "response_format": "pcm", "stream_audio": True, "word_timestamps": True}
+    config["split_granularity"] = "sentence"
     events = c.session(config, {"type": "input.text", "text": TWO}, {"type": "input.done"})
+    assert events[0]["word_timestamps"] is True
     chunks = [event for event in events if event["type"] == "audio.chunk"]
     first = [chunk for chunk in chunks if chunk["sentence_index"] == 0]
     assert [chunk["chunk_id"] for chunk in first] == list(range(len(first)))
-    words = [word for chunk in first for word in chunk["timestamps"]]
+    assert {chunk["timestamps"] for chunk in first[:-1]} == {None}
+    words = first.pop()["timestamps"]
     assert [word["word"] for word in words] == ["Hello", "there"]
     size = 0
     for chunk in first:
-        assert chunk["start_ms"] == round(size / 48, 3)
+        assert (chunk["start_ms"], chunk["chunk_start_ms"]) == (round(size / 48, 3), round(size / 48))
         size += len(base64.b64decode(chunk["audio_b64"]))
+        assert chunk["chunk_end_ms"] == round(size / 48)
     done = next(event for event in events if event["type"] == "audio.done")
     assert done["total_bytes"] == size > 0
     assert words[-1]["end_ms"] <= size / 48
@@ -381,7 +439,8 @@ def sglang_socket(c: OtherClient) -> None:
     events = c.session(config, {"type": "input.text", "text": TWO}, {"type": "input.done"})
     assert kinds(events) == ["session.configured", *["audio.start", "bytes", "audio.done"] * 2, "session.done"]
     wanted = {"response_format": "pcm", "stream_audio": True, "split_granularity": "sentence"}
-    assert events[0] == {"type": "session.configured", **wanted, "ignored_fields": ["stage_params"]}
+    named = {"session_id": events[-1]["session_id"]}
+    assert events[0] == {"type": "session.configured", **named, **wanted, "ignored_fields": ["stage_params"]}
 
 
 # --- voices ---

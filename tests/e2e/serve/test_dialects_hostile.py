@@ -172,7 +172,8 @@ def test_keys_are_needed_for_every_route_of_a_dialect(tmp_path) -> None:
         url = f"ws{server.url[4:]}/v1/audio/speech/stream"
         with connect(url, subprotocols=["x", "openai-insecure-api-key.theirs"], proxy=None) as socket:
             socket.send('{"type": "input.done"}')
-            assert json.loads(socket.recv(10)) == {"type": "session.done", "total_sentences": 0}
+            assert json.loads(socket.recv(10)) == {"type": "session.done", "utterance_index": 0, "total_sentences": 0}
+            socket.send('{"type": "session.close"}')
             with pytest.raises(ConnectionClosed):
                 socket.recv(10)
 

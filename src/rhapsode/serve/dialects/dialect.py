@@ -89,8 +89,8 @@ class Dialect:
     rows: tuple[Row, ...]
     error: Callable[[int, Fields], Any]
     """Translates an error, given by its status and by what our body has under `error`."""
-    session: Callable[[], SessionTranslation] | None = None
-    """Translates `WS /v1/audio/speech/stream`."""
+    session: Callable[[str], SessionTranslation] | None = None
+    """Translates `WS /v1/audio/speech/stream`, given the session's id."""
 
     def find(self, method: str, path: str) -> tuple[Row, Mapping[str, str]] | None:
         """Returns the row of a request, and the named parts of its path."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from functools import partial
 from typing import Any
 
 from rhapsode.audio.formats import FORMATS
 from rhapsode.serve.dialects.dialect import Call, Dialect, Fields, Row
-from rhapsode.serve.dialects.session import SegmentSession
+from rhapsode.serve.dialects.session import SegmentSession, SessionRules
 from rhapsode.serve.dialects.voices import VOICE_ROWS, ask_batch, clone
 
 SPEECH = "/v1/audio/speech"
@@ -100,6 +101,14 @@ def _error(status: int, error: Fields) -> Any:
     return {"error": error}
 
 
+SESSION = SessionRules(
+    _ask_fields,
+    error=lambda body: {},
+    response_format="pcm",
+    split_granularity="sentence",
+    confirms=True,
+    closes=True,
+)
 DIALECT = Dialect(
     rows=(
         Row("POST", SPEECH, ask=_ask_speech, event=_event),
@@ -108,5 +117,5 @@ DIALECT = Dialect(
         *VOICE_ROWS,
     ),
     error=_error,
-    session=lambda: SegmentSession(_ask_fields, confirms=True),
+    session=partial(SegmentSession, SESSION),
 )

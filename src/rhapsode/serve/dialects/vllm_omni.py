@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from rhapsode import __version__
 from rhapsode.audio.formats import FORMATS
 from rhapsode.serve.dialects.dialect import Call, Dialect, Fields, Reply, Row
-from rhapsode.serve.dialects.session import SegmentSession, words_in_ms
+from rhapsode.serve.dialects.session import SegmentSession, SessionRules, words_in_ms
 from rhapsode.serve.dialects.voices import VOICE_ROWS, ask_batch, clone
 
 SPEECH = "/v1/audio/speech"
@@ -95,6 +96,14 @@ def _version(fields: Fields, call: Call) -> Reply:
     return Reply({"version": __version__})
 
 
+SESSION = SessionRules(
+    _ask_fields,
+    error=lambda body: {},
+    response_format="wav",
+    split_granularity="none",
+    confirms=False,
+    closes=False,
+)
 DIALECT = Dialect(
     rows=(
         Row("POST", SPEECH, ask=_ask_speech, answer=_answer_with_words, event=_event),
@@ -106,5 +115,5 @@ DIALECT = Dialect(
         Row("POST", "/v1/audio/generate", reply=_elsewhere("Sound and music from a description")),
     ),
     error=_error,
-    session=lambda: SegmentSession(_ask_fields, confirms=False),
+    session=partial(SegmentSession, SESSION),
 )
