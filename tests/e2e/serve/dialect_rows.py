@@ -253,7 +253,7 @@ def sglang_batch(c: OtherClient) -> None:
     body = c.ask("POST", f"{SPEECH}/batch", json={"items": items, "voice": "default"}).json()
     assert [result["status"] for result in body["results"]] == ["success", "error"]
     assert body["results"][0]["media_type"] == "audio/wav"
-    assert body["results"][1]["error"]["type"] == "invalid_request_error"
+    assert (body["results"][1]["error"]["type"], body["results"][1]["error"]["code"]) == ("BadRequestError", 400)
 
 
 # --- the WebSocket ---
@@ -513,9 +513,17 @@ def vllm_errors(c: OtherClient) -> None:
     assert c.speak(400, voice="nobody").json()["error"]["code"] == 400
 
 
-@row(SGLANG, 'errors: `{"error": {message, type, param, code}}`', SAME)
+@row(SGLANG, 'errors: `{"error": {message, type, param, code}}`; `error_type`, `param`, `code` in events', TRANSLATED)
 def sglang_errors(c: OtherClient) -> None:
-    assert c.speak(400, voice="nobody").json()["error"].keys() == {"message", "type", "param", "code"}
+    error = c.speak(400, voice="nobody").json()["error"]
+    assert error.keys() == {"message", "type", "param", "code"}
+    assert (error["type"], error["param"], error["code"]) == ("BadRequestError", "voice", 400)
+    error = c.speak(404, model="xxx").json()["error"]
+    assert (error["type"], error["param"], error["code"]) == ("invalid_request_error", "model", "model_not_found")
+    with c.socket() as socket:
+        socket.send(json.dumps({"type": "session.config", "voice": 7}))
+        event = json.loads(socket.recv(timeout=10))
+    assert (event["error_type"], event["code"], event["param"]) == ("BadRequestError", 400, "voice")
 
 
 @row(VLLM, "`GET /version`, `GET /health`, `GET /v1/models`", TRANSLATED)

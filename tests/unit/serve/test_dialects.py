@@ -230,6 +230,24 @@ def test_a_failure_midway_is_an_event_of_theirs() -> None:
     assert '"message": "No."' in told
 
 
+@pytest.mark.parametrize(
+    ("kind", "code", "told"),
+    [
+        ("invalid_request_error", "invalid_value", ("BadRequestError", 400)),
+        ("invalid_request_error", "model_not_found", ("invalid_request_error", "model_not_found")),
+        ("server_error", "generation_failed", ("server_error", None)),
+        ("rate_limit_error", "queue_full", ("rate_limit_error", "queue_full")),
+    ],
+)
+def test_errors_of_sglang_omni(kind: str, code: str, told: tuple[str, Any]) -> None:
+    error = {"message": "No.", "type": kind, "param": None, "code": code}
+    there = sglang_omni._error(500, error)["error"]
+    assert (there["type"], there["code"]) == told
+    event = played(sglang_omni, {"type": "error", "message": "No.", "error": error})[0]
+    assert (event["error_type"], event.get("code"), event["message"]) == (*told, "No.")
+    assert "param" not in event
+
+
 def test_audio_passes_untouched() -> None:
     sent = translated(vllm_omni.DIALECT.rows[0], {"body": b"\n\nRIFF", "more_body": True}, kind="audio/wav")
     assert sent[1]["body"] == b"\n\nRIFF"

@@ -9,13 +9,15 @@ from functools import partial
 from typing import Any
 
 from rhapsode.audio.formats import FORMATS
-from rhapsode.serve.dialects.dialect import Call, Dialect, Fields, Row
+from rhapsode.serve.dialects.dialect import Call, Dialect, Fields, Reply, Row
 from rhapsode.serve.dialects.session import SegmentSession, SessionRules
-from rhapsode.serve.dialects.voices import VOICE_ROWS, ask_batch, clone
+from rhapsode.serve.dialects.voices import VOICE_ROWS, ask_batch, clone, given_fields
 
 SPEECH = "/v1/audio/speech"
 WAV_HEADER_BYTES = 44
 PCM, BITS = 1, 16
+OWN_CODES = ("model_not_found", "invalid_api_key", "not_found")
+"""Of errors that keep their type and their code."""
 
 
 def _ask_fields(fields: Fields) -> Fields:
@@ -58,7 +60,7 @@ def _event(kind: str, data: bytes, call: Call) -> bytes | None:
             last = _chunk(call, audio=None, finish_reason=fields["finish_reason"], usage=counts)
             return last + b"data: [DONE]\n\n"
         case "error":
-            return f"data: {json.dumps({'error': fields['error']})}\n\ndata: [DONE]\n\n".encode()
+            return f"data: {json.dumps(_error(500, fields['error']))}\n\ndata: [DONE]\n\n".encode()
     return b""
 
 
@@ -97,13 +99,36 @@ def _ask_batch(fields: Fields, call: Call) -> Fields:
     return ask_batch(fields, _ask_fields)
 
 
+def _answer_batch(body: Any, call: Call) -> Reply:
+    for result in body["results"]:
+        if result["status"] == "error":
+            result["error"] = _translated(result["error"])
+    return Reply(body)
+
+
+def _translated(error: Fields) -> Fields:
+    """Returns an error with the type and the code that theirs has; one that theirs does not know stays as it is."""
+    kind, code = error["type"], error["code"]
+    if kind == "server_error":
+        code = None
+    elif kind == "invalid_request_error" and code not in OWN_CODES:
+        kind, code = "BadRequestError", 400
+    return {**error, "type": kind, "code": code}
+
+
 def _error(status: int, error: Fields) -> Any:
-    return {"error": error}
+    return {"error": _translated(error)}
+
+
+def _in_session(error: Fields) -> Fields:
+    """Returns what an error event has beside its message."""
+    told = _translated(error)
+    return {"error_type": told["type"], **given_fields({name: told[name] for name in ("param", "code")})}
 
 
 SESSION = SessionRules(
     _ask_fields,
-    error=lambda body: {},
+    _in_session,
     response_format="pcm",
     split_granularity="sentence",
     confirms=True,
@@ -112,7 +137,7 @@ SESSION = SessionRules(
 DIALECT = Dialect(
     rows=(
         Row("POST", SPEECH, ask=_ask_speech, event=_event),
-        Row("POST", f"{SPEECH}/batch", ask=_ask_batch),
+        Row("POST", f"{SPEECH}/batch", ask=_ask_batch, answer=_answer_batch),
         Row("WS", f"{SPEECH}/stream"),
         *VOICE_ROWS,
     ),
