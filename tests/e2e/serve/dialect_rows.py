@@ -198,21 +198,39 @@ def sglang_events(c: OtherClient) -> None:
     assert last["usage"].keys() == {"prompt_tokens", "completion_tokens", "total_tokens"}
 
 
-@row(SGLANG, "`stream: true` with pcm: the same events with samples", TRANSLATED)
+@row(SGLANG, "`stream: true` with pcm: plain samples, with `X-Sample-Rate`, `X-Channels`, `X-Bit-Depth`", TRANSLATED)
+def sglang_samples(c: OtherClient) -> None:
+    answer = c.speak(stream=True, response_format="pcm")
+    assert answer.headers["content-type"].startswith("audio/pcm")
+    described = [answer.headers[f"x-{name}"] for name in ("sample-rate", "channels", "bit-depth")]
+    assert described == ["24000", "1", "16"]
+    assert len(answer.content) > 1000
+
+
+@row(SGLANG, '`stream: true` with pcm and `stream_format: "sse"`: events with samples', TRANSLATED)
 def sglang_pcm_events(c: OtherClient) -> None:
-    datas = [data for _, data in sse(c.speak(stream=True, response_format="pcm"))]
+    datas = [data for _, data in sse(c.speak(stream=True, response_format="pcm", stream_format="sse"))]
     audio = b"".join(base64.b64decode(json.loads(data)["audio"]["data"]) for data in datas[:-2])
     assert len(audio) > 1000
     assert len(audio) % 2 == 0
 
 
-@row(SGLANG, '`references: [{"base64": ..., "media_type": ..., "vq_codes": ...}]`', TRANSLATED)
+@row(
+    SGLANG,
+    "`references` with `data` or `base64` and `media_type`, or with `audio_path`, `ref_audio`, `audio`; `vq_codes`",
+    TRANSLATED,
+)
 def inline_reference(c: OtherClient) -> None:
-    one = {"base64": base64.b64encode(SAMPLE).decode(), "media_type": "audio/wav", "vq_codes": None, "text": "Words."}
     fields = {"seed": 1, "response_format": "pcm"}
-    assert (
-        c.speak(references=[one], **fields).content == c.speak(ref_audio=DATA_URL, ref_text="Words.", **fields).content
-    )
+    wanted = c.speak(ref_audio=DATA_URL, ref_text="Words.", **fields).content
+    data = base64.b64encode(SAMPLE).decode()
+    for name in ("data", "base64"):
+        for kind in ({"media_type": "audio/wav"}, {}):
+            one = {name: data, **kind, "audio": None, "vq_codes": [1], "text": "Words."}
+            assert c.speak(references=[one], **fields).content == wanted
+    for name in ("audio_path", "ref_audio", "audio"):
+        assert c.speak(references=[{name: DATA_URL, "text": "Words."}], **fields).content == wanted
+    assert c.speak(400, references=[{"recording": DATA_URL, "text": "Words."}]).json()["error"]["message"]
 
 
 @row(

@@ -356,7 +356,8 @@ def test_a_configuration_counts_for_the_text_after_it_only() -> None:
 def test_an_idle_session_is_closed_without_a_complaint_in_the_code() -> None:
     for dialect in (vllm_omni, sglang_omni):
         session = dialect.DIALECT.session("")
-        session.outward({"type": "error", "message": "No.", "error": {"message": "No.", "code": "timeout"}})
+        error = {"type": "server_error", "param": None, "code": "timeout"}
+        session.outward({"type": "error", "message": "No.", "error": error})
         assert session.closes
 
 

@@ -25,6 +25,8 @@ class Call:
     query: str = ""
     read: dict[str, Any] = field(default_factory=dict)
     """The JSON of paths that the row needs; None for an error."""
+    told: dict[str, str] = field(default_factory=dict)
+    """Headers that the answer has beside ours, unless it is an error."""
     kept: Fields = field(default_factory=dict)
     """What the answer needs to know of the request, or of the events before."""
 

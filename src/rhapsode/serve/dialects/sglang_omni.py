@@ -16,6 +16,9 @@ from rhapsode.serve.dialects.voices import VOICE_ROWS, ask_batch, clone, given_f
 SPEECH = "/v1/audio/speech"
 WAV_HEADER_BYTES = 44
 PCM, BITS = 1, 16
+INLINE, NAMED = ("data", "base64"), ("audio_path", "ref_audio", "audio", "url")
+"""Where a reference has its recording: as base64, or as an address. The first that is given counts."""
+NOT_SOUND = (*INLINE, *NAMED, "media_type", "vq_codes")
 OWN_CODES = ("model_not_found", "invalid_api_key", "not_found")
 """Of errors that keep their type and their code."""
 
@@ -29,22 +32,33 @@ def _ask_fields(fields: Fields) -> Fields:
 
 
 def _reference(reference: Fields) -> Fields:
-    kept = {name: value for name, value in reference.items() if name in ("audio_path", "text") and value is not None}
-    if data := reference.get("base64"):
-        kept["audio_path"] = f"data:{reference.get('media_type') or 'audio/wav'};base64,{data}"
+    """Returns a reference as ours has it. Codes go unheard; a recording under a name that is new here is an error."""
+    given = given_fields(reference)
+    kept = {name: value for name, value in given.items() if name not in NOT_SOUND}
+    kind = given.get("media_type") or "audio/wav"
+    inline = next((given[name] for name in INLINE if given.get(name)), None)
+    named = next((given[name] for name in NAMED if given.get(name)), None)
+    if isinstance(inline, str):
+        kept["audio_path"] = inline if inline.startswith("data:") else f"data:{kind};base64,{inline}"
+    elif inline or named:
+        kept["audio_path"] = inline or named
     return kept
 
 
 def _ask_speech(fields: Fields, call: Call) -> Fields:
-    """Returns a request that is whole unless it asks for a stream, which is one of events by default."""
+    """Returns a request that is whole unless it asks for a stream: of samples if it asks for PCM, as version 0.1.2 has
+    it, and of events otherwise, as the versions before had it."""
     fields = {"response_format": "wav", **_ask_fields(fields)}
     wanted, form = fields.pop("stream", False), fields.pop("stream_format", None)
     if not isinstance(wanted, bool) or form not in (None, "audio", "sse"):
         return {**fields, "stream": wanted, "stream_format": form}  # an error, as on our own route
     if not wanted:
         return {**fields, "stream": False}
+    form = form or ("audio" if fields["response_format"] == "pcm" else "sse")
+    if form == "audio":
+        call.told["X-Bit-Depth"] = str(BITS)
     call.kept = {"format": fields["response_format"], "index": 0, "skip": WAV_HEADER_BYTES}
-    return {**fields, "stream_format": form or "sse"}
+    return {**fields, "stream_format": form}
 
 
 def _event(kind: str, data: bytes, call: Call) -> bytes | None:
