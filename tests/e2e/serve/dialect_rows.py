@@ -482,28 +482,36 @@ def listed_voices(c: OtherClient) -> None:
     assert isinstance(body["uploaded_voices"], list)
 
 
+@row(SGLANG, "`cache_stats` in `GET /v1/audio/voices`: numbers, all 0", TRANSLATED)
+def cache_stats(c: OtherClient) -> None:
+    assert set(c.ask("GET", VOICES).json()["cache_stats"].values()) == {0}
+
+
 @row(
     OMNI,
-    "`POST /v1/audio/voices` with `ref_text`, `speaker_description`: `success`, `voice`; spoken with by name",
+    "`POST /v1/audio/voices` with `ref_text`, `speaker_description`: `success`, `voice`, or the voice's fields bare",
     TRANSLATED,
 )
 def uploads(c: OtherClient) -> None:
     answer = upload(c, "Ada", ref_text="Words.", speaker_description="Warm.", odd="1")
     assert answer["success"] is True
     kept = uploaded(c)["Ada"]
-    assert answer["voice"] == kept
+    assert answer == {"success": True, "voice": kept, **kept}
     assert (kept["consent"], kept["ref_text"], kept["speaker_description"]) == ("recording 7", "Words.", "Warm.")
     assert (kept["mime_type"], kept["embedding_source"]) == ("audio/wav", "audio")
     assert kept["file_size"] == len(SAMPLE)
     assert kept["created_at"] > 1_700_000_000
     c.speak(voice="ada", task_type="Base")
     c.ask("DELETE", f"{VOICES}/Ada")
+    bare = upload(c, "Ida")
+    assert not {"ref_text", "speaker_description"} & bare["voice"].keys()
+    c.ask("DELETE", f"{VOICES}/Ida")
 
 
-@row(OMNI, "an upload under a name that is taken: replaces the voice", TRANSLATED)
+@row(OMNI, "an upload under a name that is taken: replaces the voice, with a `warning`", TRANSLATED)
 def replaced(c: OtherClient) -> None:
-    upload(c, "Eve", speaker_description="old")
-    upload(c, "Eve", speaker_description="new")
+    assert "warning" not in upload(c, "Eve", speaker_description="old")
+    assert "Eve" in upload(c, "Eve", speaker_description="new")["warning"]
     assert uploaded(c)["Eve"]["speaker_description"] == "new"
     c.ask("DELETE", f"{VOICES}/Eve")
     assert "Eve" not in uploaded(c)

@@ -11,11 +11,15 @@ from typing import Any
 from rhapsode.audio.formats import FORMATS
 from rhapsode.serve.dialects.dialect import Call, Dialect, Fields, Reply, Row
 from rhapsode.serve.dialects.session import SegmentSession, SessionRules
-from rhapsode.serve.dialects.voices import VOICE_ROWS, ask_batch, clone, given_fields
+from rhapsode.serve.dialects.voices import VOICE_ROWS, VOICES, ask_batch, clone, given_fields, list_voices
 
 SPEECH = "/v1/audio/speech"
 WAV_HEADER_BYTES = 44
 PCM, BITS = 1, 16
+CACHE_COUNTERS = (
+    *("entries", "memory_bytes", "max_bytes", "hit_count", "miss_count"),
+    *("eviction_count", "delete_invalidation_counter"),
+)
 INLINE, NAMED = ("data", "base64"), ("audio_path", "ref_audio", "audio", "url")
 """Where a reference has its recording: as base64, or as an address. The first that is given counts."""
 NOT_SOUND = (*INLINE, *NAMED, "media_type", "vq_codes")
@@ -113,6 +117,11 @@ def _ask_batch(fields: Fields, call: Call) -> Fields:
     return ask_batch(fields, _ask_fields)
 
 
+def _list_voices(body: Any, call: Call) -> Reply:
+    """Returns the voices with the counters of a cache that there is none of here."""
+    return Reply({**list_voices(body, call).body, "cache_stats": dict.fromkeys(CACHE_COUNTERS, 0)})
+
+
 def _answer_batch(body: Any, call: Call) -> Reply:
     for result in body["results"]:
         if result["status"] == "error":
@@ -153,6 +162,7 @@ DIALECT = Dialect(
         Row("POST", SPEECH, ask=_ask_speech, event=_event),
         Row("POST", f"{SPEECH}/batch", ask=_ask_batch, answer=_answer_batch),
         Row("WS", f"{SPEECH}/stream"),
+        Row("GET", VOICES, answer=_list_voices),
         *VOICE_ROWS,
     ),
     error=_error,

@@ -64,14 +64,17 @@ def _uploaded(voice: Fields) -> Fields:
     samples = round(voice.get("duration_s", 0) * voice.get("sample_rate", 0))
     is_audio = "embedding_size" not in voice
     size = WAV_HEADER_BYTES + BYTES_PER_SAMPLE * samples if is_audio else 4 * voice.get("embedding_size", 0)
-    known = {name: voice.get(name) for name in ("name", "consent", "created_at", "speaker_description")}
+    known = given_fields({name: voice.get(name) for name in ("name", "consent", "created_at", "speaker_description")})
     kind = {"mime_type": "audio/wav" if is_audio else "application/octet-stream", "file_size": size}
     source = {"ref_text": voice.get("text"), "embedding_source": "audio" if is_audio else "direct"}
-    return {**known, **kind, **source}
+    return {**known, **kind, **given_fields(source)}
 
 
 def _stored(body: Any, call: Call) -> Reply:
-    return Reply({"success": True, "voice": _uploaded(body)})
+    """Returns the voice under its name, as vLLM-Omni does, and bare, as SGLang-Omni does."""
+    voice = _uploaded(body)
+    told = {"warning": f"Voice '{voice['name']}' overwritten"} if body.get("replaced") else {}
+    return Reply({"success": True, "voice": voice, **voice, **told})
 
 
 def _deleted(body: Any, call: Call) -> Reply:
