@@ -687,6 +687,18 @@ def kokoro_whole_captions(c: OtherClient) -> None:
     assert answer.keys() == {"audio", "audio_format", "timestamps"}
     assert frames(base64.b64decode(answer["audio"]))[0] > 0
     assert [word["word"] for word in answer["timestamps"]] == ["Hello", "there"]
+    answer = c.ask("POST", "/dev/captioned_speech", json={**body, "return_timestamps": False}).json()
+    assert frames(base64.b64decode(answer["audio"]))[0] > 0
+    assert answer["timestamps"] == []
+
+
+@row(KOKORO, "the same in a language whose words cannot be found: no `timestamps`", TRANSLATED, needs_words=True)
+def kokoro_wordless_captions(c: OtherClient) -> None:
+    body = {"input": "Hola.", "lang_code": "e", "response_format": "wav"}
+    whole = c.ask("POST", "/dev/captioned_speech", json={**body, "stream": False}).json()
+    lines = [json.loads(line) for line in c.ask("POST", "/dev/captioned_speech", json=body).text.splitlines()]
+    assert frames(base64.b64decode(whole["audio"]))[0] > 0
+    assert all(line["timestamps"] == [] for line in (whole, *lines))
 
 
 @row(KOKORO, "`POST /dev/phonemize`: English as phonemes", TRANSLATED)

@@ -125,15 +125,16 @@ def _known(name: str, call: Call) -> str:
 
 
 def _ask_captioned(fields: Fields, call: Call) -> Fields:
-    """Returns a request for events with words; or for a whole file with words."""
+    """Returns a request for events with words, or for JSON, which only a request for words is answered with."""
     fields = _ask_speech(fields, call)
-    fields["word_timestamps"] = fields.pop("return_timestamps", True)
-    call.kept["format"] = fields.get("response_format", "mp3")
-    return fields if fields.get("stream") is False else {**fields, "stream_format": "sse"}
+    wanted, is_whole = fields.pop("return_timestamps", True), fields.get("stream") is False
+    fields["word_timestamps"] = "auto" if wanted is True or (wanted is False and is_whole) else wanted
+    call.kept = {"format": fields.get("response_format", "mp3"), "words": wanted}
+    return fields if is_whole else {**fields, "stream_format": "sse"}
 
 
 def _answer_captioned(body: Any, call: Call) -> Reply:
-    words = [_word(word) for word in body["words"]]
+    words = [_word(word) for word in body["words"]] if call.kept["words"] else []
     return Reply({"audio": body["audio"], "audio_format": FORMATS[body["format"]].media_type, "timestamps": words})
 
 

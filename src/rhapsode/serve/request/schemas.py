@@ -105,8 +105,10 @@ class VoiceFields(Strict):
         None, description="Writes numbers, dates and the like out as words; by default where the model wants it."
     )
     lexicon: Respellings | None = Field(None, description="Respellings by word, before those of the server.")
-    word_timestamps: bool | None = Field(
-        None, description="Says when each word is heard: in server-sent events, in JSON bodies, over the WebSocket."
+    word_timestamps: bool | Literal["auto"] | None = Field(
+        None,
+        description="Says when each word is heard: in server-sent events, in JSON bodies, over the WebSocket. "
+        "`auto`: where the aligner knows the language; elsewhere there are no words, and no error.",
     )
     end_detection: bool | None = Field(
         None, description="Ends speech that goes on after its last word; by default as the server is set."
