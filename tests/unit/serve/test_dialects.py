@@ -171,6 +171,22 @@ def test_names_of_kokoro(name: str, voice: str) -> None:
     assert kokoro_fastapi._ask_speech({"voice": name}, Call({}, ("heart", "af_sky")))["voice"] == voice
 
 
+@pytest.mark.parametrize(
+    ("mix", "can", "voice"),
+    [
+        ("af_heart(2)+af_sky(1)", ["mixes"], "heart(2)+af_sky(1)"),
+        ("af_heart + af_sky(3)", ["presets"], "af_sky"),
+        ("af_heart-af_sky", ["mixes"], "heart"),
+        ("my-voice", ["mixes"], "my-voice"),
+    ],
+)
+def test_a_mix_of_presets_is_spoken_by_models_that_mix_them(mix: str, can: list[str], voice: str) -> None:
+    models = {"data": [{"id": "other", "capabilities": []}, {"id": "one", "capabilities": can}]}
+    call = Call({}, ("heart", "af_sky"), read={"/v1/models": models})
+    assert kokoro_fastapi._ask_speech({"voice": mix, "model": "one"}, call)["voice"] == voice
+    assert ("X-Ignored-Fields" in call.told) == (voice in ("af_sky", "heart"))
+
+
 # --- answers ---
 
 
