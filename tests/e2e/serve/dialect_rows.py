@@ -8,6 +8,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pytest
+from websockets.exceptions import InvalidStatus
+
 from e2e.serve.other_client import SPEECH, VOICES, OtherClient, frames, kinds, receive, sse
 from rhapsode.audio.decode import decode
 from rhapsode.audio.encode import encode
@@ -148,9 +151,29 @@ def raw_stream(c: OtherClient) -> None:
     assert len(answer.content) > 1000
 
 
-@row(VLLM, '`stream_format: "sse"` without `stream`', SAME)
+@row(VLLM, '`stream_format: "sse"` without `stream`', TRANSLATED)
 def events_alone(c: OtherClient) -> None:
     assert sse(c.speak(stream_format="sse", response_format="pcm"))[-1][0] == "speech.audio.done"
+
+
+@row(VLLM, "`ref_audio` as a list: a reference each", TRANSLATED)
+def listed_recordings(c: OtherClient) -> None:
+    fields = {"ref_text": "Words.", "seed": 1, "response_format": "pcm"}
+    assert c.speak(ref_audio=[DATA_URL], **fields).content == c.speak(ref_audio=DATA_URL, **fields).content
+
+
+@row(VLLM, "`sample_rate`", SAME)
+def sample_rates(c: OtherClient) -> None:
+    assert c.speak(sample_rate=16_000).headers["x-sample-rate"] == "16000"
+
+
+@row(
+    VLLM,
+    "`x-vllm-omni-input-tokens` and other counts in headers of a whole file",
+    "not there, because what is counted here are characters and frames: `usage` of events and of batches has them",
+)
+def counts_in_headers(c: OtherClient) -> None:
+    assert not [name for name in c.speak().headers if name.startswith("x-vllm-omni")]
 
 
 @row(VLLM, "`extra_params`: fields of the model", TRANSLATED)
@@ -572,6 +595,23 @@ def other_products(c: OtherClient) -> None:
         assert error["code"] == 404
 
 
+@row(
+    SGLANG,
+    "`POST /v1/chat/completions`, `POST /generate`",
+    "not there, because they are other products (a chat, generation for training): a 404 that says so",
+)
+def other_products_of_sglang(c: OtherClient) -> None:
+    for path in ("/v1/chat/completions", "/generate"):
+        error = c.ask("POST", path, 404, json={"model": "x", "messages": []}).json()["error"]
+        assert "another product" in error["message"]
+
+
+@row(OMNI, "WebSocket `/v1/realtime`", "not there, because it is another product (a conversation): refused")
+def realtime(c: OtherClient) -> None:
+    with pytest.raises(InvalidStatus), c.socket("/v1/realtime"):
+        raise AssertionError
+
+
 # --- Kokoro-FastAPI ---
 
 
@@ -584,12 +624,18 @@ def kokoro_speech(c: OtherClient) -> None:
     assert frames(whole.content)[0] == frames(whole.content)[1] > 0
 
 
-@row(KOKORO, '`model: "kokoro"`, `"tts-1"`, `"tts-1-hd"`, `"gpt-4o-mini-tts"`, listed by `GET /v1/models`', TRANSLATED)
+@row(
+    KOKORO,
+    '`model: "kokoro"`, `"tts-1"`, `"tts-1-hd"`, `"gpt-4o-mini-tts"`, in `GET /v1/models`, `GET /v1/models/kokoro`',
+    TRANSLATED,
+)
 def kokoro_models(c: OtherClient) -> None:
     names = {model["id"] for model in c.ask("GET", "/v1/models").json()["data"]}
     assert {"kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts"} <= names
     for name in ("kokoro", "tts-1-hd"):
         c.speak(model=name)
+    model = c.ask("GET", "/v1/models/kokoro").json()
+    assert (model["id"], model["object"]) == ("kokoro", "model")
 
 
 @row(
@@ -664,9 +710,36 @@ def kokoro_combination(c: OtherClient) -> None:
 
 @row(KOKORO, "`lang_code`, `normalization_options.normalize`, `ssml`", TRANSLATED)
 def kokoro_text(c: OtherClient) -> None:
-    answer = c.speak(lang_code="a", normalization_options={"normalize": True, "url_normalization": True})
+    answer = c.speak(lang_code="a", normalization_options={"normalize": True})
     assert "x-ignored-fields" not in answer.headers
     c.ask("POST", SPEECH, json={"input": "<speak>Hi.</speak>", "ssml": True, "allow_voice_tags": False})
+
+
+@row(
+    KOKORO,
+    "other `normalization_options`, such as `url_normalization`",
+    "not there, because text is read as a whole here: ignored, and named",
+)
+def kokoro_options(c: OtherClient) -> None:
+    answer = c.speak(normalization_options={"normalize": True, "url_normalization": True, "phone_normalization": False})
+    named = ("normalization_options.url_normalization", "normalization_options.phone_normalization")
+    assert answer.headers["x-ignored-fields"] == ", ".join(named)
+
+
+@row(KOKORO, "`GET /health`: `status` is `healthy`", TRANSLATED)
+def kokoro_health(c: OtherClient) -> None:
+    answer = c.http.get("/health")
+    assert answer.status_code == 503 or answer.json() == {"status": "healthy"}  # a model of the tests' cluster
+
+
+@row(
+    KOKORO,
+    "`POST /dev/unload`, `GET /v1/download/{file}`",
+    "not there, because the deployment unloads models, and nothing is stored: a 403, a 404",
+)
+def kokoro_operations(c: OtherClient) -> None:
+    assert c.ask("POST", "/dev/unload", 403).json()["detail"]["error"] == "permission_denied"
+    assert c.ask("GET", "/v1/download/a.wav", 404).json()["detail"]["error"] == "not_found"
 
 
 @row(

@@ -17,8 +17,8 @@ from tiny.dummy import write
 DIALECTS = (VLLM, SGLANG, KOKORO)
 POSTS = {
     VLLM: (SPEECH, f"{SPEECH}/batch", "/v1/chat/completions"),
-    SGLANG: (SPEECH, f"{SPEECH}/batch"),
-    KOKORO: (SPEECH, "/dev/captioned_speech", "/dev/phonemize", "/dev/dialogue", f"{VOICES}/combine"),
+    SGLANG: (SPEECH, f"{SPEECH}/batch", "/generate"),
+    KOKORO: (SPEECH, "/dev/captioned_speech", "/dev/phonemize", "/dev/dialogue", f"{VOICES}/combine", "/dev/unload"),
 }
 PATHS = [(dialect, path) for dialect, paths in POSTS.items() for path in paths]
 JSON = {"Content-Type": "application/json"}

@@ -155,6 +155,11 @@ def test_a_cancelled_text_is_not_counted_as_committed() -> None:
     assert session.outward({"type": "session.done", "total_sentences": 0})[-1]["type"] == "session.done"
 
 
+def test_several_recordings_are_several_references() -> None:
+    asked = vllm_omni._ask_fields({"ref_audio": ["a", "b"], "ref_text": "Words.", "voice": "low"})
+    assert asked == {"references": [{"audio": "a", "text": "Words."}, {"audio": "b"}]}
+
+
 def test_a_whole_file_is_asked_for_unless_a_stream_is() -> None:
     for ask in (vllm_omni._ask_speech, sglang_omni._ask_speech):
         asked = ask({"input": "Hi."}, Call({}))

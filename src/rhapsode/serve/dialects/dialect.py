@@ -84,6 +84,10 @@ class Row:
         return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(self.path)))
 
 
+ELSEWHERE = "/v1/dev"
+"""Where routes without a path of ours lead: below `/v1`, so that keys are checked."""
+
+
 @dataclass(frozen=True)
 class Dialect:
     """All that another server's clients rely on."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from rhapsode.audio.formats import FORMATS
 from rhapsode.errors import InvalidRequest
-from rhapsode.serve.dialects.dialect import Call, Dialect, Fields, Reply, Row
+from rhapsode.serve.dialects.dialect import ELSEWHERE, Call, Dialect, Fields, Reply, Row
 from rhapsode.serve.dialects.voices import given_fields
 from rhapsode.serve.request.names import OPENAI_VOICES
 from rhapsode.text.clean import well_formed
@@ -27,8 +27,6 @@ WEIGHTED = re.compile(r"(?P<name>[^()+]+)(?:\((?P<weight>[^()+]*)\))?")
 SIGNS = re.compile(r"(\+|-(?=[abefhijpz][fm]_))")
 MOST_PHONEMIZED_CHARS = 5000
 MOST_MIXED, MOST_MIX_CHARS = 8, 1024
-ELSEWHERE = "/v1/dev"
-"""Where routes without a path of ours lead: below `/v1`, so that keys are checked."""
 
 
 def _ask_speech(fields: Fields, call: Call) -> Fields:
@@ -42,8 +40,10 @@ def _ask_speech(fields: Fields, call: Call) -> Fields:
     if isinstance(code := fields.pop("lang_code", None), str):
         fields["language"] = LANGUAGES.get(code, code)
     options = fields.pop("normalization_options", None)
-    if isinstance(options, dict) and isinstance(wanted := options.get("normalize"), bool):
-        fields["normalise"] = wanted
+    if isinstance(options, dict):
+        if isinstance(wanted := options.pop("normalize", None), bool):
+            fields["normalise"] = wanted
+        fields |= {f"normalization_options.{name}": value for name, value in options.items()}  # named as ignored
     if fields.pop("ssml", None) is True:
         fields["input_type"] = "ssml"
     if fields.get("volume_multiplier") == 1:
@@ -204,6 +204,14 @@ def _list_voices(body: Any, call: Call) -> Reply:
     return Reply({"voices": [{"id": name, "name": name} for name in names]})
 
 
+def _model(body: Any, call: Call) -> Reply:
+    return Reply({**body, "id": MODEL})
+
+
+def _health(body: Any, call: Call) -> Reply:
+    return Reply({"status": "healthy"})
+
+
 def _list_models(body: Any, call: Call) -> Reply:
     if not isinstance(body, dict):  # for a client of another protocol
         return Reply(body)
@@ -235,6 +243,14 @@ def _no_phonemes(fields: Fields, call: Call) -> Reply:
     return _refused(404, "not_found", "this server speaks text, not phonemes: respell words with 'lexicon'.")
 
 
+def _no_unloading(fields: Fields, call: Call) -> Reply:
+    return _refused(403, "permission_denied", "clients unload no models here: 'server.idle_unload_s' does.")
+
+
+def _no_download(fields: Fields, call: Call) -> Reply:
+    return _refused(404, "not_found", "nothing is stored here: the answer of a request is the whole audio.")
+
+
 def _error(status: int, error: Fields) -> Any:
     return {"detail": {"error": error["code"], "message": error["message"], "type": error["type"]}}
 
@@ -258,6 +274,10 @@ DIALECT = Dialect(
         Row("GET", VOICES, answer=_list_voices),
         Row("POST", f"{VOICES}/combine", reply=_no_combination),
         Row("GET", MODELS, answer=_list_models),
+        Row("GET", f"{MODELS}/{MODEL}", f"{MODELS}/tts-1", answer=_model),
+        Row("GET", "/health", answer=_health),
+        Row("POST", "/dev/unload", f"{ELSEWHERE}/unload", reply=_no_unloading),
+        Row("GET", "/v1/download/{name}", reply=_no_download),
     ),
     error=_error,
 )

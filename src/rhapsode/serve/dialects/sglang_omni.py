@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from rhapsode.audio.formats import FORMATS
-from rhapsode.serve.dialects.dialect import Call, Dialect, Fields, Reply, Row
+from rhapsode.serve.dialects.dialect import ELSEWHERE, Call, Dialect, Fields, Reply, Row
 from rhapsode.serve.dialects.session import SegmentSession, SessionRules
-from rhapsode.serve.dialects.voices import VOICE_ROWS, VOICES, ask_batch, clone, given_fields, list_voices
+from rhapsode.serve.dialects.voices import VOICE_ROWS, VOICES, ask_batch, clone, elsewhere, given_fields, list_voices
 
 SPEECH = "/v1/audio/speech"
 WAV_HEADER_BYTES = 44
@@ -164,6 +164,8 @@ DIALECT = Dialect(
         Row("WS", f"{SPEECH}/stream"),
         Row("GET", VOICES, answer=_list_voices),
         *VOICE_ROWS,
+        Row("POST", "/v1/chat/completions", reply=elsewhere(_error, "A chat")),
+        Row("POST", "/generate", f"{ELSEWHERE}/generate", reply=elsewhere(_error, "Generation for training")),
     ),
     error=_error,
     session=partial(SegmentSession, SESSION),

@@ -23,6 +23,10 @@ def clone(fields: Fields) -> Fields:
     fields = given_fields(fields)
     if isinstance(vectors := fields.get("speaker_embedding"), list) and len(vectors) == 1:
         fields["speaker_embedding"] = vectors[0] if isinstance(vectors[0], list) else vectors
+    if isinstance(recordings := fields.get("ref_audio"), list):
+        del fields["ref_audio"]
+        text = {"text": fields.pop("ref_text")} if "ref_text" in fields else {}
+        fields["references"] = [{"audio": one, **(text if not at else {})} for at, one in enumerate(recordings)]
     if _has_sound(fields):
         fields = _unnamed(fields)
     task = fields.get("task_type")
@@ -83,6 +87,13 @@ def _deleted(body: Any, call: Call) -> Reply:
 
 def _not_deleted(status: int, error: Fields) -> Any:
     return {"success": False, "error": error["message"]}
+
+
+def elsewhere(error: Callable[[int, Fields], Any], what: str) -> Callable[[Fields, Call], Reply]:
+    """Returns the answer of a route of another product."""
+    message = f"{what} is another product: this server speaks texts. Send the text to /v1/audio/speech."
+    told = {"message": message, "type": "invalid_request_error", "param": None, "code": "not_found"}
+    return lambda fields, call: Reply(error(404, told), 404)
 
 
 VOICE_ROWS = (
