@@ -47,6 +47,8 @@ class Alignment:
             if request.word_timestamps is True or request.end_detection:
                 raise
             return None  # the request, or the deployment, asks only where text can be aligned
+        if request.word_timestamps == "auto":
+            words.accept_all()  # of text that is still to come
         return words
 
     def tap(self, job: Job, words: WordText) -> None:
