@@ -323,6 +323,13 @@ def test_a_sentence_that_fails_before_its_audio_has_an_end_of_its_own(dialect: A
     assert told[2]["sentence_index"] == 1
 
 
+def test_a_commit_that_is_refused_is_not_waited_for() -> None:
+    full = {"type": "error", "message": "No.", "error": {**FAILURE["error"], "code": "queue_full"}}
+    ended = {"type": "session.done", "total_sentences": 0}
+    told = played(vllm_omni, {"type": "input.commit"}, {"type": "input.commit"}, full, DONE, ended, ended)
+    assert [event["type"] for event in told] == ["error", "input.committed", "session.done"]
+
+
 def test_a_sentence_that_fails_midway_ends_once_and_is_to_be_discarded() -> None:
     session = vllm_omni.DIALECT.session("")
     session.outward({**START, "utterance_index": 0, "sentence_index": 0})

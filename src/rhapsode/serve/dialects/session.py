@@ -19,6 +19,8 @@ BYTES_PER_SAMPLE = 2
 OUR_GRANULARITY = {"clause": "sentence", "none": "utterance"}
 IDLE = "timeout"
 """The code of the error after which our session closes, because the client sent nothing for too long."""
+FULL = "queue_full"
+"""The code of the error if too many utterances wait already."""
 
 
 @dataclass(frozen=True)
@@ -219,6 +221,8 @@ class SegmentSession:
         told = {**message, **self._rules.error(body)}
         self.closes = body.get("code") == IDLE and "utterance_index" not in message
         if "utterance_index" not in message:
+            if body.get("code") == FULL and self._segments and self._open is None:
+                self._segments.pop()  # its end was refused
             return [told]
         told["utterance_index"] = self._utterances
         start, sentence = [], self._sentence
