@@ -1,0 +1,65 @@
+"""The HTTP server of several models: the edge, which starts the pool and ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from types import FrameType
+from typing import Any
+
+from rhapsode.config.pool import PoolConfig
+from rhapsode.edge.edge import Edge
+from rhapsode.edge.fleet import Fleet
+from rhapsode.edge.server import EdgeServer
+from rhapsode.errors import RhapsodeError
+from rhapsode.pool.model_pool import ModelPool
+from rhapsode.serve.garbage import collect_rarely
+
+
+class PoolServer(EdgeServer):
+    """The edge of a pool: it starts the pool, and drains on the first signal; on a second one it ends at once."""
+
+    def __init__(self, edge: Edge, pool: ModelPool, fleet: Fleet, config: PoolConfig) -> None:
+        super().__init__(edge, config)
+        edge.is_starting = True
+        self._pool_edge, self._pool, self._fleet, self._config = edge, pool, fleet, config
+        self._drain_by_s: float | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self.failed: RhapsodeError | None = None
+        """The error of the first model that was wanted from the start and cannot be loaded."""
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        collect_rarely()
+        self._starting = asyncio.create_task(self._start(), name="start-pool")
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait((self._starting,))
+        await self._pool.stop()
+        await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._drain_by_s is None:
+            self._pool_edge.is_draining = True
+            self._drain_by_s = time.monotonic() + self._config.server.drain_timeout_s
+        else:
+            self.should_exit = True
+            self.force_exit = sig == signal.SIGINT
+
+    async def on_tick(self, counter: int) -> bool:
+        self.should_exit |= self._drain_by_s is not None and time.monotonic() > self._drain_by_s
+        return await super().on_tick(counter)
+
+    async def _start(self) -> None:
+        try:
+            for name, model in self._fleet.models.items():
+                if self._config.loads_at_start(name):
+                    await self._pool.load(name)
+                    await model.poll()
+            self._pool.watch()
+            self._pool_edge.is_starting = False
+        except RhapsodeError as error:
+            self.failed, self.should_exit = error, True
