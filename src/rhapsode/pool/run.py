@@ -43,10 +43,22 @@ def serve(config: PoolConfig) -> None:
 
 def pool_server(config: PoolConfig, found: Mapping[str, Model]) -> PoolServer:
     """Returns the server of these models, with a pool that has loaded none of them."""
-    pool = ModelPool(config, {name: expected_bytes(model.checkpoint) for name, model in found.items()})
+    sizes = {name: expected_bytes(model.checkpoint) for name, model in found.items()}
+    if too_small := too_little_memory(config, sizes):
+        log.warning(too_small)
+    pool = ModelPool(config, sizes)
     fleet = Fleet({name: _fleet_of(name, model, pool, config) for name, model in found.items()})
     pool.on_change = lambda name: fleet.models[name].poll_soon()
     return PoolServer(Edge(config, fleet, PoolMetrics(pool)), pool, fleet, config)
+
+
+def too_little_memory(config: PoolConfig, sizes: Mapping[str, int]) -> str:
+    """Returns a warning if pinned models alone will probably take more than `memory_bytes`; else nothing."""
+    pinned = sum(sizes[name] for name, model in config.models.items() if model.pinned)
+    if config.memory_bytes is None or pinned <= config.memory_bytes:
+        return ""
+    given, needed = (f"{size / 1e9:.1f} GB" for size in (config.memory_bytes, pinned))
+    return f"memory_bytes is {given}, and the pinned models alone take about {needed}: they are loaded all the same"
 
 
 def _found(name: str, deployment: Deployment) -> Model:

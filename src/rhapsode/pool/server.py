@@ -55,10 +55,9 @@ class PoolServer(EdgeServer):
 
     async def _start(self) -> None:
         try:
-            for name, model in self._fleet.models.items():
-                if self._config.loads_at_start(name):
-                    await self._pool.load(name)
-                    await model.poll()
+            for name in self._config.loading_order():
+                await self._pool.load(name)
+                await self._fleet.models[name].poll()
             self._pool.watch()
             self._pool_edge.is_starting = False
         except RhapsodeError as error:
