@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -15,7 +15,6 @@ from e2e.serve.running import Running
 from rhapsode.config import Deployment
 from rhapsode.config.pool import PoolConfig, pooled
 from rhapsode.edge.report import ReplicaReport
-from rhapsode.errors import RhapsodeError
 from rhapsode.models.registry import find
 from rhapsode.pool import model_pool
 from rhapsode.pool.messages import Serving
@@ -24,11 +23,14 @@ from rhapsode.pool.server import PoolServer
 from rhapsode.serve.server import listen
 
 GONE = "http://127.0.0.1:9"
-SIZE = 2**20
+MIB = 2**20
 
 
 class StandIn:
     """Stands for the process of a model: loaded at once, and in use as long as a test says."""
+
+    sizes: ClassVar[dict[str, int]] = {}
+    """MiB of a model's process; of others one."""
 
     def __init__(self, deployment: Deployment, on_change: Callable[[], None]) -> None:
         self.deployment, self._on_change = deployment, on_change
@@ -41,7 +43,8 @@ class StandIn:
 
     def says(self, in_use: int) -> None:
         report = ReplicaReport(str(id(self)), GONE, in_use, 4, (), takes_voices=False)
-        self.state = Serving(report, in_use, time.monotonic(), SIZE)
+        size = self.sizes.get(self.deployment.model, 1) * MIB
+        self.state = Serving(report, in_use, time.monotonic(), size)
         self._on_change()
 
     async def leave(self) -> bool:
@@ -84,13 +87,3 @@ def lazy(*names: str, **settings: Any) -> PoolConfig:
     """The configuration of models that are all loaded by their first request."""
     models = {name: {"load": "request", "deployment": {"model": "dummy"}} for name in names}
     return pooled({"device": "cpu", "models": models, **settings})
-
-
-class Failing(StandIn):
-    """Cannot be loaded."""
-
-    error: RhapsodeError
-
-    async def ready(self) -> None:
-        await asyncio.sleep(0)
-        raise self.error
