@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rhapsode.errors import MissingDependency
+from rhapsode.errors import ConfigError, MissingDependency
 from rhapsode.extras import how_to_install
 from rhapsode.serve.process.spawn import spawn_early
 
@@ -79,26 +79,30 @@ def run_server(config: Path | None, flags: dict[str, Any], models: Sequence[str]
         from rhapsode.serve.memory import use_one_heap
 
         use_one_heap()
-        from rhapsode.config import Deployment, layered, validated
-        from rhapsode.config.pool import names_several, pooled
+        from rhapsode.cli.config_problems import checked
+        from rhapsode.config import Deployment, layered
+        from rhapsode.config.cluster import is_about_cluster
+        from rhapsode.config.pool import PoolConfig
 
         content = layered(config, flags={**_given(flags), **named})
-        several = pooled(content, config) if names_several(content) else None
-        deployment = Deployment() if several else validated(Deployment, content, config)
+        if is_about_cluster(content):
+            raise ConfigError(f"{config} is about a cluster: rhapsode cluster serve {config}")
+        found = checked(content, config, asks_hub=False).config
     except BaseException:
         if early is not None:
             early.kill()
         raise
-    if several is None:
-        _serve_one(deployment, early)
+    if isinstance(found, Deployment):
+        _serve_one(found, early)
         return
+    assert isinstance(found, PoolConfig)
     if early is not None:
         early.kill()
     try:
         from rhapsode.pool.run import serve as run
     except ModuleNotFoundError as error:
         raise _missing(error) from None
-    run(several)
+    run(found)
 
 
 def _serve_one(deployment: Deployment, early: SpawnedProcess | None) -> None:

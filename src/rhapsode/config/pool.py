@@ -49,6 +49,12 @@ class PoolConfig(ServedModels):
         return self
 
     @model_validator(mode="after")
+    def _speaks_http_alone(self) -> Self:
+        if any(self.deployment(name).server.wyoming.port is not None for name in self.models):
+            raise ValueError("server.wyoming.port is for a server with one model: the protocol cannot name another")
+        return self
+
+    @model_validator(mode="after")
     def _shares_gpus(self) -> Self:
         pinned = [name for name, model in self.models.items() if model.pinned]
         for gpu in {_gpu(self.models[name].deployment.device) for name in pinned} - {None}:

@@ -55,6 +55,12 @@ class Model:
             )
 
 
+def check_family(model: str) -> None:
+    """Raises if a model is the name of a family that needs a checkpoint."""
+    if model in families()[0]:
+        Model(families()[0][model]).check_checkpoint()
+
+
 @cache
 def families() -> tuple[Mapping[str, ModelSpec], tuple[Broken, ...]]:
     """Returns all families by name, and those that are broken."""

@@ -13,7 +13,6 @@ from rhapsode.config.pool import PoolConfig
 from rhapsode.edge import buffers
 from rhapsode.edge.edge import Edge
 from rhapsode.edge.fleet import Fleet, ModelFleet
-from rhapsode.errors import ConfigError
 from rhapsode.models.registry import Model, find
 from rhapsode.pool.memory import expected_bytes
 from rhapsode.pool.metrics import PoolMetrics
@@ -30,7 +29,7 @@ log = logging.getLogger("rhapsode.pool")
 def serve(config: PoolConfig) -> None:
     """Serves until a signal stops it."""
     configure(config.server.log_format)
-    found = {name: _found(name, config.deployment(name)) for name in config.models}
+    found = {name: _found(config.deployment(name)) for name in config.models}
     listener = listen(config.server.host, config.server.port)
     buffers.to_clients(listener)
     _print_resolved(config, listener.getsockname()[1])
@@ -61,9 +60,7 @@ def too_little_memory(config: PoolConfig, sizes: Mapping[str, int]) -> str:
     return f"memory_bytes is {given}, and the pinned models alone take about {needed}: they are loaded all the same"
 
 
-def _found(name: str, deployment: Deployment) -> Model:
-    if deployment.server.wyoming.port is not None:
-        raise ConfigError("server.wyoming.port is for a server with one model: the protocol cannot name another.")
+def _found(deployment: Deployment) -> Model:
     model = find(deployment.model)
     model.check_checkpoint()
     return model

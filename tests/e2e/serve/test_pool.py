@@ -171,7 +171,7 @@ def test_an_idle_model_is_unloaded_and_one_that_cannot_be_loaded_harms_nobody(tm
         assert speak(server, "brief").status_code == 200
         wait_for(lambda: statuses(server)["brief"] == "unloaded")
         wait_for(lambda: len(children(server)) == 1)
-        assert server.metric("rhapsode_pool_unloads_total", model="brief", why="idle") >= 1
+        wait_for(lambda: server.metric("rhapsode_pool_unloads_total", model="brief", why="idle") >= 1)
 
         refused = speak(server, "broken")
         assert refused.status_code >= 400
