@@ -110,8 +110,8 @@ ALERTS = (
         "1m",
         TICKET,
         "{{ $labels.instance }} loads {{ $labels.model }} again and again.",
-        "Models take each other's room: more memory, a higher most_loaded, or pinned: true for those asked for most. Or "
-        "it is unloaded too early: a longer server.idle_unload_s.",
+        "Models take each other's room: more memory, a higher most_loaded, or pinned: true for those asked for most. "
+        "Or it is unloaded too early: a longer server.idle_unload_s.",
     ),
     Alert(
         "RhapsodeOpenFiles",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -80,6 +80,8 @@ class ModelFleet:
         self.name = name
         self.waiting = 0
         self.description: Mapping[str, Any] = description or {}
+        self.on_come: Callable[[FleetReplica], None] = lambda replica: None
+        """Called with each replica that is new."""
         self._source = source
         self._cold_start_s, self._max_waiting = cold_start_s, max_waiting
         self._replicas: dict[str, FleetReplica] = {}
@@ -141,6 +143,8 @@ class ModelFleet:
                 replica.suspected_s = None
             self._replicas[report.id] = replica
             self._last_report = report
+            if report.id not in before:
+                self.on_come(replica)
         async with self._changed:
             self._changed.notify_all()
 

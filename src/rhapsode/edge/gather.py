@@ -12,7 +12,7 @@ from starlette.requests import Request
 from rhapsode.edge.exposition import join
 from rhapsode.edge.fleet import Fleet, FleetReplica, ModelFleet
 from rhapsode.edge.upstream import ReplicaLost, Upstream, pieces, target_of
-from rhapsode.errors import RhapsodeError
+from rhapsode.errors import RhapsodeError, Unavailable
 from rhapsode.serve.description import entry
 
 log = logging.getLogger("rhapsode.edge")
@@ -27,6 +27,7 @@ class Gatherer:
         self._fleet = fleet
         self._upstream = upstream
         self._models: dict[str, dict[str, Any]] = {}
+        self._api_description: dict[str, Any] | None = None
 
     async def models(self, request: Request) -> list[dict[str, Any]]:
         """Returns all models. One without a replica has its last known description, or the one it was given."""
@@ -83,6 +84,20 @@ class Gatherer:
                 found: dict[str, Any] = json.loads(answer[1])
                 return found
         return None
+
+    async def open_page(self, replica: FleetReplica) -> None:
+        """Opens the page of a replica, as a browser would that is connected to it."""
+        await self._ask(replica, "/", [])
+
+    async def api_description(self, request: Request) -> dict[str, Any]:
+        """Returns the OpenAPI description of the first model that is loaded, or the last one that was asked for."""
+        for model in self._fleet.models.values():
+            if (found := await self._first(model, request)) is not None:
+                self._api_description = found
+                break
+        if self._api_description is None:
+            raise Unavailable("the API's description is that of a loaded model, and none is loaded yet.")
+        return self._api_description
 
     async def _first(self, model: ModelFleet, request: Request) -> Any:
         """Returns the first successful answer of a model's replicas, or `None`. Never starts a replica."""
