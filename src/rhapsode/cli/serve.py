@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -103,6 +103,7 @@ def run_server(config: Path | None, flags: dict[str, Any], models: Sequence[str]
     except ModuleNotFoundError as error:
         raise _missing(error) from None
     run(found)
+    _leave()
 
 
 def _serve_one(deployment: Deployment, early: SpawnedProcess | None) -> None:
@@ -116,6 +117,10 @@ def _serve_one(deployment: Deployment, early: SpawnedProcess | None) -> None:
             process.end()
         raise _missing(error) from None
     run(deployment, process)
+    _leave()
+
+
+def _leave() -> NoReturn:
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -83,8 +83,8 @@ class ModelPool:
         """Starts to unload models that nobody uses, and to load pinned ones again that have ended."""
         self._watching = asyncio.create_task(self._watch(), name="pool")
 
-    async def stop(self) -> None:
-        """Ends all processes, each after what it speaks."""
+    async def stop(self, *, at_once: bool = False) -> None:
+        """Ends all processes, each after what it speaks, unless they are to end at once."""
         self._stopping = True
         if self._watching is not None:
             self._watching.cancel()
@@ -92,7 +92,7 @@ class ModelPool:
         for member in self.members.values():
             if member.loading is not None:
                 member.loading.cancel()
-        await asyncio.gather(*(member.server.end() for member in self.members.values() if member.server is not None))
+        await asyncio.gather(*(server.end(at_once=at_once) for server in self._servers()))
 
     async def load(self, name: str) -> None:
         """Loads a model, if it is not loaded. Whoever else asks for it meanwhile waits for the same attempt."""
@@ -162,7 +162,7 @@ class ModelPool:
     async def _begin(self, member: Member) -> None:
         began_s = time.monotonic()
         log.info("loading a model", extra={"fields": {"model": member.name}})
-        server = member.server = ModelServer(member.deployment, lambda: self._note(member))
+        server = member.server = ModelServer(member.name, member.deployment, lambda: self._note(member))
         try:
             await server.ready()
         except RhapsodeError:

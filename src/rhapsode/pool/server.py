@@ -15,6 +15,7 @@ from rhapsode.edge.server import EdgeServer
 from rhapsode.errors import RhapsodeError
 from rhapsode.pool.model_pool import ModelPool
 from rhapsode.serve.garbage import collect_rarely
+from rhapsode.serve.server import say_stopping
 
 
 class PoolServer(EdgeServer):
@@ -38,11 +39,12 @@ class PoolServer(EdgeServer):
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.wait((self._starting,))
-        await self._pool.stop()
+        await self._pool.stop(at_once=self._pool_edge.in_flight > 0)  # what still runs is not to be waited for
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self._drain_by_s is None:
+            say_stopping(self._pool_edge.in_flight)
             self._pool_edge.is_draining = True
             self._drain_by_s = time.monotonic() + self._config.server.drain_timeout_s
         else:

@@ -86,14 +86,16 @@ class Server(uvicorn.Server):
             print("rhapsode: interrupted while the model was loaded.", file=sys.stderr, flush=True)
             os._exit(128 + sig)
         if self._drain_by_s is None:
-            running = self._service.host.busy
-            wait = f": {running} requests are spoken to their end; once more ends them" if running else ""
-            print(f"rhapsode: stopping{wait}.", file=sys.stderr, flush=True)
-            self._service.host.draining = True
-            self._drain_by_s = time.monotonic() + self._service.config.drain_timeout_s
+            say_stopping(self._service.host.busy)
+            self.drain()
         else:
             self.should_exit = True
             self.force_exit = sig == signal.SIGINT
+
+    def drain(self) -> None:
+        """Refuses new requests; the server ends with the last that runs."""
+        self._service.host.draining = True
+        self._drain_by_s = time.monotonic() + self._service.config.drain_timeout_s
 
     async def on_tick(self, counter: int) -> bool:
         if self._drain_by_s is not None and not self.should_exit:
@@ -106,6 +108,12 @@ class Server(uvicorn.Server):
         if counter % TICKS_PER_S == 0:
             self._closing.check((each.transport for each in self.server_state.connections), time.monotonic())
         return await super().on_tick(counter)
+
+
+def say_stopping(running: int) -> None:
+    """Says that the server ends, and what it still waits for."""
+    wait = f": {running} requests are spoken to their end; once more ends them" if running else ""
+    print(f"rhapsode: stopping{wait}.", file=sys.stderr, flush=True)
 
 
 def serve(deployment: Deployment, process: EngineProcess | None = None) -> None:

@@ -32,7 +32,7 @@ class StandIn:
     sizes: ClassVar[dict[str, int]] = {}
     """MiB of a model's process; of others one."""
 
-    def __init__(self, deployment: Deployment, on_change: Callable[[], None]) -> None:
+    def __init__(self, name: str, deployment: Deployment, on_change: Callable[[], None]) -> None:
         self.deployment, self._on_change = deployment, on_change
         self.state: Serving | None = None
         self.has_ended = False
@@ -53,7 +53,7 @@ class StandIn:
         await self.end()
         return True
 
-    async def end(self) -> None:
+    async def end(self, *, at_once: bool = False) -> None:
         await asyncio.sleep(0)
         self.state, self.has_ended = None, True
         self._on_change()

@@ -1,13 +1,15 @@
 """The process in front of several models: it has none itself, and must not behave as if it loaded one."""
 
 import gc
+import signal
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from rhapsode.config.pool import pooled
 from rhapsode.pool.run import too_little_memory
-from unit.pool.front import front, lazy
+from unit.pool.front import StandIn, front, lazy, stand_in
 
 
 @pytest.fixture
@@ -26,6 +28,35 @@ def test_garbage_is_collected_once_the_server_has_started() -> None:
     with front(lazy("one")):
         assert gc.isenabled()
         assert gc.get_threshold()[0] > 10_000
+
+
+def test_the_server_says_that_it_ends_and_ends_promptly(capsys: pytest.CaptureFixture[str]) -> None:
+    with front(lazy("one")) as (server, _):
+        began_s = time.monotonic()
+        server.handle_exit(signal.SIGINT, None)
+        assert capsys.readouterr().err == "rhapsode: stopping.\n"
+    assert time.monotonic() - began_s < 2
+
+
+@pytest.mark.parametrize(("signals", "at_once"), [(1, False), (2, True)])
+def test_a_second_signal_ends_what_still_runs(monkeypatch: pytest.MonkeyPatch, signals: int, at_once: bool) -> None:
+    ended: list[bool] = []
+
+    class Busy(StandIn):
+        async def end(self, *, at_once: bool = False) -> None:
+            ended.append(at_once)
+            await super().end()
+
+    stand_in(monkeypatch, Busy)
+    with front(pooled({"models": {"dummy": None}, "device": "cpu"})) as (server, _):
+        while server._pool.members["dummy"].report is None:
+            time.sleep(0.02)
+        server._pool_edge._sockets = 1  # somebody listens
+        for _ in range(signals):
+            server.handle_exit(signal.SIGINT, None)
+        if not at_once:
+            server._pool_edge._sockets = 0
+    assert ended == [at_once]
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,9 @@ class OneFits(StandIn):
         OneFits.there += 1
         await super().ready()
 
-    async def end(self) -> None:
+    async def end(self, *, at_once: bool = False) -> None:
         OneFits.there -= self.state is not None
-        await super().end()
+        await super().end(at_once=at_once)
 
 
 @pytest.fixture
@@ -126,9 +126,9 @@ def test_a_model_that_is_asked_for_while_it_leaves_is_loaded_again(monkeypatch: 
     goes = asyncio.Event()
 
     class Slow(StandIn):
-        async def end(self) -> None:
+        async def end(self, *, at_once: bool = False) -> None:
             await goes.wait()
-            await super().end()
+            await super().end(at_once=at_once)
 
     stand_in(monkeypatch, Slow)
 
