@@ -25,7 +25,7 @@ def pages() -> tuple[str, str]:
     """Returns what a server with a GPU, and the edge of a server of several models, answer to a scrape."""
     metrics, load = Metrics(), Load(slots=1, device_bytes=0)
     metrics.watch(lambda: Readings(True, load, Totals(), 0), lambda: NO_CACHE)
-    pool = ModelPool(pooled({"models": {"one": None}}), {"one": 0})
+    pool = ModelPool(pooled({"models": {"one": None}}))
     return metrics.text().decode(), PoolMetrics(pool).text(Fleet({}), 0)
 
 

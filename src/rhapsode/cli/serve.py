@@ -18,6 +18,7 @@ from rhapsode.serve.process.spawn import spawn_early
 
 if TYPE_CHECKING:
     from rhapsode.config import Deployment
+    from rhapsode.serve.ports import Ports
     from rhapsode.serve.process.spawn import SpawnedProcess
 
 Model = Annotated[
@@ -77,6 +78,7 @@ def run_server(config: Path | None, flags: dict[str, Any], models: Sequence[str]
     early = spawn_early(flags.get("device"))
     try:
         from rhapsode.serve.memory import use_one_heap
+        from rhapsode.serve.ports import take_ports
 
         use_one_heap()
         from rhapsode.cli.config_problems import checked
@@ -88,12 +90,13 @@ def run_server(config: Path | None, flags: dict[str, Any], models: Sequence[str]
         if is_about_cluster(content):
             raise ConfigError(f"{config} is about a cluster: rhapsode cluster serve {config}")
         found = checked(content, config, asks_hub=False).config
+        ports = take_ports(found.server)
     except BaseException:
         if early is not None:
             early.kill()
         raise
     if isinstance(found, Deployment):
-        _serve_one(found, early)
+        _serve_one(found, ports, early)
         return
     assert isinstance(found, PoolConfig)
     if early is not None:
@@ -102,11 +105,11 @@ def run_server(config: Path | None, flags: dict[str, Any], models: Sequence[str]
         from rhapsode.pool.run import serve as run
     except ModuleNotFoundError as error:
         raise _missing(error) from None
-    run(found)
+    run(found, ports)
     _leave()
 
 
-def _serve_one(deployment: Deployment, early: SpawnedProcess | None) -> None:
+def _serve_one(deployment: Deployment, ports: Ports, early: SpawnedProcess | None) -> None:
     from rhapsode.serve.process.engine_process import begin
 
     process = begin(deployment, early)
@@ -116,7 +119,7 @@ def _serve_one(deployment: Deployment, early: SpawnedProcess | None) -> None:
         if process is not None:
             process.end()
         raise _missing(error) from None
-    run(deployment, process)
+    run(deployment, ports, process)
     _leave()
 
 

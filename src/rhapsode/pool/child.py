@@ -23,9 +23,10 @@ from rhapsode.serve.app import create_app
 from rhapsode.serve.load_error import load_error
 from rhapsode.serve.memory import use_one_heap
 from rhapsode.serve.observe.log_lines import configure
+from rhapsode.serve.ports import listen
 from rhapsode.serve.process.heartbeat import beat_s
 from rhapsode.serve.process.link import Link
-from rhapsode.serve.server import LAST_BYTES_S, Server, listen
+from rhapsode.serve.server import LAST_BYTES_S, Server
 from rhapsode.serve.service import Service
 
 REPORT_S = 0.1

@@ -12,6 +12,7 @@ from rhapsode.config import Deployment
 from rhapsode.config.pool import PoolConfig
 from rhapsode.edge.report import ReplicaReport
 from rhapsode.errors import NoMemory, RhapsodeError, Unavailable
+from rhapsode.pool.fetching import apart, fetched_bytes
 from rhapsode.pool.memory import available_bytes
 from rhapsode.pool.process import ModelServer
 
@@ -28,8 +29,8 @@ class Member:
     name: str
     deployment: Deployment
     is_pinned: bool
-    memory_bytes: int
-    """What it took when it was loaded last; before that, an estimate."""
+    memory_bytes: int = 0
+    """What it took when it was loaded last; an estimate while it is loaded first."""
     server: ModelServer | None = None
     loading: asyncio.Task[None] | None = None
     loading_since_s: float | None = None
@@ -63,16 +64,18 @@ class ModelPool:
     that waits for room lets others go first."""
 
     def __init__(
-        self, config: PoolConfig, memory_bytes: dict[str, int], free_bytes: Callable[[], int | None] = available_bytes
+        self,
+        config: PoolConfig,
+        fetch: Callable[[str], int] = fetched_bytes,
+        free_bytes: Callable[[], int | None] = available_bytes,
     ) -> None:
-        """`memory_bytes` has the estimate of every model."""
+        """`fetch` downloads what a model lacks, and returns an estimate of what it will take."""
         self.members = {
-            name: Member(name, config.deployment(name), model.pinned, memory_bytes[name])
-            for name, model in config.models.items()
+            name: Member(name, config.deployment(name), model.pinned) for name, model in config.models.items()
         }
         self.on_change: Callable[[str], None] = lambda name: None
         """Called with the name of a model whose process has come, gone or changed its state."""
-        self._config = config
+        self._config, self._fetch = config, fetch
         self._free_bytes = free_bytes
         self._turn = asyncio.Lock()
         self._changed = asyncio.Event()
@@ -110,6 +113,8 @@ class ModelPool:
 
     async def _load(self, member: Member) -> None:
         try:
+            if not member.loads:
+                member.memory_bytes = await apart(lambda: self._fetch(member.deployment.model))
             await self._load_in_turn(member)
         except RhapsodeError as error:
             member.failed_s = time.monotonic()

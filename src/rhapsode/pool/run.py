@@ -3,73 +3,55 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import sys
 from collections.abc import Mapping
 
 from rhapsode.alignment.loading import aligned_languages
-from rhapsode.config import Deployment
 from rhapsode.config.pool import PoolConfig
 from rhapsode.edge import buffers
 from rhapsode.edge.edge import Edge
 from rhapsode.edge.fleet import Fleet, ModelFleet
-from rhapsode.models.registry import Model, find
-from rhapsode.pool.memory import expected_bytes
+from rhapsode.models.registry import described
+from rhapsode.models.spec import ModelSpec
 from rhapsode.pool.metrics import PoolMetrics
 from rhapsode.pool.model_pool import ModelPool, PoolSource
 from rhapsode.pool.server import PoolServer
 from rhapsode.serve.description import description
 from rhapsode.serve.observe.log_lines import configure
-from rhapsode.serve.server import authority, listen
+from rhapsode.serve.ports import Ports
+from rhapsode.serve.server import authority
 from rhapsode.text.lexicon import Lexicon
+from rhapsode.types import ModelInfo
 
-log = logging.getLogger("rhapsode.pool")
+Described = tuple[ModelSpec, ModelInfo]
 
 
-def serve(config: PoolConfig) -> None:
+def serve(config: PoolConfig, ports: Ports) -> None:
     """Serves until a signal stops it."""
     configure(config.server.log_format)
-    found = {name: _found(config.deployment(name)) for name in config.models}
-    listener = listen(config.server.host, config.server.port)
-    buffers.to_clients(listener)
-    _print_resolved(config, listener.getsockname()[1])
+    found = {name: described(config.deployment(name).model) for name in config.models}
+    ports.listen()
+    buffers.to_clients(ports.http)
+    _print_resolved(config, ports.http.getsockname()[1])
     server = pool_server(config, found)
     with contextlib.suppress(KeyboardInterrupt):
-        server.run([listener])
+        server.run([ports.http])
     if server.failed:
         raise server.failed
 
 
-def pool_server(config: PoolConfig, found: Mapping[str, Model]) -> PoolServer:
+def pool_server(config: PoolConfig, found: Mapping[str, Described]) -> PoolServer:
     """Returns the server of these models, with a pool that has loaded none of them."""
-    sizes = {name: expected_bytes(model.checkpoint) for name, model in found.items()}
-    if too_small := too_little_memory(config, sizes):
-        log.warning(too_small)
-    pool = ModelPool(config, sizes)
-    fleet = Fleet({name: _fleet_of(name, model, pool, config) for name, model in found.items()})
+    pool = ModelPool(config)
+    fleet = Fleet({name: _fleet_of(name, about, pool, config) for name, about in found.items()})
     pool.on_change = lambda name: fleet.models[name].poll_soon()
     return PoolServer(Edge(config, fleet, PoolMetrics(pool)), pool, fleet, config)
 
 
-def too_little_memory(config: PoolConfig, sizes: Mapping[str, int]) -> str:
-    """Returns a warning if pinned models alone will probably take more than `memory_bytes`; else nothing."""
-    pinned = sum(sizes[name] for name, model in config.models.items() if model.pinned)
-    if config.memory_bytes is None or pinned <= config.memory_bytes:
-        return ""
-    given, needed = (f"{size / 1e9:.1f} GB" for size in (config.memory_bytes, pinned))
-    return f"memory_bytes is {given}, and the pinned models alone take about {needed}: they are loaded all the same"
-
-
-def _found(deployment: Deployment) -> Model:
-    model = find(deployment.model)
-    model.check_checkpoint()
-    return model
-
-
-def _fleet_of(name: str, model: Model, pool: ModelPool, config: PoolConfig) -> ModelFleet:
-    deployment = config.deployment(name)
+def _fleet_of(name: str, found: Described, pool: ModelPool, config: PoolConfig) -> ModelFleet:
+    deployment, (spec, info) = config.deployment(name), found
     words, languages = len(Lexicon.read(deployment.lexicon).entries), aligned_languages(deployment.alignment)
-    about = description(model.info(), model.spec, deployment, words, languages)
+    about = description(info, spec, deployment, words, languages)
     return ModelFleet(name, PoolSource(pool, name), config.cold_start_s, config.max_waiting, about)
 
 

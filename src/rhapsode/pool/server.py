@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import time
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
@@ -13,9 +15,11 @@ from rhapsode.edge.edge import Edge
 from rhapsode.edge.fleet import Fleet
 from rhapsode.edge.server import EdgeServer
 from rhapsode.errors import RhapsodeError
-from rhapsode.pool.model_pool import ModelPool
+from rhapsode.pool.model_pool import Member, ModelPool
 from rhapsode.serve.garbage import collect_rarely
 from rhapsode.serve.server import say_stopping
+
+log = logging.getLogger("rhapsode.pool")
 
 
 class PoolServer(EdgeServer):
@@ -60,7 +64,18 @@ class PoolServer(EdgeServer):
             for name in self._config.loading_order():
                 await self._pool.load(name)
                 await self._fleet.models[name].poll()
+            if too_small := too_little_memory(self._config, self._pool.members):
+                log.warning(too_small)
             self._pool.watch()
             self._pool_edge.is_starting = False
         except RhapsodeError as error:
             self.failed, self.should_exit = error, True
+
+
+def too_little_memory(config: PoolConfig, members: Mapping[str, Member]) -> str:
+    """Returns a warning if pinned models alone take more than `memory_bytes`; else nothing."""
+    pinned = sum(member.memory_bytes for member in members.values() if member.is_pinned)
+    if config.memory_bytes is None or pinned <= config.memory_bytes:
+        return ""
+    given, taken = (f"{size / 1e9:.1f} GB" for size in (config.memory_bytes, pinned))
+    return f"memory_bytes is {given}, and the pinned models alone take {taken}: all others have to make room"

@@ -25,7 +25,7 @@ from rhapsode.edge.edge import Edge
 from rhapsode.edge.fleet import Fleet, ModelFleet
 from rhapsode.edge.report import ReplicaReport
 from rhapsode.edge.server import EdgeServer
-from rhapsode.serve.server import listen
+from rhapsode.serve.ports import listen
 from tiny.dummy import write
 
 LIMITS = {"max_concurrency": 4, "max_positions": 1024}

@@ -15,12 +15,12 @@ from e2e.serve.running import Running
 from rhapsode.config import Deployment
 from rhapsode.config.pool import PoolConfig, pooled
 from rhapsode.edge.report import ReplicaReport
-from rhapsode.models.registry import find
+from rhapsode.models.registry import described
 from rhapsode.pool import model_pool
 from rhapsode.pool.messages import Serving
 from rhapsode.pool.run import pool_server
 from rhapsode.pool.server import PoolServer
-from rhapsode.serve.server import listen
+from rhapsode.serve.ports import listen
 
 GONE = "http://127.0.0.1:9"
 MIB = 2**20
@@ -62,7 +62,7 @@ class StandIn:
 @contextmanager
 def front(config: PoolConfig) -> Iterator[tuple[PoolServer, Running]]:
     """The server of a pool, until the block is left."""
-    server = pool_server(config, {name: find(config.deployment(name).model) for name in config.models})
+    server = pool_server(config, {name: described(config.deployment(name).model) for name in config.models})
     listener = listen("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()

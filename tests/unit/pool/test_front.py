@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from rhapsode.config.pool import pooled
-from rhapsode.pool.run import too_little_memory
+from rhapsode.pool.model_pool import Member
+from rhapsode.pool.server import too_little_memory
 from unit.pool.front import StandIn, front, lazy, stand_in
 
 
@@ -53,7 +54,7 @@ def test_a_second_signal_ends_what_still_runs(monkeypatch: pytest.MonkeyPatch, s
             time.sleep(0.02)
         server._pool_edge._sockets = 1  # somebody listens
         for _ in range(signals):
-            server.handle_exit(signal.SIGINT, None)
+            server.handle_exit(signal.SIGTERM, None)
         if not at_once:
             server._pool_edge._sockets = 0
     assert ended == [at_once]
@@ -64,5 +65,7 @@ def test_a_second_signal_ends_what_still_runs(monkeypatch: pytest.MonkeyPatch, s
 )
 def test_pinned_models_that_need_more_than_there_is_are_told_at_the_start(given: dict, is_told: bool) -> None:
     config = pooled({"models": {"a": {"pinned": True}, "b": {"pinned": True}, "c": None}, **given})
-    told = too_little_memory(config, {"a": 600, "b": 400, "c": 5000})
+    sizes = {"a": 600, "b": 400, "c": 5000}
+    members = {name: Member(name, config.deployment(name), name != "c", size) for name, size in sizes.items()}
+    told = too_little_memory(config, members)
     assert ("pinned models alone" in told) == is_told

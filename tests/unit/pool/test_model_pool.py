@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from rhapsode.config.pool import PoolConfig, pooled
-from rhapsode.errors import NoMemory, Unavailable
+from rhapsode.errors import CheckpointError, NoMemory, Unavailable
 from rhapsode.pool.model_pool import ModelPool
 from unit.pool.front import MIB, StandIn, lazy, stand_in
 
 
-def with_pool(config: PoolConfig, use: Callable[[ModelPool], Coroutine[Any, Any, None]]) -> None:
+def with_pool(
+    config: PoolConfig, use: Callable[[ModelPool], Coroutine[Any, Any, None]], fetch: Callable[[str], int] | None = None
+) -> None:
     async def run() -> None:
-        pool = ModelPool(config, dict.fromkeys(config.models, 1), free_bytes=lambda: None)
+        pool = ModelPool(config, fetch or (lambda model: StandIn.sizes.get(model, 1) * MIB), free_bytes=lambda: None)
         try:
             async with asyncio.timeout(5):
                 await use(pool)
@@ -97,7 +99,6 @@ def test_others_are_loaded_and_unloaded_while_one_waits_for_room(monkeypatch: py
     monkeypatch.setattr(StandIn, "sizes", {"kept": 1, "busy": 5, "large": 9, "small": 1})
 
     async def use(pool: ModelPool) -> None:
-        pool.members["large"].memory_bytes = 9 * MIB
         await pool.load("busy")
         process_of(pool, "busy").says(in_use=1)
         waiting = asyncio.create_task(pool.load("large"))
@@ -147,3 +148,32 @@ def test_a_model_that_is_asked_for_while_it_leaves_is_loaded_again(monkeypatch: 
         assert pool.members["a"].loads == 2
 
     with_pool(lazy("a", server={"idle_unload_s": 0}), use)
+
+
+def test_a_checkpoint_is_fetched_by_the_first_load_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch)
+    fetched: list[str] = []
+
+    async def use(pool: ModelPool) -> None:
+        assert fetched == []
+        for name in ("a", "a", "b"):
+            await pool.load(name)
+        assert fetched == ["dummy", "dummy"]
+        await pool._unload(pool.members["a"], "idle")
+        await pool.load("a")
+        assert fetched == ["dummy", "dummy"]
+
+    with_pool(lazy("a", "b"), use, lambda model: fetched.append(model) or 1)
+
+
+def test_a_checkpoint_that_cannot_be_fetched_is_the_error_of_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch)
+
+    def fetch(model: str) -> int:
+        raise CheckpointError("the hub cannot be reached.")
+
+    async def use(pool: ModelPool) -> None:
+        with pytest.raises(CheckpointError, match="cannot be reached"):
+            await pool.load("a")
+
+    with_pool(lazy("a"), use, fetch)
