@@ -75,11 +75,14 @@ class ModelFleet:
         cold_start_s: float,
         max_waiting: int,
         description: Mapping[str, Any] | None = None,
+        presets: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """`description` is what `/v1/models` says while there is no replica that could be asked."""
+        """`description` is what `/v1/models` says while there is no replica that could be asked, and `presets` what
+        `/v1/audio/voices` does."""
         self.name = name
         self.waiting = 0
         self.description: Mapping[str, Any] = description or {}
+        self.presets = presets
         self.on_come: Callable[[FleetReplica], None] = lambda replica: None
         """Called with each replica that is new."""
         self._source = source

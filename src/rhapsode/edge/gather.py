@@ -14,6 +14,8 @@ from rhapsode.edge.fleet import Fleet, FleetReplica, ModelFleet
 from rhapsode.edge.upstream import ReplicaLost, Upstream, pieces, target_of
 from rhapsode.errors import RhapsodeError, Unavailable
 from rhapsode.serve.description import entry
+from rhapsode.serve.middleware.auth import is_keyless
+from rhapsode.serve.voice_list import names_only
 
 log = logging.getLogger("rhapsode.edge")
 
@@ -45,11 +47,13 @@ class Gatherer:
         return list(found.values())
 
     async def voices(self, request: Request, names: list[str]) -> list[dict[str, Any]]:
-        """Returns the voices of these models: the presets of each, and the uploaded voices, which all models share."""
+        """Returns the voices of these models: the presets of each, and the uploaded voices, which all models share. One
+        without a replica has the presets that it was given."""
         lists = await asyncio.gather(*(self._first(self._fleet.models[name], request) for name in names))
         found: dict[str, dict[str, Any]] = {}
-        for answer in lists:
-            for each in _entries(answer):
+        for name, answer in zip(names, lists, strict=True):
+            presets = self._fleet.models[name].presets
+            for each in _entries(answer) or (names_only(presets) if is_keyless(request) else presets):
                 found.setdefault(each["id"], each)
         return list(found.values())
 

@@ -20,6 +20,7 @@ from rhapsode.serve.description import description
 from rhapsode.serve.observe.log_lines import configure
 from rhapsode.serve.ports import Ports
 from rhapsode.serve.server import authority
+from rhapsode.serve.voice_list import preset_voices
 from rhapsode.text.lexicon import Lexicon
 from rhapsode.types import ModelInfo
 
@@ -52,7 +53,7 @@ def _fleet_of(name: str, found: Described, pool: ModelPool, config: PoolConfig) 
     deployment, (spec, info) = config.deployment(name), found
     words, languages = len(Lexicon.read(deployment.lexicon).entries), aligned_languages(deployment.alignment)
     about = description(info, spec, deployment, words, languages)
-    return ModelFleet(name, PoolSource(pool, name), config.cold_start_s, config.max_waiting, about)
+    return ModelFleet(name, PoolSource(pool, name), config.cold_start_s, config.max_waiting, about, preset_voices(info))
 
 
 def _print_resolved(config: PoolConfig, port: int) -> None:

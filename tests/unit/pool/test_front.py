@@ -69,3 +69,17 @@ def test_pinned_models_that_need_more_than_there_is_are_told_at_the_start(given:
     members = {name: Member(name, config.deployment(name), name != "c", size) for name, size in sizes.items()}
     told = too_little_memory(config, members)
     assert ("pinned models alone" in told) == is_told
+
+
+def test_voices_of_models_that_are_not_loaded_are_listed() -> None:
+    models = {"rhapsode-nano": {"load": "request"}, "dummy": {"load": "request"}}
+    settings = {"device": "cpu", "server": {"api_keys": ["secret"], "public_lists": True}}
+    with front(pooled({"models": models, **settings})) as (_, running):
+        keyless = running.http.get("/v1/audio/voices").json()["data"]
+        whole = running.http.get("/v1/audio/voices", headers={"Authorization": "Bearer secret"}).json()["data"]
+        assert [voice["id"] for voice in keyless] == [voice["id"] for voice in whole]
+        assert {"low", "high"} < {voice["id"] for voice in whole}
+        assert len(whole) > 4
+        assert all(voice.keys() == {"id", "name", "kind"} for voice in keyless)
+        one = running.http.get("/v1/audio/voices?model=dummy", headers={"Authorization": "Bearer secret"})
+        assert [voice["id"] for voice in one.json()["data"]] == ["low", "high"]
