@@ -259,7 +259,7 @@ class Edge:
             model = self._fleet.models[self._names.chosen(wish, None)]
             presets = model.known.presets if model.known else ()
             key = affinity(socket.headers.get("x-session-id", ""), wish.voice, presets)
-            await relay.run(await model.candidates(key), target_of(socket.scope))
+            await relay.run(lambda: model.candidates(key), target_of(socket.scope))
         except WebSocketDisconnect:
             pass
         except RhapsodeError as error:
