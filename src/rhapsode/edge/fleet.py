@@ -75,7 +75,7 @@ class ModelFleet:
         cold_start_s: float,
         max_waiting: int,
         description: Mapping[str, Any] | None = None,
-        presets: Sequence[Mapping[str, Any]] = (),
+        presets: Sequence[dict[str, Any]] = (),
     ) -> None:
         """`description` is what `/v1/models` says while there is no replica that could be asked, and `presets` what
         `/v1/audio/voices` does."""

@@ -6,13 +6,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
-from rhapsode.config import Deployment
 from rhapsode.config.pool import PoolConfig
 from rhapsode.edge.report import ReplicaReport
 from rhapsode.errors import NoMemory, RhapsodeError, Unavailable
 from rhapsode.pool.fetching import apart, fetched_bytes
+from rhapsode.pool.member import Member
 from rhapsode.pool.memory import available_bytes
 from rhapsode.pool.process import ModelServer
 
@@ -20,43 +19,6 @@ log = logging.getLogger("rhapsode.pool")
 
 LOOK_S = 0.25
 """How often the pool looks for models that have been idle for long enough."""
-
-
-@dataclass(eq=False)
-class Member:
-    """A model of the pool, loaded or not."""
-
-    name: str
-    deployment: Deployment
-    is_pinned: bool
-    memory_bytes: int = 0
-    """What it took when it was loaded last; an estimate while it is loaded first."""
-    server: ModelServer | None = None
-    loading: asyncio.Task[None] | None = None
-    loading_since_s: float | None = None
-    is_leaving: bool = False
-    failed_s: float | None = None
-    """When it could not be loaded, or its process ended by itself."""
-    loads: int = 0
-    load_s: float | None = None
-    """How long loading took last."""
-    unloads: dict[str, int] = field(default_factory=lambda: {"idle": 0, "room": 0})
-
-    @property
-    def idle_unload_s(self) -> float | None:
-        return None if self.is_pinned else self.deployment.server.idle_unload_s
-
-    @property
-    def report(self) -> ReplicaReport | None:
-        """Returns the report of its process, if that takes requests."""
-        state = self.server.state if self.server is not None else None
-        return state.report if state is not None and not self.is_leaving else None
-
-    @property
-    def idle_since_s(self) -> float | None:
-        """Returns since when nobody has used it; None if somebody does, or if it is not loaded or about to end."""
-        state = self.server.state if self.server is not None and not self.is_leaving else None
-        return state.used_s if state is not None and not state.in_use else None
 
 
 class ModelPool:
@@ -167,7 +129,7 @@ class ModelPool:
     async def _begin(self, member: Member) -> None:
         began_s = time.monotonic()
         log.info("loading a model", extra={"fields": {"model": member.name}})
-        server = member.server = ModelServer(member.name, member.deployment, lambda: self._note(member))
+        server = member.server = ModelServer(member.name, member.own_deployment, lambda: self._note(member))
         try:
             await server.ready()
         except RhapsodeError:

@@ -15,7 +15,8 @@ from rhapsode.edge.edge import Edge
 from rhapsode.edge.fleet import Fleet
 from rhapsode.edge.server import EdgeServer
 from rhapsode.errors import RhapsodeError
-from rhapsode.pool.model_pool import Member, ModelPool
+from rhapsode.pool.member import Member
+from rhapsode.pool.model_pool import ModelPool
 from rhapsode.serve.garbage import collect_rarely
 from rhapsode.serve.server import say_stopping
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from rhapsode.config.pool import pooled
-from rhapsode.pool.model_pool import Member
+from rhapsode.pool.member import Member
 from rhapsode.pool.server import too_little_memory
 from unit.pool.front import StandIn, front, lazy, stand_in
 

@@ -177,3 +177,15 @@ def test_a_checkpoint_that_cannot_be_fetched_is_the_error_of_who_asks(monkeypatc
             await pool.load("a")
 
     with_pool(lazy("a"), use, fetch)
+
+
+def test_only_the_pool_unloads_an_idle_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process would do it, too, and has no say: a pinned model stays."""
+    stand_in(monkeypatch)
+
+    async def use(pool: ModelPool) -> None:
+        await pool.load("pinned")
+        assert process_of(pool, "pinned").deployment.server.idle_unload_s is None
+        assert pool.members["other"].idle_unload_s == 5
+
+    with_pool(pooled({"models": {"pinned": {"pinned": True}, "other": None}, "server": {"idle_unload_s": 5}}), use)

@@ -79,6 +79,6 @@ def test_lines_of_one_model_of_several_name_it() -> None:
     assert TextLines().format(lines).endswith("loading model=narrator step=talk")
     assert "loading narrator: talk, " in LoadingLine().next(lines)
     named = record(logging.INFO)
-    named.fields = {"model": "own"}
+    named.fields = {"model": "rhapsode-nano", "s": 1}
     assert _name_model("narrator", named)
-    assert named.fields == {"model": "own"}
+    assert named.fields == {"model": "narrator", "s": 1}

@@ -67,8 +67,8 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 def _name_model(model: str, record: logging.LogRecord) -> bool:
-    """Adds the name of the model to the fields of a line that has none."""
-    vars(record)["fields"] = {"model": model, **vars(record).get("fields", {})}
+    """Adds the name that a model has in its server to the fields of a line."""
+    vars(record)["fields"] = {"model": model} | vars(record).get("fields", {}) | {"model": model}
     return True
 
 
