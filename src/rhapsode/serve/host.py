@@ -56,9 +56,7 @@ class Host:
         self._engine: ServedEngine | None = None
         self._loading: asyncio.Task[ServedEngine] | None = None
         self._changing = asyncio.Lock()
-        self._leases = 0
-        self._expects_words = deployment.alignment.at_start is True
-        """Whether the aligner is loaded with the model."""
+        self._leases, self._expects_words = 0, deployment.alignment.at_start is True  # then the aligner is loaded, too
         self.used_s = time.monotonic()  # when the last request ended, or the model was loaded
         self._past = Totals()
         self._idle_watch: asyncio.Task[None] | None = None
@@ -187,8 +185,7 @@ class Host:
         return self.deployment.limits.max_concurrency or DEFAULT_SLOTS
 
     def expect_words(self) -> None:
-        """Loads the aligner beside the requests, now and whenever the model is loaded again, unless the deployment says
-        when, or the engine has its own process."""
+        """Loads the aligner now and with each later load, unless the deployment says when, or the engine is apart."""
         if not self._expects_words and self.deployment.alignment.at_start is None:
             self._expects_words = True
             self._load_aligner(self.loaded)

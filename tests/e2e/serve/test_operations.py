@@ -65,16 +65,6 @@ def test_a_port_that_is_taken_is_one_sentence(dummy: Running, tmp_path: Path) ->
     assert "address already in use" in done.stderr.decode().splitlines()[-1]
 
 
-@pytest.mark.parametrize("models", [["nobody/nowhere"], ["nobody/nowhere", "nobody/elsewhere"]])
-def test_a_port_that_is_taken_is_told_before_anything_is_fetched(
-    dummy: Running, tmp_path: Path, models: list[str]
-) -> None:
-    """The hub of this address refuses connections: whoever asks it gets another error."""
-    hub = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "0", "HF_HOME": str(tmp_path)}
-    done = rhapsode("serve", *models, "--port", str(dummy.port), cwd=tmp_path, **hub)
-    assert "address already in use" in done.stderr.decode().splitlines()[-1]
-
-
 def test_what_was_resolved_is_printed_and_served(dummy: Running) -> None:
     printed = "".join(dummy.log)
     assert "64 at once, 128 waiting, 5000 characters" in printed

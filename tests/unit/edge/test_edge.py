@@ -22,7 +22,7 @@ from e2e.serve.running import Running, in_thread
 from rhapsode.config.cluster import read_cluster
 from rhapsode.edge import buffers
 from rhapsode.edge.edge import Edge
-from rhapsode.edge.fleet import POLL_S, Fleet, ModelFleet
+from rhapsode.edge.fleet import Fleet, ModelFleet
 from rhapsode.edge.report import ReplicaReport
 from rhapsode.edge.server import EdgeServer
 from rhapsode.serve.ports import listen
@@ -209,31 +209,6 @@ def test_an_edge_that_drains_finishes_what_runs(replica: Running) -> None:
             listening.start()
         listening.join(30)
     assert sum(heard) == 450 * 3840
-
-
-def test_a_socket_that_is_caught_while_its_process_leaves_goes_to_the_one_that_takes_its_place(
-    replica: Running,
-) -> None:
-    servers = Servers({})
-
-    class Leaving(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            servers.urls = {"next": replica.url}
-            time.sleep(2 * POLL_S)  # until the edge has heard it
-            self.send_response(503)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Leaving) as leaving:
-        thread = threading.Thread(target=leaving.handle_request)
-        thread.start()
-        servers.urls = {"leaving": f"http://127.0.0.1:{leaving.server_port}"}
-        with edge_before(servers) as edge:
-            assert edge.converse("abcd", 2, response_format="pcm", sample_rate=16_000)
-        thread.join()
 
 
 @contextmanager
