@@ -15,7 +15,7 @@ import rhapsode.models
 from rhapsode.checkpoints import hub
 from rhapsode.checkpoints.folder import as_folder, read_config
 from rhapsode.errors import CheckpointError, MissingDependency, UnknownModel, did_you_mean
-from rhapsode.extras import how_to_install
+from rhapsode.extras import how_to_add, how_to_install
 from rhapsode.models.describe import describe
 from rhapsode.models.lazy import import_name
 from rhapsode.models.packaged import PACKAGED
@@ -53,6 +53,12 @@ class Model:
             raise CheckpointError(
                 f"{self.spec.name} needs a checkpoint: give its folder, or its Hugging Face id, such as {known}."
             )
+
+
+def check_family(model: str) -> None:
+    """Raises if a model is the name of a family that needs a checkpoint."""
+    if model in families()[0]:
+        Model(families()[0][model]).check_checkpoint()
 
 
 @cache
@@ -115,7 +121,7 @@ def _importable(name: str) -> bool:
 
 def how_to_get(spec: ModelSpec) -> str:
     """Returns the command that installs what a family needs."""
-    return how_to_install(spec.extra) if spec.extra else f"pip install {' '.join(spec.requires)}"
+    return how_to_install(spec.extra) if spec.extra else how_to_add(" ".join(spec.requires))
 
 
 def _recognise_remote(model: str) -> Model:
