@@ -228,6 +228,8 @@ class Capabilities:
     text_stream: bool = False
     reference_embedding: bool = False
     """Whether a speaker embedding may be given beside a reference. It replaces the one computed from the recording."""
+    mixes: bool = False
+    """Whether presets may be mixed by weight: `one(2)+other(1)` (`voices.mix`)."""
     references: int = 1
     """How many references one cloned voice may have."""
 

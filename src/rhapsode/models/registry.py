@@ -50,8 +50,9 @@ class Model:
         """Raises if the family needs a checkpoint and there is none."""
         if self.checkpoint is None and self.spec.published:
             known = " or ".join(self.spec.published)
+            first = f"install one by `{self.spec.install}`, " if self.spec.install else ""
             raise CheckpointError(
-                f"{self.spec.name} needs a checkpoint: give its folder, or its Hugging Face id, such as {known}."
+                f"{self.spec.name} needs a checkpoint: {first}give its folder, or its Hugging Face id, such as {known}."
             )
 
 
@@ -75,7 +76,7 @@ def find(model: str) -> Model:
     """Returns the family of this name, or the checkpoint: packaged, a folder, or `owner/name` on the hub."""
     specs, broken = families()
     if model in specs:
-        return Model(_usable(specs[model]))
+        return _installed(_usable(specs[model]))
     if folder := PACKAGED.get(model) or as_folder(model):
         return _recognise(folder, model)
     if hub.is_id(model):
@@ -89,6 +90,12 @@ def find(model: str) -> Model:
         f"there is no family and no checkpoint folder '{model}': {did_you_mean(model, offered)}",
         param="model",
     )
+
+
+def _installed(spec: ModelSpec) -> Model:
+    """Returns a family, with the checkpoint that is installed for it on this machine, if any."""
+    folder = import_name(spec.installed)() if spec.installed else None
+    return Model(spec) if folder is None else _recognise(folder, spec.name)
 
 
 def described(model: str) -> tuple[ModelSpec, ModelInfo]:
@@ -137,7 +144,7 @@ def _files(spec: ModelSpec) -> tuple[str, ...]:
 def _recognise(folder: Path, model: str) -> Model:
     """Returns the checkpoint in a folder with the family that runs it."""
     known = [(layout, spec) for spec in families()[0].values() for layout in spec.layouts]
-    known.sort(key=lambda pair: not pair[0].where)  # layouts that only ask for a file are tried last
+    known.sort(key=lambda pair: not (pair[0].where or pair[0].keys))  # layouts that only ask for a file are tried last
     files = _config_files(layout for layout, _ in known)
     configs = {name: read_config(folder, name) for name in files if (folder / name).is_file()}
     if not configs:
@@ -158,7 +165,8 @@ def _recognise(folder: Path, model: str) -> Model:
 
 
 def _matches(layout: Layout, config: Mapping[str, Any]) -> bool:
-    return all(set(_values(config.get(key))) & set(wanted) for key, wanted in layout.where.items())
+    has_values = all(set(_values(config.get(key))) & set(wanted) for key, wanted in layout.where.items())
+    return has_values and all(key in config for key in layout.keys)
 
 
 def _values(value: Any) -> list[str]:

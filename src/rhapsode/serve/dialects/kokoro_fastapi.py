@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import zlib
 from typing import Any
@@ -16,15 +15,14 @@ from rhapsode.serve.request.names import OPENAI_VOICES
 from rhapsode.text.clean import well_formed
 from rhapsode.text.front_end import FrontEnd, TextSettings
 from rhapsode.text.spoken import SpokenRun
+from rhapsode.voices.mix import is_mix, parse_mix, spell_mix
 
 SPEECH, VOICES, MODELS = "/v1/audio/speech", "/v1/audio/voices", "/v1/models"
 MODEL = "kokoro"
 # A voice is named after its language and sex, as in af_heart: the language's letter is what `lang_code` is, too.
 KOKORO_VOICE = re.compile(r"[abefhijpz][fm]_(?P<name>[a-z]+)")
 LANGUAGES = {"a": "en", "b": "en", "e": "es", "f": "fr", "h": "hi", "i": "it", "j": "ja", "p": "pt", "z": "zh"}
-WEIGHTED = re.compile(r"(?P<name>[^()+]+)(?:\((?P<weight>[^()+]*)\))?")
 MOST_PHONEMIZED_CHARS = 5000
-MOST_MIXED, MOST_MIX_CHARS = 8, 1024
 NO_MIX = (
     "these voices cannot be mixed: uploaded voices can, by a model that takes a 'speaker_embedding'; "
     "of presets choose one."
@@ -55,29 +53,6 @@ def _ask_speech(fields: Fields, call: Call) -> Fields:
     return fields
 
 
-def _parts(mix: str) -> dict[str, float]:
-    """Returns the voices of a mix with their weights."""
-    parts: dict[str, float] = {}
-    for part in mix.replace(" ", "").split("+", MOST_MIXED):
-        found = WEIGHTED.fullmatch(part)
-        weight = _weight(found["weight"]) if found else None
-        if found is None or weight is None:
-            shown = well_formed(mix[:64])
-            right = f"write 'one(2)+other(1)', with at most {MOST_MIXED} voices"
-            raise InvalidRequest(f"'{shown}' is no mix of voices: {right}.", param="voice")
-        parts[found["name"]] = parts.get(found["name"], 0.0) + weight
-    return parts
-
-
-def _weight(text: str | None) -> float | None:
-    """Returns a weight, which is 1 if there is none; None if the text is no weight."""
-    try:
-        number = 1.0 if text is None else float(text)
-    except ValueError:
-        return None
-    return number if 0 < number < math.inf else None
-
-
 def _embedding_of(name: str) -> str:
     return f"{VOICES}/{name}/embedding"
 
@@ -85,25 +60,27 @@ def _embedding_of(name: str) -> str:
 def _mixed_voices(fields: Fields) -> list[str]:
     """Returns where the numbers of each voice of a mix are; nothing if it is no mix."""
     mix = fields.get("voice")
-    if not isinstance(mix, str) or "+" not in mix or len(mix) > MOST_MIX_CHARS:
+    if not isinstance(mix, str) or not is_mix(mix):
         return []
-    names = list(_parts(mix))
+    names = list(parse_mix(mix))
     return [_embedding_of(name) for name in names if "/" not in name] if len(names) > 1 else []
 
 
 def _alone(mix: str) -> str:
     """Returns the one voice of a mix; raises an error if it names several."""
-    parts = _parts(mix)
+    parts = parse_mix(mix)
     if len(parts) > 1:
         raise InvalidRequest(NO_MIX, param="voice")
     return next(iter(parts))
 
 
 def _voice(mix: str, call: Call) -> Fields:
-    """Returns the fields of a voice, or of a mix of uploaded voices, whose numbers are added up by weight."""
-    parts = _parts(mix)
+    """Returns the fields of a voice or of a mix: of presets, or of uploaded voices, whose numbers are added up."""
+    parts = parse_mix(mix)
     if len(parts) == 1:
         return {"voice": _known(next(iter(parts)), call)}
+    if all(name in call.voices for name in parts):
+        return {"voice": spell_mix(parts)}  # our own route says whether this model mixes presets
     read = [call.read.get(_embedding_of(name)) for name in parts]
     vectors = [body["embedding"] for body in read if body is not None]
     if len(vectors) < len(parts) or len({len(vector) for vector in vectors}) > 1:

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from rhapsode.models.kokoro.config import AlbertConfig
 from rhapsode.nn.ragged import Ragged
 
-
 NAMES = {
     "bert.layer.": "bert.encoder.albert_layer_groups.0.albert_layers.0.",
     "bert.project.": "bert.encoder.embedding_hidden_mapping_in.",
