@@ -127,7 +127,7 @@ def how_to_get(spec: ModelSpec) -> str:
 
 def _recognise_remote(model: str) -> Model:
     """Fetches configuration files alone: a checkpoint that no family runs is not downloaded."""
-    layouts = [layout for spec in families()[0].values() for layout in spec.layouts]
+    layouts = [layout for spec in families()[0].values() for layout in spec.layouts if layout.on_hub]
     return _recognise(hub.fetch(model, _config_files(layouts)), model)
 
 
@@ -137,7 +137,8 @@ def _config_files(layouts: Iterable[Layout]) -> tuple[str, ...]:
 
 def _files(spec: ModelSpec) -> tuple[str, ...]:
     """Returns the files to download of a checkpoint, as shell patterns."""
-    configs = [name for name in _config_files(spec.layouts) if not any(fnmatch(name, usual) for usual in hub.FILES)]
+    layouts = [layout for layout in spec.layouts if layout.on_hub]
+    configs = [name for name in _config_files(layouts) if not any(fnmatch(name, usual) for usual in hub.FILES)]
     return (*hub.FILES, *configs, *spec.files)
 
 

@@ -50,6 +50,8 @@ class Layout:
     """Each key has one of these values, or is a list with one of them. Empty: it is enough that the file exists."""
     keys: tuple[str, ...] = ()
     """Keys that the file has, with any value."""
+    on_hub: bool = True
+    """Checkpoints on the hub may have it: without it, the file is looked for in folders only."""
 
     def __str__(self) -> str:
         values = [f"{key}: {' or '.join(values)}" for key, values in self.where.items()]

@@ -33,8 +33,8 @@ SPEC = ModelSpec(
     layouts=(
         Layout(keys=("istftnet", "plbert")),
         Layout(where={"model_type": ("style_text_to_speech_2",)}),
-        Layout("kokoro-js/package.json", {"name": ("kokoro-js",)}),
-        Layout("node_modules/kokoro-js/package.json", {"name": ("kokoro-js",)}),
+        Layout("kokoro-js/package.json", {"name": ("kokoro-js",)}, on_hub=False),
+        Layout("node_modules/kokoro-js/package.json", {"name": ("kokoro-js",)}, on_hub=False),
     ),
     sample_rate=24_000,
     published=("hexgrad/Kokoro-82M", "onnx-community/Kokoro-82M-v1.0-ONNX"),
