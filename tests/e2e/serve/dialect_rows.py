@@ -537,7 +537,7 @@ def kokoro_mix(c: OtherClient) -> None:
 @row(
     KOKORO,
     "mixes of presets: `af_heart(2)+af_sky(1)`, `POST /v1/audio/voices/combine`",
-    "not there, because presets here are no vectors that could be added up: a 400 (a 403) that says what can be mixed",
+    "a mix by a model that mixes presets (`kokoro`); else a 400 that says what can be mixed. `combine` is a 403",
 )
 def kokoro_mixes(c: OtherClient) -> None:
     detail = c.speak(400, voice="af_low(2)+af_high(1)").json()["detail"]

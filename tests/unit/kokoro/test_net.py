@@ -8,7 +8,7 @@ import torch
 from rhapsode.models.kokoro.net.generator import Polar
 from rhapsode.models.kokoro.net.net import Encoded, KokoroNet, phoneme_of_frame
 from rhapsode.models.kokoro.net.source import seeded_noise
-from rhapsode.models.kokoro.renderer import Renderer, Sentence
+from rhapsode.models.kokoro.renderer import Renderer, PhonemeSentence
 from rhapsode.nn.ragged import Ragged
 from unit.kokoro.golden import CASES, golden, net, noise
 
@@ -78,9 +78,9 @@ def test_decoder_source_and_samples_equal_upstreams(checkpoint: Path) -> None:
     assert close(own[0, 1000:], found["audio"][1000:], 1e-3)
 
 
-def crowd(names: tuple[str, ...], dtype: torch.dtype) -> list[Sentence]:
+def crowd(names: tuple[str, ...], dtype: torch.dtype) -> list[PhonemeSentence]:
     return [
-        Sentence(tuple(found["ids"].tolist()), found["style"].to(dtype), CASES[name]["speed"], seed)
+        PhonemeSentence(tuple(found["ids"].tolist()), found["style"].to(dtype), CASES[name]["speed"], seed)
         for seed, (name, found) in enumerate((name, golden(name)) for name in names)
     ]
 

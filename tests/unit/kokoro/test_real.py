@@ -13,7 +13,7 @@ from rhapsode.models.kokoro.config import read_config
 from rhapsode.models.kokoro.folder import config_of, files_of, installed
 from rhapsode.models.kokoro.net.net import Encoded
 from rhapsode.models.kokoro.parts import kokoro_net
-from rhapsode.models.kokoro.renderer import Renderer, Sentence
+from rhapsode.models.kokoro.renderer import Renderer, PhonemeSentence
 from rhapsode.models.kokoro.spec import SPEC
 from rhapsode.models.kokoro.text.english import american
 from rhapsode.models.kokoro.voices import VoiceStyles
@@ -38,9 +38,9 @@ class Real:
         self.vocabulary = config.vocab
         self.renderer = Renderer(self.net, config.samples_per_frame)
 
-    def sentence(self, phonemes: str, voice: str) -> Sentence:
+    def sentence(self, phonemes: str, voice: str) -> PhonemeSentence:
         ids = [self.vocabulary[symbol] for symbol in phonemes]
-        return Sentence((0, *ids, 0), self.styles.style(voice, len(phonemes)), seed=1)
+        return PhonemeSentence((0, *ids, 0), self.styles.style(voice, len(phonemes)), seed=1)
 
     def say(self, phonemes: str, voice: str) -> Samples:
         return self.renderer.render(self.renderer.durations([self.sentence(phonemes, voice)]))[0]

@@ -15,7 +15,7 @@ from rhapsode.types import Samples
 
 
 @dataclass(frozen=True)
-class Sentence:
+class PhonemeSentence:
     """A sentence as the network takes it."""
 
     ids: tuple[int, ...]
@@ -26,10 +26,10 @@ class Sentence:
 
 
 @dataclass(frozen=True)
-class TimedSentence:
+class TimedPhonemes:
     """A sentence after the first pass. Those of several first passes may share a second one."""
 
-    sentence: Sentence
+    sentence: PhonemeSentence
     durations: tuple[int, ...]
     """Frames of each id."""
     prosodic: Tensor  # [P, hidden + style], on the device
@@ -48,7 +48,7 @@ class Renderer:
         self._device = net.text.bert_encoder.weight.device
 
     @torch.inference_mode()
-    def durations(self, sentences: Sequence[Sentence]) -> list[TimedSentence]:
+    def durations(self, sentences: Sequence[PhonemeSentence]) -> list[TimedPhonemes]:
         """Runs the first pass; copies the durations to the host."""
         ids = pad_sequence([torch.tensor(one.ids) for one in sentences], batch_first=True).to(self._device)
         rates = torch.tensor([one.rate for one in sentences], device=self._device)
@@ -56,12 +56,12 @@ class Renderer:
         made = self._net.durations(ids, self._styles(sentences), rates, ragged)
         durations = made.durations.tolist()
         return [
-            TimedSentence(one, tuple(durations[i][:size]), made.prosodic[i, :size], made.text[i, :size])
+            TimedPhonemes(one, tuple(durations[i][:size]), made.prosodic[i, :size], made.text[i, :size])
             for i, (one, size) in enumerate((one, len(one.ids)) for one in sentences)
         ]
 
     @torch.inference_mode()
-    def render(self, timed: Sequence[TimedSentence]) -> list[Samples]:
+    def render(self, timed: Sequence[TimedPhonemes]) -> list[Samples]:
         """Runs the second pass; returns the samples `[1, n]` of each sentence."""
         sentences = [one.sentence for one in timed]
         encoded = Encoded(
@@ -74,7 +74,7 @@ class Renderer:
         samples = self._net.render(encoded, self._styles(sentences), seeds, ragged).float().cpu().numpy()
         return [row[None, : one.frames * self.samples_per_frame] for row, one in zip(samples, timed, strict=True)]
 
-    def _styles(self, sentences: Sequence[Sentence]) -> Tensor:
+    def _styles(self, sentences: Sequence[PhonemeSentence]) -> Tensor:
         return torch.stack([one.style for one in sentences]).to(self._device)
 
     def _ragged(self, lengths: Sequence[int]) -> Ragged:

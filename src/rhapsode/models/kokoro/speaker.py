@@ -10,7 +10,7 @@ from rhapsode.models.kokoro.config import read_config
 from rhapsode.models.kokoro.folder import config_of, files_of
 from rhapsode.models.kokoro.parts import kokoro_net
 from rhapsode.models.kokoro.prepare import KokoroPrompt
-from rhapsode.models.kokoro.renderer import Renderer, Sentence
+from rhapsode.models.kokoro.renderer import Renderer, PhonemeSentence
 from rhapsode.models.kokoro.voices import VoiceStyles
 from rhapsode.models.parts import checkpoint_of
 from rhapsode.types import Samples
@@ -19,7 +19,7 @@ _NEXT_SEED = 0x9E3779B97F4A7C15
 """Added for each piece, so that no two pieces of a request have the same noise."""
 
 
-class Speaker:
+class KokoroSpeaker:
     def __init__(self, context: StageContext) -> None:
         self._config = read_config(config_of(context.config))
         self._sample_rate = context.spec.sample_rate
@@ -48,5 +48,5 @@ class Speaker:
 
     def _render(self, ids: list[int], piece: str, prompt: KokoroPrompt, seed: int) -> Samples:
         style = self._styles.style(prompt.voice, len(piece))
-        sentence = Sentence((0, *ids, 0), style, prompt.options.model_speed, seed)
+        sentence = PhonemeSentence((0, *ids, 0), style, prompt.options.model_speed, seed)
         return self._renderer.render(self._renderer.durations([sentence]))[0]

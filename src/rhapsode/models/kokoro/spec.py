@@ -49,6 +49,8 @@ SPEC = ModelSpec(
     files=("kokoro-v1_0.pth", "onnx/model.onnx", "voices/*.pt", "voices/*.bin"),
     pipeline=(
         StageSpec("prepare", "call", "rhapsode.models.kokoro.prepare:KokoroPrepare", next=("speak",), workers=2),
-        StageSpec("speak", "generator", "rhapsode.models.kokoro.speaker:Speaker", takes_text=True, on_device=True),
+        StageSpec(
+            "speak", "generator", "rhapsode.models.kokoro.speaker:KokoroSpeaker", takes_text=True, on_device=True
+        ),
     ),
 )

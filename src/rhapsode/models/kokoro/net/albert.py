@@ -15,7 +15,7 @@ NAMES = {
 """Parts of tensor names here, and in a checkpoint."""
 
 
-class Embeddings(nn.Module):
+class AlbertEmbeddings(nn.Module):
     def __init__(self, config: AlbertConfig, tokens: int) -> None:
         super().__init__()
         size = config.embedding_size
@@ -29,7 +29,7 @@ class Embeddings(nn.Module):
         return self.LayerNorm(self.word_embeddings(ids) + places + self.token_type_embeddings.weight[0])
 
 
-class Attention(nn.Module):
+class AlbertAttention(nn.Module):
     def __init__(self, config: AlbertConfig) -> None:
         super().__init__()
         size = config.hidden_size
@@ -46,10 +46,10 @@ class Attention(nn.Module):
         return self.LayerNorm(x + self.dense(attended.transpose(1, 2).flatten(2)))
 
 
-class Layer(nn.Module):
+class AlbertLayer(nn.Module):
     def __init__(self, config: AlbertConfig) -> None:
         super().__init__()
-        self.attention = Attention(config)
+        self.attention = AlbertAttention(config)
         self.ffn = nn.Linear(config.hidden_size, config.intermediate_size)
         self.ffn_output = nn.Linear(config.intermediate_size, config.hidden_size)
         self.full_layer_layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
@@ -64,9 +64,9 @@ class Albert(nn.Module):
 
     def __init__(self, config: AlbertConfig, tokens: int) -> None:
         super().__init__()
-        self.embeddings = Embeddings(config, tokens)
+        self.embeddings = AlbertEmbeddings(config, tokens)
         self.project = nn.Linear(config.embedding_size, config.hidden_size)
-        self.layer = Layer(config)
+        self.layer = AlbertLayer(config)
         self.layers = config.num_hidden_layers
 
     def forward(self, ids: Tensor, ragged: Ragged) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from rhapsode.models.kokoro.config import KokoroConfig
 from rhapsode.models.kokoro.net.blocks import StyledBlock
-from rhapsode.models.kokoro.net.generator import Generator
+from rhapsode.models.kokoro.net.generator import SpectrumGenerator
 from rhapsode.models.kokoro.net.text import Prosody
 from rhapsode.nn.ragged import Ragged
 
@@ -26,7 +26,7 @@ class Decoder(nn.Module):
         self.decode = nn.ModuleList(StyledBlock(inputs, width, style) for _ in range(BLOCKS))
         self.decode.append(StyledBlock(inputs, channels, style, doubles=True))
         self.asr_res = nn.Sequential(nn.Conv1d(size, residual, 1))
-        self.generator = Generator(config, sample_rate)
+        self.generator = SpectrumGenerator(config, sample_rate)
 
     def frames(self, text: Tensor, prosody: Prosody, style: Tensor, ragged: Ragged) -> Tensor:
         """Maps the phonemes of frames, `[B, hidden, T]`, to the generator's inputs, `[B, C, 2 * T]`."""

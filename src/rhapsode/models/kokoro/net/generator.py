@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rhapsode.models.kokoro.config import KokoroConfig
 from rhapsode.models.kokoro.net.blocks import SnakeBlock
-from rhapsode.models.kokoro.net.source import HarmonicSource
+from rhapsode.models.kokoro.net.source import PitchSource
 from rhapsode.nn.ragged import Ragged
 from rhapsode.nn.spectrum import Spectrum
 
@@ -27,14 +27,14 @@ class Polar(NamedTuple):
     angle: Tensor
 
 
-class Generator(nn.Module):
+class SpectrumGenerator(nn.Module):
     def __init__(self, config: KokoroConfig, sample_rate: int) -> None:
         super().__init__()
         self.config = settings = config.istftnet
         style, rates = config.style_dim, settings.upsample_rates
         channels = [settings.upsample_initial_channel >> i for i in range(len(rates) + 1)]
         bins = settings.gen_istft_n_fft + 2
-        self.m_source = HarmonicSource(config.sizes.harmonics, settings.hop, sample_rate)
+        self.m_source = PitchSource(config.sizes.harmonics, settings.hop, sample_rate)
         self.spectrum = Spectrum(settings.gen_istft_n_fft, settings.gen_istft_hop_size)
         self.ups = nn.ModuleList()
         self.noise_convs, self.noise_res, self.resblocks = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()

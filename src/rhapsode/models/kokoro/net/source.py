@@ -25,7 +25,7 @@ def seeded_noise(seeds: Tensor, steps: int, hop: int, harmonics: int) -> Tensor:
     return drawn.view(len(seeds), steps * hop, harmonics)
 
 
-class HarmonicSource(nn.Module):
+class PitchSource(nn.Module):
     """One value of the pitch is held for `hop` samples; the phase goes on linearly between their middles."""
 
     def __init__(self, harmonics: int, hop: int, sample_rate: int) -> None:

@@ -16,7 +16,7 @@ from rhapsode.nn.lstm import BiLSTM
 from rhapsode.nn.ragged import Ragged
 
 
-class ChannelNorm(nn.Module):
+class ChannelsFirstNorm(nn.Module):
     """A layer norm over the channels of `[B, C, T]`."""
 
     def __init__(self, channels: int) -> None:
@@ -36,7 +36,7 @@ class TextEncoder(nn.Module):
         size, kernel = config.hidden_dim, config.text_encoder_kernel_size
         self.embedding = nn.Embedding(config.n_token, size)
         self.cnn = nn.ModuleList(
-            nn.Sequential(nn.Conv1d(size, size, kernel, padding=kernel // 2), ChannelNorm(size))
+            nn.Sequential(nn.Conv1d(size, size, kernel, padding=kernel // 2), ChannelsFirstNorm(size))
             for _ in range(config.n_layer)
         )
         self.lstm = BiLSTM(size, size // 2)
@@ -86,7 +86,7 @@ class Prosody(NamedTuple):
     energy: Tensor  # [B, 2 * T]
 
 
-class Predictor(nn.Module):
+class ProsodyPredictor(nn.Module):
     """Durations of phonemes; pitch and energy of frames."""
 
     def __init__(self, config: KokoroConfig) -> None:
@@ -130,5 +130,5 @@ class TextNet(nn.Module):
         super().__init__()
         self.bert = Albert(config.plbert, config.n_token)
         self.bert_encoder = nn.Linear(config.plbert.hidden_size, config.hidden_dim)
-        self.predictor = Predictor(config)
+        self.predictor = ProsodyPredictor(config)
         self.text_encoder = TextEncoder(config)
