@@ -48,12 +48,9 @@ def masked_instance_norm(x: Tensor, gain: Tensor, bias: Tensor, ragged: Ragged) 
     Sums of half-precision numbers are taken in float32.
     """
     wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-    if ragged.mask is None:
-        variance, mean = torch.var_mean(wide, dim=2, correction=0)
-    else:
-        count = ragged.lengths[:, None].to(wide.dtype)
-        mean = ragged.cut(wide).sum(2) / count
-        variance = ragged.cut(wide - mean[..., None]).square().sum(2) / count
+    count = ragged.lengths[:, None].to(wide.dtype)
+    mean = ragged.cut(wide).sum(2) / count
+    centred = ragged.cut(wide - mean[..., None])
+    variance = torch.linalg.vector_norm(centred, dim=2).square() / count
     scale = gain * (variance + EPS).rsqrt()
-    shift = bias - mean * scale
-    return ragged.cut(torch.addcmul(shift[..., None], wide, scale[..., None]).to(x.dtype))
+    return ragged.cut(centred.mul_(scale[..., None]).add_(bias[..., None]).to(x.dtype))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from rhapsode.nn.derived import Derived
 from rhapsode.nn.ragged import Ragged
 
 _WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 
 
-class BiLSTM(nn.Module):
+class BiLSTM(Derived):
     """One layer, both directions. Its tensors have the names that torch's LSTM gives them.
 
     Nothing is packed: padding comes after an item, so the forward pass reaches it last. The backward pass gets each
@@ -25,9 +26,23 @@ class BiLSTM(nn.Module):
             for name, shape in zip(_WEIGHTS, shapes, strict=True):
                 self.register_parameter(f"{name}{ending}", nn.Parameter(torch.empty(shape)))
 
+    @property
+    def inputs(self) -> int:
+        return self.get_parameter("weight_ih_l0").shape[1]
+
+    def derive(self) -> None:
+        """Puts the weights of each direction into one block of memory, as cuDNN wants them."""
+        if not torch.backends.cudnn.is_acceptable(self.get_parameter("weight_ih_l0")):
+            return
+        from torch.backends.cudnn.rnn import get_cudnn_mode
+
+        for ending in ("", "_reverse"):
+            weights, sizes = self._weights(ending), (self.inputs, get_cudnn_mode("LSTM"), self.hidden)
+            torch._cudnn_rnn_flatten_weight(weights, len(weights), *sizes, 0, 1, True, False)
+
     def forward(self, x: Tensor, ragged: Ragged) -> Tensor:
         """Maps `x [B, T, inputs]` to `[B, T, 2 * hidden]`; what it returns beyond the end of an item means nothing."""
-        if ragged.mask is None:
+        if ragged.mask is None and not x.is_cuda:
             return self._run(x, [*self._weights(""), *self._weights("_reverse")], both=True)
         places = ragged.reversed_places()[..., None]
         forward = self._run(x, self._weights(""))

@@ -8,7 +8,7 @@ import torch
 from rhapsode.models.kokoro.net.generator import Polar
 from rhapsode.models.kokoro.net.net import Encoded, KokoroNet, phoneme_of_frame
 from rhapsode.models.kokoro.net.source import seeded_noise
-from rhapsode.models.kokoro.renderer import Renderer, PhonemeSentence
+from rhapsode.models.kokoro.renderer import PhonemeSentence, Renderer
 from rhapsode.nn.ragged import Ragged
 from unit.kokoro.golden import CASES, golden, net, noise
 

@@ -13,7 +13,7 @@ from rhapsode.models.kokoro.config import read_config
 from rhapsode.models.kokoro.folder import config_of, files_of, installed
 from rhapsode.models.kokoro.net.net import Encoded
 from rhapsode.models.kokoro.parts import kokoro_net
-from rhapsode.models.kokoro.renderer import Renderer, PhonemeSentence
+from rhapsode.models.kokoro.renderer import PhonemeSentence, Renderer
 from rhapsode.models.kokoro.spec import SPEC
 from rhapsode.models.kokoro.text.english import american
 from rhapsode.models.kokoro.voices import VoiceStyles

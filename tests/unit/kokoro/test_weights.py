@@ -14,7 +14,7 @@ from rhapsode.errors import CheckpointError
 from rhapsode.models.base import StageContext
 from rhapsode.models.kokoro import folder as layouts
 from rhapsode.models.kokoro.parts import kokoro_net
-from rhapsode.models.kokoro.renderer import Renderer, PhonemeSentence
+from rhapsode.models.kokoro.renderer import PhonemeSentence, Renderer
 from rhapsode.models.kokoro.spec import SPEC
 from rhapsode.models.kokoro.weights import read_weights
 from rhapsode.models.registry import find

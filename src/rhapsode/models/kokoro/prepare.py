@@ -9,7 +9,7 @@ from functools import partial
 from typing import Protocol
 
 from rhapsode.errors import InvalidRequest
-from rhapsode.models.base import GeneratorPrompt, StageContext
+from rhapsode.models.base import GeneratorPrompt, StageContext, is_short
 from rhapsode.models.kokoro.config import read_config
 from rhapsode.models.kokoro.folder import config_of, files_of
 from rhapsode.models.kokoro.info import is_british, language_of, voice_names
@@ -51,6 +51,8 @@ class KokoroPrompt(GeneratorPrompt):
 
 
 class KokoroPrepare:
+    is_quick = staticmethod(is_short)
+
     def __init__(self, context: StageContext) -> None:
         self._config = read_config(config_of(context.config))
         self._first_voice = voice_names(files_of(checkpoint_of(context)))[0]

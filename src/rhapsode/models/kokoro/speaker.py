@@ -10,7 +10,7 @@ from rhapsode.models.kokoro.config import read_config
 from rhapsode.models.kokoro.folder import config_of, files_of
 from rhapsode.models.kokoro.parts import kokoro_net
 from rhapsode.models.kokoro.prepare import KokoroPrompt
-from rhapsode.models.kokoro.renderer import Renderer, PhonemeSentence
+from rhapsode.models.kokoro.renderer import PhonemeSentence, Renderer
 from rhapsode.models.kokoro.voices import VoiceStyles
 from rhapsode.models.parts import checkpoint_of
 from rhapsode.types import Samples
