@@ -75,7 +75,11 @@ def test_phonemes_are_spoken_in_place_of_the_text(server: Running) -> None:
     error = refused(server, phonemes="h#llo")
     assert error["param"] == "phonemes"
     assert "no phonemes #" in error["message"]
-    assert refused(server, phonemes=" ")["param"] == "phonemes"
+    for wrong in (" ", "a" * 20_001, 7):
+        assert refused(server, phonemes=wrong)["param"] == "phonemes"
+    half = b'{"input": "Hi.", "phonemes": "\\ud800"}'  # of a character
+    headers = {"Content-Type": "application/json"}
+    assert server.http.post("/v1/audio/speech", content=half, headers=headers).status_code == 400
 
 
 def test_silence_is_trimmed_unless_it_is_wanted(server: Running) -> None:
@@ -88,9 +92,10 @@ def test_a_language_without_phonemes_says_what_to_install(server: Running, monke
     monkeypatch.setenv("PATH", "")
     error = refused(server, voice="ef_dora")
     assert (error["param"], "install espeak-ng" in error["message"]) == ("language", True)
-    assert refused(server, voice="jf_alpha")["param"] == "language"
+    assert refused(server, voice="jf_alpha", language="ja")["param"] == "language"
     assert refused(server, language="de")["param"] == "language"
-    assert say(server, voice="jf_alpha", language="en")
+    assert server.speak("もしもし", voice="jf_alpha").status_code == 400
+    assert say(server, voice="jf_alpha") == say(server, voice="jf_alpha", language="en")
 
 
 def test_a_client_of_kokoro_fastapi_mixes_voices_as_it_is_used_to(server: Running) -> None:

@@ -33,15 +33,15 @@ def tokens_of(phonemes: str) -> list[Token]:
 
 def passages(tokens: Sequence[Token], most: int) -> Iterator[str]:
     """Yields strings of at most `most` phonemes. They are cut where the original package cuts them."""
-    held: list[Token] = []
+    held, filled = list[Token](), 0
     for token in [part for whole in tokens for part in _short(whole, most)]:
-        size = _size(held) + len(token.phonemes)
-        while held and size > most:
+        while held and (size := filled + len(token.phonemes)) > most:
             at = _cut(held, size, most)
             yield _joined(held[:at])
             held = held[at:]
-            size = _size(held) + len(token.phonemes)
+            filled = _size(held)
         held.append(token)
+        filled += len(token.phonemes) + len(token.blank)
     if held:
         yield _joined(held)
 
