@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "gpu-tests.md"
 KERNELS, DEVICE = ("nn/kernels/gpu/*.py", "nn/fused/*.py", "models/**/fused.py"), "device/*.py"
 NAMES_A_GPU = re.compile("cuda|triton|replay", re.IGNORECASE)
-RULES = tuple(f"tests/contract/test_{name}.py" for name in ("contract", "frames", "text", "warm"))
+RULES = tuple(f"tests/contract/test_{name}.py" for name in ("contract", "frames", "bursts", "text", "warm"))
 TIMEOUT_S = 300
 
 

@@ -112,7 +112,7 @@ def server_of(model, home):
         give_up_s = time.monotonic() + 60
         while time.monotonic() < give_up_s:
             try:
-                urllib.request.urlopen(f"{url}/health", timeout=5).close()
+                urllib.request.urlopen(f"{url}/health", timeout=60).close()
                 break
             except urllib.error.URLError as error:
                 getattr(error, "close", lambda: None)()

@@ -38,6 +38,8 @@ ELEVENLABS_SPEECH = (
     "/v1/text-to-speech/{voice}/{way:path}",
     "/v1/text-to-dialogue",
     "/v1/text-to-dialogue/stream",
+    "/v1/text-to-dialogue/with-timestamps",
+    "/v1/text-to-dialogue/stream/with-timestamps",
 )
 VOICES, ELEVENLABS_VOICES = "/v1/audio/voices", "/v1/voices"
 

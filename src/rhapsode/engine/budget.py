@@ -40,6 +40,9 @@ def fit(
     page_bytes = page_size * sum(_position_bytes(worker, dtype) * per_frame for worker, per_frame in whole_life)
     per_slot = -(-limits.max_positions // page_size)
     usual = min(per_slot, -(-USUAL_POSITIONS // page_size))
+    if not page_bytes:  # without a talker, half of the memory is for what launches allocate
+        fitting = free // 2 // max(1, slot_bytes + block_bytes)
+        return deployment.fixed(max(1, min(MOST_SLOTS, fitting)), None)
     fitting = free // (slot_bytes + block_bytes + usual * page_bytes)
     slots = deployment.fixed(max(1, min(MOST_SLOTS, fitting)), None).limits.slots
     room = (free - slots * slot_bytes - min(slots * block_bytes, free // 2)) // page_bytes

@@ -141,7 +141,7 @@ def _check_text(request: SpeechRequest) -> None:
         )
     for name, value in (
         ("normalise", request.normalise),
-        ("word_timestamps", request.word_timestamps),
+        ("word_timestamps", request.word_timestamps == "auto" or request.word_timestamps),
         ("end_detection", request.end_detection),
     ):
         if value not in (None, True, False):

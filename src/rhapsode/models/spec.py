@@ -11,6 +11,9 @@ from rhapsode.errors import ConfigError, did_you_mean
 from rhapsode.types import Capabilities, ModelInfo, Sampling
 from rhapsode.voices.cache import ReferenceCache
 
+SOURCES = ("frame", "burst")
+"""The kinds of stages that make frames of prompts."""
+
 
 @dataclass(frozen=True)
 class StageSpec:
@@ -18,7 +21,7 @@ class StageSpec:
 
     name: str
     kind: str
-    """`call`, `frame`, `stream` or `generator`."""
+    """`call`, `frame`, `burst`, `stream` or `generator`."""
     factory: str
     """`package.module:callable`, imported when the engine starts; called with a `StageContext`."""
     next: tuple[str, ...] = ()
@@ -34,7 +37,7 @@ class StageSpec:
     """The worker is an `Embedder`."""
     on_device: bool = False
     """A `call` or `generator` stage that runs on the deployment's device, in float32; without it, on the CPU.
-    Frame and stream stages always run on the deployment's device."""
+    Frame, burst and stream stages always run on the deployment's device."""
     workers: int = 1
     batch: int = 1
     """The most requests in one call of a `call` stage; above 1 the worker takes and returns lists."""
@@ -139,6 +142,11 @@ class ModelSpec:
     """The voice of a request cannot change: all segments of a dialogue have the same."""
     hidden: bool = False
     """For tests and demonstrations: works by name, and is not listed."""
+
+    @property
+    def source(self) -> StageSpec | None:
+        """The stage that makes frames of prompts: a talker or a burst. A family with a generator has none."""
+        return next((stage for stage in self.pipeline if stage.kind in SOURCES), None)
 
     def info(self) -> ModelInfo:
         """Returns what the family can do in general; `describe` narrows it down to one checkpoint."""

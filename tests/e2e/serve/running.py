@@ -32,6 +32,7 @@ from unit.command import environment
 
 LETTER_S = 0.08  # the dummy speaks one frame of 80 ms a letter, at 16 kHz
 LETTER_BYTES = 2 * 1280
+ANSWER_S = 120  # more than a model takes to load on a busy machine
 CALLBACK_CPU_S = 0.1  # the rule is 0.05; a loaded machine doubles the CPU time of the same work
 
 
@@ -50,12 +51,12 @@ class Running:
         self.log = log
         self.wyoming_port: int | None = None
         self._stolen_s = stolen_s()
-        self.http = httpx2.Client(base_url=url, timeout=30, trust_env=False)
+        self.http = httpx2.Client(base_url=url, timeout=ANSWER_S, trust_env=False)
         self.openai = openai.OpenAI(
             base_url=f"{url}/v1",
             api_key="none",
             max_retries=0,
-            http_client=httpx2.Client(timeout=30, trust_env=False),
+            http_client=httpx2.Client(timeout=ANSWER_S, trust_env=False),
         )
 
     @property

@@ -15,7 +15,7 @@ from websockets.sync.client import connect
 
 from e2e.serve.running import LETTER_S, Running, running
 
-HEARD_S = 3.0
+HEARD_S = 6.0  # 3 s on a machine of its own; other tests run beside these
 SLOTS = 8
 MANY = SLOTS + 4
 PACKET_S = 0.02
@@ -207,7 +207,7 @@ def test_clients_that_read_as_they_play_keep_their_slots_however_many_wait(serve
             held.enter_context(post(server, f"127.0.1.{number + 1}"))
         deadline_s = time.monotonic() + 6
         while time.monotonic() < deadline_s:
-            assert first_audio_s(server) < HEARD_S + 2
+            assert first_audio_s(server) < HEARD_S + 4
             held.enter_context(post(server, "127.0.0.3"))
             time.sleep(0.2)
         for heard, thread in players:

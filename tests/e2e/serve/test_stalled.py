@@ -88,7 +88,7 @@ OTHERS = [{"response_format": "wav"}, {"speed": 1.1}]
 def test_clients_that_never_read_leave_nothing_behind_and_delay_nobody(server: Running, fields: dict) -> None:
     grown, waited_s = stall(server, clients=12, wait_s=1, **fields)
     assert grown < 40 * MIB
-    assert sorted(waited_s)[len(waited_s) // 2] < 0.1
+    assert sorted(waited_s)[len(waited_s) // 2] < 0.25
     server.check_callbacks()
 
 

@@ -167,6 +167,19 @@ def test_no_request_is_sent_on_a_connection_that_a_replica_is_closing(tmp_path: 
             time.sleep(pause_s)
 
 
+@pytest.mark.slow
+def test_a_client_that_is_idle_for_a_minute_finds_its_connection_again(replica: Running) -> None:
+    ask = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with (
+        edge_before(Servers({"a": replica.url})) as edge,
+        socket.create_connection(("127.0.0.1", edge.port), timeout=20) as raw,
+    ):
+        for pause_s in (60, 0):
+            raw.sendall(ask)
+            assert raw.recv(2**16).startswith(b"HTTP/1.1 200")
+            time.sleep(pause_s)
+
+
 def test_a_request_goes_past_a_replica_that_is_gone(replica: Running) -> None:
     with edge_before(Servers({"gone": GONE, "here": replica.url})) as edge:
         for number in range(8):

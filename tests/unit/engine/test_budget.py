@@ -90,3 +90,10 @@ def test_auto_leaves_room_for_the_blocks_of_usual_requests(monkeypatch):
     deployment = resolve(env={}, flags={"limits": {"max_positions": 1024, "max_concurrency": "auto"}})
     fitted = budget.fit(deployment, [(Part(1000), 1), (Blocks(1000), 2)], GPU, torch.bfloat16)
     assert (fitted.limits.slots, fitted.memory.pages) == (10, 320)
+
+
+def test_without_a_talker_half_of_the_memory_is_left_to_launches(monkeypatch):
+    monkeypatch.setattr(budget, "_free_bytes", lambda device: 2 * 500 * 9)
+    deployment = resolve(env={}, flags={"limits": {"max_concurrency": "auto"}})
+    assert budget.fit(deployment, [(Stateful(500), 1)], GPU, torch.bfloat16).limits.slots == 9
+    assert budget.fit(deployment, [], GPU, torch.bfloat16).limits.slots == 512

@@ -95,7 +95,7 @@ def router(service: Service) -> APIRouter:
     async def upload(request: Request, answer: Response, replace: bool = False) -> dict[str, Any]:
         """Store a voice under a name, from a sample (`audio_sample`) or an embedding (`speaker_embedding`).
 
-        With `replace` it takes the place of an uploaded voice of the same name.
+        With `replace` it takes the place of an uploaded voice of the same name, and `replaced` says so.
         """
         data, sample = await _read(request)
         data, ignored = await service.tolerate(VoiceBody, data)
@@ -107,7 +107,9 @@ def router(service: Service) -> APIRouter:
         if sample is not None and len(sample) > service.config.max_upload_bytes:
             raise BadAudio(f"at most {service.config.max_upload_bytes} bytes are taken.", param="audio_sample")
         clip = None if sample is None else await service.references.clip(sample, "audio_sample")
-        return public_voice(await save_voice(service, body, clip, replace=replace))
+        replaced = replace and await asyncio.to_thread(service.store.get, body.name) is not None
+        stored = public_voice(await save_voice(service, body, clip, replace=replace))
+        return stored | ({"replaced": True} if replaced else {})
 
     @routes.get(
         "/v1/audio/voices/{voice}/embedding", summary="A voice as numbers", responses=responses(400, 401, 404, 503)
