@@ -98,6 +98,20 @@ def test_a_sentence_in_a_crowd_is_the_sentence_alone(checkpoint: Path, names: tu
         assert float(abs(heard - alone).max()) < 1e-6
 
 
+def test_padding_changes_nothing(checkpoint: Path) -> None:
+    """A launch may be larger than its sentences: its sizes are few, so that they can be captured."""
+    renderer = Renderer(net(checkpoint, "float64"), 600)
+    sentences = crowd(("single",), torch.float64)
+    padded = renderer.measure(sentences, length=9)
+    assert padded.durations[0].tolist() == [*golden("single")["dur"].tolist(), *[0] * 5]
+    timed = renderer.durations(sentences)
+    alone = renderer.render(timed)[0]
+    samples = renderer.samples(timed, length=40)
+    assert samples.shape == (1, 40 * 600)
+    assert close(samples[:, : alone.shape[1]], torch.from_numpy(alone), 1e-6)
+    assert not samples[:, alone.shape[1] :].any()
+
+
 def test_noise_depends_on_the_seed_and_the_sample_alone() -> None:
     together = seeded_noise(torch.tensor([3, 4]), 5, 300, 9)
     alone = seeded_noise(torch.tensor([4]), 3, 300, 9)

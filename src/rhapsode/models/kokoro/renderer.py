@@ -50,19 +50,33 @@ class Renderer:
     @torch.inference_mode()
     def durations(self, sentences: Sequence[PhonemeSentence]) -> list[TimedPhonemes]:
         """Runs the first pass; copies the durations to the host."""
-        ids = pad_sequence([torch.tensor(one.ids) for one in sentences], batch_first=True).to(self._device)
-        rates = torch.tensor([one.rate for one in sentences], device=self._device)
-        ragged = self._ragged([len(one.ids) for one in sentences])
-        made = self._net.durations(ids, self._styles(sentences), rates, ragged)
+        made = self.measure(sentences)
         durations = made.durations.tolist()
+        sizes = [len(one.ids) for one in sentences]
         return [
             TimedPhonemes(one, tuple(durations[i][:size]), made.prosodic[i, :size], made.text[i, :size])
-            for i, (one, size) in enumerate((one, len(one.ids)) for one in sentences)
+            for i, (one, size) in enumerate(zip(sentences, sizes, strict=True))
         ]
 
     @torch.inference_mode()
     def render(self, timed: Sequence[TimedPhonemes]) -> list[Samples]:
         """Runs the second pass; returns the samples `[1, n]` of each sentence."""
+        samples = self.samples(timed).float().cpu().numpy()
+        return [row[None, : one.frames * self.samples_per_frame] for row, one in zip(samples, timed, strict=True)]
+
+    def measure(self, sentences: Sequence[PhonemeSentence], length: int = 0) -> Encoded:
+        """Runs the first pass without waiting for it; ids are padded to `length`, or to the longest."""
+        size = max(length, *(len(one.ids) for one in sentences))
+        ids = torch.tensor([[*one.ids, *[0] * (size - len(one.ids))] for one in sentences], device=self._device)
+        rates = torch.tensor([one.rate for one in sentences], device=self._device)
+        ragged = self._ragged([len(one.ids) for one in sentences], size)
+        return self._net.durations(ids, self._styles(sentences), rates, ragged)
+
+    def samples(self, timed: Sequence[TimedPhonemes], length: int = 0) -> Tensor:
+        """Runs the second pass without waiting for it: `[B, n]`, zeros beyond the end of each sentence.
+
+        Frames are padded to `length`, or to the longest.
+        """
         sentences = [one.sentence for one in timed]
         encoded = Encoded(
             pad_sequence([torch.tensor(one.durations) for one in timed], batch_first=True).to(self._device),
@@ -70,13 +84,11 @@ class Renderer:
             pad_sequence([one.text for one in timed], batch_first=True),
         )
         seeds = torch.tensor([one.seed for one in sentences], device=self._device)
-        ragged = self._ragged([one.frames for one in timed])
-        samples = self._net.render(encoded, self._styles(sentences), seeds, ragged).float().cpu().numpy()
-        return [row[None, : one.frames * self.samples_per_frame] for row, one in zip(samples, timed, strict=True)]
+        frames = [one.frames for one in timed]
+        return self._net.render(encoded, self._styles(sentences), seeds, self._ragged(frames, max(length, *frames)))
 
     def _styles(self, sentences: Sequence[PhonemeSentence]) -> Tensor:
         return torch.stack([one.style for one in sentences]).to(self._device)
 
-    def _ragged(self, lengths: Sequence[int]) -> Ragged:
-        is_full = min(lengths) == max(lengths)
-        return Ragged.of(torch.tensor(lengths, device=self._device), max(lengths), is_full=is_full)
+    def _ragged(self, lengths: Sequence[int], size: int) -> Ragged:
+        return Ragged.of(torch.tensor(lengths, device=self._device), size, is_full=min(lengths) == size)
