@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "gpu-tests.md"
 KERNELS, DEVICE = ("nn/kernels/gpu/*.py", "nn/fused/*.py", "models/**/fused.py"), "device/*.py"
 NAMES_A_GPU = re.compile("cuda|triton|replay", re.IGNORECASE)
-RULES = tuple(f"tests/contract/test_{name}.py" for name in ("contract", "frames", "text", "warm"))
+RULES = tuple(f"tests/contract/test_{name}.py" for name in ("contract", "frames", "bursts", "text", "warm"))
 TIMEOUT_S = 300
 
 
@@ -59,7 +59,7 @@ PARTS = (
     Part("contract: Higgs v2 and v3", RULES, ("higgs-v2", "higgs-v3")),
     Part("contract: CosyVoice3", RULES, ("cosyvoice3",)),
 )
-CPU_FAMILIES = {"hibari": "a generator that runs on CPUs"}
+CPU_FAMILIES = {"hibari": "a generator that runs on CPUs", "kokoro": "not run on a GPU yet"}
 """Families without a part, and why."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from rhapsode.errors import RhapsodeError
 
@@ -165,8 +165,8 @@ class SpeechRequest:
     """What the text is: `text`, `ssml`, `markdown` or `html`."""
     lexicon: Any = field(default_factory=lambda: MappingProxyType({}))
     """Respellings by word; they override those of the deployment."""
-    word_timestamps: bool = False
-    """Measure when each word is heard: `AudioChunk.words`."""
+    word_timestamps: bool | Literal["auto"] = False
+    """Measure when each word is heard: `AudioChunk.words`. `auto`: if the aligner knows the language."""
     end_detection: bool | None = None
     """Whether to end speech that goes on after its last word; `None`: the deployment decides."""
 
@@ -226,8 +226,8 @@ class Capabilities:
     instructions: bool = False
     """Whether instructions change how a text is spoken."""
     text_stream: bool = False
-    reference_embedding: bool = False
-    """Whether a speaker embedding may be given beside a reference. It replaces the one computed from the recording."""
+    reference_embedding: bool = False  # beside a reference; it replaces the one computed from the recording
+    mixes: bool = False  # of presets, by weight: `one(2)+other(1)`
     references: int = 1
     """How many references one cloned voice may have."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from rhapsode.audio.recordings import heard, is_recording
 from rhapsode.errors import UnknownOption, did_you_mean
@@ -35,7 +35,7 @@ class Wishes(TypedDict, total=False):
     normalise: bool | None
     input_type: InputType
     lexicon: Mapping[str, str]
-    word_timestamps: bool
+    word_timestamps: bool | Literal["auto"]
     end_detection: bool | None
 
 

@@ -13,12 +13,14 @@ import torch
 
 from contract.families import dummy, qwen3_tts
 from rhapsode.engine import Engine, Speech
+from rhapsode.engine.burst_stage import BurstStage
 from rhapsode.engine.frame_stage import FrameStage
 from rhapsode.engine.job import Job
 from rhapsode.testing.subject import DEVICE, LONG, Subject, assert_all_free, hear, speak
 from rhapsode.types import Samples, SpeechRequest
 
-SUBJECTS = {subject.name: subject for subject in (dummy.SUBJECTS[0], qwen3_tts.SUBJECTS[0])}
+BURSTS = {subject.variant: subject for subject in dummy.SUBJECTS if "burst" in subject.variant}
+SUBJECTS = {subject.name: subject for subject in (dummy.SUBJECTS[0], qwen3_tts.SUBJECTS[0])} | BURSTS
 REQUESTS = 1000 if DEVICE != "cpu" else 40 if LONG else 24
 CROWDS = 4
 """Threads that submit and listen."""
@@ -142,6 +144,8 @@ def kept_by(engine: Engine) -> dict[str, object]:
         kept[f"messages to {name}"] = stage.inbox
         for what in ("_rows", "_joining", "_in_flight"):
             kept[f"{what} of {name}"] = getattr(stage, what, None)
-        if isinstance(stage, FrameStage):
+        if isinstance(stage, FrameStage | BurstStage):
             kept[f"texts of {name}"] = stage._texts.waiting()
+        if isinstance(stage, BurstStage):
+            kept[f"frames on their way from {name}"] = stage._ring._writes
     return {name: value for name, value in kept.items() if value}

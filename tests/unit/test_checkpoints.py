@@ -391,10 +391,20 @@ def test_an_empty_network_is_built_without_what_initialisers_import(around, impo
 import sys
 from contextlib import nullcontext
 from torch import device, nn
-from rhapsode.models.parts import Uninitialised
+from rhapsode.checkpoints.uninitialised import Uninitialised
 with device("meta"), {around}:
     made = [nn.Embedding(2, 3), nn.Linear(2, 3), nn.Conv1d(2, 3, 1)]
 assert all(weight.is_meta for module in made for weight in module.parameters())
 print("torch._dynamo" in sys.modules)
 """
     assert python(code, tmp_path).strip() == imported
+
+
+def test_the_aligner_is_loaded_without_what_arithmetic_on_the_meta_device_imports(tmp_path):
+    code = """
+import sys
+from rhapsode.alignment.acoustic import AcousticModel
+AcousticModel.load()
+print("torch._dynamo" in sys.modules)
+"""
+    assert python(code, tmp_path).strip() == "False"

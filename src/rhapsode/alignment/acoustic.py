@@ -15,6 +15,7 @@ from rhapsode.alignment.network import FRAME, OVERLAP, RATE, AcousticConfig, Aco
 from rhapsode.alignment.step import PackedStep, step_of
 from rhapsode.checkpoints.folder import parse, read_config
 from rhapsode.checkpoints.load import load
+from rhapsode.checkpoints.uninitialised import on_meta
 
 Samples = NDArray[np.float32]
 LogProbs = NDArray[np.float32]
@@ -51,7 +52,7 @@ class AcousticModel:
     @classmethod
     def load(cls, folder: Path = ENGLISH, device: torch.device | str = "cpu") -> AcousticModel:
         """Reads a model's `config.json` and `model.safetensors`."""
-        with torch.device("meta"):
+        with on_meta():
             network = AcousticNetwork(parse(AcousticConfig, read_config(folder), str(folder / "config.json")))
         load(network, folder, device=device)
         return cls(network)

@@ -61,7 +61,8 @@ class LetterBlock(nn.Module):
 
     def __init__(self, config: AcousticConfig) -> None:
         super().__init__()
-        self.taps = nn.Parameter(torch.randn(config.kernel, config.width) / config.kernel**0.5)
+        self.taps = nn.Parameter(torch.empty(config.kernel, config.width))
+        nn.init.normal_(self.taps, std=config.kernel**-0.5)
         self.norm = nn.LayerNorm(config.width)
         self.up = AcousticLinear(config.width, config.hidden)
         self.down = AcousticLinear(config.hidden, config.width)

@@ -98,6 +98,10 @@ class WordText:
                 raise unknown_language(language, self._language)
             self._is_judged = True
 
+    def accept_all(self) -> None:
+        """From now on text of any script is accepted; its words are not found."""
+        self._is_judged = True
+
     def _read(self, events: list[TextEvent]) -> None:
         with self._lock:
             for event in events:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from rhapsode.checkpoints.folder import parse, read_config
 from rhapsode.checkpoints.load import load
+from rhapsode.checkpoints.uninitialised import on_meta
 from rhapsode.checkpoints.weight_norm import fold_weight_norm
 from rhapsode.checkpoints.weights import TensorsInMemory, open_weights
 from rhapsode.errors import CheckpointError
@@ -236,7 +237,7 @@ class Wav2Vec2Letters(nn.Module):
         where = str(folder / "config.json")
         config = parse(Wav2Vec2Config, read_config(folder), where)
         config.check(where)
-        with torch.device("meta"):
+        with on_meta():
             network = cls(config)
         stored = open_weights(folder)
         folded = fold_weight_norm({name: stored.read(name) for name in stored})  # of `RelativePositions`

@@ -44,9 +44,11 @@ class Alignment:
             words = self._aligner.text(settings)
             words.check(request.text)
         except InvalidRequest:
-            if request.word_timestamps or request.end_detection:
+            if request.word_timestamps is True or request.end_detection:
                 raise
-            return None  # the deployment asks for end detection only where text can be aligned
+            return None  # the request, or the deployment, asks only where text can be aligned
+        if request.word_timestamps == "auto":
+            words.accept_all()  # of text that is still to come
         return words
 
     def tap(self, job: Job, words: WordText) -> None:

@@ -10,8 +10,10 @@ import torch
 
 from rhapsode.config import Deployment
 from rhapsode.device.memory import SlotMemory
+from rhapsode.device.state import State
 from rhapsode.device.stream import FrameStream
 from rhapsode.engine.budget import block_pages, fit
+from rhapsode.engine.burst_stage import BurstStage
 from rhapsode.engine.clock import ListenerClock
 from rhapsode.engine.costs import ChunkCosts
 from rhapsode.engine.device_stage import DeviceStage
@@ -25,7 +27,7 @@ from rhapsode.engine.sink import ListenerSink, Sink, StreamSink
 from rhapsode.engine.stream_stage import StreamStage
 from rhapsode.engine.wiring import senders, source_of
 from rhapsode.errors import ConfigError
-from rhapsode.models.base import ModelSpec, PagesPerBlock, PrefillsPrompt, StageSpec, TakesAllCores
+from rhapsode.models.base import SOURCES, ModelSpec, PagesPerBlock, PrefillsPrompt, StageSpec, TakesAllCores
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Place:
 
 
 class DeviceStages:
-    """The chain of device stages of a pipeline, from the talker to the stage that makes the audio."""
+    """The chain of device stages of a pipeline, from the talker or burst to the stage that makes the audio."""
 
     def __init__(
         self,
@@ -50,7 +52,7 @@ class DeviceStages:
         self._spec = spec
         self._workers = workers
         self._endless = endless
-        self._chain = [stage for stage in spec.pipeline if stage.kind in ("frame", "stream")]
+        self._chain = [stage for stage in spec.pipeline if stage.kind in (*SOURCES, "stream")]
         self._places = {s.name: Place(torch.device(d), getattr(torch, t)) for s in self._chain for d, t in [place(s)]}
         self.deployment = self._fit(deployment)
         self._clock = ListenerClock(self.deployment.limits.slots)
@@ -71,24 +73,25 @@ class DeviceStages:
 
     def _fit(self, deployment: Deployment) -> Deployment:
         """Returns the deployment with the numbers of slots and pages that fit into memory."""
-        talker = self._places[next(stage.name for stage in self._chain if stage.kind == "frame")]
-        here = [stage for stage in self._chain if self._places[stage.name].device == talker.device]
-        workers = [(self._workers[stage.name], self._rate(stage)) for stage in here]
-        return fit(deployment, workers, talker.device, talker.dtype)
+        source = self._places[next(stage.name for stage in self._chain if stage.kind in SOURCES)]
+        here = [stage for stage in self._chain if self._places[stage.name].device == source.device]
+        with_slots = [stage for stage in here if stage.kind != "burst"]  # a burst keeps nothing in slots
+        workers = [(self._workers[stage.name], self._rate(stage)) for stage in with_slots]
+        return fit(deployment, workers, source.device, source.dtype)
 
     def _rate(self, stage: StageSpec) -> int:
         """Returns how many frames the stage makes of one input frame."""
         return int(self._workers[stage.name].rate) if stage.kind == "stream" and stage.stream_to else 1
 
     def _rate_before(self, stage: StageSpec) -> int:
-        """Returns how many frames of the stage's input belong to one frame of the talker."""
-        if stage.kind == "frame":
+        """Returns how many frames of the stage's input belong to one frame of the talker or burst."""
+        if stage.kind in SOURCES:
             return 1
         source = source_of(self._spec, stage)
         return self._rate_before(source) * self._rate(source)
 
     def _frame_s(self, stage: StageSpec) -> float:
-        """Returns how many seconds of audio one input frame of the stage, or one frame of the talker, becomes."""
+        """Returns how many seconds of audio a frame becomes: an input frame, or one made of prompts."""
         last = next(stage for stage in self._chain if not stage.stream_to)
         hops = self._rate_before(last) / self._rate_before(stage)
         return float(hops * self._workers[last.name].hop / self._spec.sample_rate)
@@ -130,6 +133,10 @@ class DeviceStages:
             talker = FrameStage(*made_of, endless=self._endless, frame_s=self._frame_s(stage))
             self._talker_pace = talker.pace
             return talker
+        if stage.kind == "burst":
+            streams = [self._streams[name] for name in stage.stream_to]
+            made_of = (stage.name, worker, streams, self.deployment, self._memory(stage))
+            return BurstStage(*made_of, self._clock, self._frame_s(stage))
         return StreamStage(
             stage.name,
             worker,
@@ -162,11 +169,11 @@ class DeviceStages:
         if isinstance(worker, PagesPerBlock):
             others = [self._workers[other.name] for other in self._chain if other.kind == "stream"]
             page_size, positions = worker.page_size, worker.most_positions
-            pages = block_pages(worker, others, limits.slots, place.device, place.dtype)
+            pages = block_pages(worker, others, limits.slots, place.device, place.dtype, memory.share)
         return SlotMemory(
             limits.slots,
             worker.kv() if isinstance(worker, PrefillsPrompt) else (),
-            worker.state(limits.slots),
+            State() if stage.kind == "burst" else worker.state(limits.slots),
             place.device,
             place.dtype,
             page_size=page_size,

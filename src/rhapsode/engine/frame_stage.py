@@ -20,12 +20,13 @@ from rhapsode.device.stream import FrameStream
 from rhapsode.engine.device_stage import DeviceStage, Launch, Prepared
 from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.job import Job
+from rhapsode.engine.next_prompt import ask_for_next
 from rhapsode.engine.row import FrameRow
 from rhapsode.engine.stage import Drop, Message, Resume, Text, Usage, Work
 from rhapsode.engine.texts import AppendedTexts
 from rhapsode.engine.turn_order import TurnOrder
 from rhapsode.errors import InvalidRequest
-from rhapsode.models.base import BeginsInPrefill, Following, Step, Talker
+from rhapsode.models.base import BeginsInPrefill, Step, Talker
 
 EMITTED, STOPPED = 1, 2  # bits of a row's result: it made a frame, and it has ended
 FIRST = (1,)
@@ -180,22 +181,10 @@ class FrameStage(DeviceStage[FrameRow]):
             self._end(row)
 
     def _ask_for_next(self, row: FrameRow) -> None:
-        """Asks for the next prompt, of this section or of the next, as soon as its text is known."""
-        feed, script = row.prompt.feed, row.job.script
-        if row.asked or (feed is not None and feed.steps() is not None):
-            return
         try:
-            payload = row.sequel()
+            ask_for_next(row, self.outbox, self._texts)
         except Exception as error:  # invalid text that is found late fails only its own request
             self._fail(row, error)
-            return
-        if payload is Following.NOT_YET:
-            return
-        row.asked, row.expects = True, payload is not None
-        if row.next_opens and payload is not None and payload.text_open and script.current.closed:
-            self._texts.add(Text(row.job, "", final=True))
-        if row.expects:
-            self.outbox.ask_for_part(Work(row.job, payload, row.part + 1))
 
     # --- stepping ---
 

@@ -19,9 +19,9 @@ from rhapsode.engine.pace import SlowestPace
 from rhapsode.engine.placement import place
 from rhapsode.engine.stage import Resume, Stage, Text, TurnStage, Usage, Work
 from rhapsode.engine.wiring import Junction, check_wiring, check_worker, senders
-from rhapsode.errors import ConfigError, did_you_mean
-from rhapsode.models.base import ModelSpec, StageContext, StageSpec
+from rhapsode.models.base import SOURCES, ModelSpec, StageContext, StageSpec
 from rhapsode.models.companions import find_companions
+from rhapsode.models.deployment_check import stage_problems
 from rhapsode.models.lazy import import_name
 from rhapsode.models.options import parse_settings
 from rhapsode.voices.cache import ReferenceCache
@@ -49,10 +49,8 @@ class Pipeline:
     ) -> None:
         """`before_memory` is called after the weights are loaded and before the free memory is measured."""
         check_wiring(spec)
-        for name in deployment.stages:
-            if name not in {stage.name for stage in spec.pipeline}:
-                hint = did_you_mean(name, (stage.name for stage in spec.pipeline))
-                raise ConfigError(f"{spec.name} has no stage '{name}': {hint}")
+        for problem in stage_problems(spec, deployment):
+            raise problem.error
         self._spec = spec
         self._source = source
         self._settings = parse_settings(spec, deployment.options)
@@ -64,7 +62,7 @@ class Pipeline:
         with blaming(source.checkpoint):
             self.workers = {stage.name: self._make(stage) for stage in spec.pipeline}
             before_memory()
-            if any(stage.kind == "frame" for stage in spec.pipeline):
+            if spec.source is not None:
                 self._build_on_device()
             else:
                 self.deployment = deployment.fixed(slots=DEFAULT_SLOTS, pages=None)
@@ -103,9 +101,9 @@ class Pipeline:
                 self.stages[stage.name].inbox.put(Text(job, text, final))
 
     def resume(self, job: Job) -> None:
-        """Tells talkers and generators that more text of a job has arrived, so that they ask for its next prompt."""
+        """Tells the stages that speak that more text of a job has arrived, so that they ask for its next prompt."""
         for stage in self._spec.pipeline:
-            if stage.kind in ("frame", "generator"):
+            if stage.kind in (*SOURCES, "generator"):
                 self.stages[stage.name].inbox.put(Resume(job))
 
     def forget(self, job: Job) -> None:
@@ -165,7 +163,7 @@ class Pipeline:
                 device=device,
                 dtype=dtype,
                 references=self.references,
-                weights=self.deployment.weights if stage.kind == "frame" else "auto",
+                weights=self.deployment.weights if stage.kind in SOURCES else "auto",
                 random_weights=self.deployment.random_weights,
                 settings=self._settings,
                 companions=self._companions,
@@ -213,18 +211,20 @@ class Pipeline:
 
         The stages of a GPU share one loop, which launches work and never waits for it. On a CPU a launch does the work
         itself. So the stages get loops of their own to work in parallel, unless launches run eagerly: then they would
-        wait for Python's lock.
+        wait for Python's lock. A launch of a burst may use all cores: it is by far the longest.
         """
         loading.report("slots and memory")
         from rhapsode.device.place import use_threads
         from rhapsode.engine.build import DeviceStages
+        from rhapsode.engine.burst_stage import BurstStage
 
         endless = self.deployment.random_weights or self._source.endless
         chain = DeviceStages(self._spec, self.workers, self._place, self.deployment, endless)
         self.deployment = chain.deployment
         places = {name: chain.device(name) for name in chain.stages}
         on_cpu = sum(device.type == "cpu" for device in places.values())
-        use_threads(self.deployment.threads, (on_cpu if self.deployment.graphs else 1) if on_cpu else None)
+        shared = self.deployment.graphs and not any(isinstance(stage, BurstStage) for stage in chain.stages.values())
+        use_threads(self.deployment.threads, (on_cpu if shared else 1) if on_cpu else None)
         for name, stage in chain.stages.items():
             own_loop = places[name].type == "cpu" and self.deployment.graphs
             self._loops.setdefault(name if own_loop else str(places[name]), []).append(stage)

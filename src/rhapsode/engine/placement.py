@@ -9,10 +9,10 @@ from rhapsode.models.base import ModelSpec, StageSpec
 def place(stage: StageSpec, deployment: Deployment) -> tuple[str, str]:
     """Returns the device of a stage and its number format.
 
-    The deployment's entry under `stages` decides. Without one, stages that work on an accelerator (frame and stream
-    stages, and those whose spec has `on_device`) run on the deployment's device, and all others on the CPU.
+    The deployment's entry under `stages` decides. Without one, stages that work on an accelerator (frame, burst and
+    stream stages, and those whose spec has `on_device`) run on the deployment's device, and all others on the CPU.
     """
-    has_frames = stage.kind in ("frame", "stream")
+    has_frames = stage.kind in ("frame", "burst", "stream")
     usual = deployment.device if has_frames or stage.on_device else "cpu"
     device = deployment.stages.get(stage.name, Placement()).device or usual
     if device == "cpu" and not has_frames:
@@ -27,7 +27,7 @@ def place(stage: StageSpec, deployment: Deployment) -> tuple[str, str]:
 def describe_places(spec: ModelSpec, deployment: Deployment) -> str:
     """Describes where the model runs, such as `cpu, float32`, and which stages run elsewhere."""
     placed = {stage.name: place(stage, deployment) for stage in spec.pipeline}
-    main = next((stage for stage in spec.pipeline if stage.kind in ("frame", "generator")), spec.pipeline[-1])
+    main = next((stage for stage in spec.pipeline if stage.kind in ("frame", "burst", "generator")), spec.pipeline[-1])
     usual = placed[main.name]
     elsewhere = [
         f"{stage.name}: {', '.join(placed[stage.name])}"

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 from rhapsode.device.marks import Mark, PaceChange, SegmentEnd, Silence, SpeakerChange
 from rhapsode.device.pages import Key
 from rhapsode.engine.job import Job
 from rhapsode.engine.script import SpokenSection
 from rhapsode.errors import Runaway
-from rhapsode.models.base import Prompt
+from rhapsode.models.base import Measured, Prompt
 from rhapsode.types import FinishReason
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 UNLIMITED = (1 << 63) - 1
 NO_PROMPT = Prompt(max_frames=0)
@@ -53,7 +57,7 @@ class PromptRow:
 
 @dataclass(eq=False)
 class FrameRow(PromptRow):
-    """A request that a talker speaks."""
+    """A prompt of a request that a talker speaks."""
 
     limit: int = 0
     """Steps after which it is cut."""
@@ -148,6 +152,70 @@ class FrameRow(PromptRow):
     def is_last(self) -> bool:
         """Whether no prompt of this request follows."""
         return self.asked and not self.expects
+
+
+class Progress(Enum):
+    """How far the prompt of a burst is."""
+
+    WAITING = "for its next launch"
+    LAUNCHED = "its results are not here"
+    MADE = "its frames are here"
+
+
+@dataclass(eq=False)
+class BurstRow(FrameRow):
+    """A prompt of a request that a burst stage speaks. The following ones may be launched before it has been heard."""
+
+    following: BurstRow | None = None
+    size: int = 1
+    """How long it is, in what its next launch counts."""
+    measured: Measured | None = None
+    progress: Progress = Progress.WAITING
+    frames: Tensor | None = None
+    """What was made and is not in the stream yet, `[n, *frame_shape]`."""
+    made: int = 0
+    """How many frames were made in all."""
+    sent: int = 0
+    """How many of them were put into the stream, or are on their way there."""
+    arriving: int = 0
+    """How many of these are on their way."""
+    begun: bool = False
+    """All prompts before it are in the stream."""
+    work_s: float = 0.0
+    """Its share of the time of its launches."""
+
+    def chain(self) -> Iterator[BurstRow]:
+        """Yields this row and those that follow it in the same request."""
+        row: BurstRow | None = self
+        while row is not None:
+            yield row
+            row = row.following
+
+    @property
+    def work(self) -> Prompt | Measured:
+        """What its next launch works on."""
+        return self.measured or self.prompt
+
+    @property
+    def runs_away(self) -> bool:
+        """Whether its first launch has found that it has more frames than a text of its length can need."""
+        return self.measured is not None and self.measured.frames > self.prompt.max_frames
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether nothing is to be done for it before its launch has ended, or the next prompt is here."""
+        waits_for_next = self.spoken and self.following is None and not self.is_last
+        return self.begun and (self.progress is not Progress.MADE or waits_for_next)
+
+    @property
+    def heard(self) -> int:
+        """How many of the frames that were made are to be heard."""
+        return min(self.made, self.limit)
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether all frames that are to be heard are in the stream."""
+        return self.progress is Progress.MADE and self.sent >= self.heard and not self.arriving
 
 
 @dataclass(eq=False)

@@ -107,7 +107,7 @@ class Usage:
     pages_shared: int = 0
     """Cache hits: pages of prompts that were found in the pool instead of computed."""
     steps: int = 0
-    """Launches of the talker; frames over steps is the mean batch."""
+    """Launches of the talker or burst; frames over steps is the mean batch of a talker."""
     frames: int = 0
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from rhapsode.engine.job import Job
 from rhapsode.engine.stage import Stage, Work
-from rhapsode.errors import ConfigError
-from rhapsode.models.base import Embedder, ModelSpec, StageSpec
+from rhapsode.errors import ConfigError, did_you_mean
+from rhapsode.models.base import SOURCES, Embedder, ModelSpec, StageSpec
 
-KINDS = ("call", "frame", "stream", "generator")
+KINDS = ("call", "frame", "burst", "stream", "generator")
+BURST_MEMBERS = ("frame_shape", "frame_dtype", "launch_size", "size", "burst")
 
 
 def senders(spec: ModelSpec, stage: StageSpec) -> tuple[str, ...]:
@@ -71,18 +72,25 @@ def check_wiring(spec: ModelSpec) -> None:
         raise broken("two stages have one name")
     for stage in spec.pipeline:
         if stage.kind not in KINDS:
-            raise broken(f"stage '{stage.name}' is of unknown kind '{stage.kind}'")
+            hint = did_you_mean(stage.kind, KINDS)
+            raise broken(f"stage '{stage.name}' is of unknown kind '{stage.kind}' ({hint.rstrip('.')})")
         for name in (*stage.next, *stage.stream_to):
             if name not in stages:
                 raise broken(f"stage '{stage.name}' sends to '{name}', which does not exist")
         for name in stage.stream_to:
-            if stage.kind not in ("frame", "stream") or stages[name].kind != "stream":
-                raise broken(f"frames go to a stream stage, not from '{stage.name}' to '{name}'")
+            if stage.kind not in (*SOURCES, "stream") or stages[name].kind != "stream":
+                wrong = f"not from '{stage.name}' ({stage.kind}) to '{name}' ({stages[name].kind})"
+                raise broken(f"frames go from a frame, burst or stream stage to a stream stage, {wrong}")
+        if stage.kind == "burst" and not stage.stream_to:
+            raise broken(f"burst stage '{stage.name}' streams to no stage: name one in 'stream_to'")
         if stage.kind == "stream" and len(stage.stream_to) > 1:
             raise broken(f"stream stage '{stage.name}' streams to more than one stage")
         streams_in = [s.name for s in spec.pipeline if stage.name in s.stream_to]
         if stage.kind == "stream" and len(streams_in) != 1:
             raise broken(f"stream stage '{stage.name}' needs exactly one stage that streams to it")
+    sources = [s for s in spec.pipeline if s.kind in SOURCES]
+    if len(sources) > 1 and any(s.kind == "burst" for s in sources):
+        raise broken(f"stages {' and '.join(s.name for s in sources)} make frames of prompts, but one must do it")
     speaking = [s.name for s in spec.pipeline if s.kind == "generator" or (s.kind == "stream" and not s.stream_to)]
     if len(speaking) != 1:
         raise broken("exactly one stream or generator stage must make the audio")
@@ -94,6 +102,10 @@ def check_worker(spec: ModelSpec, stage: StageSpec, worker: Any) -> None:
     if stage.embeds and not isinstance(worker, Embedder):
         lacking = "embeds, but its worker has no method 'embed'"
         raise ConfigError(f"the pipeline of {spec.name} is broken: stage '{stage.name}' has {lacking}.")
+    lacks = [name for name in BURST_MEMBERS if stage.kind == "burst" and not hasattr(worker, name)]
+    if lacks:
+        lacking = f"is of kind 'burst', but its worker has no {', '.join(map(repr, lacks))}"
+        raise ConfigError(f"the pipeline of {spec.name} is broken: stage '{stage.name}' {lacking}.")
 
 
 def _check_order(stages: dict[str, StageSpec], broken: Callable[[str], ConfigError]) -> None:

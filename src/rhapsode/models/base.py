@@ -3,12 +3,13 @@
 Imports no torch.
 """
 
-from rhapsode.models.prompt import Following, GeneratorPrompt, Part, Prompt, Span, TextFeed, TextSink
+from rhapsode.models.prompt import Following, GeneratorPrompt, Measured, Part, Prompt, Span, TextFeed, TextSink
 from rhapsode.models.ranges import Range, Ranged
-from rhapsode.models.spec import Companion, Layout, ModelSpec, NoOptions, StageContext, StageSpec
+from rhapsode.models.spec import SOURCES, Companion, Layout, ModelSpec, NoOptions, StageContext, StageSpec
 from rhapsode.models.workers import (
     SHORT_CHARS,
     BeginsInPrefill,
+    Burst,
     CapturesPrefill,
     CapturesReady,
     Codec,
@@ -18,6 +19,8 @@ from rhapsode.models.workers import (
     KnowsQuick,
     LimitsRows,
     LooksAhead,
+    Measurement,
+    MeasuresFirst,
     OpensStream,
     PagesPerBlock,
     PrefillsPrompt,
@@ -31,7 +34,9 @@ from rhapsode.models.workers import (
 
 __all__ = [
     "SHORT_CHARS",
+    "SOURCES",
     "BeginsInPrefill",
+    "Burst",
     "CapturesPrefill",
     "CapturesReady",
     "Codec",
@@ -45,6 +50,9 @@ __all__ = [
     "Layout",
     "LimitsRows",
     "LooksAhead",
+    "Measured",
+    "Measurement",
+    "MeasuresFirst",
     "ModelSpec",
     "NoOptions",
     "OpensStream",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
 from rhapsode.checkpoints.load import load
 from rhapsode.checkpoints.random import randomize
+from rhapsode.checkpoints.uninitialised import on_meta
 from rhapsode.checkpoints.weights import Tensors
 from rhapsode.errors import CheckpointError, ConfigError
 from rhapsode.models.base import StageContext
@@ -19,8 +19,6 @@ from rhapsode.nn.decoder import DecoderLayer
 from rhapsode.nn.derived import derive
 from rhapsode.nn.quantised import Int8Quantised, Quantised, quantise
 
-MOST_CALLS = 50_000
-"""The most calls of torch functions to build one network; the largest published ones need a few thousand."""
 Net = TypeVar("Net", bound=nn.Module)
 
 
@@ -40,7 +38,7 @@ def fill(
     If the deployment asks for 8-bit weights, decoder layers are quantised. Heads and embeddings are not: they are a
     small part of the bytes that a frame reads, and an error there changes what is sampled.
     """
-    with torch.device("meta"), Uninitialised():
+    with on_meta():
         net = build()
     if context.random_weights:
         randomize(net, device=context.device, dtype=dtype)
@@ -61,26 +59,6 @@ def _quantised_as(context: StageContext) -> type[Quantised] | type[Int8Quantised
     if context.device != "cpu":
         raise ConfigError("weights: int8 is for CPUs; on a GPU use fp8.")
     return Int8Quantised
-
-
-class Uninitialised(TorchFunctionMode):
-    """Skips initialisers: on the meta device they fill nothing, but the first imports a compiler (two seconds).
-
-    Also counts the calls of torch functions: a broken configuration may ask for a million layers.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._calls = 0
-
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        self._calls += 1
-        if self._calls > MOST_CALLS:
-            raise CheckpointError("the configuration of this checkpoint asks for too many layers.")
-        if getattr(function, "__module__", None) == nn.init.__name__:
-            return kwargs["tensor"] if "tensor" in kwargs else args[0]
-        return function(*args, **kwargs)
 
 
 def checkpoint_of(context: StageContext) -> Path:

@@ -45,7 +45,7 @@ class Prompt:
     """What a family makes of a request. Families add what their workers need."""
 
     max_frames: int
-    """A talker that makes more frames has run away and is cut, because no text of this length needs more. 0: the prompt
+    """A model that makes more frames has run away and is cut, because no text of this length needs more. 0: the prompt
     is context only. It ends once it is prefilled, and a prompt that continues it is spoken."""
     wanted_frames: int | None = None
     """The most frames that the user allows in the family's own options: an end there is no runaway."""
@@ -83,6 +83,21 @@ class Prompt:
     """Set by a talker that `BeginsInPrefill`: the first step's pass through the layers already ran with the prefill."""
     expected_frames: int | None = None
     """How many frames there usually are, for a stage that takes pages block by block; by default `max_frames`."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A prompt of a burst stage after its first launch, for a worker that `MeasuresFirst`."""
+
+    prompt: Any
+    kept: Any
+    """What the first launch left for the second one, such as tensors on the device."""
+    durations: NDArray[np.int64]
+    """The frames of each of its positions."""
+
+    @property
+    def frames(self) -> int:
+        return int(self.durations.sum())
 
 
 @dataclass

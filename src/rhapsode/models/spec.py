@@ -11,6 +11,9 @@ from rhapsode.errors import ConfigError, did_you_mean
 from rhapsode.types import Capabilities, ModelInfo, Sampling
 from rhapsode.voices.cache import ReferenceCache
 
+SOURCES = ("frame", "burst")
+"""The kinds of stages that make frames of prompts."""
+
 
 @dataclass(frozen=True)
 class StageSpec:
@@ -18,7 +21,7 @@ class StageSpec:
 
     name: str
     kind: str
-    """`call`, `frame`, `stream` or `generator`."""
+    """`call`, `frame`, `burst`, `stream` or `generator`."""
     factory: str
     """`package.module:callable`, imported when the engine starts; called with a `StageContext`."""
     next: tuple[str, ...] = ()
@@ -34,7 +37,7 @@ class StageSpec:
     """The worker is an `Embedder`."""
     on_device: bool = False
     """A `call` or `generator` stage that runs on the deployment's device, in float32; without it, on the CPU.
-    Frame and stream stages always run on the deployment's device."""
+    Frame, burst and stream stages always run on the deployment's device."""
     workers: int = 1
     batch: int = 1
     """The most requests in one call of a `call` stage; above 1 the worker takes and returns lists."""
@@ -48,9 +51,14 @@ class Layout:
     """JSON or YAML; its content is `StageContext.config`."""
     where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Each key has one of these values, or is a list with one of them. Empty: it is enough that the file exists."""
+    keys: tuple[str, ...] = ()
+    """Keys that the file has, with any value."""
+    on_hub: bool = True
+    """Checkpoints on the hub may have it: without it, the file is looked for in folders only."""
 
     def __str__(self) -> str:
-        wanted = ", ".join(f"{key}: {' or '.join(values)}" for key, values in self.where.items())
+        values = [f"{key}: {' or '.join(values)}" for key, values in self.where.items()]
+        wanted = ", ".join([*values, *self.keys])
         return f"{self.config} ({wanted})" if wanted else self.config
 
 
@@ -88,6 +96,11 @@ class ModelSpec:
     """The checkpoints this family runs; any one of the layouts is enough."""
     published: tuple[str, ...] = ()
     """Checkpoints on the Hugging Face hub. A family that has any needs one."""
+    installed: str | None = None
+    """`package.module:function` that returns the folder of a checkpoint that is installed on this machine, or `None`.
+    The family's name then stands for it."""
+    install: str = ""
+    """The command that installs such a checkpoint, for error messages."""
     companions: tuple[Companion, ...] = ()
     unread: tuple[str, ...] = ()
     """Files of its checkpoints that match `files` but are not read, as shell patterns: they are not downloaded."""
@@ -129,6 +142,11 @@ class ModelSpec:
     """The voice of a request cannot change: all segments of a dialogue have the same."""
     hidden: bool = False
     """For tests and demonstrations: works by name, and is not listed."""
+
+    @property
+    def source(self) -> StageSpec | None:
+        """The stage that makes frames of prompts: a talker or a burst. A family with a generator has none."""
+        return next((stage for stage in self.pipeline if stage.kind in SOURCES), None)
 
     def info(self) -> ModelInfo:
         """Returns what the family can do in general; `describe` narrows it down to one checkpoint."""

@@ -113,6 +113,52 @@ class CapturesReady(Protocol):
         to no request and may be overwritten; `state` is the one that every later call gets."""
 
 
+@runtime_checkable
+class Burst(Protocol):
+    """A model without autoregression: one launch makes all frames of a prompt, for several requests at once.
+
+    It keeps nothing of a request between launches. Neither the other prompts of a launch nor padding changes a result.
+    """
+
+    frame_shape: tuple[int, ...]
+    frame_dtype: torch.dtype
+    launch_size: int
+    """The most that a launch works on, padding included: rows times length. It bounds the memory of a launch. A longer
+    prompt runs alone."""
+
+    def size(self, prompt: Any) -> int:
+        """Returns how long a prompt is, in positions or frames. Launches hold prompts of about the same length. Called
+        in the device loop, so it must be cheap."""
+
+    def burst(self, prompts: Sequence[Any], seeds: Tensor, length: int) -> Sequence[Tensor]:
+        """Returns the frames of each prompt, `[n, *frame_shape]`.
+
+        `seeds [B]`: of each prompt, for `nn.philox`. `length`: what to pad all prompts to, at least the largest `size`,
+        so that launches have few shapes. No host synchronisation: where the number of frames depends on values that
+        the device computes, the worker `MeasuresFirst`.
+        """
+
+
+class Measurement(NamedTuple):
+    """What the first launch of a burst made, with an entry for each prompt."""
+
+    durations: Tensor  # [B, positions] integers: the frames of each position; 0 for padding
+    kept: Sequence[Any]
+    """What the second launch needs, such as tensors on the device."""
+
+
+@runtime_checkable
+class MeasuresFirst(Protocol):
+    """A burst worker that needs two launches: the first says how many frames each prompt becomes.
+
+    The durations are copied to the host in between, so that the second launches hold prompts of about as many frames.
+    `burst` then gets a `Measured` in place of each prompt, and its `length` is in frames.
+    """
+
+    def measure(self, prompts: Sequence[Any], seeds: Tensor, length: int) -> Measurement:
+        """Computes the durations. `length`: what to pad all prompts to, at least the largest `size`."""
+
+
 class StreamWorker(Protocol):
     """Works on the frames of a stream. Its output does not depend on how the frames are cut into windows."""
 
@@ -135,7 +181,7 @@ class OpensStream(Protocol):
 
 @runtime_checkable
 class LimitsRows(Protocol):
-    """A stream worker whose launches are large: they have fewer rows than the deployment allows."""
+    """A stream or burst worker whose launches are large: they have fewer rows than the deployment allows."""
 
     most_rows: int
 

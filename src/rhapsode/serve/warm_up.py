@@ -32,7 +32,7 @@ def start_early(model: Model, deployment: Deployment) -> Compilation | None:
     """Starts the work that need not wait for torch: compiling kernels, if the kernel cache is empty, and CUDA."""
     source = Source(model.checkpoint, model.config)
     compiling = begin_early(model.spec, source, deployment, log.info)
-    if any(stage.kind == "frame" for stage in model.spec.pipeline):
+    if model.spec.source is not None:
         start_cuda(deployment.device)
     return compiling
 
@@ -111,7 +111,7 @@ def _measure_pace(engine: Engine, request: SpeechRequest) -> RhapsodeError | Non
     Returns an error that a batch had, as `_hear` does.
     """
     failed: RhapsodeError | None = None
-    has_batches = any(stage.kind == "frame" for stage in engine.spec.pipeline)
+    has_batches = engine.spec.source is not None
     rows, load = 1, engine.load()
     while engine.deployment.limits.real_time and has_batches and rows < load.slots and load.places >= rows:
         rows = min(PACE_GROWTH * rows, load.slots)

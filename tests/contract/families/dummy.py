@@ -1,3 +1,4 @@
+from contract.burst import BURST, BURST_CHAIN
 from contract.chain import CHAIN
 from contract.incremental import INCREMENTAL
 from rhapsode.testing.subject import Subject
@@ -7,4 +8,6 @@ SUBJECTS = (
     Subject("dummy", TEXTS),
     Subject("dummy", TEXTS, variant="chain", spec=CHAIN),
     Subject("dummy", TEXTS, variant="incremental", spec=INCREMENTAL),
+    Subject("dummy", TEXTS, variant="burst", spec=BURST),
+    Subject("dummy", TEXTS, variant="burst-chain", spec=BURST_CHAIN),
 )

@@ -175,6 +175,28 @@ def test_the_time_of_each_character_is_told_whole_and_while_it_streams(spelling:
     assert audio == base64.b64decode(whole.audio_base_64)
 
 
+def test_a_dialogue_tells_the_time_of_each_character_and_who_speaks(spelling: Running) -> None:
+    texts = ("It is here.", "No.", "It is there.")
+    inputs = [{"text": text, "voice_id": "default"} for text in texts]
+    with connected(spelling) as client:
+        whole = client.text_to_dialogue.convert_with_timestamps(inputs=inputs, output_format="pcm_24000")
+        parts = list(client.text_to_dialogue.stream_with_timestamps(inputs=inputs, output_format="pcm_24000"))
+    assert "".join(whole.alignment.characters) == "\n".join(texts)
+    for index, (segment, text) in enumerate(zip(whole.voice_segments, texts, strict=True)):
+        span = slice(segment.character_start_index, segment.character_end_index)
+        assert "".join(whole.alignment.characters[span]) == text
+        assert segment.start_time_seconds == whole.alignment.character_start_times_seconds[span][0]
+        assert segment.end_time_seconds == whole.alignment.character_end_times_seconds[span][-1]
+        assert (segment.voice_id, segment.dialogue_input_index) == ("default", index)
+    said = dict.fromkeys(range(len(texts)), "")
+    for part in parts:
+        for segment in part.voice_segments:
+            span = slice(segment.character_start_index, segment.character_end_index)
+            said[segment.dialogue_input_index] += "".join(part.alignment.characters[span])
+    assert tuple(said.values()) == texts
+    assert b"".join(base64.b64decode(part.audio_base_64) for part in parts) == base64.b64decode(whole.audio_base_64)
+
+
 def test_times_of_characters_need_a_language_that_the_aligner_knows(spelling: Running) -> None:
     with connected(spelling) as client, pytest.raises(ApiError) as refused:
         client.text_to_speech.convert_with_timestamps("default", text="Guten Tag.", language_code="de")

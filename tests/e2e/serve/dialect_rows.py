@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+
+import pytest
+from websockets.exceptions import InvalidStatus
 
 from e2e.serve.other_client import SPEECH, VOICES, OtherClient, frames, kinds, receive, sse
 from rhapsode.audio.decode import decode
@@ -19,6 +23,7 @@ DATA_URL = f"data:audio/wav;base64,{base64.b64encode(SAMPLE).decode()}"
 SAME, TRANSLATED = "same", "translated"
 TWO = "Hello there. How are you?"
 CONFIG = {"type": "session.config", "voice": "high", "response_format": "pcm", "stream_audio": True}
+SENTENCES = {**CONFIG, "split_granularity": "sentence"}
 
 
 @dataclass(frozen=True)
@@ -146,9 +151,29 @@ def raw_stream(c: OtherClient) -> None:
     assert len(answer.content) > 1000
 
 
-@row(VLLM, '`stream_format: "sse"` without `stream`', SAME)
+@row(VLLM, '`stream_format: "sse"` without `stream`', TRANSLATED)
 def events_alone(c: OtherClient) -> None:
     assert sse(c.speak(stream_format="sse", response_format="pcm"))[-1][0] == "speech.audio.done"
+
+
+@row(VLLM, "`ref_audio` as a list: a reference each", TRANSLATED)
+def listed_recordings(c: OtherClient) -> None:
+    fields = {"ref_text": "Words.", "seed": 1, "response_format": "pcm"}
+    assert c.speak(ref_audio=[DATA_URL], **fields).content == c.speak(ref_audio=DATA_URL, **fields).content
+
+
+@row(VLLM, "`sample_rate`", SAME)
+def sample_rates(c: OtherClient) -> None:
+    assert c.speak(sample_rate=16_000).headers["x-sample-rate"] == "16000"
+
+
+@row(
+    VLLM,
+    "`x-vllm-omni-input-tokens` and other counts in headers of a whole file",
+    "not there, because what is counted here are characters and frames: `usage` of events and of batches has them",
+)
+def counts_in_headers(c: OtherClient) -> None:
+    assert not [name for name in c.speak().headers if name.startswith("x-vllm-omni")]
 
 
 @row(VLLM, "`extra_params`: fields of the model", TRANSLATED)
@@ -196,21 +221,39 @@ def sglang_events(c: OtherClient) -> None:
     assert last["usage"].keys() == {"prompt_tokens", "completion_tokens", "total_tokens"}
 
 
-@row(SGLANG, "`stream: true` with pcm: the same events with samples", TRANSLATED)
+@row(SGLANG, "`stream: true` with pcm: plain samples, with `X-Sample-Rate`, `X-Channels`, `X-Bit-Depth`", TRANSLATED)
+def sglang_samples(c: OtherClient) -> None:
+    answer = c.speak(stream=True, response_format="pcm")
+    assert answer.headers["content-type"].startswith("audio/pcm")
+    described = [answer.headers[f"x-{name}"] for name in ("sample-rate", "channels", "bit-depth")]
+    assert described == ["24000", "1", "16"]
+    assert len(answer.content) > 1000
+
+
+@row(SGLANG, '`stream: true` with pcm and `stream_format: "sse"`: events with samples', TRANSLATED)
 def sglang_pcm_events(c: OtherClient) -> None:
-    datas = [data for _, data in sse(c.speak(stream=True, response_format="pcm"))]
+    datas = [data for _, data in sse(c.speak(stream=True, response_format="pcm", stream_format="sse"))]
     audio = b"".join(base64.b64decode(json.loads(data)["audio"]["data"]) for data in datas[:-2])
     assert len(audio) > 1000
     assert len(audio) % 2 == 0
 
 
-@row(SGLANG, '`references: [{"base64": ..., "media_type": ..., "vq_codes": ...}]`', TRANSLATED)
+@row(
+    SGLANG,
+    "`references` with `data` or `base64` and `media_type`, or with `audio_path`, `ref_audio`, `audio`; `vq_codes`",
+    TRANSLATED,
+)
 def inline_reference(c: OtherClient) -> None:
-    one = {"base64": base64.b64encode(SAMPLE).decode(), "media_type": "audio/wav", "vq_codes": None, "text": "Words."}
     fields = {"seed": 1, "response_format": "pcm"}
-    assert (
-        c.speak(references=[one], **fields).content == c.speak(ref_audio=DATA_URL, ref_text="Words.", **fields).content
-    )
+    wanted = c.speak(ref_audio=DATA_URL, ref_text="Words.", **fields).content
+    data = base64.b64encode(SAMPLE).decode()
+    for name in ("data", "base64"):
+        for kind in ({"media_type": "audio/wav"}, {}):
+            one = {name: data, **kind, "audio": None, "vq_codes": [1], "text": "Words."}
+            assert c.speak(references=[one], **fields).content == wanted
+    for name in ("audio_path", "ref_audio", "audio"):
+        assert c.speak(references=[{name: DATA_URL, "text": "Words."}], **fields).content == wanted
+    assert c.speak(400, references=[{"recording": DATA_URL, "text": "Words."}]).json()["error"]["message"]
 
 
 @row(
@@ -251,7 +294,7 @@ def sglang_batch(c: OtherClient) -> None:
     body = c.ask("POST", f"{SPEECH}/batch", json={"items": items, "voice": "default"}).json()
     assert [result["status"] for result in body["results"]] == ["success", "error"]
     assert body["results"][0]["media_type"] == "audio/wav"
-    assert body["results"][1]["error"]["type"] == "invalid_request_error"
+    assert (body["results"][1]["error"]["type"], body["results"][1]["error"]["code"]) == ("BadRequestError", 400)
 
 
 # --- the WebSocket ---
@@ -259,15 +302,17 @@ def sglang_batch(c: OtherClient) -> None:
 
 @row(
     VLLM,
-    "WebSocket: `audio.start`, PCM, `audio.done` with `total_bytes` and `error`, `session.done`, closed",
+    "WebSocket: `audio.start`, PCM, `audio.done` with `total_bytes` and `error`, `session.done`; closed by "
+    "`session.close`, or when idle",
     TRANSLATED,
 )
 def vllm_socket(c: OtherClient) -> None:
     with c.socket() as socket:
-        for message in (CONFIG, {"type": "input.text", "text": TWO}, {"type": "input.done"}):
+        for message in (SENTENCES, {"type": "input.text", "text": TWO}, {"type": "input.done"}):
             socket.send(json.dumps(message))
         events = receive(socket, "session.done")
-        assert list(socket) == []  # the server closes
+        socket.send(json.dumps({"type": "session.close"}))
+        assert list(socket) == []
         assert socket.close_code == 1000
     assert kinds(events) == ["audio.start", "bytes", "audio.done"] * 2 + ["session.done"]
     starts = [event for event in events if not isinstance(event, bytes) and event["type"] == "audio.start"]
@@ -281,28 +326,78 @@ def vllm_socket(c: OtherClient) -> None:
     assert events[-1]["total_sentences"] == 2
 
 
-@row(OMNI, "WebSocket without `stream_audio`: one whole file for each sentence, WAV by default", TRANSLATED)
+@row(VLLM, "utterance after utterance on one connection, each with its own `session.config`", TRANSLATED)
+def utterances(c: OtherClient) -> None:
+    with c.socket() as socket:
+        for config in ({**SENTENCES, "ref_audio": DATA_URL}, {**SENTENCES, "response_format": "wav"}):  # none waits
+            for message in (config, {"type": "input.text", "text": TWO}, {"type": "input.done"}):
+                socket.send(json.dumps(message))
+        first, second = receive(socket, "session.done"), receive(socket, "session.done")
+    for at, (events, form) in enumerate(((first, "pcm"), (second, "wav"))):
+        told = [event for event in events if isinstance(event, dict)]
+        assert {event["utterance_index"] for event in told} == {at}
+        starts = [event for event in told if event["type"] == "audio.start"]
+        assert [(start["sentence_index"], start["format"]) for start in starts] == [(0, form), (1, form)]
+        assert told[-1]["total_sentences"] == 2
+
+
+@row(
+    VLLM,
+    '`split_granularity`: `"none"` (by default: one piece of audio for each `input.done`), `"sentence"`, `"clause"`',
+    TRANSLATED,
+)
+def vllm_granularity(c: OtherClient) -> None:
+    for split, pieces in ((None, 1), ("none", 1), ("sentence", 2), ("clause", 2)):
+        config = {**CONFIG, "split_granularity": split}
+        events = c.session(config, {"type": "input.text", "text": TWO}, {"type": "input.done"})
+        assert events[-1]["total_sentences"] == pieces
+        assert kinds(events).count("audio.done") == pieces
+
+
+@row(VLLM, "WebSocket without `stream_audio`: one whole file for each `audio.start`, WAV by default", TRANSLATED)
 def whole_sentences(c: OtherClient) -> None:
-    messages = ({"type": "session.config"}, {"type": "input.text", "text": TWO}, {"type": "input.done"})
-    files = [event for event in c.session(*messages) if isinstance(event, bytes)]
+    config = {"type": "session.config", "split_granularity": "sentence"}
+    events = c.session(config, {"type": "input.text", "text": TWO}, {"type": "input.done"})
+    files = [event for event in events if isinstance(event, bytes)]
     assert len(files) == 2
     assert all(told == real > 0 for told, real in map(frames, files))
 
 
-@row(OMNI, "`input.commit`: the text so far is spoken, then `input.committed`; the session goes on", TRANSLATED)
+@row(SGLANG, "WebSocket: PCM by default, whole for each sentence; closed after `session.done`", TRANSLATED)
+def sglang_defaults(c: OtherClient) -> None:
+    with c.socket() as socket:
+        for message in ({"type": "session.config"}, {"type": "input.text", "text": TWO}, {"type": "input.done"}):
+            socket.send(json.dumps(message))
+        events = receive(socket, "session.done")
+        assert list(socket) == []  # the server closes
+        assert socket.close_code == 1000
+    starts = [event for event in events if isinstance(event, dict) and event["type"] == "audio.start"]
+    assert [(start["format"], start["sentence_index"]) for start in starts] == [("pcm", 0), ("pcm", 1)]
+    assert sum(isinstance(event, bytes) for event in events) == 2
+    assert events[0]["session_id"] == events[-1]["session_id"] != ""
+    assert [start["id"] for start in starts] == [f"{events[-1]['session_id']}-{at}" for at in (0, 1)]
+
+
+@row(
+    OMNI,
+    "`input.commit`: the text so far is spoken, then `input.committed` with its `commit_id`; the session goes on",
+    TRANSLATED,
+)
 def commits(c: OtherClient) -> None:
     with c.socket() as socket:
-        socket.send(json.dumps(CONFIG))
+        socket.send(json.dumps(SENTENCES))
         found = []
-        for text in (TWO, "", "Bye"):
+        for at, text in enumerate((TWO, "", "Bye")):
             if text:
                 socket.send(json.dumps({"type": "input.text", "text": text}))
-            socket.send(json.dumps({"type": "input.commit"}))
+            socket.send(json.dumps({"type": "input.commit", "commit_id": f"c{at}"}))
             found.append(receive(socket, "input.committed"))
         socket.send(json.dumps({"type": "input.done"}))
         last = receive(socket, "session.done")
     told = [(e["segment_index"], e["segment_sentences"], e["total_sentences"]) for e in (part[-1] for part in found)]
     assert told == [(0, 2, 2), (1, 0, 2), (2, 1, 3)]
+    named = [(e["commit_id"], e["sentence_index"], e["chars_committed"]) for e in (part[-1] for part in found)]
+    assert named == [("c0", 0, len(TWO)), ("c1", 1, 0), ("c2", 2, 3)]
     start = next(event for event in found[2] if isinstance(event, dict) and event["type"] == "audio.start")
     assert start["sentence_index"] == 2
     assert last[-1]["total_sentences"] == 3
@@ -312,10 +407,12 @@ def commits(c: OtherClient) -> None:
 def clauses(c: OtherClient) -> None:
     config = {**CONFIG, "split_granularity": "clause"}
     text = "First this, then that; and so on. At 1,000:00."
-    events = c.session(config, {"type": "input.text", "text": text}, {"type": "input.done"})
-    starts = [event for event in events if isinstance(event, dict) and event["type"] == "audio.start"]
-    said = [start["sentence_text"].strip() for start in starts]
-    assert said == ["First this,", "then that;", "and so on.", "At 1,000:00."]
+    for pieces in ([text], re.findall(r"\s?\w+|\W", text)):  # whole, and token by token
+        given = [{"type": "input.text", "text": piece} for piece in pieces]
+        events = c.session(config, *given, {"type": "input.done"})
+        starts = [event for event in events if isinstance(event, dict) and event["type"] == "audio.start"]
+        said = [start["sentence_text"].strip() for start in starts]
+        assert said == ["First this,", "then that;", "and so on.", "At 1,000:00."]
 
 
 @row(VLLM, "`streaming_mode` and other fields of a configuration that mean nothing here", TRANSLATED)
@@ -338,22 +435,27 @@ def cloned_session(c: OtherClient) -> None:
 
 @row(
     VLLM,
-    "`word_timestamps: true` over the WebSocket: `audio.chunk` with `audio_b64`, `timestamps`, `chunk_id`, `start_ms`",
+    "`word_timestamps: true` over the WebSocket: `audio.chunk` with `audio_b64`, `chunk_id`, times, sample rate; "
+    "the last one of a sentence has no audio, and `timestamps`",
     TRANSLATED,
     needs_words=True,
 )
 def words_over_socket(c: OtherClient) -> None:
     config = {"type": "session.config", "response_format": "pcm", "stream_audio": True, "word_timestamps": True}
+    config["split_granularity"] = "sentence"
     events = c.session(config, {"type": "input.text", "text": TWO}, {"type": "input.done"})
+    assert events[0]["word_timestamps"] is True
     chunks = [event for event in events if event["type"] == "audio.chunk"]
     first = [chunk for chunk in chunks if chunk["sentence_index"] == 0]
     assert [chunk["chunk_id"] for chunk in first] == list(range(len(first)))
-    words = [word for chunk in first for word in chunk["timestamps"]]
+    assert {chunk["timestamps"] for chunk in first[:-1]} == {None}
+    words = first.pop()["timestamps"]
     assert [word["word"] for word in words] == ["Hello", "there"]
     size = 0
     for chunk in first:
-        assert chunk["start_ms"] == round(size / 48, 3)
+        assert (chunk["start_ms"], chunk["chunk_start_ms"]) == (round(size / 48, 3), round(size / 48))
         size += len(base64.b64decode(chunk["audio_b64"]))
+        assert chunk["chunk_end_ms"] == round(size / 48)
     done = next(event for event in events if event["type"] == "audio.done")
     assert done["total_bytes"] == size > 0
     assert words[-1]["end_ms"] <= size / 48
@@ -378,7 +480,8 @@ def sglang_socket(c: OtherClient) -> None:
     events = c.session(config, {"type": "input.text", "text": TWO}, {"type": "input.done"})
     assert kinds(events) == ["session.configured", *["audio.start", "bytes", "audio.done"] * 2, "session.done"]
     wanted = {"response_format": "pcm", "stream_audio": True, "split_granularity": "sentence"}
-    assert events[0] == {"type": "session.configured", **wanted, "ignored_fields": ["stage_params"]}
+    named = {"session_id": events[-1]["session_id"]}
+    assert events[0] == {"type": "session.configured", **named, **wanted, "ignored_fields": ["stage_params"]}
 
 
 # --- voices ---
@@ -402,28 +505,36 @@ def listed_voices(c: OtherClient) -> None:
     assert isinstance(body["uploaded_voices"], list)
 
 
+@row(SGLANG, "`cache_stats` in `GET /v1/audio/voices`: numbers, all 0", TRANSLATED)
+def cache_stats(c: OtherClient) -> None:
+    assert set(c.ask("GET", VOICES).json()["cache_stats"].values()) == {0}
+
+
 @row(
     OMNI,
-    "`POST /v1/audio/voices` with `ref_text`, `speaker_description`: `success`, `voice`; spoken with by name",
+    "`POST /v1/audio/voices` with `ref_text`, `speaker_description`: `success`, `voice`, or the voice's fields bare",
     TRANSLATED,
 )
 def uploads(c: OtherClient) -> None:
     answer = upload(c, "Ada", ref_text="Words.", speaker_description="Warm.", odd="1")
     assert answer["success"] is True
     kept = uploaded(c)["Ada"]
-    assert answer["voice"] == kept
+    assert answer == {"success": True, "voice": kept, **kept}
     assert (kept["consent"], kept["ref_text"], kept["speaker_description"]) == ("recording 7", "Words.", "Warm.")
     assert (kept["mime_type"], kept["embedding_source"]) == ("audio/wav", "audio")
     assert kept["file_size"] == len(SAMPLE)
     assert kept["created_at"] > 1_700_000_000
     c.speak(voice="ada", task_type="Base")
     c.ask("DELETE", f"{VOICES}/Ada")
+    bare = upload(c, "Ida")
+    assert not {"ref_text", "speaker_description"} & bare["voice"].keys()
+    c.ask("DELETE", f"{VOICES}/Ida")
 
 
-@row(OMNI, "an upload under a name that is taken: replaces the voice", TRANSLATED)
+@row(OMNI, "an upload under a name that is taken: replaces the voice, with a `warning`", TRANSLATED)
 def replaced(c: OtherClient) -> None:
-    upload(c, "Eve", speaker_description="old")
-    upload(c, "Eve", speaker_description="new")
+    assert "warning" not in upload(c, "Eve", speaker_description="old")
+    assert "Eve" in upload(c, "Eve", speaker_description="new")["warning"]
     assert uploaded(c)["Eve"]["speaker_description"] == "new"
     c.ask("DELETE", f"{VOICES}/Eve")
     assert "Eve" not in uploaded(c)
@@ -451,9 +562,17 @@ def vllm_errors(c: OtherClient) -> None:
     assert c.speak(400, voice="nobody").json()["error"]["code"] == 400
 
 
-@row(SGLANG, 'errors: `{"error": {message, type, param, code}}`', SAME)
+@row(SGLANG, 'errors: `{"error": {message, type, param, code}}`; `error_type`, `param`, `code` in events', TRANSLATED)
 def sglang_errors(c: OtherClient) -> None:
-    assert c.speak(400, voice="nobody").json()["error"].keys() == {"message", "type", "param", "code"}
+    error = c.speak(400, voice="nobody").json()["error"]
+    assert error.keys() == {"message", "type", "param", "code"}
+    assert (error["type"], error["param"], error["code"]) == ("BadRequestError", "voice", 400)
+    error = c.speak(404, model="xxx").json()["error"]
+    assert (error["type"], error["param"], error["code"]) == ("invalid_request_error", "model", "model_not_found")
+    with c.socket() as socket:
+        socket.send(json.dumps({"type": "session.config", "voice": 7}))
+        event = json.loads(socket.recv(timeout=10))
+    assert (event["error_type"], event["code"], event["param"]) == ("BadRequestError", 400, "voice")
 
 
 @row(VLLM, "`GET /version`, `GET /health`, `GET /v1/models`", TRANSLATED)
@@ -476,6 +595,23 @@ def other_products(c: OtherClient) -> None:
         assert error["code"] == 404
 
 
+@row(
+    SGLANG,
+    "`POST /v1/chat/completions`, `POST /generate`",
+    "not there, because they are other products (a chat, generation for training): a 404 that says so",
+)
+def other_products_of_sglang(c: OtherClient) -> None:
+    for path in ("/v1/chat/completions", "/generate"):
+        error = c.ask("POST", path, 404, json={"model": "x", "messages": []}).json()["error"]
+        assert "another product" in error["message"]
+
+
+@row(OMNI, "WebSocket `/v1/realtime`", "not there, because it is another product (a conversation): refused")
+def realtime(c: OtherClient) -> None:
+    with pytest.raises(InvalidStatus), c.socket("/v1/realtime"):
+        raise AssertionError
+
+
 # --- Kokoro-FastAPI ---
 
 
@@ -488,12 +624,18 @@ def kokoro_speech(c: OtherClient) -> None:
     assert frames(whole.content)[0] == frames(whole.content)[1] > 0
 
 
-@row(KOKORO, '`model: "kokoro"`, `"tts-1"`, `"tts-1-hd"`, `"gpt-4o-mini-tts"`, listed by `GET /v1/models`', TRANSLATED)
+@row(
+    KOKORO,
+    '`model: "kokoro"`, `"tts-1"`, `"tts-1-hd"`, `"gpt-4o-mini-tts"`, in `GET /v1/models`, `GET /v1/models/kokoro`',
+    TRANSLATED,
+)
 def kokoro_models(c: OtherClient) -> None:
     names = {model["id"] for model in c.ask("GET", "/v1/models").json()["data"]}
     assert {"kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts"} <= names
     for name in ("kokoro", "tts-1-hd"):
         c.speak(model=name)
+    model = c.ask("GET", "/v1/models/kokoro").json()
+    assert (model["id"], model["object"]) == ("kokoro", "model")
 
 
 @row(
@@ -528,7 +670,10 @@ def kokoro_mix(c: OtherClient) -> None:
     try:
         assert len({say("Kim(2)+Lee(1)"), say("Kim+Lee"), say("Kim"), say("Lee")}) == 4
         assert say("Kim(2)+Lee(2)") == say("Kim+Lee")
-        assert "mixed" in c.speak(400, voice="Kim+low").json()["detail"]["message"]
+        assert c.speak(voice="Kim+low").headers["x-ignored-fields"] == "voice"  # a preset has no numbers
+        c.ask("POST", VOICES, 201, json={"name": "af_lee", "consent": "yes", "speaker_embedding": numbers})
+        assert say("Kim-af_lee") not in (say("Kim+Lee"), say("Kim"))
+        c.ask("DELETE", f"{VOICES}/af_lee")
     finally:
         for name in ("Kim", "Lee"):
             c.ask("DELETE", f"{VOICES}/{name}")
@@ -536,23 +681,65 @@ def kokoro_mix(c: OtherClient) -> None:
 
 @row(
     KOKORO,
-    "mixes of presets: `af_heart(2)+af_sky(1)`, `POST /v1/audio/voices/combine`",
-    "not there, because presets here are no vectors that could be added up: a 400 (a 403) that says what can be mixed",
+    "mixes of presets: `af_heart(2)+af_sky(1)`, `af_heart-af_sky`, also in the turns of a dialogue",
+    "not there, because these models' presets are no numbers: the heaviest voice speaks, and `X-Ignored-Fields` names "
+    "`voice`; a model that mixes presets gets the mix",
 )
 def kokoro_mixes(c: OtherClient) -> None:
-    detail = c.speak(400, voice="af_low(2)+af_high(1)").json()["detail"]
-    assert "speaker_embedding" in detail["message"]
+    fields = {"seed": 1, "response_format": "pcm"}
+    wanted = c.speak(voice="low", **fields).content
+    for mix in ("af_low(2)+af_high(1)", "af_high(1)+af_low(1.5)", "af_low-af_high", "af_low+af_high-af_high(0.5)"):
+        answer = c.speak(voice=mix, **fields, odd=1)
+        assert answer.content == wanted
+        assert answer.headers["x-ignored-fields"] == "odd, voice"
+    turns = {"turns": [{"voice": "af_low(2)+af_high", "text": "Hello."}], "stream": False, "response_format": "wav"}
+    assert c.ask("POST", "/dev/dialogue", json=turns).headers["x-ignored-fields"] == "voice"
     for wrong in ("a++b", "a(", "a(-1)", "a(x)", "a(nan)", "+", "", "+".join("abcdefghij"), "a+../../b"):
         c.speak(400, voice=wrong)
+
+
+@row(
+    KOKORO,
+    "`POST /v1/audio/voices/combine`",
+    "not there, because a mix needs no file: a 403 (as there by default) that says to speak with the mix itself",
+)
+def kokoro_combination(c: OtherClient) -> None:
     detail = c.ask("POST", f"{VOICES}/combine", 403, json="af_low+af_high").json()["detail"]
     assert detail["error"] == "permission_denied"
 
 
 @row(KOKORO, "`lang_code`, `normalization_options.normalize`, `ssml`", TRANSLATED)
 def kokoro_text(c: OtherClient) -> None:
-    answer = c.speak(lang_code="a", normalization_options={"normalize": True, "url_normalization": True})
+    answer = c.speak(lang_code="a", normalization_options={"normalize": True})
     assert "x-ignored-fields" not in answer.headers
     c.ask("POST", SPEECH, json={"input": "<speak>Hi.</speak>", "ssml": True, "allow_voice_tags": False})
+
+
+@row(
+    KOKORO,
+    "other `normalization_options`, such as `url_normalization`",
+    "not there, because text is read as a whole here: ignored, and named",
+)
+def kokoro_options(c: OtherClient) -> None:
+    answer = c.speak(normalization_options={"normalize": True, "url_normalization": True, "phone_normalization": False})
+    named = ("normalization_options.url_normalization", "normalization_options.phone_normalization")
+    assert answer.headers["x-ignored-fields"] == ", ".join(named)
+
+
+@row(KOKORO, "`GET /health`: `status` is `healthy`", TRANSLATED)
+def kokoro_health(c: OtherClient) -> None:
+    answer = c.http.get("/health")
+    assert answer.status_code == 503 or answer.json() == {"status": "healthy"}  # a model of the tests' cluster
+
+
+@row(
+    KOKORO,
+    "`POST /dev/unload`, `GET /v1/download/{file}`",
+    "not there, because the deployment unloads models, and nothing is stored: a 403, a 404",
+)
+def kokoro_operations(c: OtherClient) -> None:
+    assert c.ask("POST", "/dev/unload", 403).json()["detail"]["error"] == "permission_denied"
+    assert c.ask("GET", "/v1/download/a.wav", 404).json()["detail"]["error"] == "not_found"
 
 
 @row(
@@ -591,6 +778,18 @@ def kokoro_whole_captions(c: OtherClient) -> None:
     assert answer.keys() == {"audio", "audio_format", "timestamps"}
     assert frames(base64.b64decode(answer["audio"]))[0] > 0
     assert [word["word"] for word in answer["timestamps"]] == ["Hello", "there"]
+    answer = c.ask("POST", "/dev/captioned_speech", json={**body, "return_timestamps": False}).json()
+    assert frames(base64.b64decode(answer["audio"]))[0] > 0
+    assert answer["timestamps"] == []
+
+
+@row(KOKORO, "the same for a text whose words cannot be found: no `timestamps`", TRANSLATED, needs_words=True)
+def kokoro_wordless_captions(c: OtherClient) -> None:
+    body = {"input": "Привет.", "response_format": "wav"}
+    whole = c.ask("POST", "/dev/captioned_speech", json={**body, "stream": False}).json()
+    lines = [json.loads(line) for line in c.ask("POST", "/dev/captioned_speech", json=body).text.splitlines()]
+    assert frames(base64.b64decode(whole["audio"]))[0] > 0
+    assert all(line["timestamps"] == [] for line in (whole, *lines))
 
 
 @row(KOKORO, "`POST /dev/phonemize`: English as phonemes", TRANSLATED)

@@ -34,8 +34,8 @@ class OtherClient:
         return self.ask("POST", SPEECH, status, json={"input": "Hello there.", **fields})
 
     @contextmanager
-    def socket(self) -> Iterator[ClientConnection]:
-        url = f"ws{self.url.removeprefix('http')}{SOCKET}?{urlencode(self.query)}"
+    def socket(self, path: str = SOCKET) -> Iterator[ClientConnection]:
+        url = f"ws{self.url.removeprefix('http')}{path}?{urlencode(self.query)}"
         with connect(url, additional_headers=self.headers, proxy=None, max_size=None) as socket:
             yield socket
 

@@ -17,8 +17,8 @@ from tiny.dummy import write
 DIALECTS = (VLLM, SGLANG, KOKORO)
 POSTS = {
     VLLM: (SPEECH, f"{SPEECH}/batch", "/v1/chat/completions"),
-    SGLANG: (SPEECH, f"{SPEECH}/batch"),
-    KOKORO: (SPEECH, "/dev/captioned_speech", "/dev/phonemize", "/dev/dialogue", f"{VOICES}/combine"),
+    SGLANG: (SPEECH, f"{SPEECH}/batch", "/generate"),
+    KOKORO: (SPEECH, "/dev/captioned_speech", "/dev/phonemize", "/dev/dialogue", f"{VOICES}/combine", "/dev/unload"),
 }
 PATHS = [(dialect, path) for dialect, paths in POSTS.items() for path in paths]
 JSON = {"Content-Type": "application/json"}
@@ -137,12 +137,12 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.mark.parametrize(
     ("path", "wire_first"),
-    [(f"/{VLLM}{SPEECH}", b"event: "), (f"/{SGLANG}{SPEECH}", b"data: "), (f"/{KOKORO}{SPEECH}", b"")],
+    [(f"/{VLLM}{SPEECH}", b"event: "), (f"/{SGLANG}{SPEECH}", b"data: "), (f"/{KOKORO}{SPEECH}", b"RIFF")],
 )
 def test_the_first_audio_is_sent_while_the_rest_is_made(slow: Running, path: str, wire_first: bytes) -> None:
     started_s = time.monotonic()
     with slow.http.stream(
-        "POST", path, json={"input": "word " * 8, "stream": True, "response_format": "pcm"}
+        "POST", path, json={"input": "word " * 8, "stream": True, "response_format": "wav"}
     ) as answer:
         pieces = answer.iter_raw()
         first = next(pieces)
@@ -172,7 +172,8 @@ def test_keys_are_needed_for_every_route_of_a_dialect(tmp_path) -> None:
         url = f"ws{server.url[4:]}/v1/audio/speech/stream"
         with connect(url, subprotocols=["x", "openai-insecure-api-key.theirs"], proxy=None) as socket:
             socket.send('{"type": "input.done"}')
-            assert json.loads(socket.recv(10)) == {"type": "session.done", "total_sentences": 0}
+            assert json.loads(socket.recv(10)) == {"type": "session.done", "utterance_index": 0, "total_sentences": 0}
+            socket.send('{"type": "session.close"}')
             with pytest.raises(ConnectionClosed):
                 socket.recv(10)
 

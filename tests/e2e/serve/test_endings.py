@@ -227,3 +227,8 @@ def test_a_family_that_takes_no_text_while_it_speaks_gets_it_by_the_sentence(tmp
                 told = json.loads(message)
         assert told["total_sentences"] == 2
         assert heard == len("One is here.Two is there.") * LETTER_BYTES
+        conversation.send(json.dumps({"type": "session.config", "split_granularity": "utterance"}))
+        conversation.send(json.dumps({"type": "input.text", "text": "One is here. Two is"}))
+        conversation.send(json.dumps({"type": "input.text", "text": " there."}))
+        conversation.send(json.dumps({"type": "input.done"}))
+        assert json.loads(conversation.recv())["sentence_text"] == "One is here. Two is there."

@@ -207,6 +207,20 @@ def test_sentences_may_be_files_of_their_own(dummy: Running) -> None:
     assert told[-1]["total_sentences"] == 3
 
 
+def test_settings_count_for_the_utterances_after_them(dummy: Running) -> None:
+    """Also while the one before is still spoken."""
+    settings = [{**PCM, "audio_transport": "base64"}, {"type": "session.config", "response_format": "wav"}]
+    with talk(dummy) as conversation:
+        for one in settings:
+            conversation.send(one, {"type": "input.text", "text": "Hello there."}, DONE)
+        first, silence = conversation.until("session.done")
+        second, audio = conversation.until("session.done")
+    assert [told[0]["format"] for told in (first, second)] == ["pcm", "wav"]
+    assert {message["type"] for message in first} > {"audio.chunk"}
+    assert silence == b""
+    assert heard(audio, "wav").duration_s == pytest.approx(12 * LETTER_S)
+
+
 def test_what_vllm_omni_s_clients_send_works_without_a_session(dummy: Running) -> None:
     with talk(dummy) as conversation:
         conversation.send({"type": "input.text", "text": "Hello."}, {"type": "input.done"})

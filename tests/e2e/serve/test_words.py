@@ -149,6 +149,18 @@ def test_another_language_is_refused_with_the_option_that_helps(server: Running)
         assert "alignment: {model: FOLDER, language: " in answer.json()["error"]["message"]
 
 
+def test_another_language_has_no_words_and_no_error_where_they_are_no_condition(server: Running) -> None:
+    for fields in ({"language": "de"}, {"input": "你好，世界。"}, {"input": TEXT}):
+        answer = server.http.post(
+            "/v1/audio/speech", json={"input": "Guten Tag.", "stream": False, "word_timestamps": "auto", **fields}
+        )
+        assert answer.status_code == 200
+        assert bool(answer.json()["words"]) == (fields == {"input": TEXT})
+    config = {"response_format": "pcm", "word_timestamps": "auto"}
+    told = over_socket(server, config, ["12 ", "你好。"])
+    assert {message["type"] for message in told} <= {"audio.start", "audio.words"}
+
+
 def test_the_model_says_what_it_can(server: Running) -> None:
     assert server.http.get("/v1/models").json()["data"][0]["text"]["word_timestamps"] == ["en"]
 

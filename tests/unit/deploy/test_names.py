@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 
 from rhapsode.cli.main import app
 from rhapsode.config import Deployment, resolve
@@ -152,6 +153,17 @@ def test_a_pod_is_killed_only_after_it_had_time_to_drain(tmp_path: Path) -> None
     assert float(unit("Service", "TimeoutStopSec")[0]) > default_s
     for service in compose()["services"].values():
         assert float(service["stop_grace_period"].rstrip("s")) > default_s
+
+
+def test_idle_connections_are_kept_as_long_as_the_server_keeps_them() -> None:
+    """Ray's proxy, which has a setting of its own, lets go of a client no sooner; nothing else sets another time."""
+    kept_s = Deployment(model="dummy").server.keep_alive_s
+    assert kept_s == 75
+    proxy = yaml.safe_load(manifest("rayservice.yaml", "RayService")["spec"]["serveConfigV2"])["http_options"]
+    assert proxy["keep_alive_timeout_s"] == kept_s
+    deployed = [ROOT / "Dockerfile", ROOT / "compose.yaml", *(ROOT / "deploy").rglob("*")]
+    text = "".join(path.read_text("utf-8") for path in deployed if path.is_file())
+    assert re.findall(r"keep_alive\w*", text, re.IGNORECASE) == ["keep_alive_timeout_s"]
 
 
 def test_folders_that_are_mounted_are_those_that_the_server_writes_to() -> None:

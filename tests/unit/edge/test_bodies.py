@@ -148,7 +148,13 @@ def test_a_body_that_was_given_up_cannot_be_sent() -> None:
 def test_messages_may_be_as_large_as_a_recording_only_where_one_may_come(path: str, may_come: bool) -> None:
     async def run() -> None:
         allowed: list[bool] = []
-        scope = {"type": "websocket", "path": path, "query_string": b"", "extensions": {"websocket.http.response": {}}}
+        scope = {
+            "type": "websocket",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "extensions": {"websocket.http.response": {}},
+        }
         state = {"expect_reference": allowed.append}
 
         async def receive() -> dict:

@@ -25,7 +25,7 @@ from rhapsode.edge.edge import Edge
 from rhapsode.edge.fleet import Fleet, ModelFleet
 from rhapsode.edge.report import ReplicaReport
 from rhapsode.edge.server import EdgeServer
-from rhapsode.serve.server import listen
+from rhapsode.serve.ports import listen
 from tiny.dummy import write
 
 LIMITS = {"max_concurrency": 4, "max_positions": 1024}
@@ -167,6 +167,19 @@ def test_no_request_is_sent_on_a_connection_that_a_replica_is_closing(tmp_path: 
             time.sleep(pause_s)
 
 
+@pytest.mark.slow
+def test_a_client_that_is_idle_for_a_minute_finds_its_connection_again(replica: Running) -> None:
+    ask = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with (
+        edge_before(Servers({"a": replica.url})) as edge,
+        socket.create_connection(("127.0.0.1", edge.port), timeout=20) as raw,
+    ):
+        for pause_s in (60, 0):
+            raw.sendall(ask)
+            assert raw.recv(2**16).startswith(b"HTTP/1.1 200")
+            time.sleep(pause_s)
+
+
 def test_a_request_goes_past_a_replica_that_is_gone(replica: Running) -> None:
     with edge_before(Servers({"gone": GONE, "here": replica.url})) as edge:
         for number in range(8):
@@ -243,7 +256,7 @@ def test_a_replica_is_told_who_asks_and_clients_cannot_say_so_themselves() -> No
     forged = {"X-Rhapsode-Client": "secret-of-a 192.0.2.1"}
     with heard_headers() as (url, heard), edge_before(Servers({"a": url}), trusted_proxies=["127.0.0.2"]) as edge:
         edge.http.post("/v1/audio/speech", json={"input": "Hi."}, headers={**forged, "X-Forwarded-For": "192.0.2.1"})
-        edge.http.get("/v1/audio/voices/ada", headers=forged)
+        edge.http.get("/v1/audio/voices/ada/embedding", headers=forged)
         with suppress(InvalidStatus):
             connect(edge.socket_url, additional_headers=forged, proxy=None)
         proxied = httpx2.HTTPTransport(local_address="127.0.0.2")

@@ -348,6 +348,8 @@ def test_a_strange_socket_does_not_make_the_edge_distrust_its_replicas(edge: Run
         ("POST", "/v1/text-to-dialogue/stream", {"inputs": [{"text": "Hi.", "voice_id": "high"}]}, 200),
         ("POST", "/v1/text-to-dialogue", {"inputs": 5}, 400),
         ("POST", "/v1/text-to-dialogue", [], 400),
+        ("POST", "/v1/text-to-dialogue/with-timestamps", {"inputs": 5}, 400),
+        ("POST", "/v1/text-to-dialogue/stream/with-timestamps", {"inputs": 5}, 400),
         ("GET", "/v1/user", None, 200),
         ("GET", "/v1/user/subscription", None, 200),
         ("GET", "/v1/voices", None, 200),

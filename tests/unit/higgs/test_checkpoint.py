@@ -12,12 +12,12 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from rhapsode.bench.engine.subject import SHAPES
+from rhapsode.checkpoints.uninitialised import Uninitialised
 from rhapsode.errors import CheckpointError
 from rhapsode.models.higgs import parts
 from rhapsode.models.higgs.config import read_v2, read_v3
 from rhapsode.models.higgs.net import HiggsNet
 from rhapsode.models.higgs.vocode import CodecFiles
-from rhapsode.models.parts import Uninitialised
 from rhapsode.models.registry import find
 from tiny.higgs import LAYERS, Tiny, config, write
 from unit.command import python

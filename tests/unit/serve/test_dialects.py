@@ -117,14 +117,47 @@ def test_odd_messages_of_a_socket_pass(dialect: str) -> None:
     for kind in ("session.config", "input.text", "input.commit", "input.done", "nonsense", None, 7, []):
         for name in (*FIELDS, "session", "type"):
             for value in ODD:
-                assert isinstance(make().inward({"type": kind, name: value}), list)
+                assert isinstance(make("").inward({"type": kind, name: value}), list)
 
 
 def test_a_long_text_is_not_cut_into_a_million_clauses() -> None:
-    session = vllm_omni.DIALECT.session()
+    session = vllm_omni.DIALECT.session("")
     session.inward({"type": "session.config", "split_granularity": "clause"})
     assert len(session.inward({"type": "input.text", "text": "a, b"})) == 3
     assert len(session.inward({"type": "input.text", "text": "a, " * 100_000})) == 1
+
+
+@pytest.mark.parametrize(
+    ("pieces", "flushes"),
+    [
+        (["First", " this", ",", " then"], 1),
+        (["a,", "b"], 0),
+        (["1,", "000"], 0),
+        (["a,", " ", "b"], 1),
+        (["a", " b"], 0),
+    ],
+)
+def test_a_clause_ends_where_its_blank_comes_later(pieces: list[str], flushes: int) -> None:
+    session = vllm_omni.DIALECT.session("")
+    session.inward({"type": "session.config", "split_granularity": "clause"})
+    sent = [message for piece in pieces for message in session.inward({"type": "input.text", "text": piece})]
+    assert [message["type"] for message in sent].count("input.flush") == flushes
+    assert "".join(message.get("text", "") for message in sent) == "".join(pieces)
+
+
+def test_a_cancelled_text_is_not_counted_as_committed() -> None:
+    """The answer to the next `input.done` is the end of the session's utterance."""
+    session = vllm_omni.DIALECT.session("")
+    for message in ({"type": "input.text", "text": "Hi."}, {"type": "input.commit"}, {"type": "input.cancel"}):
+        session.inward(message)
+    session.outward({"type": "session.cancelled", "utterance_index": 0})
+    session.inward({"type": "input.done"})
+    assert session.outward({"type": "session.done", "total_sentences": 0})[-1]["type"] == "session.done"
+
+
+def test_several_recordings_are_several_references() -> None:
+    asked = vllm_omni._ask_fields({"ref_audio": ["a", "b"], "ref_text": "Words.", "voice": "low"})
+    assert asked == {"references": [{"audio": "a", "text": "Words."}, {"audio": "b"}]}
 
 
 def test_a_whole_file_is_asked_for_unless_a_stream_is() -> None:
@@ -141,6 +174,22 @@ def test_a_whole_file_is_asked_for_unless_a_stream_is() -> None:
 )
 def test_names_of_kokoro(name: str, voice: str) -> None:
     assert kokoro_fastapi._ask_speech({"voice": name}, Call({}, ("heart", "af_sky")))["voice"] == voice
+
+
+@pytest.mark.parametrize(
+    ("mix", "can", "voice"),
+    [
+        ("af_heart(2)+af_sky(1)", ["mixes"], "heart(2)+af_sky(1)"),
+        ("af_heart + af_sky(3)", ["presets"], "af_sky"),
+        ("af_heart-af_sky", ["mixes"], "heart"),
+        ("my-voice", ["mixes"], "my-voice"),
+    ],
+)
+def test_a_mix_of_presets_is_spoken_by_models_that_mix_them(mix: str, can: list[str], voice: str) -> None:
+    models = {"data": [{"id": "other", "capabilities": []}, {"id": "one", "capabilities": can}]}
+    call = Call({}, ("heart", "af_sky"), read={"/v1/models": models})
+    assert kokoro_fastapi._ask_speech({"voice": mix, "model": "one"}, call)["voice"] == voice
+    assert ("X-Ignored-Fields" in call.told) == (voice in ("af_sky", "heart"))
 
 
 # --- answers ---
@@ -202,6 +251,24 @@ def test_a_failure_midway_is_an_event_of_theirs() -> None:
     assert '"message": "No."' in told
 
 
+@pytest.mark.parametrize(
+    ("kind", "code", "told"),
+    [
+        ("invalid_request_error", "invalid_value", ("BadRequestError", 400)),
+        ("invalid_request_error", "model_not_found", ("invalid_request_error", "model_not_found")),
+        ("server_error", "generation_failed", ("server_error", None)),
+        ("rate_limit_error", "queue_full", ("rate_limit_error", "queue_full")),
+    ],
+)
+def test_errors_of_sglang_omni(kind: str, code: str, told: tuple[str, Any]) -> None:
+    error = {"message": "No.", "type": kind, "param": None, "code": code}
+    there = sglang_omni._error(500, error)["error"]
+    assert (there["type"], there["code"]) == told
+    event = played(sglang_omni, {"type": "error", "message": "No.", "error": error})[0]
+    assert (event["error_type"], event.get("code"), event["message"]) == (*told, "No.")
+    assert "param" not in event
+
+
 def test_audio_passes_untouched() -> None:
     sent = translated(vllm_omni.DIALECT.rows[0], {"body": b"\n\nRIFF", "more_body": True}, kind="audio/wav")
     assert sent[1]["body"] == b"\n\nRIFF"
@@ -215,6 +282,112 @@ def test_an_error_of_another_protocol_passes_untouched() -> None:
 
 # --- sockets ---
 
+START = {"type": "audio.start", "sentence_text": "Hi.", "format": "pcm", "sample_rate": 24_000, "channels": 1}
+FAILURE = {
+    "type": "error",
+    "message": "No.",
+    "error": {"message": "No.", "type": "server_error", "param": None, "code": "x"},
+}
+DONE = {"type": "input.done"}
+
+
+def played(dialect: Any, *messages: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns what a client hears of a session; messages are its own, or the server's."""
+    session = dialect.DIALECT.session("abc")
+    told: list[dict[str, Any]] = []
+    for message in messages:
+        if message["type"].startswith(("input", "session.config")):
+            session.inward(message)
+        else:
+            told += session.outward(message)
+    return told
+
+
+def spoken(index: int) -> list[dict[str, Any]]:
+    where = {"utterance_index": 0, "sentence_index": index}
+    return [{**START, **where}, {"type": "audio.done", **where, "finish_reason": "stop"}]
+
+
+@pytest.mark.parametrize("dialect", [vllm_omni, sglang_omni])
+def test_a_sentence_that_fails_before_its_audio_has_an_end_of_its_own(dialect: Any) -> None:
+    """A client that saves a file per `audio.done` must not lose the sentence before."""
+    told = played(dialect, DONE, *spoken(0), {**FAILURE, "utterance_index": 0}, *spoken(2))
+    assert [event["type"] for event in told] == [
+        *("audio.start", "audio.done"),
+        *("audio.start", "error", "audio.done"),
+        *("audio.start", "audio.done"),
+    ]
+    done = [event for event in told if event["type"] == "audio.done"]
+    assert [(event["sentence_index"], event["error"]) for event in done] == [(0, False), (1, True), (2, False)]
+    assert done[1]["total_bytes"] == 0
+    assert told[2]["sentence_index"] == 1
+
+
+def test_a_commit_that_is_refused_is_not_waited_for() -> None:
+    full = {"type": "error", "message": "No.", "error": {**FAILURE["error"], "code": "queue_full"}}
+    ended = {"type": "session.done", "total_sentences": 0}
+    told = played(vllm_omni, {"type": "input.commit"}, {"type": "input.commit"}, full, DONE, ended, ended)
+    assert [event["type"] for event in told] == ["error", "input.committed", "session.done"]
+
+
+def test_a_sentence_that_fails_midway_ends_once_and_is_to_be_discarded() -> None:
+    session = vllm_omni.DIALECT.session("")
+    session.outward({**START, "utterance_index": 0, "sentence_index": 0})
+    session.heard(480)
+    error, done = session.outward({**FAILURE, "utterance_index": 0})
+    assert (error["partial_audio"], error["action"]) == (True, "discard")
+    assert (done["sentence_index"], done["total_bytes"], done["error"]) == (0, 480, True)
+
+
+def test_sentences_are_counted_from_the_start_after_each_utterance() -> None:
+    ended = {"type": "session.done", "total_sentences": 1}
+    told = played(vllm_omni, DONE, *spoken(0), ended, DONE, *spoken(0), ended)
+    assert [(event["utterance_index"], event.get("sentence_index")) for event in told] == [
+        *[(0, 0), (0, 0), (0, None)],
+        *[(1, 0), (1, 0), (1, None)],
+    ]
+    assert "session_id" not in told[2]
+
+
+def test_events_of_sglang_have_ids() -> None:
+    ended = {"type": "session.done", "total_sentences": 1}
+    told = played(sglang_omni, DONE, {"type": "session.updated"}, *spoken(0), ended)
+    assert [(event.get("session_id"), event.get("id")) for event in told] == [
+        *[("abc", None), (None, "abc-0"), (None, "abc-0")],
+        ("abc", None),
+    ]
+
+
+def test_words_come_after_the_audio_of_a_sentence_and_silence_has_none() -> None:
+    config = {"type": "session.config", "word_timestamps": True, "response_format": "pcm", "stream_audio": True}
+    start, done = spoken(0)
+    audio = {"type": "audio.chunk", "audio_b64": "AAAA" * 80}  # 240 bytes, which take 5 ms
+    words = {"type": "audio.words", "words": [{"word": "Hi", "start": 0.001, "end": 0.004}]}
+    told = played(vllm_omni, config, {"type": "input.text", "text": "Hi."}, DONE, start, audio, words, audio, done)
+    assert told[0]["word_timestamps"] is True
+    chunks = [event for event in told if event["type"] == "audio.chunk"]
+    assert [(chunk["chunk_start_ms"], chunk["chunk_end_ms"]) for chunk in chunks] == [(0, 5), (5, 10), (0, 10)]
+    assert [chunk["timestamps"] for chunk in chunks] == [None, None, [{"word": "Hi", "start_ms": 1.0, "end_ms": 4.0}]]
+    assert {(chunk["sample_rate"], chunk["channels"]) for chunk in chunks} == {(24_000, 1)}
+    assert (told[-1]["total_bytes"], chunks[-1]["audio_b64"]) == (480, "")
+    silent = played(vllm_omni, config, {"type": "input.text", "text": "..."}, DONE, start, audio, done)
+    assert [event.get("timestamps") for event in silent[1:-1]] == [None, []]
+
+
+def test_a_configuration_counts_for_the_text_after_it_only() -> None:
+    words = {"type": "session.config", "word_timestamps": True}
+    first, second = {"type": "input.text", "text": "Hi."}, {"type": "session.config"}
+    told = played(vllm_omni, words, first, DONE, second, *spoken(0))
+    assert told[0]["word_timestamps"] is True
+
+
+def test_an_idle_session_is_closed_without_a_complaint_in_the_code() -> None:
+    for dialect in (vllm_omni, sglang_omni):
+        session = dialect.DIALECT.session("")
+        error = {"type": "server_error", "param": None, "code": "timeout"}
+        session.outward({"type": "error", "message": "No.", "error": error})
+        assert session.closes
+
 
 def test_a_socket_is_closed_once_and_then_silent() -> None:
     sent: list[Any] = []
@@ -227,7 +400,7 @@ def test_a_socket_is_closed_once_and_then_silent() -> None:
         sent.append(message)
 
     async def run() -> None:
-        socket = TranslatedSocket(vllm_omni.DIALECT, receive, send)
+        socket = TranslatedSocket(sglang_omni.DIALECT, "", receive, send)
         assert json.loads((await socket.receive())["text"]) == {"type": "input.done"}
         await socket.send({"type": "websocket.send", "text": '{"type": "session.done", "total_sentences": 0}'})
         await socket.send({"type": "websocket.send", "text": '{"type": "error"}'})
@@ -245,4 +418,4 @@ def test_a_message_that_cannot_be_read_passes_untouched(raw: str) -> None:
     async def send(message: Any) -> None:
         raise AssertionError
 
-    assert asyncio.run(TranslatedSocket(vllm_omni.DIALECT, receive, send).receive())["text"] == raw
+    assert asyncio.run(TranslatedSocket(vllm_omni.DIALECT, "", receive, send).receive())["text"] == raw

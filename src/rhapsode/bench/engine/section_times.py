@@ -13,7 +13,7 @@ from typing import Any
 
 from rhapsode.bench.engine.clock import Clock
 
-SECTIONS = ("prefill", "talker", "depth", "sampling", "codec", "generator")
+SECTIONS = ("prefill", "talker", "depth", "sampling", "codec", "burst", "generator")
 """All names that the engine and the families mark, in the order a report shows them."""
 
 Timeline = list[tuple[Any, str]]

@@ -56,7 +56,15 @@ class TranslatedAnswer:
         if kind == "text/event-stream" and self._row.event:
             self._has_events = True
             message = {**message, "headers": _with(message, {"content-type": self._row.stream_type})}
-        await self._send(message)
+        await self._send(message if is_error else {**message, "headers": _with(message, self._told())})
+
+    def _told(self) -> dict[str, str]:
+        """Returns the headers of the row; one that ours has, too, names both."""
+        ours = self._call.headers
+        return {
+            name: f"{ours[name.lower()]}, {value}" if name.lower() in ours else value
+            for name, value in self._call.told.items()
+        }
 
     # --- whole bodies ---
 
@@ -68,6 +76,8 @@ class TranslatedAnswer:
             data = reply.body
             changed = {"content-length": str(len(data)), **reply.headers}
             start = {**start, "status": reply.status, "headers": _with(start, changed)}
+        if start["status"] < 400:
+            start = {**start, "headers": _with(start, self._told())}
         await self._send(start)
         for at in range(0, len(data), SLICE_BYTES):
             piece = data[at : at + SLICE_BYTES]

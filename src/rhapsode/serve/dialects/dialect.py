@@ -25,6 +25,8 @@ class Call:
     query: str = ""
     read: dict[str, Any] = field(default_factory=dict)
     """The JSON of paths that the row needs; None for an error."""
+    told: dict[str, str] = field(default_factory=dict)
+    """Headers that the answer has beside ours, unless it is an error."""
     kept: Fields = field(default_factory=dict)
     """What the answer needs to know of the request, or of the events before."""
 
@@ -82,6 +84,10 @@ class Row:
         return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(self.path)))
 
 
+ELSEWHERE = "/v1/dev"
+"""Where routes without a path of ours lead: below `/v1`, so that keys are checked."""
+
+
 @dataclass(frozen=True)
 class Dialect:
     """All that another server's clients rely on."""
@@ -89,8 +95,8 @@ class Dialect:
     rows: tuple[Row, ...]
     error: Callable[[int, Fields], Any]
     """Translates an error, given by its status and by what our body has under `error`."""
-    session: Callable[[], SessionTranslation] | None = None
-    """Translates `WS /v1/audio/speech/stream`."""
+    session: Callable[[str], SessionTranslation] | None = None
+    """Translates `WS /v1/audio/speech/stream`, given the session's id."""
 
     def find(self, method: str, path: str) -> tuple[Row, Mapping[str, str]] | None:
         """Returns the row of a request, and the named parts of its path."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from rhapsode.audio.formats import FORMATS
 from rhapsode.errors import InvalidRequest
-from rhapsode.serve.dialects.dialect import Call, Dialect, Fields, Reply, Row
+from rhapsode.serve.dialects.dialect import ELSEWHERE, Call, Dialect, Fields, Reply, Row
 from rhapsode.serve.dialects.voices import given_fields
 from rhapsode.serve.request.names import OPENAI_VOICES
 from rhapsode.text.clean import well_formed
@@ -23,28 +23,27 @@ MODEL = "kokoro"
 KOKORO_VOICE = re.compile(r"[abefhijpz][fm]_(?P<name>[a-z]+)")
 LANGUAGES = {"a": "en", "b": "en", "e": "es", "f": "fr", "h": "hi", "i": "it", "j": "ja", "p": "pt", "z": "zh"}
 WEIGHTED = re.compile(r"(?P<name>[^()+]+)(?:\((?P<weight>[^()+]*)\))?")
+# A minus takes a voice away if what follows is named as Kokoro's voices are: other names may have one in them.
+SIGNS = re.compile(r"(\+|-(?=[abefhijpz][fm]_))")
 MOST_PHONEMIZED_CHARS = 5000
 MOST_MIXED, MOST_MIX_CHARS = 8, 1024
-NO_MIX = (
-    "these voices cannot be mixed: uploaded voices can, by a model that takes a 'speaker_embedding'; "
-    "of presets choose one."
-)
-ELSEWHERE = "/v1/dev"
-"""Where routes without a path of ours lead: below `/v1`, so that keys are checked."""
 
 
 def _ask_speech(fields: Fields, call: Call) -> Fields:
     fields = given_fields(fields)
     if fields.get("model") == MODEL:
         del fields["model"]
+    call.kept["model"] = fields.get("model")
     if isinstance(voice := fields.get("voice"), str):
         fields |= _voice(voice, call)
         fields = given_fields(fields)
     if isinstance(code := fields.pop("lang_code", None), str):
         fields["language"] = LANGUAGES.get(code, code)
     options = fields.pop("normalization_options", None)
-    if isinstance(options, dict) and isinstance(wanted := options.get("normalize"), bool):
-        fields["normalise"] = wanted
+    if isinstance(options, dict):
+        if isinstance(wanted := options.pop("normalize", None), bool):
+            fields["normalise"] = wanted
+        fields |= {f"normalization_options.{name}": value for name, value in options.items()}  # named as ignored
     if fields.pop("ssml", None) is True:
         fields["input_type"] = "ssml"
     if fields.get("volume_multiplier") == 1:
@@ -56,16 +55,17 @@ def _ask_speech(fields: Fields, call: Call) -> Fields:
 
 
 def _parts(mix: str) -> dict[str, float]:
-    """Returns the voices of a mix with their weights."""
+    """Returns the voices of a mix with their weights, which are below zero for voices that are taken away."""
     parts: dict[str, float] = {}
-    for part in mix.replace(" ", "").split("+", MOST_MIXED):
+    first, *rest = SIGNS.split(mix.replace(" ", ""), MOST_MIXED)
+    for sign, part in [("+", first), *zip(rest[::2], rest[1::2], strict=True)]:
         found = WEIGHTED.fullmatch(part)
         weight = _weight(found["weight"]) if found else None
         if found is None or weight is None:
             shown = well_formed(mix[:64])
             right = f"write 'one(2)+other(1)', with at most {MOST_MIXED} voices"
             raise InvalidRequest(f"'{shown}' is no mix of voices: {right}.", param="voice")
-        parts[found["name"]] = parts.get(found["name"], 0.0) + weight
+        parts[found["name"]] = parts.get(found["name"], 0.0) + (weight if sign == "+" else -weight)
     return parts
 
 
@@ -82,35 +82,48 @@ def _embedding_of(name: str) -> str:
     return f"{VOICES}/{name}/embedding"
 
 
-def _mixed_voices(fields: Fields) -> list[str]:
-    """Returns where the numbers of each voice of a mix are; nothing if it is no mix."""
-    mix = fields.get("voice")
-    if not isinstance(mix, str) or "+" not in mix or len(mix) > MOST_MIX_CHARS:
-        return []
-    names = list(_parts(mix))
-    return [_embedding_of(name) for name in names if "/" not in name] if len(names) > 1 else []
+def _read_for(mixes: list[Any]) -> list[str]:
+    """Returns what is to be read to speak with mixes: what the model can do, and the numbers of uploaded voices."""
+    names = {name: None for mix in mixes if _is_mix(mix) for name in _parts(mix)}
+    return [MODELS, *(_embedding_of(name) for name in names if "/" not in name)] if names else []
 
 
-def _alone(mix: str) -> str:
-    """Returns the one voice of a mix; raises an error if it names several."""
-    parts = _parts(mix)
-    if len(parts) > 1:
-        raise InvalidRequest(NO_MIX, param="voice")
-    return next(iter(parts))
+def _is_mix(voice: Any) -> bool:
+    return isinstance(voice, str) and len(voice) <= MOST_MIX_CHARS and SIGNS.search(voice) is not None
+
+
+def _needs(fields: Fields) -> list[str]:
+    return _read_for([fields.get("voice")])
 
 
 def _voice(mix: str, call: Call) -> Fields:
     """Returns the fields of a voice, or of a mix of uploaded voices, whose numbers are added up by weight."""
     parts = _parts(mix)
-    if len(parts) == 1:
-        return {"voice": _known(next(iter(parts)), call)}
     read = [call.read.get(_embedding_of(name)) for name in parts]
     vectors = [body["embedding"] for body in read if body is not None]
-    if len(vectors) < len(parts) or len({len(vector) for vector in vectors}) > 1:
-        raise InvalidRequest(NO_MIX, param="voice")
-    weights = [weight / sum(parts.values()) for weight in parts.values()]
+    if len(parts) == 1 or len(vectors) < len(parts) or len({len(vector) for vector in vectors}) > 1:
+        return {"voice": _name(mix, call)}
+    whole = sum(map(abs, parts.values()))
+    weights = [weight / whole for weight in parts.values()]
     mixed = [sum(w * x for w, x in zip(weights, numbers, strict=True)) for numbers in zip(*vectors, strict=True)]
     return {"voice": None, "speaker_embedding": mixed}
+
+
+def _name(mix: str, call: Call) -> str:
+    """Returns a mix of presets as a model that mixes them takes it; of any other model, its heaviest voice."""
+    parts = _parts(mix)
+    if len(parts) == 1:
+        return _known(next(iter(parts)), call)
+    if min(parts.values()) > 0 and _mixes_presets(call):
+        return "+".join(f"{_known(name, call)}({weight:g})" for name, weight in parts.items())
+    call.told["X-Ignored-Fields"] = "voice"
+    return _known(max(parts, key=lambda name: parts[name]), call)
+
+
+def _mixes_presets(call: Call) -> bool:
+    models = (call.read.get(MODELS) or {}).get("data", [])
+    asked = [model for model in models if model["id"] == call.kept.get("model")] or models
+    return bool(asked) and "mixes" in asked[0].get("capabilities", ())
 
 
 def _known(name: str, call: Call) -> str:
@@ -125,15 +138,16 @@ def _known(name: str, call: Call) -> str:
 
 
 def _ask_captioned(fields: Fields, call: Call) -> Fields:
-    """Returns a request for events with words; or for a whole file with words."""
+    """Returns a request for events with words, or for JSON, which only a request for words is answered with."""
     fields = _ask_speech(fields, call)
-    fields["word_timestamps"] = fields.pop("return_timestamps", True)
-    call.kept["format"] = fields.get("response_format", "mp3")
-    return fields if fields.get("stream") is False else {**fields, "stream_format": "sse"}
+    wanted, is_whole = fields.pop("return_timestamps", True), fields.get("stream") is False
+    fields["word_timestamps"] = "auto" if wanted is True or (wanted is False and is_whole) else wanted
+    call.kept = {"format": fields.get("response_format", "mp3"), "words": wanted}
+    return fields if is_whole else {**fields, "stream_format": "sse"}
 
 
 def _answer_captioned(body: Any, call: Call) -> Reply:
-    words = [_word(word) for word in body["words"]]
+    words = [_word(word) for word in body["words"]] if call.kept["words"] else []
     return Reply({"audio": body["audio"], "audio_format": FORMATS[body["format"]].media_type, "timestamps": words})
 
 
@@ -159,17 +173,26 @@ def _word(word: Fields) -> Fields:
     return {"word": word["word"], "start_time": word["start"], "end_time": word["end"]}
 
 
+def _turns(fields: Fields) -> list[Fields] | None:
+    turns = fields.get("turns") or fields.get("inputs")
+    return turns if isinstance(turns, list) and all(isinstance(turn, dict) for turn in turns) else None
+
+
+def _needs_of_dialogue(fields: Fields) -> list[str]:
+    mixes = [turn.get("voice") or turn.get("voice_id") for turn in _turns(fields) or ()]
+    return _read_for(mixes)[:1]  # a segment has a name, no numbers
+
+
 def _ask_dialogue(fields: Fields, call: Call) -> Fields:
     """Returns a dialogue of segments."""
-    turns = fields.pop("turns", None) or fields.pop("inputs", None)
-    pause = fields.pop("pause_between_turns", 0.0)
-    fields = _ask_speech(fields, call)
-    if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
-        return {**fields, "segments": turns}
+    turns, pause = _turns(fields), fields.pop("pause_between_turns", 0.0)
+    fields = _ask_speech({name: value for name, value in fields.items() if name not in ("turns", "inputs")}, call)
+    if turns is None:
+        return {**fields, "segments": None}
     segments = []
     for at, turn in enumerate(turns):
         voice = turn.get("voice") or turn.get("voice_id")
-        segment = {"input": turn.get("text"), "voice": _known(_alone(voice), call) if isinstance(voice, str) else voice}
+        segment = {"input": turn.get("text"), "voice": _name(voice, call) if isinstance(voice, str) else voice}
         segments.append({**segment, "pause_s": pause if at else 0})
     return {**fields, "segments": segments}
 
@@ -179,6 +202,14 @@ def _list_voices(body: Any, call: Call) -> Reply:
     if "legacy=true" in call.query:
         return Reply({"voices": names})
     return Reply({"voices": [{"id": name, "name": name} for name in names]})
+
+
+def _model(body: Any, call: Call) -> Reply:
+    return Reply({**body, "id": MODEL})
+
+
+def _health(body: Any, call: Call) -> Reply:
+    return Reply({"status": "healthy"})
 
 
 def _list_models(body: Any, call: Call) -> Reply:
@@ -205,11 +236,19 @@ def _refused(status: int, code: str, message: str) -> Reply:
 
 
 def _no_combination(fields: Fields, call: Call) -> Reply:
-    return _refused(403, "permission_denied", "voices here are no files that could be combined: choose one of them.")
+    return _refused(403, "permission_denied", "here no file is made: speak with 'one(2)+other(1)' as it is.")
 
 
 def _no_phonemes(fields: Fields, call: Call) -> Reply:
     return _refused(404, "not_found", "this server speaks text, not phonemes: respell words with 'lexicon'.")
+
+
+def _no_unloading(fields: Fields, call: Call) -> Reply:
+    return _refused(403, "permission_denied", "clients unload no models here: 'server.idle_unload_s' does.")
+
+
+def _no_download(fields: Fields, call: Call) -> Reply:
+    return _refused(404, "not_found", "nothing is stored here: the answer of a request is the whole audio.")
 
 
 def _error(status: int, error: Fields) -> Any:
@@ -218,23 +257,27 @@ def _error(status: int, error: Fields) -> Any:
 
 DIALECT = Dialect(
     rows=(
-        Row("POST", SPEECH, ask=_ask_speech, needs=_mixed_voices),
+        Row("POST", SPEECH, ask=_ask_speech, needs=_needs),
         Row(
             "POST",
             "/dev/captioned_speech",
             SPEECH,
             ask=_ask_captioned,
-            needs=_mixed_voices,
+            needs=_needs,
             answer=_answer_captioned,
             event=_caption_event,
             stream_type="application/json",
         ),
-        Row("POST", "/dev/dialogue", SPEECH, ask=_ask_dialogue),
+        Row("POST", "/dev/dialogue", SPEECH, ask=_ask_dialogue, needs=_needs_of_dialogue),
         Row("POST", "/dev/phonemize", f"{ELSEWHERE}/phonemize", reply=_phonemize),
         Row("POST", "/dev/generate_from_phonemes", f"{ELSEWHERE}/generate_from_phonemes", reply=_no_phonemes),
         Row("GET", VOICES, answer=_list_voices),
         Row("POST", f"{VOICES}/combine", reply=_no_combination),
         Row("GET", MODELS, answer=_list_models),
+        Row("GET", f"{MODELS}/{MODEL}", f"{MODELS}/tts-1", answer=_model),
+        Row("GET", "/health", answer=_health),
+        Row("POST", "/dev/unload", f"{ELSEWHERE}/unload", reply=_no_unloading),
+        Row("GET", "/v1/download/{name}", reply=_no_download),
     ),
     error=_error,
 )

@@ -22,6 +22,7 @@ from rhapsode.serve.dialects.dialect import Call, Dialect, Fields, Row
 from rhapsode.serve.dialects.wire import apart, load_object
 from rhapsode.serve.middleware.auth import given_key
 from rhapsode.serve.middleware.leniency import HEADER as LENIENCY
+from rhapsode.serve.observe.logs import new_id
 from rhapsode.serve.request.body import json_body, media_type
 from rhapsode.serve.response.errors import error_response
 
@@ -82,7 +83,7 @@ class Translation:
             return
         dialect, row, call = chosen
         if scope["type"] == "websocket":
-            socket = TranslatedSocket(dialect, receive, send)
+            socket = TranslatedSocket(dialect, new_id().replace("req", "ws"), receive, send)
             await self._app(scope, socket.receive, socket.send)
         elif row.reply is not None:
             await _reply(row, call, scope, receive, send)
@@ -172,9 +173,9 @@ class TranslatedBody:
 class TranslatedSocket:
     """Translates the messages of a WebSocket in both directions."""
 
-    def __init__(self, dialect: Dialect, receive: Receive, send: Send) -> None:
+    def __init__(self, dialect: Dialect, session_id: str, receive: Receive, send: Send) -> None:
         assert dialect.session is not None
-        self._session = dialect.session()
+        self._session = dialect.session(session_id)
         self._receive = receive
         self._send = send
         self._inward: deque[Fields] = deque()

@@ -5,16 +5,26 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from functools import partial
 from typing import Any
 
 from rhapsode.audio.formats import FORMATS
-from rhapsode.serve.dialects.dialect import Call, Dialect, Fields, Row
-from rhapsode.serve.dialects.session import SegmentSession
-from rhapsode.serve.dialects.voices import VOICE_ROWS, ask_batch, clone
+from rhapsode.serve.dialects.dialect import ELSEWHERE, Call, Dialect, Fields, Reply, Row
+from rhapsode.serve.dialects.session import SegmentSession, SessionRules
+from rhapsode.serve.dialects.voices import VOICE_ROWS, VOICES, ask_batch, clone, elsewhere, given_fields, list_voices
 
 SPEECH = "/v1/audio/speech"
 WAV_HEADER_BYTES = 44
 PCM, BITS = 1, 16
+CACHE_COUNTERS = (
+    *("entries", "memory_bytes", "max_bytes", "hit_count", "miss_count"),
+    *("eviction_count", "delete_invalidation_counter"),
+)
+INLINE, NAMED = ("data", "base64"), ("audio_path", "ref_audio", "audio", "url")
+"""Where a reference has its recording: as base64, or as an address. The first that is given counts."""
+NOT_SOUND = (*INLINE, *NAMED, "media_type", "vq_codes")
+OWN_CODES = ("model_not_found", "invalid_api_key", "not_found")
+"""Of errors that keep their type and their code."""
 
 
 def _ask_fields(fields: Fields) -> Fields:
@@ -26,22 +36,33 @@ def _ask_fields(fields: Fields) -> Fields:
 
 
 def _reference(reference: Fields) -> Fields:
-    kept = {name: value for name, value in reference.items() if name in ("audio_path", "text") and value is not None}
-    if data := reference.get("base64"):
-        kept["audio_path"] = f"data:{reference.get('media_type') or 'audio/wav'};base64,{data}"
+    """Returns a reference as ours has it. Codes go unheard; a recording under a name that is new here is an error."""
+    given = given_fields(reference)
+    kept = {name: value for name, value in given.items() if name not in NOT_SOUND}
+    kind = given.get("media_type") or "audio/wav"
+    inline = next((given[name] for name in INLINE if given.get(name)), None)
+    named = next((given[name] for name in NAMED if given.get(name)), None)
+    if isinstance(inline, str):
+        kept["audio_path"] = inline if inline.startswith("data:") else f"data:{kind};base64,{inline}"
+    elif inline or named:
+        kept["audio_path"] = inline or named
     return kept
 
 
 def _ask_speech(fields: Fields, call: Call) -> Fields:
-    """Returns a request that is whole unless it asks for a stream, which is one of events by default."""
+    """Returns a request that is whole unless it asks for a stream: of samples if it asks for PCM, as version 0.1.2 has
+    it, and of events otherwise, as the versions before had it."""
     fields = {"response_format": "wav", **_ask_fields(fields)}
     wanted, form = fields.pop("stream", False), fields.pop("stream_format", None)
     if not isinstance(wanted, bool) or form not in (None, "audio", "sse"):
         return {**fields, "stream": wanted, "stream_format": form}  # an error, as on our own route
     if not wanted:
         return {**fields, "stream": False}
+    form = form or ("audio" if fields["response_format"] == "pcm" else "sse")
+    if form == "audio":
+        call.told["X-Bit-Depth"] = str(BITS)
     call.kept = {"format": fields["response_format"], "index": 0, "skip": WAV_HEADER_BYTES}
-    return {**fields, "stream_format": form or "sse"}
+    return {**fields, "stream_format": form}
 
 
 def _event(kind: str, data: bytes, call: Call) -> bytes | None:
@@ -57,7 +78,7 @@ def _event(kind: str, data: bytes, call: Call) -> bytes | None:
             last = _chunk(call, audio=None, finish_reason=fields["finish_reason"], usage=counts)
             return last + b"data: [DONE]\n\n"
         case "error":
-            return f"data: {json.dumps({'error': fields['error']})}\n\ndata: [DONE]\n\n".encode()
+            return f"data: {json.dumps(_error(500, fields['error']))}\n\ndata: [DONE]\n\n".encode()
     return b""
 
 
@@ -96,17 +117,56 @@ def _ask_batch(fields: Fields, call: Call) -> Fields:
     return ask_batch(fields, _ask_fields)
 
 
+def _list_voices(body: Any, call: Call) -> Reply:
+    """Returns the voices with the counters of a cache that there is none of here."""
+    return Reply({**list_voices(body, call).body, "cache_stats": dict.fromkeys(CACHE_COUNTERS, 0)})
+
+
+def _answer_batch(body: Any, call: Call) -> Reply:
+    for result in body["results"]:
+        if result["status"] == "error":
+            result["error"] = _translated(result["error"])
+    return Reply(body)
+
+
+def _translated(error: Fields) -> Fields:
+    """Returns an error with the type and the code that theirs has; one that theirs does not know stays as it is."""
+    kind, code = error["type"], error["code"]
+    if kind == "server_error":
+        code = None
+    elif kind == "invalid_request_error" and code not in OWN_CODES:
+        kind, code = "BadRequestError", 400
+    return {**error, "type": kind, "code": code}
+
+
 def _error(status: int, error: Fields) -> Any:
-    return {"error": error}
+    return {"error": _translated(error)}
 
 
+def _in_session(error: Fields) -> Fields:
+    """Returns what an error event has beside its message."""
+    told = _translated(error)
+    return {"error_type": told["type"], **given_fields({name: told[name] for name in ("param", "code")})}
+
+
+SESSION = SessionRules(
+    _ask_fields,
+    _in_session,
+    response_format="pcm",
+    split_granularity="sentence",
+    confirms=True,
+    closes=True,
+)
 DIALECT = Dialect(
     rows=(
         Row("POST", SPEECH, ask=_ask_speech, event=_event),
-        Row("POST", f"{SPEECH}/batch", ask=_ask_batch),
+        Row("POST", f"{SPEECH}/batch", ask=_ask_batch, answer=_answer_batch),
         Row("WS", f"{SPEECH}/stream"),
+        Row("GET", VOICES, answer=_list_voices),
         *VOICE_ROWS,
+        Row("POST", "/v1/chat/completions", reply=elsewhere(_error, "A chat")),
+        Row("POST", "/generate", f"{ELSEWHERE}/generate", reply=elsewhere(_error, "Generation for training")),
     ),
     error=_error,
-    session=lambda: SegmentSession(_ask_fields, confirms=True),
+    session=partial(SegmentSession, SESSION),
 )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from rhapsode import __version__
 from rhapsode.audio.formats import FORMATS
 from rhapsode.serve.dialects.dialect import Call, Dialect, Fields, Reply, Row
-from rhapsode.serve.dialects.session import SegmentSession, words_in_ms
-from rhapsode.serve.dialects.voices import VOICE_ROWS, ask_batch, clone
+from rhapsode.serve.dialects.session import SegmentSession, SessionRules, words_in_ms
+from rhapsode.serve.dialects.voices import VOICE_ROWS, ask_batch, clone, elsewhere
 
 SPEECH = "/v1/audio/speech"
 MOST_HEADER_BYTES = 4096
@@ -86,15 +86,18 @@ def _error(status: int, error: Fields) -> Any:
     return {"error": {**error, "type": kind, "code": status}}
 
 
-def _elsewhere(what: str) -> Callable[[Fields, Call], Reply]:
-    message = f"{what} is another product: this server speaks texts. Send the text to {SPEECH}."
-    return lambda fields, call: Reply(_error(404, {"message": message, "param": None}), 404)
-
-
 def _version(fields: Fields, call: Call) -> Reply:
     return Reply({"version": __version__})
 
 
+SESSION = SessionRules(
+    _ask_fields,
+    error=lambda body: {},
+    response_format="wav",
+    split_granularity="none",
+    confirms=False,
+    closes=False,
+)
 DIALECT = Dialect(
     rows=(
         Row("POST", SPEECH, ask=_ask_speech, answer=_answer_with_words, event=_event),
@@ -102,9 +105,9 @@ DIALECT = Dialect(
         Row("WS", f"{SPEECH}/stream"),
         *VOICE_ROWS,
         Row("GET", "/version", reply=_version),
-        Row("POST", "/v1/chat/completions", reply=_elsewhere("A chat that answers with audio")),
-        Row("POST", "/v1/audio/generate", reply=_elsewhere("Sound and music from a description")),
+        Row("POST", "/v1/chat/completions", reply=elsewhere(_error, "A chat that answers with audio")),
+        Row("POST", "/v1/audio/generate", reply=elsewhere(_error, "Sound and music from a description")),
     ),
     error=_error,
-    session=lambda: SegmentSession(_ask_fields, confirms=False),
+    session=partial(SegmentSession, SESSION),
 )

@@ -23,6 +23,10 @@ def clone(fields: Fields) -> Fields:
     fields = given_fields(fields)
     if isinstance(vectors := fields.get("speaker_embedding"), list) and len(vectors) == 1:
         fields["speaker_embedding"] = vectors[0] if isinstance(vectors[0], list) else vectors
+    if isinstance(recordings := fields.get("ref_audio"), list):
+        del fields["ref_audio"]
+        text = {"text": fields.pop("ref_text")} if "ref_text" in fields else {}
+        fields["references"] = [{"audio": one, **(text if not at else {})} for at, one in enumerate(recordings)]
     if _has_sound(fields):
         fields = _unnamed(fields)
     task = fields.get("task_type")
@@ -64,14 +68,17 @@ def _uploaded(voice: Fields) -> Fields:
     samples = round(voice.get("duration_s", 0) * voice.get("sample_rate", 0))
     is_audio = "embedding_size" not in voice
     size = WAV_HEADER_BYTES + BYTES_PER_SAMPLE * samples if is_audio else 4 * voice.get("embedding_size", 0)
-    known = {name: voice.get(name) for name in ("name", "consent", "created_at", "speaker_description")}
+    known = given_fields({name: voice.get(name) for name in ("name", "consent", "created_at", "speaker_description")})
     kind = {"mime_type": "audio/wav" if is_audio else "application/octet-stream", "file_size": size}
     source = {"ref_text": voice.get("text"), "embedding_source": "audio" if is_audio else "direct"}
-    return {**known, **kind, **source}
+    return {**known, **kind, **given_fields(source)}
 
 
 def _stored(body: Any, call: Call) -> Reply:
-    return Reply({"success": True, "voice": _uploaded(body)})
+    """Returns the voice under its name, as vLLM-Omni does, and bare, as SGLang-Omni does."""
+    voice = _uploaded(body)
+    told = {"warning": f"Voice '{voice['name']}' overwritten"} if body.get("replaced") else {}
+    return Reply({"success": True, "voice": voice, **voice, **told})
 
 
 def _deleted(body: Any, call: Call) -> Reply:
@@ -80,6 +87,13 @@ def _deleted(body: Any, call: Call) -> Reply:
 
 def _not_deleted(status: int, error: Fields) -> Any:
     return {"success": False, "error": error["message"]}
+
+
+def elsewhere(error: Callable[[int, Fields], Any], what: str) -> Callable[[Fields, Call], Reply]:
+    """Returns the answer of a route of another product."""
+    message = f"{what} is another product: this server speaks texts. Send the text to /v1/audio/speech."
+    told = {"message": message, "type": "invalid_request_error", "param": None, "code": "not_found"}
+    return lambda fields, call: Reply(error(404, told), 404)
 
 
 VOICE_ROWS = (

@@ -34,13 +34,22 @@ class DialogueBody(ElevenLabsVoice):
 
 
 async def read_dialogue(
-    service: Service, data: bytes, audio: ElevenLabsFormat, ignored: tuple[str, ...], delivery: dict[str, Any]
+    service: Service,
+    data: bytes,
+    audio: ElevenLabsFormat,
+    ignored: tuple[str, ...],
+    delivery: dict[str, Any],
+    speakers: list[str],
 ) -> Order:
-    """Reads the body of a dialogue. `ignored` are parameters outside the body that have no effect."""
+    """Reads the body of a dialogue, and adds the voice of each input to `speakers`, as the client names it.
+
+    `ignored` are parameters outside the body that have no effect.
+    """
     data, unknown = await leave_out(DialogueBody, data, ())
     body = await read(DialogueBody, data)
     check_count(len(body.inputs), service.deployment.limits)
-    voices = {name: await own_voice(service, name) for name in {part.voice_id for part in body.inputs}}
+    speakers += [part.voice_id for part in body.inputs]
+    voices = {name: await own_voice(service, name) for name in set(speakers)}
     segments = [{"input": part.text, "voice": voices[part.voice_id]} for part in body.inputs]
     fields = {**body.fields(None, audio), "segments": segments, **delivery}
     order = with_bit_rate(await service.read(json.dumps(fields).encode()), audio)

@@ -13,7 +13,7 @@ from rhapsode.serve.elevenlabs.dialogue import DialogueBody, read_dialogue
 from rhapsode.serve.elevenlabs.error_schema import ERRORS
 from rhapsode.serve.elevenlabs.formats import DEFAULT_FORMAT, OUTPUT_FORMATS, parse_format
 from rhapsode.serve.elevenlabs.session import ElevenLabsSession
-from rhapsode.serve.elevenlabs.timestamps import TimestampResponse
+from rhapsode.serve.elevenlabs.timestamps import DialogueTimestampResponse, TimestampResponse
 from rhapsode.serve.request.body import json_body
 from rhapsode.serve.request.openapi import request_body
 from rhapsode.serve.response.audio import SpeechResponse
@@ -75,11 +75,13 @@ def _add_speech(routes: APIRouter, service: Service) -> None:
 def _add_dialogue(routes: APIRouter, service: Service) -> None:
     about = request_body(DialogueBody)
 
-    async def answer(request: Request, output_format: str, *, stream: bool) -> Response:
-        audio, ignored = parse_format(output_format), _ignored(request)
-        read = partial(read_dialogue, service, audio=audio, ignored=ignored, delivery={"stream": stream})
-        data = await json_body(request.scope, request.receive)
-        return SpeechResponse(service, data, request.state.request_id, read)
+    async def answer(request: Request, output_format: str, **delivery: Any) -> Response:
+        audio, ignored, speakers = parse_format(output_format), _ignored(request), list[str]()
+        read = partial(read_dialogue, service, audio=audio, ignored=ignored, delivery=delivery, speakers=speakers)
+        data, request_id = await json_body(request.scope, request.receive), request.state.request_id
+        if "word_timestamps" in delivery:
+            return DialogueTimestampResponse(service, data, request_id, read, speakers)
+        return SpeechResponse(service, data, request_id, read)
 
     @routes.post(DIALOGUE, response_class=Response, responses=ERRORS, openapi_extra=about)
     async def dialogue(request: Request, output_format: OutputFormat = DEFAULT_FORMAT) -> Response:
@@ -90,6 +92,16 @@ def _add_dialogue(routes: APIRouter, service: Service) -> None:
     async def stream_dialogue(request: Request, output_format: OutputFormat = DEFAULT_FORMAT) -> Response:
         """Speaks a dialogue of several voices, and streams the audio while it is made."""
         return await answer(request, output_format, stream=True)
+
+    @routes.post(f"{DIALOGUE}/with-timestamps", response_class=Response, responses=ERRORS, openapi_extra=about)
+    async def timed_dialogue(request: Request, output_format: OutputFormat = DEFAULT_FORMAT) -> Response:
+        """Answers with the whole file, the time of each character, and who speaks when."""
+        return await answer(request, output_format, stream=False, word_timestamps=True)
+
+    @routes.post(f"{DIALOGUE}/stream/with-timestamps", response_class=Response, responses=ERRORS, openapi_extra=about)
+    async def stream_timed_dialogue(request: Request, output_format: OutputFormat = DEFAULT_FORMAT) -> Response:
+        """Streams lines of JSON, each with audio, the times of characters that are known by then, and who speaks."""
+        return await answer(request, output_format, stream_format="sse", word_timestamps=True)
 
 
 def _ignored(request: Request) -> tuple[str, ...]:

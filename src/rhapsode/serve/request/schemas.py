@@ -105,8 +105,10 @@ class VoiceFields(Strict):
         None, description="Writes numbers, dates and the like out as words; by default where the model wants it."
     )
     lexicon: Respellings | None = Field(None, description="Respellings by word, before those of the server.")
-    word_timestamps: bool | None = Field(
-        None, description="Says when each word is heard: in server-sent events, in JSON bodies, over the WebSocket."
+    word_timestamps: bool | Literal["auto"] | None = Field(
+        None,
+        description="Says when each word is heard: in server-sent events, in JSON bodies, over the WebSocket. "
+        "`auto`: where the aligner knows the language; elsewhere there are no words, and no error.",
     )
     end_detection: bool | None = Field(
         None, description="Ends speech that goes on after its last word; by default as the server is set."
@@ -185,8 +187,10 @@ class SessionBody(VoiceFields):
 
     stream_audio: bool = Field(True, description="`false`: one message with the whole file of each piece of text.")
     audio_transport: Literal["binary", "base64"] = Field("binary", description="Binary messages, or JSON.")
-    split_granularity: Literal["none", "sentence"] = Field(
-        "none", description="`sentence`: each one a request and a file of its own."
+    split_granularity: Literal["none", "sentence", "utterance"] = Field(
+        "none",
+        description="What is a request and a file of its own. `none`: what a family speaks best, `sentence`: each one, "
+        "`utterance`: all text until it is flushed or done.",
     )
 
 

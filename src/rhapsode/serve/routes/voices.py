@@ -25,7 +25,7 @@ from rhapsode.serve.request.schemas import Embedding, Name, Sentence, Source, St
 from rhapsode.serve.request.shape import check_shape
 from rhapsode.serve.response.errors import NotFound, UnsupportedMediaType
 from rhapsode.serve.service import Service
-from rhapsode.serve.voice_list import known_voices, public_voice
+from rhapsode.serve.voice_list import known_voices, names_only, public_voice
 from rhapsode.types import Clip, ModelInfo
 from rhapsode.voices.fetch import parse_data_url
 from rhapsode.voices.name import name_key
@@ -81,7 +81,7 @@ def router(service: Service) -> APIRouter:
         """Returns all voices: presets, then uploaded ones, then aliases (OpenAI's names too) with their voices."""
         known = await known_voices(service)
         if is_keyless(request):
-            known = [{name: voice[name] for name in ("id", "name", "kind")} for voice in known]
+            known = names_only(known)
         return {"object": "list", "data": known, "voices": known}
 
     @routes.post(
@@ -95,7 +95,7 @@ def router(service: Service) -> APIRouter:
     async def upload(request: Request, answer: Response, replace: bool = False) -> dict[str, Any]:
         """Store a voice under a name, from a sample (`audio_sample`) or an embedding (`speaker_embedding`).
 
-        With `replace` it takes the place of an uploaded voice of the same name.
+        With `replace` it takes the place of an uploaded voice of the same name, and `replaced` says so.
         """
         data, sample = await _read(request)
         data, ignored = await service.tolerate(VoiceBody, data)
@@ -107,7 +107,9 @@ def router(service: Service) -> APIRouter:
         if sample is not None and len(sample) > service.config.max_upload_bytes:
             raise BadAudio(f"at most {service.config.max_upload_bytes} bytes are taken.", param="audio_sample")
         clip = None if sample is None else await service.references.clip(sample, "audio_sample")
-        return public_voice(await save_voice(service, body, clip, replace=replace))
+        replaced = replace and await asyncio.to_thread(service.store.get, body.name) is not None
+        stored = public_voice(await save_voice(service, body, clip, replace=replace))
+        return stored | ({"replaced": True} if replaced else {})
 
     @routes.get(
         "/v1/audio/voices/{voice}/embedding", summary="A voice as numbers", responses=responses(400, 401, 404, 503)

@@ -153,14 +153,17 @@ class Session:
     def _begin(self) -> Utterance:
         if len(self._utterances) >= MOST_WAITING:
             raise Busy(f"{MOST_WAITING} utterances are waiting to be spoken here already.")
-        by_sentence = self._config.split_granularity == "sentence" or not self._service.info.can.text_stream
+        split, can_append = self._config.split_granularity, self._service.info.can.text_stream
         input_type = self._config.input_type or "text"
+        in_one = input_type == "ssml" or split == "utterance"
         utterance = Utterance(
             self._count,
-            by_sentence and input_type != "ssml",
-            self._config.language or "en",
-            input_type,
-            whole=input_type == "ssml" and not self._service.info.can.text_stream,
+            by_sentence=not in_one and (split == "sentence" or not can_append),
+            language=self._config.language or "en",
+            input_type=input_type,
+            whole=in_one and not can_append,
+            transport=self._config.audio_transport,
+            order=self._order,
         )
         self._count += 1
         self._utterances.append(utterance)
@@ -243,30 +246,33 @@ class Session:
                 utterance.pieces.popleft()
 
     async def _speak(self, utterance: Utterance, piece: Piece) -> None:
-        assert self._order is not None
+        order = utterance.order
+        assert order is not None
         request_id = f"{self._id}-{self._requests}"
         self._requests += 1
         where = {"utterance_index": utterance.index, "sentence_index": utterance.spoken}
         utterance.spoken += 1
-        async with speaking_piece(self._service, self._order, piece, request_id) as playback:
-            await self._send_audio(playback, piece, where, request_id)
+        async with speaking_piece(self._service, order, piece, request_id) as playback:
+            await self._send_audio(playback, utterance, piece, where, request_id)
         outcome = playback.outcome
         fields = {"finish_reason": str(outcome.finish_reason), "audio_s": round(outcome.audio_s, 3)}
         await self._sender.send("audio.done", **where, **fields, request_id=request_id)
 
-    async def _send_audio(self, playback: Playback, piece: Piece, where: dict[str, int], request_id: str) -> None:
+    async def _send_audio(
+        self, playback: Playback, utterance: Utterance, piece: Piece, where: dict[str, int], request_id: str
+    ) -> None:
         chunk_id = 0
         while (messages := await playback.messages()) is not None:
             if not chunk_id and messages:
                 fields = {"format": playback.delivery.format.name, "sample_rate": playback.sample_rate}
                 fields |= {"channels": playback.channels, "sentence_text": piece.text, "request_id": request_id}
-                if self._order and self._order.ignored:
-                    fields["ignored_fields"] = list(self._order.ignored)
+                if utterance.order and utterance.order.ignored:
+                    fields["ignored_fields"] = list(utterance.order.ignored)
                 await self._sender.send("audio.start", **where, **fields)
             left = sum(map(messages_of, messages))
             for message in chain.from_iterable(map(in_messages, messages)):
                 async with playback.sending(len(message)):
-                    await self._sender.send_audio(message, self._config.audio_transport, chunk_id, where)
+                    await self._sender.send_audio(message, utterance.transport, chunk_id, where)
                 playback.sent(left)
                 left, chunk_id = left - 1, chunk_id + 1
             if news := playback.times.news():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Literal
 
 from rhapsode.engine import Speech
+from rhapsode.serve.request.intake import Order
 from rhapsode.text.clean import is_speakable, well_formed
 from rhapsode.text.events import Pause, TextEvent
 from rhapsode.text.markup import InputType, MarkupReader, reader_of
@@ -50,6 +52,9 @@ class Utterance:
     input_type: InputType = "text"
     whole: bool = False
     """The text is spoken in one piece when it is complete: a document that the family cannot take in pieces."""
+    transport: Literal["binary", "base64"] = "binary"
+    order: Order | None = None
+    """The settings when it began: those of the session may change while it waits to be spoken."""
     done: bool = False
     spoken: int = 0
     chars: int = 0
