@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from rhapsode.config.served import ServedModels
+from rhapsode.edge.body import HeldBody
 from rhapsode.edge.choice import ModelNames, RoutingWish, affinity, read_elevenlabs_wish, read_wish
 from rhapsode.edge.fleet import Fleet, FleetReplica
 from rhapsode.edge.forward import ForwardedResponse, Forwarding
@@ -222,14 +223,13 @@ class Edge:
         wish = wish or await _wish_of(request, body)
         model = self._fleet.models[self._names.chosen(wish, request.query_params.get("model"))]
         scope, request_id = request.scope, request.state.request_id
-        presets = model.known.presets if model.known else ()
         forwarding = Forwarding(
             model=model,
-            key=affinity(header(scope, b"x-session-id"), wish.voice, presets) if is_speech else None,
+            key=affinity(header(scope, b"x-session-id"), wish.voice, model.known_presets) if is_speech else None,
             method=request.method,
             target=target_of(scope),
             headers=request.headers.raw,
-            body=body,
+            body=HeldBody(body, scope["state"].get("release_body")),
             request_id=request_id,
             client=client_of(scope),
             is_repeatable=is_speech or request.method == "GET",
@@ -254,12 +254,13 @@ class Edge:
         try:
             if self.is_draining:
                 raise Unavailable("the server is shutting down.")
-            socket.scope["state"].get("expect_reference", lambda is_expected: None)(True)
+            relay.expect_reference(socket.scope["path"] == SOCKET)
             wish = await self._wish_of_socket(socket, relay)
             model = self._fleet.models[self._names.chosen(wish, None)]
-            presets = model.known.presets if model.known else ()
-            key = affinity(socket.headers.get("x-session-id", ""), wish.voice, presets)
-            await relay.run(lambda: model.candidates(key), target_of(socket.scope))
+            relay.expect_reference(socket.scope["path"] == SOCKET and model.takes_references)
+            key = affinity(socket.headers.get("x-session-id", ""), wish.voice, model.known_presets)
+            client = client_of(socket.scope)
+            await relay.run(lambda: model.candidates(key, client), target_of(socket.scope))
         except WebSocketDisconnect:
             pass
         except RhapsodeError as error:

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 from rhapsode.edge.balance import in_order
 from rhapsode.edge.report import ReplicaReport
-from rhapsode.errors import Busy, RhapsodeError, Unavailable
+from rhapsode.errors import RhapsodeError, Unavailable
+from rhapsode.serve.waiting_room import WaitingRoom
 
 log = logging.getLogger("rhapsode.edge")
 
@@ -80,13 +81,13 @@ class ModelFleet:
         """`description` is what `/v1/models` says while there is no replica that could be asked, and `presets` what
         `/v1/audio/voices` does."""
         self.name = name
-        self.waiting = 0
         self.description: Mapping[str, Any] = description or {}
         self.presets = presets
         self.on_come: Callable[[FleetReplica], None] = lambda replica: None
         """Called with each replica that is new."""
         self._source = source
-        self._cold_start_s, self._max_waiting = cold_start_s, max_waiting
+        self._cold_start_s = cold_start_s
+        self._waiting = WaitingRoom(max_waiting, f"'{name}'")
         self._replicas: dict[str, FleetReplica] = {}
         self._last_report: ReplicaReport | None = None
         self._changed = asyncio.Condition()
@@ -114,13 +115,27 @@ class ModelFleet:
         """The last report of any replica, which may be old: what a checkpoint can do does not change."""
         return self._last_report
 
+    @property
+    def known_presets(self) -> tuple[str, ...]:
+        return self.known.presets if self.known else ()
+
+    @property
+    def takes_references(self) -> bool:
+        """Whether a session may bring recordings, as far as is known."""
+        return self.known is None or self.known.takes_references
+
     def find(self, replica_id: str) -> FleetReplica | None:
         return self._replicas.get(replica_id)
 
-    async def candidates(self, key: str | None) -> list[FleetReplica]:
+    @property
+    def waiting(self) -> int:
+        """The number of requests that wait until a replica is there."""
+        return len(self._waiting)
+
+    async def candidates(self, key: str | None, client: str = "") -> list[FleetReplica]:
         """Returns the replicas that a request may go to, the best first. If there is none, waits for one."""
         if not self.replicas:
-            await self._wait_for_one()
+            await self._waiting.wait(client, self._wait_for_one())
         return in_order(self.replicas, key)
 
     def poll_soon(self) -> None:
@@ -152,9 +167,6 @@ class ModelFleet:
             self._changed.notify_all()
 
     async def _wait_for_one(self) -> None:
-        if self.waiting >= self._max_waiting:
-            raise Busy(f"{self.waiting} requests wait until '{self.name}' is loaded, and no more can.", retry_after_s=5)
-        self.waiting += 1
         if self._waking is None:
             self._waking_s = time.monotonic()
             self._waking = asyncio.create_task(self._wake(), name="wake-model")
@@ -164,8 +176,6 @@ class ModelFleet:
         except TimeoutError:
             waited = f"it has been loading for {time.monotonic() - self._waking_s:.0f} s"
             raise Unavailable(f"'{self.name}' was not loaded within {self._cold_start_s:g} s: {waited}.") from None
-        finally:
-            self.waiting -= 1
         if not self.replicas and self._failure is not None:
             raise self._failure
 

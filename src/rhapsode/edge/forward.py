@@ -11,6 +11,7 @@ import aiohttp
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from rhapsode.edge.body import HeldBody
 from rhapsode.edge.fleet import FleetReplica, ModelFleet
 from rhapsode.edge.upstream import NotConnected, ReplicaLost, Upstream, pieces, response_headers
 from rhapsode.serve.response.audio import CancellableResponse, event
@@ -34,7 +35,7 @@ class Forwarding:
     method: str
     target: str
     headers: list[tuple[bytes, bytes]]
-    body: bytes
+    body: HeldBody
     request_id: str
     client: str
     is_repeatable: bool
@@ -66,8 +67,13 @@ class ForwardedResponse(CancellableResponse):
         began_s, has_to_wait = time.monotonic(), not self._what.model.replicas
         tried: set[str] = set()
         while True:
-            left = [replica for replica in await self._what.model.candidates(self._what.key) if replica.id not in tried]
-            if not left and refusal is not None:
+            self._what.body.wait()
+            left = [
+                replica
+                for replica in await self._what.model.candidates(self._what.key, self._what.client)
+                if replica.id not in tried
+            ]
+            if refusal is not None and (not left or self._what.body.is_lost):
                 await refusal(scope, receive, send)
                 return
             if not left:  # all replicas were lost, and none has come back yet
@@ -95,12 +101,14 @@ class ForwardedResponse(CancellableResponse):
     async def _try(self, replica: FleetReplica, send: Send) -> Response | None:
         """Sends the answer of a replica to the client, unless it is a refusal: then returns it."""
         what = self._what
+        what.body.begin()
         self._taken_by(replica)
         async with self._upstream.request(
             replica, what.method, what.target, what.headers, what.body, what.request_id, what.client
         ) as answer:
             if answer.status in REFUSALS:
                 return await _whole(answer)
+            what.body.drop()
             headers = response_headers(answer)
             if self._waited_s is not None:
                 headers.append((WAITED, f"{self._waited_s:.2f}".encode()))

@@ -117,7 +117,7 @@ class Gatherer:
         try:
             async with (
                 asyncio.timeout(ASK_S),
-                self._upstream.request(replica, "GET", target, headers, b"", "edge", "edge") as answer,
+                self._upstream.request(replica, "GET", target, headers, None, "edge", "edge") as answer,
             ):
                 return answer.status, b"".join([piece async for piece in pieces(answer)])
         except ReplicaLost:

@@ -42,6 +42,10 @@ class SocketRelay:
         self._first: str | bytes | None = None
         self._is_accepted = False
 
+    def expect_reference(self, is_expected: bool) -> None:
+        """Allows messages of the client to be as large as a reference, or no longer."""
+        self._socket.scope["state"].get("expect_reference", lambda is_expected: None)(is_expected)
+
     async def read_wish(self, timeout_s: float) -> RoutingWish:
         """Accepts the connection and reads the client's first message, which may name a model and a voice."""
         await self._accept(next((name for name in self._offered if not name.startswith(SUBPROTOCOL)), None), [])

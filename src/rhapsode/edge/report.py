@@ -20,6 +20,8 @@ class ReplicaReport:
     """Voices that need no reference: for these every replica is as good as another."""
     takes_voices: bool
     """Whether the checkpoint speaks with uploaded voices."""
+    takes_references: bool = True
+    """Whether a request or a session may bring recordings."""
     secret: str = field(default="", repr=False)
     """By which the edge proves to the replica that it is the edge, and may say who its clients are."""
 
@@ -34,6 +36,7 @@ def reported(service: Service, replica_id: str, url: str, secret: str) -> Replic
         capacity=capacity(service),
         presets=info.presets,
         takes_voices=info.takes_uploads,
+        takes_references=info.takes_references,
         secret=secret,
     )
 

@@ -12,6 +12,7 @@ from yarl import URL
 
 from rhapsode.config.server import ServerConfig
 from rhapsode.edge import buffers
+from rhapsode.edge.body import HeldBody, OutgoingBody
 from rhapsode.edge.fleet import FleetReplica
 from rhapsode.errors import RhapsodeError
 from rhapsode.serve.client import EDGE_HEADER, vouched
@@ -68,7 +69,7 @@ class Upstream:
         method: str,
         target: str,
         headers: Headers,
-        body: bytes,
+        body: HeldBody | None,
         request_id: str,
         client: str,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -82,8 +83,10 @@ class Upstream:
         finally:
             answer.close()  # does not close a connection whose answer was read to its end
 
-    async def _send(self, method: str, url: URL, headers: list[tuple[str, str]], body: bytes) -> aiohttp.ClientResponse:
-        data: Any = body or None
+    async def _send(
+        self, method: str, url: URL, headers: list[tuple[str, str]], body: HeldBody | None
+    ) -> aiohttp.ClientResponse:
+        data: Any = OutgoingBody(body) if body is not None and body.size else None
         try:
             return await self._session.request(method, url, headers=headers, data=data, allow_redirects=False)
         except aiohttp.ClientConnectorError as error:

@@ -54,7 +54,7 @@ class Engine:
         self.deployment = self.pipeline.deployment
         self._lock = threading.RLock()
         self._free_slots = list(range(self.deployment.limits.slots))[::-1]
-        self._queue = WaitingLine()
+        self._queue = WaitingLine[Job]()
         self._jobs: dict[str, Job] = {}
         self._text_chars: dict[str, int] = {}
         self._serial = itertools.count()
@@ -96,7 +96,8 @@ class Engine:
         """Prepares the text of a request that `validate.checked` has returned, without starting it."""
         settings = settings_of(request, self.info, self.lexicon)
         words = self.alignment.words_of(request, settings)
-        return SpeechScript(request, settings, self.deployment.limits.max_text_chars, words)
+        limits = self.deployment.limits
+        return SpeechScript(request, settings, limits.max_text_chars, words, limits.max_positions)
 
     def submit(
         self,

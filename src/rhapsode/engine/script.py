@@ -24,6 +24,10 @@ DRAWS = 2**20
 """The distance between the draws of two sections: more than any section has prompts."""
 GROWTH = 10
 """A text as it is spoken may have this many times the characters that a written text may have."""
+CHARS_PER_POSITION = 16
+"""No model says more characters in one position: it would speak ten times as fast as people do."""
+PIECE_CHARS = 1024
+"""Read at once, so that a text that turns out to be too long is not read to its end."""
 
 
 @dataclass
@@ -88,8 +92,10 @@ class SpeechScript:
         settings: TextSettings | None = None,
         most_chars: int | None = None,
         words: WordText | None = None,
+        most_positions: int | None = None,
     ) -> None:
-        """Raises `InvalidRequest` if the text is not valid for its input type. `words` gets the same text."""
+        """Raises `InvalidRequest` if the text is not valid for its input type, or too long. `words` gets the same text.
+        A section has at most `most_positions`."""
         settings = settings or TextSettings()
         self.lock = threading.RLock()
         self.bookmarks: list[Bookmark] = []
@@ -100,7 +106,9 @@ class SpeechScript:
         self._front_end = FrontEnd(settings)
         self._is_plain = settings.input_type == "text"
         self._most_chars = most_chars and most_chars * GROWTH
-        self._chars = 0
+        whole = None if request.text_open else most_positions  # else the first words are heard anyway
+        self._most_section_chars = whole and whole * CHARS_PER_POSITION
+        self._chars = self._section_chars = 0
         self._sections = [SpokenSection()]
         self._current = -1  # the index of the section that is spoken
         self._closed = False
@@ -178,7 +186,8 @@ class SpeechScript:
     def _read(self, text: str) -> None:
         if self.words is not None:
             self.words.push(text)
-        self._add(self._front_end.push(text))
+        for start in range(0, len(text), PIECE_CHARS):
+            self._add(self._front_end.push(text[start : start + PIECE_CHARS]))
 
     def _add(self, events: list[TextEvent]) -> None:
         for event in events:
@@ -223,8 +232,15 @@ class SpeechScript:
         if run.text:
             section.say(run)
         self._chars += len(run.text)
+        self._section_chars += len(run.text)
         if self._most_chars is not None and self._chars > self._most_chars:
             raise TextTooLong(f"the text as it is spoken has more than {self._most_chars} characters.", param="input")
+        if self._most_section_chars is not None and self._section_chars > self._most_section_chars:
+            raise TextTooLong(
+                f"the text has more than {self._most_section_chars} characters without a pause: too many for "
+                "limits.max_positions.",
+                param="input",
+            )
 
     def _break(self, pace: float, pause_s: float) -> None:
         """Ends the section, if it has words, and begins one with another pace or after a pause."""
@@ -234,6 +250,7 @@ class SpeechScript:
             section = SpokenSection(voice=section.voice, speaker=section.speaker, draw=len(self._sections) * DRAWS)
             self._sections.append(section)
         section.runs, section.untaken = [], ""  # a section of signs alone is not spoken
+        self._section_chars = 0
         section.pace, section.pause_s = pace, section.pause_s + pause_s
         if section.pause_s > MOST_PAUSE_S:
             raise InvalidRequest(f"a pause lasts at most {MOST_PAUSE_S:g} s in all.", param="input")

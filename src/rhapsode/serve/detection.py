@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
 from rhapsode.config.marking import MarkingConfig
-from rhapsode.errors import Busy
 from rhapsode.marking.detect import Detection, detect
+from rhapsode.serve.fair_threads import FairThreads
+from rhapsode.serve.listener import Listener, listener
 from rhapsode.types import Clip
 
 MOST_WAITING = 16
 
 
 class DetectionDesk:
-    """Runs detections in one thread. At most `MOST_WAITING` requests run or wait; further ones are refused."""
+    """Runs detections in one thread, in a fair order among clients; `MOST_WAITING` may wait."""
 
     def __init__(self, config: MarkingConfig) -> None:
         self._deployment = config.deployment
-        self._thread = ThreadPoolExecutor(1, "rhapsode-detect")
-        self._inside = 0
+        self._thread = FairThreads("rhapsode-detect", "searches", threads=1, each=1, waiting=MOST_WAITING)
 
     async def detect(self, clip: Clip) -> dict[str, Any]:
         """Returns the JSON body that answers a detection request; raises `Busy` if too many wait."""
-        if self._inside >= MOST_WAITING:
-            raise Busy("too much audio is waiting to be searched for watermarks.")
-        self._inside += 1
-        try:
-            found = await asyncio.get_running_loop().run_in_executor(self._thread, detect, clip)
-        finally:
-            self._inside -= 1
-        return self._body(found, clip)
+        client = (listener.get() or Listener("")).client
+        return self._body(await asyncio.wrap_future(self._thread.submit(client, detect, clip)), clip)
 
     def close(self) -> None:
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._thread.close()
 
     def _body(self, found: Detection, clip: Clip) -> dict[str, Any]:
         payload = found.payload

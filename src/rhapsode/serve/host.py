@@ -15,7 +15,7 @@ from typing import Literal
 from rhapsode.config import DEFAULT_SLOTS, Deployment
 from rhapsode.engine import Load, loading
 from rhapsode.engine.compile import Compilation
-from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable
+from rhapsode.errors import InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.models.registry import Model
 from rhapsode.serve.garbage import collect_rarely
 from rhapsode.serve.load_error import load_error
@@ -24,6 +24,7 @@ from rhapsode.serve.memory import trim
 from rhapsode.serve.observe.metrics import Readings, Totals
 from rhapsode.serve.process.engine_process import EngineProcess, is_apart
 from rhapsode.serve.request.names import served_id
+from rhapsode.serve.waiting_room import WaitingRoom
 from rhapsode.serve.warm_up import load_aligner, open_warm, start_early
 from rhapsode.types import Outcome, Voice
 
@@ -56,6 +57,7 @@ class Host:
         self._engine: ServedEngine | None = None
         self._loading: asyncio.Task[ServedEngine] | None = None
         self._changing = asyncio.Lock()
+        self._waiting = WaitingRoom(self._slots + deployment.limits.max_queue)
         self._leases, self._expects_words = 0, deployment.alignment.at_start is True  # then the aligner is loaded, too
         self.used_s = time.monotonic()  # when the last request ended, or the model was loaded
         self._past = Totals()
@@ -148,17 +150,15 @@ class Host:
         the request."""
         if self.draining:
             raise Unavailable("the server is shutting down.")
-        limits = self.deployment.limits
-        if self.loaded is None and self._leases >= self._slots + limits.max_queue:
-            raise Busy("too many requests are waiting for the model to load.", retry_after_s=5.0)
         self._leases += 1
 
     def release(self) -> None:
         self._leases -= 1
         self.used_s = time.monotonic()
 
-    async def engine(self) -> ServedEngine:
-        return self.loaded or await self._load()
+    async def engine(self, client: str = "") -> ServedEngine:
+        """Returns the engine, for which a request of a client may have to wait."""
+        return await self._waiting.wait(client, self._load()) if self.loaded is None else self.loaded
 
     async def embed(self, voice: Voice) -> tuple[float, ...]:
         """Returns the speaker embedding of a voice: its own, or that of its reference."""

@@ -7,8 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from rhapsode.engine import Engine, Load, Speech
+from rhapsode.serve.fair_threads import FairThreads
 from rhapsode.text.front_end import QUICK_CHARS
 from rhapsode.types import Clip, SpeechRequest
+
+TEXT_THREADS = 4
+TEXT_THREADS_EACH = 1
+"""Of one client, whose requests so keep their order."""
 
 
 class ServedEngine(Protocol):
@@ -40,6 +45,13 @@ def is_quick(engine: Engine, request: SpeechRequest) -> bool:
     return len(request.text) <= QUICK_CHARS and not has_more and (engine.alignment.is_loaded or not is_aligned)
 
 
+def text_threads(engine: Engine) -> FairThreads:
+    """Returns the threads that prepare long texts. As many may wait for them as may run and wait for their turn."""
+    limits = engine.deployment.limits
+    waiting = limits.slots + limits.max_queue
+    return FairThreads("rhapsode-text", "texts", threads=TEXT_THREADS, each=TEXT_THREADS_EACH, waiting=waiting)
+
+
 class LocalEngine:
     """An engine that runs in the server's process."""
 
@@ -47,11 +59,12 @@ class LocalEngine:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self._texts = text_threads(engine)
 
     async def submit(self, request: SpeechRequest, request_id: str, client: str = "") -> Speech:
         if is_quick(self.engine, request):
             return self.engine.submit(request, request_id, client=client)
-        script = await asyncio.to_thread(self.engine.read, request)
+        script = await asyncio.wrap_future(self._texts.submit(client, self.engine.read, request))
         return self.engine.submit(script, request_id, client=client)
 
     async def embed(self, clip: Clip) -> tuple[float, ...]:
@@ -63,6 +76,10 @@ class LocalEngine:
     async def stop(self) -> None:
         stopper = ThreadPoolExecutor(1, "stop-engine")
         try:
-            await asyncio.get_running_loop().run_in_executor(stopper, self.engine.stop)
+            await asyncio.get_running_loop().run_in_executor(stopper, self._stop)
         finally:
             stopper.shutdown()  # until its thread has ended it may hold the engine, whose memory is wanted back
+
+    def _stop(self) -> None:
+        self._texts.close()
+        self.engine.stop()

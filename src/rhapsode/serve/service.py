@@ -50,7 +50,10 @@ from rhapsode.voices.store import VoiceStore
 log = logging.getLogger("rhapsode.serve")
 
 CODEC_THREADS = 4
+TEXTS, TEXTS_EACH = 64, 8
+"""Of the largest size, that wait on WebSockets to be spoken: in all, and of one client."""
 WHOLE_FILES = 4  # of the largest size, in memory at once
+WHOLE_FILES_EACH = 2  # of them, of one client
 
 
 class Service:
@@ -83,7 +86,10 @@ class Service:
         self.traces = open_traces(self.config.traces)
         self._tidier = Tidier(lambda: self.host.busy > 0)
         self.uploads = uploads_of(self.config, self._tidier.request_ended)
-        self.whole_files = Budget(WHOLE_FILES * whole_bytes, "whole files")
+        self.whole_files = Budget(WHOLE_FILES * whole_bytes, "whole files", WHOLE_FILES_EACH * whole_bytes)
+        most_chars = deployment.limits.max_text_chars
+        self.texts = Budget(TEXTS * most_chars, "texts that wait to be spoken", TEXTS_EACH * most_chars)
+        """In characters: each may take 45 bytes, as sentences of one letter."""
         self._limits = DeliveryLimits(self.config.max_request_s, whole_bytes, self.whole_files)
         self._listeners = Listeners(lambda: self.host.readings().load.queued, self._end_unread)
         self._codecs = ThreadPoolExecutor(CODEC_THREADS, "rhapsode-codec")
@@ -153,7 +159,7 @@ class Service:
         """Returns the speech of a request: from the phrase cache, as silence, or from the engine."""
         if entry is not None and entry.found is not None:
             return self._finished(entry.speech(request_id), warnings)
-        engine = await self._engine()
+        engine = await self._engine(client)
         if not is_speakable(request.text) and not request.text_open:
             return self._finished(silent_speech(request_id, self.spec), warnings)
         self.outcomes.began(request_id, warnings)
@@ -169,13 +175,13 @@ class Service:
         if self._audit is not None:
             self._audit.record(order, request_id, self.outcomes.get(request_id), said() if said else order.request.text)
 
-    async def _engine(self) -> ServedEngine:
+    async def _engine(self, client: str) -> ServedEngine:
         if self.host.loaded is not None:
             return self.host.loaded
         limit_s = self.config.max_request_s
         try:
             async with asyncio.timeout(limit_s):
-                return await self.host.engine()
+                return await self.host.engine(client)
         except TimeoutError:
             raise TimedOut(f"the model was not there within {limit_s:g} s.") from None
 

@@ -123,6 +123,18 @@ def test_a_sentence_waits_for_one_round_of_them_although_many_wait_already(serve
     listen_beside(server, attack_at_home, many=4 * SLOTS)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["127.0.0.2", "127.0.1.{}"], ids=["one client", "forty clients"])
+def test_forty_connections_that_never_read_keep_nobody_waiting(tmp_path: Path, source: str) -> None:
+    with running("dummy", tmp_path, limits=ROOM | {"max_concurrency": 32, "max_queue": 64}) as server:
+        with ExitStack() as held:
+            for number in range(40):
+                held.enter_context(post(server, source.format(number + 1)))
+            await_load(server, "slots_in_use", 32)
+            assert first_audio_s(server) < HEARD_S
+        server.settle()
+
+
 def test_it_is_also_heard_soon_where_the_engine_has_a_process_of_its_own(tmp_path: Path) -> None:
     with running("dummy", tmp_path, limits=ROOM, server={"engine_process": True}) as server:
         listen_beside(server, attack_from_elsewhere)

@@ -4,7 +4,7 @@ import json
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
@@ -105,6 +105,19 @@ def test_a_disconnect_is_noticed_behind_requests_that_wait(server: Running, ahea
         assert server.metric("rhapsode_slots_in_use") == 1
         reset(raw)
         server.settle(timeout_s=2)
+
+
+@pytest.mark.parametrize("end", [reset, socket.socket.close, lambda raw: raw.shutdown(socket.SHUT_WR)])
+def test_a_pipelined_connection_that_closes_leaves_no_traceback(server: Running, end: Callable) -> None:
+    for behind in (b"", GET, GET * 100, GET[:20]):
+        for first in (speech("x" * 200), GET):
+            raw = connected(server)
+            raw.sendall(first + behind)
+            end(raw)
+            raw.close()
+    server.settle()
+    assert server.speak("Hi.").status_code == 200
+    assert "Traceback" not in "".join(server.log)
 
 
 @pytest.mark.parametrize(

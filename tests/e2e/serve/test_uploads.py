@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import struct
+import threading
 import time
 import wave
 from collections.abc import Iterator
@@ -261,3 +262,34 @@ def test_a_large_message_is_taken_only_where_a_reference_may_come(server: Runnin
             answers += answer
         send(raw, frame(reference, TEXT, final=True))
         assert closed_with(raw) in (0, 1009)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("addresses", [[OWN] * 4, OTHERS[:4]], ids=["one client", "four clients"])
+def test_unfinished_uploads_of_the_usual_size_refuse_nobody_and_delay_no_health(tmp_path, addresses: list[str]) -> None:
+    largest = 40 * MIB
+    with running(write(tmp_path / "checkpoint"), tmp_path, limits={"max_positions": 1024}) as server:
+        server.speak("Hi.")
+        before = memory(server)
+        waited_s: list[float] = []
+        arrived = threading.Event()
+
+        def ask() -> None:
+            with httpx2.Client(base_url=server.url, timeout=30) as http:
+                while not arrived.is_set() or len(waited_s) < 200:
+                    began_s = time.perf_counter()
+                    assert http.get("/health").status_code == 200
+                    waited_s.append(time.perf_counter() - began_s)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        try:
+            uploads = [unfinished(server, address, largest) for address in addresses]
+        finally:
+            arrived.set()
+            asking.join()
+        with held(uploads):
+            check_nobody_is_refused(server, OWN)
+            check_nobody_is_refused(server, "127.0.0.200")
+        assert sorted(waited_s)[-1 - len(waited_s) // 100] < 0.25
+        check_memory_returns(server, before)

@@ -43,7 +43,7 @@ class Servers:
 
     async def reports(self) -> list[ReplicaReport]:
         about = (0, 4, ("low", "high"), True)
-        return [ReplicaReport(name, url, *about, f"secret-of-{name}") for name, url in self.urls.items()]
+        return [ReplicaReport(name, url, *about, secret=f"secret-of-{name}") for name, url in self.urls.items()]
 
     async def wake(self) -> bool:
         self.woken.set()

@@ -11,7 +11,7 @@ from rhapsode.engine.script import MOST_PAUSE_S, SpeechScript, SpokenSection, se
 from rhapsode.errors import InvalidRequest, TextTooLong
 from rhapsode.models.base import Following
 from rhapsode.models.registry import find
-from rhapsode.text.front_end import TextSettings
+from rhapsode.text.front_end import FrontEnd, TextSettings
 from rhapsode.text.lexicon import Lexicon
 from rhapsode.types import ModelInfo, SpeechRequest
 
@@ -132,3 +132,14 @@ def test_text_that_arrives_is_told_as_the_phonemes_of_the_whole(cuts: list[int])
     assert told == whole.first().text
     assert list(script.spoken().words()) == list(whole.spoken().words())
     assert told.startswith("ði ˈ".replace("i", "ѩ"))
+
+
+def test_a_text_that_no_slot_can_speak_is_not_read_to_its_end(monkeypatch) -> None:
+    read: list[int] = []
+    push = FrontEnd.push
+    monkeypatch.setattr(FrontEnd, "push", lambda end, text: read.append(len(text)) or push(end, text))
+    with pytest.raises(TextTooLong, match="1600 characters without a pause"):
+        SpeechScript(SpeechRequest("a. " * 6000), TextSettings("html", "en", normalise=True), most_positions=100)
+    assert sum(read) < 4000
+    with_pauses = "<speak>" + '<s>one two three</s><break time="10ms"/>' * 200 + "</speak>"
+    assert SpeechScript(SpeechRequest(with_pauses, input_type="ssml"), SSML, most_positions=100).sections

@@ -121,3 +121,21 @@ def test_an_account_that_cannot_be_ended_stays(uploads: Uploads) -> None:
     uploads.now_s += 10
     with pytest.raises(Busy):
         uploads.begin("a", 20)
+
+
+def test_uploads_that_trickle_refuse_nobody_behind_the_same_address(uploads: Uploads) -> None:
+    size = 2**22
+    uploads = Uploads(4 * size, 2 * size)
+    trickling = [uploads.begin("nat", size - 100, "trickle") for _ in range(2)]
+    steady = uploads.begin("other", 2**17, "steady")
+    for step in range(1, 24):
+        uploads.now_s += 0.2
+        steady.hold((step + 1) * 2**17)
+        for account in trickling:
+            account.hold(account.held + 2)
+    honest = uploads.begin("nat", 1, "honest")
+    for piece in range(1, 9):
+        honest.hold(piece * size // 8)
+        uploads.now_s += 0.2
+    assert uploads.ended == ["trickle"]
+    assert not steady.is_slow

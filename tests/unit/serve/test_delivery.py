@@ -1,15 +1,21 @@
 """The line from samples to bytes: any chunking, any format, any speed."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
 
 from rhapsode.audio.formats import FORMATS
 from rhapsode.engine.speech import Speech
-from rhapsode.errors import Aborted, InvalidRequest, TimedOut
-from rhapsode.serve.response.delivery import Delivery, Playback
+from rhapsode.errors import Aborted, Busy, InvalidRequest, TimedOut
+from rhapsode.serve.budget import SILENT_S, SLOW_BYTES_PER_S, Budget
+from rhapsode.serve.listener import Listener
+from rhapsode.serve.response.audio import send_whole
+from rhapsode.serve.response.delivery import Delivery, DeliveryLimits, Playback
+from rhapsode.serve.response.whole_file import SLICE_BYTES
 from rhapsode.types import AudioChunk, FinishReason, Outcome, SpeechRequest
 
 RATE = 16_000
@@ -91,3 +97,57 @@ def test_the_reason_of_an_abort_is_raised_instead_of_the_abort() -> None:
                 await playback.get()
 
     asyncio.run(run())
+
+
+class WholeFiles:
+    """Room for four files of a second as wav, two of each client, on a clock of its own."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.budget = Budget(8 * RATE, "whole files", 4 * RATE, lambda: self.now_s)
+        self.reset: list[str] = []
+
+    @asynccontextmanager
+    async def whole(self, client: str) -> AsyncIterator[Playback]:
+        limits = DeliveryLimits(budget=self.budget)
+        listening = Listener(client, reset=lambda: self.reset.append(client))
+        with ThreadPoolExecutor(1) as pool:
+            wanted = Delivery(FORMATS["wav"], "whole")
+            playback = Playback(spoken(320), SpeechRequest("Hi."), wanted, pool, limits=limits, listener=listening)
+            try:
+                yield playback
+            finally:
+                playback.close()
+
+
+def test_whole_files_have_a_share_of_each_client_and_give_way_only_while_nobody_reads_them() -> None:
+    async def run() -> None:
+        files = WholeFiles()
+        async with files.whole("a") as first, files.whole("a") as second, files.whole("b") as third:
+            bodies = [await playback.whole() for playback in (first, second, third)]
+            async with files.whole("a") as more:
+                with pytest.raises(Busy):
+                    await more.whole()
+            async with files.whole("b") as fourth, first.sending(SLICE_BYTES), third.sending(SLICE_BYTES):
+                await fourth.whole()
+                files.now_s += SILENT_S + SLICE_BYTES / SLOW_BYTES_PER_S / 2
+                first._sent(2 * SLICE_BYTES, 0.0)  # its client reads
+                async with files.whole("c") as honest:
+                    assert await honest.whole() == bodies[0]
+                assert files.reset == ["b"]
+
+    asyncio.run(run())
+
+
+def test_a_file_is_sent_in_slices_that_tell_how_fast_it_is_read() -> None:
+    sizes: list[int] = []
+
+    @asynccontextmanager
+    async def sending(size: int) -> AsyncIterator[None]:
+        sizes.append(size)
+        yield
+
+    async def send(message: dict) -> None: ...
+
+    asyncio.run(send_whole(bytes(150_000), sending, send))
+    assert sizes == [SLICE_BYTES, SLICE_BYTES, 150_000 - 2 * SLICE_BYTES]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rhapsode.alignment.words import WordTime
-from rhapsode.serve.elevenlabs.characters import CharacterTime, CharacterTimes
+from rhapsode.serve.elevenlabs.characters import CharacterTime, CharacterTimes, in_pieces
 from rhapsode.serve.service import Service
 from rhapsode.text.language import AUTO, code_of
 from rhapsode.text.normalise.language import language_of_letter
@@ -35,12 +35,12 @@ class ContextAlignment:
         self._told_ms = 0
         self._times = CharacterTimes()
 
-    def add(self, text: str, words: Sequence[WordTime]) -> dict[str, Any] | None:
-        """Returns the characters up to the last of these words of the current request; None if there are none."""
-        return self._alignment(self._times.add(text, words))
+    def add(self, text: str, words: Sequence[WordTime]) -> Iterator[dict[str, Any]]:
+        """Yields the characters up to the last of these words of the current request, in pieces."""
+        return map(self._alignment, in_pieces(self._times.add(text, words)))
 
-    def end(self, text: str, heard_s: float, *, is_aligned: bool) -> dict[str, Any] | None:
-        """Returns the rest of a request whose speech has `heard_s` seconds, and begins the next request.
+    def end(self, text: str, heard_s: float, *, is_aligned: bool) -> Iterator[dict[str, Any]]:
+        """Yields the rest of a request whose speech has `heard_s` seconds, and begins the next request.
 
         A blank follows it, which lasts as long as the speech: it divides the last word from the next request's first.
         """
@@ -50,11 +50,9 @@ class ContextAlignment:
         if is_aligned:
             blank_s = rest[-1].end_s if rest else max(begun_s, self._told_ms / 1000)
             rest.append(CharacterTime(" ", blank_s, max(blank_s, self._ended_s)))
-        return self._alignment(rest)
+        return map(self._alignment, in_pieces(rest))
 
-    def _alignment(self, times: Sequence[CharacterTime]) -> dict[str, Any] | None:
-        if not times:
-            return None
+    def _alignment(self, times: Sequence[CharacterTime]) -> dict[str, Any]:
         since_ms = 0 if self._from_start else self._told_ms
         edges = [(round(1000 * start_s), round(1000 * end_s)) for _, start_s, end_s in times]
         self._told_ms = edges[-1][1]

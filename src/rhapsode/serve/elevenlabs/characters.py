@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rhapsode.alignment.words import WordTime
+
+MOST_CHARS = 1024
+"""In one message or line: more of them would block the event loop."""
 
 
 class CharacterTime(NamedTuple):
@@ -45,3 +48,9 @@ class CharacterTimes:
         step_s = (end_s - start_s) / len(chars) if chars else 0.0
         self._char, self._heard_s = max(self._char, stop), end_s
         return [CharacterTime(char, start_s + i * step_s, start_s + (i + 1) * step_s) for i, char in enumerate(chars)]
+
+
+def in_pieces(times: list[CharacterTime]) -> Iterator[list[CharacterTime]]:
+    """Yields the times in pieces of at most `MOST_CHARS`."""
+    for start in range(0, len(times), MOST_CHARS):
+        yield times[start : start + MOST_CHARS]

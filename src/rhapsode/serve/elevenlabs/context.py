@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 from fastapi import WebSocketDisconnect
 
+from rhapsode.alignment.words import WordTime
 from rhapsode.errors import RhapsodeError
 from rhapsode.serve.elevenlabs.alignment import ContextAlignment
 from rhapsode.serve.response.delivery import Playback
@@ -67,7 +68,8 @@ class SpeechContext:
         known = 0
         while (messages := await playback.messages()) is not None:
             new, known = playback.times.words[known:], len(playback.times.words)
-            alignment = self._alignment.add(piece.text, new[:MOST_WORDS])
+            waiting = self._alignments(piece.text, new)
+            alignment = next(waiting, None)
             for left, message in zip(range(len(messages), 0, -1), messages, strict=True):
                 async with playback.sending():
                     await self._send_audio(base64.b64encode(message).decode("ascii"), alignment)
@@ -75,12 +77,17 @@ class SpeechContext:
                 alignment = None
             if alignment is not None:
                 await self._send_audio(None, alignment)
-            for start in range(MOST_WORDS, len(new), MOST_WORDS):
-                more = self._alignment.add(piece.text, new[start : start + MOST_WORDS])
-                await self._send_audio(None, more)
-        rest = self._alignment.end(piece.text, playback.heard_s, is_aligned=known > 0)
-        if rest is not None:
-            await self._send_audio(None, rest)
+            await self._send_times(waiting)
+        await self._send_times(self._alignment.end(piece.text, playback.heard_s, is_aligned=known > 0))
+
+    def _alignments(self, text: str, words: Sequence[WordTime]) -> Iterator[dict[str, Any]]:
+        for start in range(0, len(words), MOST_WORDS):
+            yield from self._alignment.add(text, words[start : start + MOST_WORDS])
+
+    async def _send_times(self, alignments: Iterator[dict[str, Any]]) -> None:
+        for alignment in alignments:
+            await self._send_audio(None, alignment)
+            await asyncio.sleep(0)  # a send need not wait, and many of them would block the event loop
 
     async def _send_audio(self, audio: str | None, alignment: dict[str, Any] | None) -> None:
         await self._send({"audio": audio, "isFinal": None, "normalizedAlignment": alignment, "alignment": alignment})

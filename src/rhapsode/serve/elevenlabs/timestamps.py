@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from starlette.types import Send
 
 from rhapsode.errors import RhapsodeError
-from rhapsode.serve.elevenlabs.characters import CharacterTime, CharacterTimes
+from rhapsode.serve.elevenlabs.characters import CharacterTime, CharacterTimes, in_pieces
 from rhapsode.serve.request.intake import Order
 from rhapsode.serve.response.audio import SpeechResponse
 from rhapsode.serve.response.delivery import Playback
@@ -34,29 +36,32 @@ class TimestampResponse(SpeechResponse):
         return {}
 
     async def _events(self, order: Order, playback: Playback, send: Send) -> None:
-        text, characters, known, told, done = order.request.text, CharacterTimes(), 0, 0, False
-
-        def line(data: bytes, times: Sequence[CharacterTime]) -> bytes:
-            nonlocal told
-            at, told = told, told + len(times)
-            return _body(data, times, **self._more(order, times, at)) + b"\n"
+        text, characters, known, told, heard_all = order.request.text, CharacterTimes(), 0, 0, False
+        waiting: deque[list[CharacterTime]] = deque()
 
         async def next_line() -> bytes | None:
-            nonlocal known, done
-            data = await playback.get()
-            if data is not None:
-                new, known = playback.times.words[known:], len(playback.times.words)
-                return line(data, characters.add(text, new))
-            if done:
+            nonlocal known, told, heard_all
+            data = b""
+            if waiting:
+                await asyncio.sleep(0)  # a send need not wait, and many lines would block the event loop
+            elif heard_all:
                 return None
-            done = True
-            return line(b"", characters.rest(text))
+            elif (heard := await playback.get()) is not None:
+                data = heard
+                new, known = playback.times.words[known:], len(playback.times.words)
+                waiting.extend(in_pieces(characters.add(text, new)))
+            else:
+                heard_all = True
+                waiting.extend(in_pieces(characters.rest(text)))
+            times = waiting.popleft() if waiting else []
+            at, told = told, told + len(times)
+            return _body(data, times, **self._more(order, times, at)) + b"\n"
 
         async def omit_end(error: RhapsodeError) -> None:
             """Omits the last chunk of the HTTP body, so that the client notices that the audio is incomplete."""
 
         headers = self._described(playback) | {"Content-Type": "application/x-ndjson", "Cache-Control": "no-cache"}
-        await self._stream(next_line, lambda: done, playback, headers, send, omit_end)
+        await self._stream(next_line, lambda: heard_all and not waiting, playback, headers, send, omit_end)
 
 
 class DialogueTimestampResponse(TimestampResponse):

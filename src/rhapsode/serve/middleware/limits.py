@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -35,6 +36,34 @@ def uploads_of(config: ServerConfig, on_close: Callable[[], None] = lambda: None
     return Budget(LARGE_BODIES * largest, "requests", LARGE_BODIES_EACH * largest, on_close=on_close)
 
 
+class CountedBody:
+    """A body in the budget. Calling it gives back what the body counts."""
+
+    def __init__(self) -> None:
+        self.account: Account | None = None
+
+    def __call__(self) -> None:
+        if self.account is not None:
+            self.account.close()
+
+    def keep(self) -> None:
+        """Notes that the body is in use: it is not given up."""
+        if self.account is not None:
+            self.account.finish()
+
+    def offer(self, give_up: Callable[[], None], *, is_spare: bool = False) -> None:
+        """Notes that `give_up` may free the body if others need room; if it is spare, before anything else."""
+        if self.account is not None:
+            self.account.end = give_up
+            self.account.offer()
+            if is_spare:
+                self.account.spare()
+
+
+counted_body: ContextVar[CountedBody | None] = ContextVar("counted_body", default=None)
+"""The body of the current request."""
+
+
 class BodyLimit:
     """Answers 413 as soon as a body is known to be too large, and 429 when all bodies in memory together are.
 
@@ -59,11 +88,12 @@ class BodyLimit:
             return
         limit = self._limits.get(scope["path"], self._json_bytes if is_elevenlabs(scope) else SMALL_BYTES)
         read = 0
-        account: Account | None = None
+        counted = CountedBody()
         refused: RhapsodeError | None = None
+        counted_body.set(counted)
 
         async def count() -> Message:
-            nonlocal read, account, refused
+            nonlocal read, refused
             message = await receive()
             size = len(message.get("body", b""))
             read += size
@@ -71,24 +101,21 @@ class BodyLimit:
                 refused = _too_large(limit)
                 raise refused
             if size:
-                account = account or self._uploads.open(client_of(scope), partial(_end, scope))
+                account = counted.account or self._uploads.open(client_of(scope), partial(_end, scope))
+                counted.account = account
                 try:
                     account.hold(read)
                 except Busy as error:
                     refused = error
                     raise
-            if account is not None and not message.get("more_body", False):
-                account.finish()
+            if not message.get("more_body", False):
+                counted.keep()
             return message
-
-        def release() -> None:
-            if account is not None:
-                account.close()
 
         def linger(message: Message) -> Awaitable[None]:
             """Sends a message. After a refusal it then reads on for a moment, since closing at once could reset the
             connection before the client has read the answer."""
-            release()
+            counted()
             if refused is None or message["type"] != "http.response.body":
                 return send(message)
             return send_and_linger(message)
@@ -98,7 +125,7 @@ class BodyLimit:
             await _discard(receive, limit + LINGER_BYTES)
             await send({"type": "http.response.body", "body": b""})
 
-        scope.setdefault("state", {})["release_body"] = release
+        scope.setdefault("state", {})["release_body"] = counted
         try:
             length = header(scope, b"content-length")
             if (length.isdecimal() and len(length) < 20 and int(length) > limit) or len(length) >= 20:
@@ -107,7 +134,7 @@ class BodyLimit:
                 return
             await self._app(scope, count, linger)
         finally:
-            release()
+            counted()
 
 
 def _end(scope: Scope) -> None:

@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from math import ceil
 from queue import SimpleQueue
@@ -25,11 +25,12 @@ from rhapsode.engine.hang import HangWatch
 from rhapsode.engine.placement import describe_places
 from rhapsode.engine.right_of_way import of_device_loops
 from rhapsode.engine.wake_ups import held
-from rhapsode.errors import GenerationFailed, RhapsodeError
+from rhapsode.errors import Busy, GenerationFailed, RhapsodeError
 from rhapsode.models.registry import find
+from rhapsode.serve.fair_threads import FairThreads
 from rhapsode.serve.garbage import collect_rarely
 from rhapsode.serve.load_error import load_error
-from rhapsode.serve.local_engine import is_quick
+from rhapsode.serve.local_engine import is_quick, text_threads
 from rhapsode.serve.observe.log_lines import configure
 from rhapsode.serve.process.heartbeat import beat_s
 from rhapsode.serve.process.link import MANY, Link
@@ -72,13 +73,14 @@ class EngineChild:
     def __init__(self, end: socket.socket) -> None:
         self._start: SimpleQueue[Deployment] = SimpleQueue()
         self._engine: Engine
+        self._texts: FairThreads
         self._stopping = threading.Event()
         self._slow = ThreadPoolExecutor(THREADS, "rhapsode-slow")
         self._speeches: dict[str, SentSpeech] = {}
-        self._reading: set[str] = set()
-        """Requests whose text is being prepared in a thread; `_aborted` has those that were aborted meanwhile."""
+        self._reading: dict[str, Future[None]] = {}
+        """Requests whose text is to be prepared in a thread; `_aborted` has those that were aborted meanwhile."""
         self._aborted: set[str] = set()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._link = Link(end, self._received, lambda: os._exit(0))
 
     def run(self) -> None:
@@ -101,6 +103,7 @@ class EngineChild:
         device = describe_places(model.spec, deployment)  # this imports torch
         gc.freeze()  # the collection after loading then skips all imported modules
         self._engine = open_warm(model, deployment, compiling=compiling)
+        self._texts = text_threads(self._engine)
         collect_rarely()
         sys.setswitchinterval(SWITCH_S)
         self._link.send(EngineReady(self._engine.info, self._engine.load(), device))
@@ -159,9 +162,7 @@ class EngineChild:
                 if is_quick(self._engine, request):
                     self._submit(request_id, request, client)
                 else:
-                    with self._lock:
-                        self._reading.add(request_id)
-                    self._slow.submit(self._read_slowly, request_id, request, client)
+                    self._read_later(request_id, request, client)
             case Append(request_id, text, final):
                 self._append(request_id, text, final)
             case Abort(request_id):
@@ -187,11 +188,34 @@ class EngineChild:
         else:
             self._link.send(Accepted(request_id))
 
-    def _read_slowly(self, request_id: str, request: SpeechRequest, client: str) -> None:
-        """Submits a request whose text takes long to prepare. The request may be aborted meanwhile."""
+    def _read_later(self, request_id: str, request: SpeechRequest, client: str) -> None:
+        """Prepares the text of a request in a thread, and submits the request. It may be aborted meanwhile."""
+
+        def ended(reading: Future[None]) -> None:
+            if not reading.cancelled() and isinstance(
+                error := reading.exception(), Busy
+            ):  # it gave its place to another
+                self._not_read(request_id, error)
+
+        with self._lock:
+            try:
+                reading = self._reading[request_id] = self._texts.submit(
+                    client, self._read, request_id, request, client
+                )
+            except Busy as error:
+                self._not_read(request_id, error)
+            else:
+                reading.add_done_callback(ended)
+
+    def _not_read(self, request_id: str, error: Busy) -> None:
+        with self._lock:
+            self._reading.pop(request_id, None)
+        self._refuse(request_id, error)
+
+    def _read(self, request_id: str, request: SpeechRequest, client: str) -> None:
         self._submit(request_id, request, client)
         with self._lock:
-            self._reading.discard(request_id)
+            self._reading.pop(request_id, None)
             is_aborted = request_id in self._aborted
             self._aborted.discard(request_id)
         if is_aborted:
@@ -214,7 +238,10 @@ class EngineChild:
 
     def _abort(self, request_id: str) -> None:
         with self._lock:
-            if request_id in self._reading:
+            reading = self._reading.get(request_id)
+            if reading is not None and reading.cancel():
+                del self._reading[request_id]
+            elif reading is not None:
                 self._aborted.add(request_id)
         self._engine.abort(request_id)
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 
 from rhapsode.audio.decoder import DecodeLimits, DecoderPool
 from rhapsode.config.server import ServerConfig
-from rhapsode.errors import BadAudio, InvalidRequest
+from rhapsode.errors import BadAudio, Busy, InvalidRequest
+from rhapsode.serve.fair_threads import FairThreads
+from rhapsode.serve.listener import Listener, listener
+from rhapsode.serve.middleware.limits import counted_body
 from rhapsode.types import Clip, Reference, Voice
 from rhapsode.voices.cache import CacheStats, ReferenceCache, content_key
 from rhapsode.voices.fetch import FetchLimits, ReferenceFetcher, is_data_url, is_remote, parse_data_url
 from rhapsode.voices.store import VoiceStore
 
 DECODERS, WAITING = 2, 30
+DECODERS_EACH = 1
+"""Of one client, so that its slow files leave a decoder to others."""
 
 
 class References:
@@ -32,8 +36,9 @@ class References:
         most_bytes = max(config.max_upload_bytes, fetch.max_bytes)
         limits = DecodeLimits(most_bytes, config.max_reference_s, config.max_decode_cpu_s)
         self._decoders = DecoderPool(DECODERS, limits, WAITING, mono=mono)
-        # Separate threads, so that requests that wait for a decoder delay nothing else.
-        self._threads = ThreadPoolExecutor(DECODERS + WAITING, "rhapsode-references")
+        self._threads = FairThreads(
+            "rhapsode-references", "recordings", threads=DECODERS, each=DECODERS_EACH, waiting=WAITING
+        )
         self._fetcher = ReferenceFetcher(
             FetchLimits(
                 max_bytes=fetch.max_bytes,
@@ -71,11 +76,41 @@ class References:
 
     async def clip(self, data: bytes, param: str) -> Clip:
         """Decodes audio of a client within limits; equal audio is decoded once."""
-        find = partial(self._cache.get_or_make, content_key(data), lambda: self._decode(data))
+        key = await asyncio.to_thread(content_key, data)
+        client = (listener.get() or Listener("")).client
+        find = partial(self._cache.get_or_make, key, lambda: self._decode(data))
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, find)
+            if key in self._cache:  # it need not wait for a decoder
+                return await asyncio.to_thread(find)
+            return await self._in_line(client, find)
         except BadAudio as error:
             raise BadAudio(error.message, param=param) from None
+
+    async def _in_line(self, client: str, find: Callable[[], Clip]) -> Clip:
+        """Decodes when it is the client's turn. While the recording waits, its upload may be given up for others."""
+        body, loop, is_given_up = counted_body.get(), asyncio.get_running_loop(), False
+        if body is None:
+            return await asyncio.wrap_future(self._threads.submit(client, find))
+
+        def begin() -> Clip:
+            loop.call_soon_threadsafe(body.keep)
+            return find()
+
+        def give_up() -> None:
+            nonlocal is_given_up
+            is_given_up = waiting.cancel()
+
+        waiting = self._threads.submit(client, begin)
+        if not waiting.running():
+            body.offer(give_up)
+        try:
+            return await asyncio.wrap_future(waiting)
+        except asyncio.CancelledError:
+            if is_given_up:
+                raise Busy("the upload was ended to make room for others.") from None
+            raise
+        finally:
+            body.keep()
 
     def _decode(self, data: bytes) -> tuple[Clip, int]:
         clip = self._decoders.decode(data)
@@ -83,7 +118,7 @@ class References:
 
     def close(self) -> None:
         self._decoders.close()
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._threads.close()
 
     async def _stored(self, name: str, text: str | None) -> Voice:
         voice = await asyncio.to_thread(self._store.load, name)

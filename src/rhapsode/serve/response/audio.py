@@ -21,9 +21,9 @@ from rhapsode.serve.request.lenient import as_header
 from rhapsode.serve.response.delivery import Playback
 from rhapsode.serve.response.errors import InternalError
 from rhapsode.serve.response.sending import Stalled
+from rhapsode.serve.response.whole_file import SLICE_BYTES
 from rhapsode.serve.service import Service
 
-SLICE_BYTES = 2**18
 CHUNK_FRAMING_BYTES = 8
 """About as much surrounds each piece of a streamed body."""
 
@@ -208,11 +208,12 @@ def event(kind: str, **fields: Any) -> bytes:
     return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
 
 
-async def send_whole(body: bytes, sending: Callable[[], AbstractAsyncContextManager[None]], send: Send) -> None:
-    """Sends a body in slices, so that only one of them is copied into the connection at a time."""
+async def send_whole(body: bytes, sending: Callable[[int], AbstractAsyncContextManager[None]], send: Send) -> None:
+    """Sends a body in slices, so that only one of them is copied into the connection at a time. `sending` is entered
+    for each, with its size."""
     for start in range(0, len(body), SLICE_BYTES):
-        async with sending():
-            piece = body[start : start + SLICE_BYTES]
+        piece = body[start : start + SLICE_BYTES]
+        async with sending(len(piece)):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, ParamSpec, TypeVar
 
 from rhapsode.audio.formats import Format
@@ -15,12 +16,13 @@ from rhapsode.audio.packets import packets_of
 from rhapsode.engine import Speech
 from rhapsode.errors import InvalidRequest, RhapsodeError
 from rhapsode.marking.marker import Marker
-from rhapsode.serve.budget import Account, Budget
+from rhapsode.serve.budget import Budget
 from rhapsode.serve.listener import Listener
 from rhapsode.serve.phrases.cache import PhraseEntry
 from rhapsode.serve.response.coder import Coder, FullCoder, Output, PlainCoder
 from rhapsode.serve.response.sending import Sending
 from rhapsode.serve.response.times import HeardTimes
+from rhapsode.serve.response.whole_file import WholeFile
 from rhapsode.types import AudioChunk, Outcome, SpeechRequest
 
 P = ParamSpec("P")
@@ -119,8 +121,7 @@ class Playback:
         self._failure: RhapsodeError | None = None
         self._started_s = time.monotonic()
         self._taken_s = self._waited_s = 0.0
-        self._held = 0
-        self._account: Account | None = None
+        self._file = WholeFile(self._limits.budget, listener)
 
     @property
     def content_type(self) -> str:
@@ -189,19 +190,20 @@ class Playback:
         """Whether `get` has returned the last bytes."""
         return self._closed
 
-    def sending(self) -> Sending:
+    def sending(self, size: int = 0) -> Sending:
         """Returns a context for one send to the client, which raises `Stalled` if the client reads more slowly than the
-        speech plays."""
-        return Sending(self._started_s + self._limits.request_s + self._taken_s, self._sent)
+        speech plays. `size` is that of a part of a whole file."""
+        self._file.begin_send(size)
+        return Sending(self._started_s + self._limits.request_s + self._taken_s, partial(self._sent, size))
 
-    def _sent(self, waited_s: float) -> None:
+    def _sent(self, size: int, waited_s: float) -> None:
         self._waited_s += waited_s
+        self._file.sent(size)
 
     def close(self) -> None:
         """Frees the encoder, once its current step is over, and everything else at once."""
         self._closed = True
-        if self._account is not None:
-            self._account.close()
+        self._file.close()
         if self._pool is not None:
             self._pool.submit(self._free)
 
@@ -256,15 +258,12 @@ class Playback:
         if not (self._is_whole and self.delivery.format.lossless):
             return
         size = round(samples / self.speech.sample_rate * self.sample_rate) * self.channels * 2
-        if self._held + size > self._limits.whole_bytes:
+        if self._file.size + size > self._limits.whole_bytes:
             raise AudioTooLarge(
                 f"the audio has more than {self._limits.whole_bytes} bytes: stream it, or ask for another format.",
                 param="stream",
             )
-        self._held += size
-        if self._limits.budget is not None:
-            self._account = self._account or self._limits.budget.open()
-            self._account.hold(self._held)
+        self._file.grow(size)
 
     def _record_gap(self) -> None:
         now_s = time.perf_counter()

@@ -15,12 +15,14 @@ from fastapi.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from rhapsode.errors import InvalidRequest, RhapsodeError
+from rhapsode.serve.listener import listener
 from rhapsode.serve.request.body import json_body
 from rhapsode.serve.request.intake import Order, chosen
 from rhapsode.serve.request.openapi import responses
 from rhapsode.serve.request.schemas import BatchBody, read
 from rhapsode.serve.response.audio import CancellableResponse, send_whole
 from rhapsode.serve.response.sending import Stalled
+from rhapsode.serve.response.whole_file import WholeFile
 from rhapsode.serve.service import Service
 
 
@@ -34,7 +36,7 @@ class BatchResponse(CancellableResponse):
         self._body = body
         self._id = request_id
         self._reading = asyncio.Lock()
-        self._account = service.whole_files.open()
+        self._file = WholeFile(service.whole_files, listener.get())
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -43,7 +45,7 @@ class BatchResponse(CancellableResponse):
             del self._body  # a client that does not read its answer would keep it in memory
             await self._send([task.result() for task in tasks], send)
         finally:
-            self._account.close()
+            self._file.close()
 
     async def _send(self, results: list[dict[str, Any]], send: Send) -> None:
         failed = sum(result["status"] == "error" for result in results)
@@ -61,10 +63,12 @@ class BatchResponse(CancellableResponse):
         await send_whole(bytes(response.body), self._sending, send)
 
     @asynccontextmanager
-    async def _sending(self) -> AsyncIterator[None]:
+    async def _sending(self, size: int) -> AsyncIterator[None]:
+        self._file.begin_send(size)
         try:
             async with asyncio.timeout(self._service.config.max_request_s):
                 yield
+            self._file.sent(size)
         except TimeoutError:
             raise Stalled("the client did not read its answer in time.") from None
 
@@ -75,7 +79,7 @@ class BatchResponse(CancellableResponse):
             order = await self._read(item)
             async with self._service.speaking(order, request_id) as playback:
                 data = await playback.whole()
-            self._account.hold(self._account.held + len(data))
+            self._file.grow(len(data))
             self._service.outcomes.delivered(request_id)
         except RhapsodeError as error:
             return result | {"status": "error"} | error.body()

@@ -45,7 +45,10 @@ def router(service: Service) -> APIRouter:
         most = service.config.max_upload_bytes
         if len(data) > most:
             raise BadAudio(f"at most {most} bytes are taken.", param="file")
-        return await service.detection.detect(await service.references.clip(data, "file"))
+        clip = await service.references.clip(data, "file")
+        del data
+        request.scope["state"].get("release_body", lambda: None)()  # others may wait for the same search
+        return await service.detection.detect(clip)
 
     return routes
 
@@ -53,7 +56,7 @@ def router(service: Service) -> APIRouter:
 async def _file(request: Request) -> bytes:
     kind = media_type(request.scope)
     if kind.startswith("audio/") or kind == "application/octet-stream":
-        return await request.body()
+        return b"".join([piece async for piece in request.stream()])  # the request would keep what `body` returns
     if kind != "multipart/form-data":
         raise UnsupportedMediaType("send a form with a 'file', or the audio itself as 'application/octet-stream'.")
     async with request.form(max_files=1, max_fields=1) as form:

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from rhapsode.engine import check_length
+from rhapsode.serve.budget import Account
+from rhapsode.serve.listener import Listener, listener
 from rhapsode.serve.request.intake import Order
 from rhapsode.serve.response.delivery import Playback
 from rhapsode.serve.response.sending import Stalled
@@ -69,6 +71,7 @@ class Narration:
             whole=input_type == "ssml" and not can_append,
         )
         self._news = asyncio.Event()
+        self._texts: Account | None = None
         self.is_flushed = True
         """Whether all text so far is spoken without waiting for more."""
         if order.request.text:
@@ -85,6 +88,10 @@ class Narration:
         """Adds text of any size, cut anywhere."""
         self._utterance.chars += len(text)
         check_length(self._utterance.chars, self._service.deployment.limits)
+        if text:
+            client = (listener.get() or Listener("")).client
+            self._texts = self._texts or self._service.texts.open(client)
+            self._texts.hold(self._utterance.chars)
         if self.is_flushed:
             text = text.lstrip()  # ElevenLabs' clients begin with a space
         self.is_flushed = self.is_flushed and not text
@@ -107,6 +114,13 @@ class Narration:
 
     async def speak(self, deliver: Callable[[Playback, Piece], Awaitable[None]]) -> None:
         """Speaks all of the text in order. `deliver` sends the audio of one request."""
+        try:
+            await self._speak(deliver)
+        finally:
+            if self._texts is not None:
+                self._texts.close()
+
+    async def _speak(self, deliver: Callable[[Playback, Piece], Awaitable[None]]) -> None:
         pieces = self._utterance.pieces
         while pieces or not self._utterance.done:
             if not pieces:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any, Literal
 
 from fastapi import WebSocket, WebSocketDisconnect
@@ -17,6 +19,10 @@ from rhapsode.serve.response.sending import Stalled
 
 GONE = 1006
 MOST_REASON_BYTES = 120
+MOST_MESSAGE_BYTES = 2**21
+"""Of audio in one message: a larger file comes in several."""
+QUICK_BYTES = 2**16
+"""Up to this size the event loop encodes audio itself."""
 FRAME_BYTES = 4  # around a message of more than 125 bytes
 
 
@@ -39,7 +45,9 @@ class SocketSender:
 
     async def send_message(self, message: dict[str, Any]) -> None:
         """Sends a message; raises `Stalled` if the client reads nothing for too long."""
-        text = json.dumps(message)
+        await self._send_text(json.dumps(message))
+
+    async def _send_text(self, text: str) -> None:
         try:
             async with asyncio.timeout(self._patience_s), self._sending:
                 self._check_open()
@@ -58,7 +66,8 @@ class SocketSender:
     ) -> None:
         """Sends audio. The playback limits how long sending may take."""
         if transport == "base64":
-            await self.send("audio.chunk", **where, chunk_id=chunk_id, audio_b64=base64.b64encode(data).decode("ascii"))
+            encode = partial(_as_chunk, data, where, chunk_id)
+            await self._send_text(encode() if len(data) <= QUICK_BYTES else await asyncio.to_thread(encode))
             return
         async with self._sending:
             self._check_open()
@@ -78,3 +87,19 @@ class SocketSender:
     async def close(self, code: int, reason: str) -> None:
         with suppress(WebSocketDisconnect, RuntimeError):  # the client may have closed first
             await self._socket.close(code, reason.encode()[:MOST_REASON_BYTES].decode(errors="ignore"))
+
+
+def messages_of(data: bytes) -> int:
+    """Returns how many messages carry this audio."""
+    return -(-len(data) // MOST_MESSAGE_BYTES)
+
+
+def in_messages(data: bytes) -> Iterator[bytes]:
+    """Yields audio in the pieces that messages carry."""
+    for start in range(0, len(data), MOST_MESSAGE_BYTES):
+        yield data[start : start + MOST_MESSAGE_BYTES]
+
+
+def _as_chunk(data: bytes, where: dict[str, int], chunk_id: int) -> str:
+    audio = base64.b64encode(data).decode("ascii")
+    return json.dumps({"type": "audio.chunk", **where, "chunk_id": chunk_id, "audio_b64": audio})

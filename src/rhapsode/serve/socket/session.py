@@ -8,12 +8,14 @@ import logging
 from collections import deque
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from fastapi import WebSocket, WebSocketDisconnect
 
 from rhapsode.engine import check_length
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, TimedOut, Unavailable
+from rhapsode.serve.client import client_of
 from rhapsode.serve.request.intake import Order
 from rhapsode.serve.request.schemas import SessionBody, read
 from rhapsode.serve.response.delivery import Playback
@@ -22,7 +24,7 @@ from rhapsode.serve.response.sending import Stalled
 from rhapsode.serve.service import Service
 from rhapsode.serve.socket.messages import ClientMessage, read_message
 from rhapsode.serve.socket.narration import speaking_piece
-from rhapsode.serve.socket.sender import SocketSender
+from rhapsode.serve.socket.sender import SocketSender, in_messages, messages_of
 from rhapsode.serve.socket.utterance import Piece, Utterance
 from rhapsode.text.front_end import QUICK_CHARS
 
@@ -45,6 +47,7 @@ class Session:
         self._config: SessionBody = service.schemas.session.model_validate({})
         self._order: Order | None = None
         self._utterances: deque[Utterance] = deque()
+        self._texts = service.texts.open(client_of(socket.scope))
         self._count = self._requests = 0
         self._news = asyncio.Event()
         self._speaking: asyncio.Task[None] | None = None
@@ -62,6 +65,7 @@ class Session:
             self._sender.reset()
         finally:
             speaker_task.cancel()
+            self._texts.close()
             with suppress(asyncio.CancelledError, WebSocketDisconnect, Stalled):
                 await speaker_task
 
@@ -189,12 +193,17 @@ class Session:
         try:
             utterance.chars += len(text)
             check_length(utterance.chars, self._service.deployment.limits)
+            self._count_texts()
             for start in range(0, len(text), QUICK_CHARS):  # in short steps, so that the event loop is not blocked
                 utterance.append(text[start : start + QUICK_CHARS])
                 await asyncio.sleep(0)
-        except RhapsodeError:  # too long, or already ended: the rest of the utterance is dropped
+        except RhapsodeError:  # too long, too many, or already ended: the rest of the utterance is dropped
             await self._cancel()
             raise
+
+    def _count_texts(self) -> None:
+        """Counts the characters that wait. Raises `Busy` if this client has too many."""
+        self._texts.hold(sum(utterance.chars for utterance in self._utterances))
 
     # --- sending ---
 
@@ -209,6 +218,7 @@ class Session:
                     await self._speak_next(utterance)
                 elif utterance.done:
                     self._utterances.popleft()
+                    self._count_texts()
                     fields = {"utterance_index": utterance.index, "total_sentences": utterance.spoken}
                     await self._sender.send("session.done", **fields)
 
@@ -259,17 +269,19 @@ class Session:
                 if utterance.order and utterance.order.ignored:
                     fields["ignored_fields"] = list(utterance.order.ignored)
                 await self._sender.send("audio.start", **where, **fields)
-            for left, message in zip(range(len(messages), 0, -1), messages, strict=True):
-                async with playback.sending():
+            left = sum(map(messages_of, messages))
+            for message in chain.from_iterable(map(in_messages, messages)):
+                async with playback.sending(len(message)):
                     await self._sender.send_audio(message, utterance.transport, chunk_id, where)
                 playback.sent(left)
-                chunk_id += 1
+                left, chunk_id = left - 1, chunk_id + 1
             if news := playback.times.news():
                 await self._sender.send("audio.words", **where, **news)
 
     async def _cancel(self) -> None:
         """Aborts the running utterance and drops all pending ones."""
         self._utterances.clear()
+        self._count_texts()
         if self._speaking is not None:
             self._speaking.cancel()
             await asyncio.wait((self._speaking,))
