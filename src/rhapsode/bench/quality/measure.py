@@ -20,6 +20,7 @@ from rhapsode.bench.quality.words import OUTLIER, corpus, rates
 from rhapsode.bench.report import Run, compose
 from rhapsode.bench.stats import rounded
 from rhapsode.errors import RhapsodeError
+from rhapsode.types import Clip
 
 WORST = 10
 
@@ -84,7 +85,7 @@ def measure(
                     group = items[start : start + at_once]
                     list(pool.map(lambda item: speak_item(item, plan, synthesizer), group))
                     for item in group:
-                        score_item(item, plan, recogniser, judges)
+                        score_item(item, plan, recogniser, judges, reference_of(item.prompt))
                         advance(item.prompt.text[:40])
             runs.append(_run(mode, items, plan.language))
     config = {
@@ -113,7 +114,13 @@ def speak_item(item: Item, plan: QualityPlan, synthesizer: Synthesizer) -> None:
         item.error, item.detail = error.code, error.message
 
 
-def score_item(item: Item, plan: QualityPlan, recogniser: Recogniser | None, judges: Sequence[Judge]) -> None:
+def score_item(
+    item: Item,
+    plan: QualityPlan,
+    recogniser: Recogniser | None,
+    judges: Sequence[Judge],
+    reference: Clip | None,
+) -> None:
     """Transcribes and scores a prompt that was spoken without an error."""
     if item.error is not None or item.result is None:
         return
@@ -130,7 +137,7 @@ def score_item(item: Item, plan: QualityPlan, recogniser: Recogniser | None, jud
         "first_audio_ms": item.result.first_audio_s * 1e3,
     }
     for judge in judges:
-        score = judge.score(clip, reference_of(item.prompt))
+        score = judge.score(clip, reference)
         if score is not None:
             item.scores[judge.metric] = score
 
