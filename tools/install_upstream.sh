@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Upstream's packages, each in an environment of its own under .venv-upstream, for `rhapsode bench published --beside upstream`
-# and its tests. A package that cannot be had on this machine is left out with a line that says so; its test is skipped.
+# Upstream's packages, each in an environment of its own under .venv-upstream, for `rhapsode bench published --beside
+# upstream` and its tests. A package that cannot be had on this machine is left out with a line that says so; its test is skipped.
 set -euo pipefail
 PYTHON=${PYTHON:-python3}
 HERE=${1:-.venv-upstream}
@@ -26,4 +26,4 @@ install() {  # NAME PACKAGE_WITH_VERSION DEPENDENCY...
 mkdir -p "$HERE"
 install qwen-tts qwen-tts==0.1.1 torch==2.13.0 transformers==4.57.3 accelerate==1.12.0 librosa soundfile einops pydantic
 install voxcpm voxcpm==2.0.3 torch==2.13.0 transformers==5.22.2 einops soundfile librosa pydantic tqdm safetensors inflect wetext
-install hibari-tts hibari-tts==0.2.1 numpy
+install hibari-tts hibari-tts==0.2.1 numpy onnxruntime

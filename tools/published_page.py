@@ -76,7 +76,7 @@ def summary_cells(name: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[list
     mine = [row for row in rows if name in (row["checkpoint"]["name"], row["checkpoint"]["family"])]
     mine = [row for row in mine if packaged or row["checkpoint"]["name"] not in PACKAGED]
     if not mine:
-        yield [name, ", ".join(spec.published) or "-", NONE, *([""] * (len(COLUMNS) - 3))]
+        yield [name, name if packaged else ", ".join(spec.published) or "-", NONE, *([""] * (len(COLUMNS) - 3))]
     for row in mine:
         for one in row["quality"]:
             speed = [at for at in row["speed"] if at["precision"] == one["precision"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 from typing import Any
 
@@ -31,6 +32,7 @@ def measure_speed(
         weights=precision.weights,
         voice=voice,
     )
+    load = _load_average()
     mode = "graphs" if subject.frames else "eager"
     with EngineBench(subject, plan, mode) as bench:
         bench.warm_up()
@@ -47,6 +49,15 @@ def measure_speed(
         "first_audio_p99_ms": rounded(percentile(first_ms, 99)),
         "rtf": rounded(statistics.median(done.wall_s / (done.audio_s / listeners) for done in rounds)),
         "audio_s_per_s": rounded(statistics.median(done.audio_s / done.wall_s for done in rounds)),
+        "load_before": load,
         "underruns": sum(outcome.underruns for outcome in outcomes),
         "memory_bytes": {"weights": memory["weights_bytes"], "peak": memory["peak_bytes"]},
     }
+
+
+def _load_average() -> float | None:
+    """Returns how many programs used the processors in the last minute: others that run make a measurement slower."""
+    try:
+        return rounded(os.getloadavg()[0])
+    except (OSError, AttributeError):
+        return None

@@ -24,7 +24,7 @@ QUALITY = (
 )
 SPEED = (
     *("checkpoint", "precision", "listeners", "first audio p50 / p99 ms", "RTF", "underruns", "audio-s/s"),
-    *("weights GB", "peak GB"),
+    *("weights GB", "peak GB", "load before"),
 )
 BESIDE = (
     *("checkpoint", "upstream", "text", "equal frames", "seconds, ours / theirs", "log-mel dB", "SNR dB"),
@@ -84,6 +84,7 @@ def speed_cells(row: Row) -> Iterator[list[Cell]]:
             one["audio_s_per_s"],
             memory["weights"] / 1e9,
             memory["peak"] / 1e9,
+            one["load_before"],
         ]
 
 

@@ -46,6 +46,7 @@ SPEED = {
     "rtf": 0.1,
     "audio_s_per_s": 10.0,
     "underruns": 0,
+    "load_before": 0.5,
     "memory_bytes": {"weights": 10**9, "peak": 2 * 10**9},
 }
 BESIDE = {
