@@ -45,6 +45,9 @@ def published(
     budget: Annotated[str | None, typer.Option(help="Time for a checkpoint, such as 30m: measure what fits.")] = None,
     report: Annotated[Path | None, typer.Option(help="Also pack what a bug report needs into this zip file.")] = None,
     report_texts: Annotated[bool, typer.Option("--report-texts", help="Put the prompts into the bug report.")] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Measure a checkpoint that fails verify; docs/published takes no such row.")
+    ] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     seed: Seed = 1,
     output: Annotated[
@@ -83,6 +86,7 @@ def published(
         reference=voice_of(None, [(reference, reference_text)]).references[0] if reference is not None else None,
         heard_by=Listeners(transcriber, tuple(found)),
         beside=other,
+        anyway=anyway,
         output=output,
     )
     made = []

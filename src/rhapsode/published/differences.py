@@ -72,7 +72,7 @@ def _equal_frames(ours: SpeechTrace, theirs: SpeechTrace) -> tuple[int | None, i
 def _gain_and_snr(ours: Wave, theirs: Wave) -> tuple[float | None, float | None]:
     one, other = ours.astype(np.float64), theirs.astype(np.float64)
     power = float(other @ other)
-    if not power or not np.isfinite(one).all():
+    if not power or not np.isfinite(power) or not np.isfinite(one).all():
         return None, None
     gain = float(one @ other) / power
     wrong = float(((one - gain * other) ** 2).sum())

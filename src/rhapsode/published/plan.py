@@ -37,6 +37,8 @@ class PublishedPlan:
     heard_by: Listeners = field(default_factory=lambda: Listeners(None))
     beside: Beside | None = None
     """Another implementation, or another copy of the checkpoint, to compare with."""
+    anyway: bool = False
+    """Measure a checkpoint although it fails `verify`."""
     output: Path = Path("published")
 
 

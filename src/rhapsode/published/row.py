@@ -15,6 +15,7 @@ from typing import Any
 from rhapsode.bench.machine import machine, revision, versions
 from rhapsode.bench.quality import comparable, normalise
 from rhapsode.bench.quality.measure import figures
+from rhapsode.bench.report import finite
 from rhapsode.bench.stats import percentile, rounded
 from rhapsode.errors import InvalidRequest
 from rhapsode.published.identity import Identity
@@ -47,7 +48,7 @@ def compose(identity: Identity, plan: PublishedPlan, results: Mapping[str, Any],
         "beside": results.get("beside"),
         "left_out": left_out,
     }
-    return seal(row)
+    return seal(finite(row))
 
 
 def seal(row: Mapping[str, Any]) -> dict[str, Any]:

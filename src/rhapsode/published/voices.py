@@ -9,7 +9,9 @@ from rhapsode.bench.quality.prompts import SpokenPrompt
 from rhapsode.bench.quality.synthesizer import reference_of
 from rhapsode.errors import InvalidRequest, did_you_mean
 from rhapsode.models.base import ModelSpec
+from rhapsode.tts import TTS
 from rhapsode.types import ModelInfo, Reference, Segment, SpeechRequest, Voice
+from rhapsode.verify.modes import REFERENCE_TEXT
 
 MODES = ("presets", "clone", "design", "dialogue")
 DESCRIPTION = "A woman of middle age with a warm, clear voice, who speaks calmly."
@@ -23,6 +25,8 @@ class Voices:
     info: ModelInfo
     reference: Reference | None
     """The voice of prompts that bring none."""
+    answering: Reference | None = None
+    """The second voice of a dialogue, for checkpoints without presets."""
 
     def modes(self) -> tuple[str, ...]:
         """Returns the modes that the checkpoint has."""
@@ -48,9 +52,6 @@ class Voices:
                     f"{did_you_mean(name, has)}"
                 )
         return names
-
-    def needs_reference(self) -> bool:
-        return self.info.takes_recordings
 
     def request(self, mode: str, prompt: SpokenPrompt, parts: Sequence[str], seed: int) -> SpeechRequest:
         """Returns the request for a prompt; in a dialogue, two voices say its parts."""
@@ -84,8 +85,15 @@ class Voices:
 
     def _speakers(self, prompt: SpokenPrompt | None) -> Sequence[Voice]:
         presets = [Voice(name=name) for name in self.info.voices[:2]]
-        if len(presets) > 1:
+        if len(presets) > 1 or not self.info.takes_recordings or self.answering is None:
             return presets
-        if self.info.takes_recordings and self.info.default_voice:
-            return [Voice(), self.voice("clone", prompt)]
-        return presets
+        return [self.voice("clone", prompt), Voice(references=(self.answering,))]
+
+
+def spoken_references() -> tuple[Reference, Reference]:
+    """Returns two recordings to clone: a sentence that two presets of the packaged voice speak."""
+    with TTS(limits={"max_concurrency": 1}) as voice:
+        first, second = (
+            Reference(voice.speak(REFERENCE_TEXT, name, seed=1), REFERENCE_TEXT) for name in voice.voices[:2]
+        )
+    return first, second
