@@ -110,10 +110,9 @@ class Measurement:
         names = [one.name for one in precisions(self.plan.precision, pick_device(self.device).type, self.model.spec)]
         modes = self.voices.chosen(self.plan.mode)
         spoken = [mode for mode in modes if mode != "dialogue"]
-        found = sample_steps(names, spoken, dict(self.plan.splits), self.plan.seed)
-        if "dialogue" in modes:
-            some = {split: prompts[:MOST_DIALOGUES] for split, prompts in self.plan.splits.items()}
-            found += sample_steps(names[:1], ["dialogue"], some, self.plan.seed)
+        talks = {split: prompts[:MOST_DIALOGUES] for split, prompts in self.plan.splits.items()}
+        talks = talks if "dialogue" in modes else {}
+        found = sample_steps(names, spoken, self.plan.splits, talks, self.plan.seed)
         found += speed_steps(names, self.plan.listeners)
         if self.plan.beside is not None:
             found.append(Step("beside", "beside", "float32", audio_s=10.0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -53,28 +53,34 @@ class Pace:
 
 
 def sample_steps(
-    precisions: Sequence[str], modes: Sequence[str], splits: dict[str, Sequence[SpokenPrompt]], seed: int
+    precisions: Sequence[str],
+    modes: Sequence[str],
+    splits: Mapping[str, Sequence[SpokenPrompt]],
+    dialogues: Mapping[str, Sequence[SpokenPrompt]],
+    seed: int,
 ) -> list[Step]:
-    """Returns a step for each prompt, mode and precision; any first part of the list has some of each."""
-    groups = [
-        [
-            Step(
-                kind="sample",
-                key=f"sample/{precision}/{mode}/{split}/{prompt.id}",
-                precision=precision,
-                mode=mode,
-                split=split,
-                prompt=prompt,
-                seed=seed + number,
-                audio_s=len(prompt.text) / CHARS_PER_S,
-            )
-            for number, prompt in spread(prompts)
-        ]
-        for precision in precisions
-        for mode in modes
-        for split, prompts in splits.items()
-    ]
+    """Returns a step for each prompt, mode and precision, and one for each dialogue in the first precision. Any first
+    part of the list has some of each."""
+    wanted = [(precision, mode, split) for precision in precisions for mode in modes for split in splits]
+    groups = [_group(*one, splits[one[2]], seed) for one in wanted]
+    groups += [_group(precisions[0], "dialogue", split, prompts, seed) for split, prompts in dialogues.items()]
     return [step for row in zip_longest(*groups) for step in row if step is not None]
+
+
+def _group(precision: str, mode: str, split: str, prompts: Sequence[SpokenPrompt], seed: int) -> list[Step]:
+    return [
+        Step(
+            kind="sample",
+            key=f"sample/{precision}/{mode}/{split}/{prompt.id}",
+            precision=precision,
+            mode=mode,
+            split=split,
+            prompt=prompt,
+            seed=seed + number,
+            audio_s=len(prompt.text) / CHARS_PER_S * (2 if mode == "dialogue" else 1),
+        )
+        for number, prompt in spread(prompts)
+    ]
 
 
 def spread(prompts: Sequence[SpokenPrompt]) -> list[tuple[int, SpokenPrompt]]:

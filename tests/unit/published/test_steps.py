@@ -12,7 +12,7 @@ PACE = Pace(rtf=0.5, heard_s=1.0)
 
 
 def steps():
-    found = sample_steps(["float32", "int8"], ["presets", "clone"], {"en": PROMPTS}, seed=1)
+    found = sample_steps(["float32", "int8"], ["presets", "clone"], {"en": PROMPTS}, {}, seed=1)
     return [*found, *speed_steps(["float32", "int8"], [1, 8, 32])]
 
 
@@ -33,6 +33,14 @@ def test_a_budget_takes_some_of_every_precision_and_mode():
     assert max(counts.values()) - min(counts.values()) <= 1
     assert sum(PACE.cost_s(step) for step in kept) <= 120 * 1.2
     assert {step.listeners for step in left if step.kind == "speed"} >= {32}
+
+
+def test_dialogues_have_their_share_in_the_first_number_format():
+    found = sample_steps(["float32", "int8"], ["presets"], {"en": PROMPTS}, {"en": PROMPTS[:4]}, seed=1)
+    kept, _ = fitting(found, PACE, 60)
+    talks = [step for step in kept if step.mode == "dialogue"]
+    assert len(talks) >= 3
+    assert {step.precision for step in talks} == {"float32"}
 
 
 def test_a_tiny_budget_still_measures_one_of_each():
