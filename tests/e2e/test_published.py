@@ -103,6 +103,7 @@ def test_a_checkpoint_that_fails_verify_is_not_measured_and_is_reported(tmp_path
         (("--beside", "nobody", "python"), "`upstream` and a Python"),
         (("--seed-tts", "nowhere"), "there is no nowhere/en/meta.lst"),
         (("--recogniser", "no.such:thing"), "module:name"),
+        (("--recogniser", "base.en", "--language", "zh"), "knows English alone"),
         (("--beside", "upstream", "python"), "no adapter for dummy"),
     ],
 )

@@ -31,7 +31,7 @@ def published(
     listeners: Annotated[str, typer.Option(help="Listeners at once for the speed, a list.")] = "1,8,32",
     recogniser: Annotated[
         str, typer.Option(help="An id or a folder for faster-whisper, a URL, ctc:FOLDER, module:function, or none.")
-    ] = "base.en",
+    ] = "base",
     recogniser_model: Annotated[str | None, typer.Option(help="`model` in requests to a transcription URL.")] = None,
     reference: Annotated[Path | None, typer.Option(help="A recording to clone where the prompts bring none.")] = None,
     reference_text: Annotated[str | None, typer.Option(help="The transcript of that recording.")] = None,
@@ -69,6 +69,12 @@ def published(
     budget_s = None if budget is None else seconds(budget)
     other = _other_side(beside, original)
     splits, languages, prompts_from = read_splits(seed_tts, split, prompts, language, most)
+    others = sorted({code for code in languages.values() if not code.startswith("en")})
+    if recogniser.endswith(".en") and others:
+        raise InvalidRequest(
+            f"--recogniser {recogniser} knows English alone, and prompts are in {', '.join(others)}, too: give one of "
+            "several languages, such as base or large-v3, or --split en."
+        )
     transcriber = make_recogniser(recogniser, recogniser_model, os.environ.get("OPENAI_API_KEY"), language)
     found, notes = judges()
     for note in notes:
