@@ -16,6 +16,7 @@ from rhapsode.published.beside import UpstreamFailed
 from rhapsode.published.measure import NotVerified
 from rhapsode.published.row import SCHEMA, read
 from rhapsode.published.steps import Pace
+from rhapsode.tts import TTS
 from tiny import cosyvoice3, fish_s2_pro, higgs, moss_tts_nano, qwen3_tts, voxcpm2, voxtral_tts
 from unit.published import listener
 
@@ -120,6 +121,25 @@ def test_voices_that_are_here_are_measured(name):
     assert found["verify"]["verdict"].startswith("verdict: passed")
     assert all(one["comparable"]["rate"] < 0.6 for one in found["quality"])
     assert [one["listeners"] for one in found["speed"]] == [1, 8]
+
+
+@pytest.mark.slow
+def test_seed_tts_eval_gives_texts_voices_and_lengths(tmp_path):
+    folder = tmp_path / "seed" / "en"
+    folder.mkdir(parents=True)
+    with TTS(limits={"max_concurrency": 1}) as voice:
+        voice.speak("This is a sample of my voice.", "emma", seed=1).save(folder / "reference.wav")
+        voice.speak("It rained all morning.", "emma", seed=2).save(folder / "person.wav")
+    line = "one|This is a sample of my voice.|reference.wav|It rained all morning.|person.wav"
+    (folder / "meta.lst").write_text(f"{line}\n")
+    published(
+        *("rhapsode-nano", *SMALL[2:], "--recogniser", "ctc:", "--mode", "clone"),
+        *("--seed-tts", str(tmp_path / "seed"), "--split", "en"),
+    )
+    (found,) = row("rhapsode-nano")["quality"]
+    assert (found["mode"], found["split"], found["samples"]) == ("clone", "en", 1)
+    assert found["length"] == pytest.approx(1, abs=0.35)
+    assert row("rhapsode-nano")["prompts"] == "Seed-TTS-eval"
 
 
 TINY = {
