@@ -13,9 +13,9 @@ from rhapsode.errors import InvalidRequest
 METRICS = {
     "engine": ("frame_ms", "first_audio_ms", "audio_s_per_s", "rtf"),
     "serve": ("first_byte_ms", "first_playable_ms", "first_audible_ms", "total_ms", "rtf", "longest_gap_ms"),
-    "quality": ("wer", "cer", "rtf", "similarity", "mos", "dnsmos"),
+    "quality": ("wer", "cer", "comparable", "rtf", "similarity", "mos", "dnsmos"),
 }
-AVERAGED = ("wer", "cer", "similarity", "mos", "dnsmos")
+AVERAGED = ("wer", "cer", "comparable", "similarity", "mos", "dnsmos")
 """Metrics that are compared by mean: most sentences have no error at all, so a median says little."""
 
 

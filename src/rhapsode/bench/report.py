@@ -64,7 +64,7 @@ def check_writable(path: Path) -> None:
 
 def write(report: Mapping[str, Any], path: Path) -> None:
     try:
-        path.write_text(json.dumps(_finite(report), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(finite(report), indent=1, allow_nan=False) + "\n", encoding="utf-8")
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}.") from None
 
@@ -81,10 +81,10 @@ def read(path: Path) -> dict[str, Any]:
     return content
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """Replaces NaN and infinities, which JSON does not have, by null."""
     if isinstance(value, Mapping):
-        return {str(k): _finite(v) for k, v in value.items()}
+        return {str(k): finite(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(v) for v in value]
+        return [finite(v) for v in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -184,7 +184,7 @@ def serve(
 def quality(
     model: Model = None,
     recogniser: Annotated[
-        str, typer.Option(help="A folder or an id for faster-whisper, a transcription URL, or none.")
+        str, typer.Option(help="An id or a folder for faster-whisper, a URL, ctc:FOLDER, module:function, or none.")
     ] = "base.en",
     recogniser_model: Annotated[str | None, typer.Option(help="`model` in requests to a transcription URL.")] = None,
     prompts: Annotated[Path | None, typer.Option(help="The texts: a text file or a meta.lst.")] = None,
@@ -220,7 +220,7 @@ def quality(
 
     spoken = generated.generate(generate, seed) if generate else read_prompts(prompts or OURS)
     prompts_from = f"{generate} generated prompts" if generate else (prompts or OURS).name
-    transcriber = make_recogniser(recogniser, recogniser_model, os.environ.get("OPENAI_API_KEY"))
+    transcriber = make_recogniser(recogniser, recogniser_model, os.environ.get("OPENAI_API_KEY"), language)
     if save is not None:
         save.mkdir(parents=True, exist_ok=True)
     synthesizer: Synthesizer

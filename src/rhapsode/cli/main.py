@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rhapsode import __version__
-from rhapsode.cli import capacity  # noqa: F401
+from rhapsode.cli import capacity, published  # noqa: F401
 from rhapsode.cli.bench import bench
 from rhapsode.cli.cluster import cluster
 from rhapsode.cli.compile import compile_kernels

@@ -118,6 +118,8 @@ def test_nan_and_silence_are_errors_and_everything_else_is_scored():
     assert run["samples"]["mos"] == [4.0, 4.0]
     assert [item["seed"] for item in run["items"]] == [5, 6, 7, 8, 9]
     assert report["config"]["normaliser"] == "rhapsode-en-2"
+    assert report["config"]["comparable"] == {"normaliser": "whisper-en (rules)", "metric": "wer"}
+    assert run["comparable"] == pytest.approx(5 / 2)  # `1234` and `56` are a word each
     assert report["notes"] == ["a note"]
 
 
@@ -134,6 +136,7 @@ def test_each_kind_and_each_mode_is_reported_by_itself():
         "errors": {"silent": 1},
         "wer": None,
         "cer": None,
+        "comparable": None,
         "means": {},
     }
     present(report)

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from rhapsode.bench.progress import progress
-from rhapsode.bench.quality import normalise, sound
+from rhapsode.bench.quality import comparable, normalise, sound
 from rhapsode.bench.quality.judges import Judge
 from rhapsode.bench.quality.prompts import SpokenPrompt
 from rhapsode.bench.quality.recogniser import Recogniser
@@ -20,6 +20,7 @@ from rhapsode.bench.quality.words import OUTLIER, corpus, rates
 from rhapsode.bench.report import Run, compose
 from rhapsode.bench.stats import rounded
 from rhapsode.errors import RhapsodeError
+from rhapsode.types import Clip
 
 WORST = 10
 
@@ -82,9 +83,9 @@ def measure(
             with ThreadPoolExecutor(at_once) as pool:
                 for start in range(0, len(items), at_once):
                     group = items[start : start + at_once]
-                    list(pool.map(lambda item: _speak(item, plan, synthesizer), group))
+                    list(pool.map(lambda item: speak_item(item, plan, synthesizer), group))
                     for item in group:
-                        _score(item, plan, recogniser, judges)
+                        score_item(item, plan, recogniser, judges, reference_of(item.prompt))
                         advance(item.prompt.text[:40])
             runs.append(_run(mode, items, plan.language))
     config = {
@@ -94,12 +95,13 @@ def measure(
         "at_once": plan.at_once,
         "recogniser": recogniser.name if recogniser else "none",
         "normaliser": normalise.NAME if plan.language.startswith("en") else "case and punctuation",
+        "comparable": vars(comparable.rule_of(plan.language)),
         "judges": [judge.name for judge in judges],
     }
     return compose("quality", config, plan.seed, runs, notes)
 
 
-def _speak(item: Item, plan: QualityPlan, synthesizer: Synthesizer) -> None:
+def speak_item(item: Item, plan: QualityPlan, synthesizer: Synthesizer) -> None:
     """Speaks one prompt. An error is counted, and the other prompts go on."""
     try:
         item.result = synthesizer.speak(item.prompt, item.seed, item.mode)
@@ -112,7 +114,14 @@ def _speak(item: Item, plan: QualityPlan, synthesizer: Synthesizer) -> None:
         item.error, item.detail = error.code, error.message
 
 
-def _score(item: Item, plan: QualityPlan, recogniser: Recogniser | None, judges: Sequence[Judge]) -> None:
+def score_item(
+    item: Item,
+    plan: QualityPlan,
+    recogniser: Recogniser | None,
+    judges: Sequence[Judge],
+    reference: Clip | None,
+) -> None:
+    """Transcribes and scores a prompt that was spoken without an error."""
     if item.error is not None or item.result is None:
         return
     clip = item.result.clip
@@ -121,12 +130,14 @@ def _score(item: Item, plan: QualityPlan, recogniser: Recogniser | None, judges:
         item.heard = recogniser.transcribe(clip, plan.language)  # its errors end the run
         found = rates(item.prompt.text, item.heard, plan.language)
         item.scores |= {"wer": found.wer, "cer": found.cer}
+        others = comparable.rate([(item.prompt.text, item.heard)], plan.language)
+        item.scores |= {} if others is None else {"comparable": others}
     item.scores |= {
         "rtf": item.result.total_s / clip.duration_s,
         "first_audio_ms": item.result.first_audio_s * 1e3,
     }
     for judge in judges:
-        score = judge.score(clip, reference_of(item.prompt))
+        score = judge.score(clip, reference)
         if score is not None:
             item.scores[judge.metric] = score
 
@@ -136,9 +147,9 @@ def _run(mode: str, items: Sequence[Item], language: str) -> Run:
     metrics = dict.fromkeys(name for item in good for name in item.scores)
     wrong = [item for item in good if item.scores.get("wer")]
     facts: dict[str, Any] = {
-        **_figures(items, language),
+        **figures(items, language),
         "kinds": {
-            kind: _figures([item for item in items if item.prompt.kind == kind], language)
+            kind: figures([item for item in items if item.prompt.kind == kind], language)
             for kind in dict.fromkeys(item.prompt.kind for item in items)
             if kind
         },
@@ -152,11 +163,12 @@ def _run(mode: str, items: Sequence[Item], language: str) -> Run:
     return Run(mode, samples, facts)
 
 
-def _figures(items: Sequence[Item], language: str) -> dict[str, Any]:
+def figures(items: Sequence[Item], language: str) -> dict[str, Any]:
     """Returns the figures that are reported for all prompts and for each kind of prompt."""
     good = [item for item in items if item.error is None]
     heard = [(item.prompt.text, item.heard) for item in good if item.heard is not None]
     whole = corpus(heard, language) if heard else None
+    others = comparable.rate(heard, language) if heard else None
     means = {
         metric: [item.scores[metric] for item in good if metric in item.scores]
         for metric in ("similarity", "mos", "dnsmos")
@@ -166,6 +178,7 @@ def _figures(items: Sequence[Item], language: str) -> dict[str, Any]:
         "errors": dict(Counter(item.error for item in items if item.error)),
         "wer": rounded(whole.wer) if whole else None,
         "cer": rounded(whole.cer) if whole else None,
+        "comparable": None if others is None else rounded(others),
         "means": {metric: rounded(fmean(scores)) for metric, scores in means.items() if scores},
     }
 

@@ -7,15 +7,20 @@ from typing import Any
 
 from rhapsode.bench.table import Cell, show
 
-COLUMNS = ("", "samples", "errors", "WER %", "CER %", "similarity", "MOS", "DNSMOS", "outliers", "RTF p50", "first ms")
+COLUMNS = (
+    *("", "samples", "errors", "WER %", "CER %", "{others} %", "similarity", "MOS", "DNSMOS", "outliers"),
+    *("RTF p50", "first ms"),
+)
 
 
 def present(report: Mapping[str, Any]) -> None:
     config = report["config"]
+    rule = config["comparable"]
+    others = f"others' {rule['metric'].upper()}"
     rows: list[list[Cell]] = []
     lines = [
-        f"recogniser {config['recogniser']}; normaliser {config['normaliser']}; seed {report['seed']}; "
-        "outlier: WER above 50%"
+        f"recogniser {config['recogniser']}; normaliser {config['normaliser']}; {others}: by {rule['normaliser']}; "
+        f"seed {report['seed']}; outlier: WER above 50%"
     ]
     for run in report["runs"]:
         speed = [_median(run, metric) for metric in ("rtf", "first_audio_ms")]
@@ -27,14 +32,14 @@ def present(report: Mapping[str, Any]) -> None:
         lines += [_transcript(run["label"], items[name]) for name in run["worst"]]
     who = config.get("family") or config.get("url")
     title = f"{who}: {config['prompts']}, on {report['machine']['cpu']}"
-    show(title, COLUMNS, rows, "\n".join([*lines, *report["notes"]]))
+    show(title, [column.format(others=others) for column in COLUMNS], rows, "\n".join([*lines, *report["notes"]]))
 
 
 def _cells(figures: Mapping[str, Any]) -> list[Cell]:
     return [
         figures["samples_scored"],
         sum(figures["errors"].values()),
-        *(None if figures[rate] is None else figures[rate] * 100 for rate in ("wer", "cer")),
+        *(None if figures[rate] is None else figures[rate] * 100 for rate in ("wer", "cer", "comparable")),
         *(figures["means"].get(metric) for metric in ("similarity", "mos", "dnsmos")),
     ]
 

@@ -18,12 +18,15 @@ class SpokenPrompt:
     text: str
     reference: Path | None = None
     reference_text: str | None = None
+    spoken: Path | None = None
+    """The same text as a person says it."""
     kind: str = ""
     """Prompts of one kind are also reported as a group."""
 
 
 def read_prompts(path: Path = OURS, most: int | None = None) -> tuple[SpokenPrompt, ...]:
-    """Reads a list. A line with bars is one of `meta.lst`: id|reference text|reference audio|text."""
+    """Reads a list. A line with bars is one of `meta.lst`: id|reference text|reference audio|text, and
+    in some lists the audio of a person who says it."""
     try:
         lines = path.read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -50,4 +53,5 @@ def _parse(line: str, number: int, path: Path, kind: str) -> SpokenPrompt:
     if len(fields) not in (4, 5):
         raise InvalidRequest(f"line {number} of {path} has {len(fields)} fields; meta.lst has four or five.")
     name, reference_text, reference, text = fields[:4]
-    return SpokenPrompt(name, text, path.parent / reference, reference_text, kind)
+    spoken = path.parent / fields[4] if len(fields) == 5 and fields[4] else None
+    return SpokenPrompt(name, text, path.parent / reference, reference_text, spoken, kind)

@@ -1,18 +1,23 @@
-"""Speech recognisers: faster-whisper, pocketsphinx, or any OpenAI-compatible transcription URL."""
+"""Speech recognisers: faster-whisper, pocketsphinx, a CTC checkpoint, any function, or a transcription URL."""
 
 from __future__ import annotations
 
 import json
+import re
 import urllib.error
 import urllib.request
 import uuid
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from rhapsode.bench.quality.sound import at_16khz
-from rhapsode.errors import GenerationFailed, MissingDependency, Unavailable
+from rhapsode.errors import GenerationFailed, InvalidRequest, MissingDependency, Unavailable
 from rhapsode.extras import how_to_add, how_to_install
-from rhapsode.types import Clip
+from rhapsode.types import Clip, Samples
 
 TIMEOUT_S = 120.0
 
@@ -31,7 +36,7 @@ class Whisper:
             package = import_module("faster_whisper")
         except ImportError:
             raise MissingDependency(f"Whisper needs faster-whisper: {how_to_install('judges')}") from None
-        self.name = f"faster-whisper:{model}"
+        self.name = f"faster-whisper:{Path(model).name if Path(model).is_dir() else model}"
         try:
             self._model = package.WhisperModel(model, device="cpu", compute_type="int8", cpu_threads=2)
         except Exception as error:  # the package raises whatever its loaders do
@@ -66,6 +71,45 @@ class PocketSphinx:
         return str(found.hypstr) if found else ""
 
 
+class CtcLetters:
+    """A CTC checkpoint (`Wav2Vec2ForCTC`, or ours), decoded greedily: the likeliest letter of every frame."""
+
+    def __init__(self, folder: str, language: str) -> None:
+        from rhapsode.alignment.loading import load_acoustic
+        from rhapsode.config.alignment import AlignmentConfig
+
+        model = Path(folder) if folder else None
+        self.name = f"ctc:{Path(folder).name or 'rhapsode'}"
+        self._acoustic = load_acoustic(AlignmentConfig(model=model, language=language))
+
+    def transcribe(self, clip: Clip, language: str) -> str:
+        from rhapsode.audio.resample import resample
+
+        mono = clip.samples.mean(axis=0, keepdims=True, dtype=np.float32)
+        stream = self._acoustic.open()
+        frames = self._acoustic.feed_many([(stream, resample(mono, clip.sample_rate, self._acoustic.rate)[0])])
+        best = np.concatenate([*frames, stream.finish()]).argmax(axis=1)
+        changed = best[np.flatnonzero(np.diff(best, prepend=-1))]
+        return " ".join("".join(self._acoustic.symbols[symbol] for symbol in changed if symbol).split())
+
+
+class FunctionRecogniser:
+    """Any Python function `f(samples, language) -> str`, which gets mono samples at 16 kHz: `module:name`."""
+
+    def __init__(self, name: str) -> None:
+        module, _, function = name.partition(":")
+        self.name = name
+        try:
+            self._function: Callable[[Samples, str], str] = getattr(import_module(module), function)
+        except (ImportError, AttributeError) as error:
+            raise InvalidRequest(
+                f"there is no recogniser {name}: {error}. Give a function as module:name, as Python imports it."
+            ) from None
+
+    def transcribe(self, clip: Clip, language: str) -> str:
+        return str(self._function(at_16khz(clip), language))
+
+
 class TranscriptionUrl:
     """Sends a WAV file to `POST /v1/audio/transcriptions`."""
 
@@ -95,12 +139,19 @@ class TranscriptionUrl:
             raise Unavailable(f"the recogniser at {self._url} does not answer: {error}") from None
 
 
-def make_recogniser(name: str, model: str | None = None, api_key: str | None = None) -> Recogniser | None:
-    """Returns the recogniser for a URL, `pocketsphinx`, or a model of faster-whisper; None for `none`."""
+def make_recogniser(
+    name: str, model: str | None = None, api_key: str | None = None, language: str = "en"
+) -> Recogniser | None:
+    """Returns the recogniser for a URL, `pocketsphinx`, `ctc:FOLDER`, a function `module:name`, or a model of
+    faster-whisper; None for `none`."""
     if name == "none":
         return None
     if name.startswith(("http://", "https://")):
         return TranscriptionUrl(name, model or "whisper-1", api_key)
+    if name.startswith("ctc:"):
+        return CtcLetters(name.removeprefix("ctc:"), language)
+    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", name):
+        return FunctionRecogniser(name)
     return PocketSphinx() if name == PocketSphinx.name else Whisper(name)
 
 

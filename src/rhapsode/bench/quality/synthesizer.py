@@ -22,7 +22,7 @@ from rhapsode.errors import GenerationFailed, InvalidRequest
 from rhapsode.types import Clip, Reference, SpeechRequest, Voice
 
 if TYPE_CHECKING:
-    from rhapsode.tts import Stream
+    from rhapsode.tts import TTS, Stream
 
 
 MODES: tuple[str, ...] = ("one-shot", "streamed", "batched", "appended")
@@ -76,13 +76,7 @@ class EngineSynthesizer:
         words = re.findall(r"(?<!\s)\s*+\S+", prompt.text) if mode == "appended" else []
         if words:
             request = replace(request, text=words.pop(0), text_open=True)
-        chunks, first_audio_s = [], 0.0
-        with self._tts.stream(request) as stream, _appending(stream, words, request.text_open):
-            for chunk in stream:
-                first_audio_s = first_audio_s or time.perf_counter() - started_s
-                chunks.append(chunk.samples)
-        total_s = time.perf_counter() - started_s
-        return SynthesisResult(Clip(np.concatenate(chunks, axis=1), self._tts.sample_rate), total_s, first_audio_s)
+        return listen(self._tts, request, words)
 
     def close(self) -> None:
         self._tts.close()
@@ -90,6 +84,18 @@ class EngineSynthesizer:
     def config(self) -> dict[str, Any]:
         engine = self._tts.engine
         return {"family": engine.spec.name, "deployment": engine.deployment.model_dump(mode="json")}
+
+
+def listen(tts: TTS, request: SpeechRequest, words: Sequence[str] = ()) -> SynthesisResult:
+    """Returns what a stream of this request gives; `words` are appended one by one where its text is open."""
+    chunks, first_audio_s, started_s = [], 0.0, time.perf_counter()
+    with tts.stream(request) as stream, _appending(stream, words, request.text_open):
+        for chunk in stream:
+            first_audio_s = first_audio_s or time.perf_counter() - started_s
+            chunks.append(chunk.samples)
+    total_s = time.perf_counter() - started_s
+    samples = np.concatenate(chunks, axis=1) if chunks else np.zeros((1, 0), np.float32)
+    return SynthesisResult(Clip(samples, tts.sample_rate), total_s, first_audio_s)
 
 
 class ServerSynthesizer:

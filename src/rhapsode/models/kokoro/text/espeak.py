@@ -15,7 +15,8 @@ DIALECTS = {"es": "es", "fr": "fr-fr", "hi": "hi", "it": "it", "pt": "pt-br"}
 INSTALL = "install espeak-ng (apt install espeak-ng, dnf install espeak-ng, brew install espeak-ng)"
 TIMEOUT_S = 20.0
 
-_SIGNS = re.compile(r"([\s]*[;:,.!?¡¿—…\"«»“”(){}\[\]]+[\s]*)+")
+_SIGNS = re.compile(r"[ ]?[;:,.!?¡¿—…\"«»“”(){}\[\]][;:,.!?¡¿—…\"«»“”(){}\[\] ]*")
+"""Signs in a row, with the blanks around and between them. There are no two blanks in a row."""
 _BEFORE = str.maketrans({"«": "“", "»": "”"})
 _OTHER_LANGUAGE = re.compile(r"\([a-z-]+\)")
 _SOUNDS = {

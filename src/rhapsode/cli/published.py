@@ -1,0 +1,133 @@
+"""`rhapsode bench published`: published checkpoints verified and measured, as rows of one table."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rhapsode.cli.bench import Seed, bench, numbers, require
+from rhapsode.errors import InvalidRequest, RhapsodeError
+
+if TYPE_CHECKING:
+    from rhapsode.published.beside import Beside
+    from rhapsode.published.measure import Measurement
+
+
+@bench.command()
+def published(
+    checkpoints: Annotated[
+        list[str], typer.Argument(help="Folders or Hugging Face ids of checkpoints, or names of families.")
+    ],
+    seed_tts: Annotated[Path | None, typer.Option(help="The folder of Seed-TTS-eval: en/meta.lst ...")] = None,
+    split: Annotated[str, typer.Option(help="Lists of Seed-TTS-eval: some of en, zh, hard.")] = "en,zh,hard",
+    prompts: Annotated[Path | None, typer.Option(help="Other texts: a text file or a meta.lst.")] = None,
+    language: Annotated[str, typer.Option(help="Language of the prompts.")] = "en",
+    most: Annotated[int | None, typer.Option(min=1, help="Use at most this many prompts of each list.")] = None,
+    mode: Annotated[str, typer.Option(help="auto, or a list of presets, clone, design, dialogue.")] = "auto",
+    precision: Annotated[str, typer.Option(help="auto, or a list of float32, bfloat16, fp8, int8.")] = "auto",
+    listeners: Annotated[str, typer.Option(help="Listeners at once for the speed, a list.")] = "1,8,32",
+    recogniser: Annotated[
+        str, typer.Option(help="An id or a folder for faster-whisper, a URL, ctc:FOLDER, module:function, or none.")
+    ] = "base",
+    recogniser_model: Annotated[str | None, typer.Option(help="`model` in requests to a transcription URL.")] = None,
+    reference: Annotated[Path | None, typer.Option(help="A recording to clone where the prompts bring none.")] = None,
+    reference_text: Annotated[str | None, typer.Option(help="The transcript of that recording.")] = None,
+    beside: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="upstream PYTHON", help="Compare with the family's own package, in that Python."),
+    ] = None,
+    original: Annotated[
+        str | None, typer.Option(help="Compare with the checkpoint in this folder: the original of a copy.")
+    ] = None,
+    budget: Annotated[str | None, typer.Option(help="Time for a checkpoint, such as 30m: measure what fits.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Also pack what a bug report needs into this zip file.")] = None,
+    report_texts: Annotated[bool, typer.Option("--report-texts", help="Put the prompts into the bug report.")] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Measure a checkpoint that fails verify; docs/published takes no such row.")
+    ] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    seed: Seed = 1,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="A folder: a JSON file for each checkpoint, and table.md.")
+    ] = Path("published"),
+) -> None:
+    """Verify checkpoints and measure how they sound and how fast they are. A run that was cut off goes on."""
+    require("jiwer")
+    from rhapsode.bench.quality.judges import judges
+    from rhapsode.bench.quality.recogniser import make_recogniser
+    from rhapsode.cli.references import voice_of
+    from rhapsode.published import row as rows
+    from rhapsode.published.identity import slug
+    from rhapsode.published.measure import Measurement
+    from rhapsode.published.plan import PublishedPlan, read_splits, seconds
+    from rhapsode.published.sample import Listeners
+    from rhapsode.published.table import markdown
+
+    budget_s = None if budget is None else seconds(budget)
+    other = _other_side(beside, original)
+    splits, languages, prompts_from = read_splits(seed_tts, split, prompts, language, most)
+    others = sorted({code for code in languages.values() if not code.startswith("en")})
+    if recogniser.endswith(".en") and others:
+        raise InvalidRequest(
+            f"--recogniser {recogniser} knows English alone, and prompts are in {', '.join(others)}, too: give one of "
+            "several languages, such as base or large-v3, or --split en."
+        )
+    transcriber = make_recogniser(recogniser, recogniser_model, os.environ.get("OPENAI_API_KEY"), language)
+    found, notes = judges()
+    for note in notes:
+        typer.echo(note, err=True)
+    plan = PublishedPlan(
+        splits=splits,
+        languages=languages,
+        prompts_from=prompts_from,
+        listeners=numbers(listeners, "--listeners"),
+        precision=precision,
+        mode=mode,
+        device=device,
+        seed=seed,
+        budget_s=budget_s,
+        reference=voice_of(None, [(reference, reference_text)]).references[0] if reference is not None else None,
+        heard_by=Listeners(transcriber, tuple(found)),
+        beside=other,
+        anyway=anyway,
+        output=output,
+    )
+    made = []
+    for name in checkpoints:
+        measurement = Measurement.begin(name, plan)
+        try:
+            made.append(measurement.run(lambda line: typer.echo(line, err=True)))
+        except RhapsodeError:
+            if report is not None:
+                _pack(measurement, report, report_texts)
+            raise
+        if report is not None:
+            _pack(measurement, report, report_texts)
+        rows.write(made[-1], output / f"{slug(measurement.identity.name)}.json")
+        (output / "table.md").write_text(markdown(made), "utf-8")
+    typer.echo(markdown(made))
+    typer.echo(f"written: {output / 'table.md'} and {len(made)} JSON files", err=True)
+
+
+def _other_side(beside: tuple[str, str] | None, original: str | None) -> Beside | None:
+    """Returns what the checkpoint is compared with: another implementation, another folder, or both."""
+    from rhapsode.published.beside import Beside
+
+    if beside is None:
+        return None if original is None else Beside(None, original)
+    kind, python = beside
+    if kind != "upstream":
+        raise InvalidRequest(f"--beside takes `upstream` and a Python executable, not '{kind}'.")
+    return Beside(python, original)
+
+
+def _pack(measurement: Measurement, path: Path, texts: bool) -> None:
+    """Writes the bundle for a bug report, and says what it found."""
+    from rhapsode.published.bundle import pack
+
+    for finding in pack(measurement, path, texts=texts) or ["nothing was found"]:
+        typer.echo(f"report: {finding}", err=True)
+    typer.echo(f"written: {path}", err=True)
