@@ -330,7 +330,9 @@ def test_a_model_of_the_hub_is_looked_at_before_its_weights_are_fetched(tmp_path
     model = registry.find("owner/name@v2")
     assert model.checkpoint == tmp_path
     (_, _, first), second = downloads
-    assert set(first) == {layout.config for spec in registry.families()[0].values() for layout in spec.layouts if layout.on_hub}
+    assert set(first) == {
+        layout.config for spec in registry.families()[0].values() for layout in spec.layouts if layout.on_hub
+    }
     assert second == ("owner/name", "v2", list(hub.FILES))
 
 
