@@ -38,6 +38,7 @@ BODIES = {
     "a text": b'"a+b"',
     "wrong types": b'{"input": 7, "voice": [], "stream": "x", "items": {}, "references": [7], "turns": [[]]}',
     "odd voice": b'{"input": "Hi.", "voice": "a(\\ud800)+b("}',
+    "odd mix": b'{"input": "Hi.", "voice": "\\ud800+a"}',
 }
 
 

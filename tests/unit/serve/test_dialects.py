@@ -160,6 +160,13 @@ def test_several_recordings_are_several_references() -> None:
     assert asked == {"references": [{"audio": "a", "text": "Words."}, {"audio": "b"}]}
 
 
+@pytest.mark.parametrize("mix", ["\ud800+a", "a+\udfff(2)", "x" * 5000, "a+" + "x" * 5000])
+def test_a_mix_with_a_name_that_no_voice_has_is_refused(mix: str) -> None:
+    for ask in (kokoro_fastapi._ask_speech, kokoro_fastapi._ask_captioned):
+        with pytest.raises(InvalidRequest):
+            ask({"voice": mix}, Call({}))
+
+
 def test_a_whole_file_is_asked_for_unless_a_stream_is() -> None:
     for ask in (vllm_omni._ask_speech, sglang_omni._ask_speech):
         asked = ask({"input": "Hi."}, Call({}))

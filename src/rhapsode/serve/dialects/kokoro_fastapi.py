@@ -57,11 +57,13 @@ def _ask_speech(fields: Fields, call: Call) -> Fields:
 def _parts(mix: str) -> dict[str, float]:
     """Returns the voices of a mix with their weights, which are below zero for voices that are taken away."""
     parts: dict[str, float] = {}
+    if len(mix) > MOST_MIX_CHARS:
+        raise InvalidRequest(f"a voice has at most {MOST_MIX_CHARS} characters.", param="voice")
     first, *rest = SIGNS.split(mix.replace(" ", ""), MOST_MIXED)
     for sign, part in [("+", first), *zip(rest[::2], rest[1::2], strict=True)]:
         found = WEIGHTED.fullmatch(part)
         weight = _weight(found["weight"]) if found else None
-        if found is None or weight is None:
+        if found is None or weight is None or well_formed(found["name"]) != found["name"]:  # no path can hold it
             shown = well_formed(mix[:64])
             right = f"write 'one(2)+other(1)', with at most {MOST_MIXED} voices"
             raise InvalidRequest(f"'{shown}' is no mix of voices: {right}.", param="voice")
