@@ -39,6 +39,8 @@ BODIES = {
     "wrong types": b'{"input": 7, "voice": [], "stream": "x", "items": {}, "references": [7], "turns": [[]]}',
     "odd voice": b'{"input": "Hi.", "voice": "a(\\ud800)+b("}',
     "odd mix": b'{"input": "Hi.", "voice": "\\ud800+a"}',
+    "long shared voice": b'{"voice": "%s", "items": [%s{}]}' % (b"x" * 100_000, b"{}," * 1499),
+    "odd pause": b'{"turns": [{"text": "a"}, {"text": "b"}], "pause_between_turns": "%s"}' % (b"x" * 10_000),
 }
 
 

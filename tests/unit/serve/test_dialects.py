@@ -160,6 +160,37 @@ def test_several_recordings_are_several_references() -> None:
     assert asked == {"references": [{"audio": "a", "text": "Words."}, {"audio": "b"}]}
 
 
+@pytest.mark.parametrize(
+    ("dialect", "path", "fields"),
+    [
+        ("vllm-omni", "/v1/audio/speech/batch", {"voice": "x" * 100_000, "items": [{}] * 1500}),
+        ("vllm-omni", "/v1/audio/speech/batch", {"voice": {"id": "x" * 100_000}, "items": [{}] * 1500}),
+        ("vllm-omni", "/v1/audio/speech/batch", {"speaker": ["x" * 100] * 1000, "items": [{}] * 1500}),
+        ("sglang-omni", "/v1/audio/speech/batch", {"voice": "x" * 250, "items": [{}] * 100_000}),
+        ("kokoro-fastapi", "/dev/dialogue", {"turns": [{}] * 100_000}),
+    ],
+)
+def test_a_translated_body_is_not_many_times_as_large(dialect: str, path: str, fields: dict[str, Any]) -> None:
+    found = DIALECTS[dialect].find("POST", path)
+    assert found is not None
+    assert found[0].ask is not None
+    given = len(json.dumps(fields))
+    assert len(json.dumps(found[0].ask(fields, Call({})))) < 2 * given + 2**20
+
+
+def test_a_shared_voice_that_is_none_stays_for_the_own_route_to_refuse() -> None:
+    asked = vllm_omni._ask_batch({"voice": "x" * 300, "items": [{"input": "Hi."}]}, Call({}))
+    assert asked == {"voice": "x" * 300, "items": [{"input": "Hi."}], "response_format": "wav"}
+    named = vllm_omni._ask_batch({"voice": {"id": "low"}, "items": [{"input": "Hi."}]}, Call({}))
+    assert named == {"items": [{"input": "Hi.", "voice": {"id": "low"}}], "response_format": "wav"}
+
+
+@pytest.mark.parametrize("pause", ["x" * 100_000, [0] * 1000, True, -1, 61, float("nan"), float("inf"), 10**400])
+def test_a_pause_between_turns_is_a_small_number(pause: Any) -> None:
+    with pytest.raises(InvalidRequest, match="pause_between_turns"):
+        kokoro_fastapi._ask_dialogue({"turns": [{"text": "Hi."}] * 3, "pause_between_turns": pause}, Call({}))
+
+
 @pytest.mark.parametrize("mix", ["\ud800+a", "a+\udfff(2)", "x" * 5000, "a+" + "x" * 5000])
 def test_a_mix_with_a_name_that_no_voice_has_is_refused(mix: str) -> None:
     for ask in (kokoro_fastapi._ask_speech, kokoro_fastapi._ask_captioned):

@@ -27,6 +27,7 @@ WEIGHTED = re.compile(r"(?P<name>[^()+]+)(?:\((?P<weight>[^()+]*)\))?")
 SIGNS = re.compile(r"(\+|-(?=[abefhijpz][fm]_))")
 MOST_PHONEMIZED_CHARS = 5000
 MOST_MIXED, MOST_MIX_CHARS = 8, 1024
+MOST_TURNS, MOST_PAUSE_S = 1000, 60  # as many segments, and as long a pause, as our own route takes
 
 
 def _ask_speech(fields: Fields, call: Call) -> Fields:
@@ -187,12 +188,17 @@ def _needs_of_dialogue(fields: Fields) -> list[str]:
 
 def _ask_dialogue(fields: Fields, call: Call) -> Fields:
     """Returns a dialogue of segments."""
-    turns, pause = _turns(fields), fields.pop("pause_between_turns", 0.0)
+    turns, pause = _turns(fields), fields.pop("pause_between_turns", None)
+    pause = 0.0 if pause is None else pause
+    if isinstance(pause, bool) or not isinstance(pause, int | float) or not 0 <= pause <= MOST_PAUSE_S:
+        raise InvalidRequest(
+            f"'pause_between_turns' must be a number from 0 to {MOST_PAUSE_S}.", param="pause_between_turns"
+        )
     fields = _ask_speech({name: value for name, value in fields.items() if name not in ("turns", "inputs")}, call)
     if turns is None:
         return {**fields, "segments": None}
     segments = []
-    for at, turn in enumerate(turns):
+    for at, turn in enumerate(turns[: MOST_TURNS + 1]):  # one too many is refused as well as a million are
         voice = turn.get("voice") or turn.get("voice_id")
         segment = {"input": turn.get("text"), "voice": _name(voice, call) if isinstance(voice, str) else voice}
         segments.append({**segment, "pause_s": pause if at else 0})

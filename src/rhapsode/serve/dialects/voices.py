@@ -10,6 +10,10 @@ from rhapsode.serve.request.names import DEFAULT_VOICE
 
 VOICES = "/v1/audio/voices"
 NAMES = ("voice", "speaker")
+MOST_NAME_CHARS = 256
+"""A longer name is no voice's; our own route says so."""
+MOST_ITEMS = 2**12
+"""A batch of more has more fields than our own route reads."""
 WAV_HEADER_BYTES, BYTES_PER_SAMPLE = 44, 2
 
 
@@ -38,15 +42,25 @@ def clone(fields: Fields) -> Fields:
 
 
 def ask_batch(fields: Fields, ask: Callable[[Fields], Fields]) -> Fields:
-    """Returns a batch whose shared voice is a field of those items that have no recording and no voice of their own."""
+    """Returns a batch whose shared voice is a field of those items that have no recording and no voice of their own.
+
+    Only what is small is copied, and to no more items than there may be: a small body must not become a large one.
+    """
     shared = {"response_format": "wav", **ask(fields)}
-    if not isinstance(items := shared.get("items"), list):
+    if not isinstance(items := shared.get("items"), list) or len(items) > MOST_ITEMS:
         return shared
-    named = {name: shared[name] for name in NAMES if name in shared}
+    named = {name: shared[name] for name in NAMES if _is_name(shared.get(name))}
     asked = [ask({**named, **item}) if isinstance(item, dict) else item for item in items]
     if _has_sound(shared):
         asked = [_unnamed(item) if isinstance(item, dict) else item for item in asked]
-    return {**_unnamed(shared), "items": asked}
+    return {**{name: value for name, value in shared.items() if name not in named}, "items": asked}
+
+
+def _is_name(voice: Any) -> bool:
+    """Returns whether this is a voice's name, bare or as its id."""
+    if isinstance(voice, dict) and voice.keys() == {"id"}:
+        voice = voice["id"]
+    return isinstance(voice, str) and len(voice) <= MOST_NAME_CHARS
 
 
 def _has_sound(fields: Fields) -> bool:
