@@ -461,6 +461,26 @@ def words_over_socket(c: OtherClient) -> None:
     assert words[-1]["end_ms"] <= size / 48
 
 
+@row(
+    VLLM,
+    "`word_timestamps: true` without `stream_audio`, or in another format, which is an error there: `audio.chunk` with "
+    "whole files",
+    TRANSLATED,
+    needs_words=True,
+)
+def words_of_whole_files(c: OtherClient) -> None:
+    for form in ("wav", "mp3", "pcm"):
+        config = {"type": "session.config", "word_timestamps": True, "response_format": form}
+        events = c.session(config, {"type": "input.text", "text": TWO}, {"type": "input.done"})
+        assert kinds(events) == ["audio.start", "audio.chunk", "audio.chunk", "audio.done", "session.done"]
+        start, whole, last, done = events[:-1]
+        assert (start["word_timestamps"], start["format"], whole["timestamps"]) == (True, form, None)
+        size = len(base64.b64decode(whole["audio_b64"]))
+        assert (last["audio_b64"], done["total_bytes"]) == ("", size)
+        assert [word["word"] for word in last["timestamps"]] == ["Hello", "there", "How", "are", "you"]
+        assert 0 < last["timestamps"][-1]["end_ms"] <= last["chunk_end_ms"] == round(1000 * done["audio_s"])
+
+
 @row(OMNI, "a message that is wrong: an `error` with a `message`; the session goes on", SAME)
 def wrong_messages(c: OtherClient) -> None:
     with c.socket() as socket:

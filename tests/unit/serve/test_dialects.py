@@ -1,6 +1,7 @@
 """Dialects stay at the edge, are small, and translate without a server."""
 
 import asyncio
+import base64
 import json
 import re
 from contextlib import suppress
@@ -410,6 +411,19 @@ def test_words_come_after_the_audio_of_a_sentence_and_silence_has_none() -> None
     assert (told[-1]["total_bytes"], chunks[-1]["audio_b64"]) == (480, "")
     silent = played(vllm_omni, config, {"type": "input.text", "text": "..."}, DONE, start, audio, done)
     assert [event.get("timestamps") for event in silent[1:-1]] == [None, []]
+
+
+def test_words_of_a_whole_file_come_before_it_and_are_told_after_it() -> None:
+    config = {"type": "session.config", "word_timestamps": True, "response_format": "wav"}
+    start, done = spoken(0)
+    words = {"type": "audio.words", "words": [{"word": "Hi", "start": 0.001, "end": 0.004}]}
+    audio = {"type": "audio.chunk", "audio_b64": base64.b64encode(bytes(44 + 480)).decode()}
+    told = played(
+        vllm_omni, config, {"type": "input.text", "text": "Hi."}, DONE, words, {**start, "format": "wav"}, audio, done
+    )
+    assert [event["type"] for event in told] == ["audio.start", "audio.chunk", "audio.chunk", "audio.done"]
+    assert told[2]["timestamps"] == [{"word": "Hi", "start_ms": 1.0, "end_ms": 4.0}]
+    assert (told[2]["chunk_end_ms"], told[3]["total_bytes"]) == (10, 524)
 
 
 def test_a_configuration_counts_for_the_text_after_it_only() -> None:

@@ -15,6 +15,7 @@ MARKS = ",;:"
 CLAUSE = re.compile(rf"(?<=[{MARKS}])(?=\s)|(?<=[\uff0c\uff1b\uff1a\u3001])")
 MOST_CLAUSE_CHARS = 2**15
 """A longer text is cut at sentences only, in one piece: no server takes one."""
+WAV_HEADER_BYTES = 44
 BYTES_PER_SAMPLE = 2
 OUR_GRANULARITY = {"clause": "sentence", "none": "utterance"}
 IDLE = "timeout"
@@ -68,12 +69,13 @@ class Sentence:
     bytes_per_ms: float = 0.0
     shape: Fields = field(default_factory=dict)
     """The sample rate and the number of channels."""
+    header_bytes: int = 0
     size: int = 0
     chunks: int = 0
     words: list[Fields] = field(default_factory=list)
 
     def time_ms(self) -> float:
-        return self.size / self.bytes_per_ms if self.bytes_per_ms else 0.0
+        return max(self.size - self.header_bytes, 0) / self.bytes_per_ms if self.bytes_per_ms else 0.0
 
 
 class SegmentSession:
@@ -87,6 +89,7 @@ class SegmentSession:
         self._config = Config(rules.response_format, rules.split_granularity)
         self._segments: deque[Segment] = deque()  # those that are not spoken yet
         self._sentence: Sentence | None = None
+        self._words: list[Fields] = []  # of the sentence that starts next: a whole file has its words before it
         self._next = self._before = self._commits = self._utterances = 0
 
     # --- from the client ---
@@ -154,16 +157,19 @@ class SegmentSession:
                 return [self._start(message)]
             case "audio.chunk" if self._sentence is not None:
                 return [self._chunk(self._sentence, message["audio_b64"], None)]
-            case "audio.words" if self._sentence is not None:
-                self._sentence.words += map(words_in_ms, message["words"])
+            case "audio.words":
+                words = self._words if self._sentence is None else self._sentence.words
+                words += map(words_in_ms, message["words"])
                 return []
             case "audio.done" if self._sentence is not None:
+                if not self._sentence.bytes_per_ms:  # a compressed file
+                    self._sentence.bytes_per_ms = self._sentence.size / 1000 / (message["audio_s"] or 1)
                 words = [self._chunk(self._sentence, "", self._sentence.words)] if self._now.has_words else []
                 return [*words, self._done(self._sentence, message, failed=False)]
             case "error":
                 return self._failed(message)
             case "session.cancelled":  # no end follows for what came before the wish to cancel
-                self._sentence, self._before = None, self._next
+                self._sentence, self._before, self._words = None, self._next, []
                 while self._segments and self._segments.popleft().end not in ("input.cancel", "session.cancel"):
                     pass
             case "session.done":
@@ -197,7 +203,10 @@ class SegmentSession:
     def _start(self, message: Fields) -> Fields:
         self._sentence = sentence = Sentence(self._before + message["sentence_index"])
         sentence.shape = {name: message[name] for name in ("sample_rate", "channels")}
-        sentence.bytes_per_ms = message["sample_rate"] * message["channels"] * BYTES_PER_SAMPLE / 1000
+        if message["format"] in ("pcm", "wav"):
+            sentence.bytes_per_ms = message["sample_rate"] * message["channels"] * BYTES_PER_SAMPLE / 1000
+            sentence.header_bytes = WAV_HEADER_BYTES if message["format"] == "wav" else 0
+        sentence.words, self._words = self._words, []
         self._next = sentence.index + 1
         words = {"word_timestamps": True} if self._now.has_words else {}
         return {**message, **self._of(sentence), **words}
@@ -225,7 +234,7 @@ class SegmentSession:
                 self._segments.pop()  # its end was refused
             return [told]
         told["utterance_index"] = self._utterances
-        start, sentence = [], self._sentence
+        start, sentence, self._words = [], self._sentence, []
         if sentence is None:
             sentence = Sentence(self._next)
             self._next += 1
