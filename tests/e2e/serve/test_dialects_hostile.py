@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from e2e.serve.dialect_rows import KOKORO, SAMPLE, SGLANG, VLLM
-from e2e.serve.other_client import SPEECH, VOICES, OtherClient
+from e2e.serve.other_client import SPEECH, VOICES, OtherClient, kinds, receive
 from e2e.serve.running import Running, in_thread, running
 from tiny.dummy import write
 
@@ -84,6 +84,19 @@ def test_an_odd_message_is_an_error(server: Running, dialect: str, raw: str) -> 
         socket.send(json.dumps({"type": "input.cancel"}))
         while json.loads(socket.recv(10))["type"] != "session.cancelled":
             pass
+
+
+def test_a_message_of_many_clauses_is_one_text_and_refused_once(server: Running) -> None:
+    config = {"type": "session.config", "split_granularity": "clause", "stream_audio": True, "response_format": "pcm"}
+    with OtherClient(f"{server.url}/{VLLM}").socket() as socket:
+        for text in ("\uff0c" * 4000, "a\uff0c" * 16_000):
+            for message in (config, {"type": "input.text", "text": text}, {"type": "input.cancel"}):
+                socket.send(json.dumps(message))
+        assert "error" not in kinds(receive(socket, "session.cancelled"))
+        assert "session.cancelled" in kinds(receive(socket, "error"))
+        assert json.loads(socket.recv(10))["type"] == "session.cancelled"
+        socket.send(json.dumps({"type": "input.done"}))
+        assert kinds(receive(socket, "session.done")) == ["session.done"]
 
 
 @pytest.mark.parametrize("dialect", [VLLM, SGLANG])

@@ -118,14 +118,65 @@ def test_odd_messages_of_a_socket_pass(dialect: str) -> None:
     for kind in ("session.config", "input.text", "input.commit", "input.done", "nonsense", None, 7, []):
         for name in (*FIELDS, "session", "type"):
             for value in ODD:
-                assert isinstance(make("").inward({"type": kind, name: value}), list)
+                assert all(isinstance(sent, dict) for sent in make("").inward({"type": kind, name: value}))
 
 
 def test_a_long_text_is_not_cut_into_a_million_clauses() -> None:
     session = vllm_omni.DIALECT.session("")
     session.inward({"type": "session.config", "split_granularity": "clause"})
-    assert len(session.inward({"type": "input.text", "text": "a, b"})) == 3
-    assert len(session.inward({"type": "input.text", "text": "a, " * 100_000})) == 1
+    assert len(list(session.inward({"type": "input.text", "text": "a, b"}))) == 3
+    assert len(list(session.inward({"type": "input.text", "text": "a, " * 100_000}))) == 1
+
+
+def test_clauses_are_made_as_they_are_asked_for_and_have_something_to_say() -> None:
+    session = vllm_omni.DIALECT.session("")
+    session.inward({"type": "session.config", "split_granularity": "clause"})
+    assert len(list(session.inward({"type": "input.text", "text": "\uff0c" * 2**15}))) == 1
+    clauses = session.inward({"type": "input.text", "text": "a\uff0c" * 2**14})
+    assert iter(clauses) is clauses
+    assert [next(clauses)["text"], next(clauses)["type"]] == ["a\uff0c", "input.flush"]
+
+
+@pytest.mark.parametrize(
+    ("text", "clauses"),
+    [
+        ('"Well," he said, and left', ['"Well,"', " he said,", " and left"]),
+        ("1,000 at 10:30: a:b", ["1,000 at 10:30: a:b"]),
+        (
+            "\u4f60\u597d\uff0c\u4e16\u754c\uff1b\u518d\u89c1",
+            ["\u4f60\u597d\uff0c", "\u4e16\u754c\uff1b", "\u518d\u89c1"],
+        ),
+        ("\u0646\u0639\u0645\u060c \u0644\u0627", ["\u0646\u0639\u0645\u060c", " \u0644\u0627"]),
+        (", , a", [", , a"]),
+        ("a,, ;) b", ["a,,", " ;) b"]),
+        ("," * 30_000 + "x", ["," * 30_000 + "x"]),
+        (", " * 16_000 + "x", [", " * 16_000 + "x"]),
+    ],
+)
+def test_clauses(text: str, clauses: list[str]) -> None:
+    session = vllm_omni.DIALECT.session("")
+    session.inward({"type": "session.config", "split_granularity": "clause"})
+    sent = session.inward({"type": "input.text", "text": text})
+    assert [message["text"] for message in sent if "text" in message] == clauses
+
+
+def test_the_rest_of_a_refused_text_is_dropped() -> None:
+    """Otherwise the clauses after the longest text there may be would begin the next utterance."""
+    config, text = {"type": "session.config", "split_granularity": "clause"}, {"type": "input.text", "text": "a, b, c"}
+    asked = iter([config, text, DONE])
+
+    async def receive() -> Any:
+        return {"type": "websocket.receive", "text": json.dumps(next(asked))}
+
+    async def send(message: Any) -> None: ...
+
+    async def run() -> list[Any]:
+        socket = TranslatedSocket(vllm_omni.DIALECT, "", receive, send)
+        got = [json.loads((await socket.receive())["text"]) for _ in range(2)]
+        await socket.send({"type": "websocket.send", "text": '{"type": "session.cancelled", "utterance_index": 0}'})
+        return [*got, json.loads((await socket.receive())["text"])]
+
+    assert [message.get("text") for message in asyncio.run(run())[1:]] == ["a,", None]
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, quote
@@ -178,22 +177,22 @@ class TranslatedSocket:
         self._session = dialect.session(session_id)
         self._receive = receive
         self._send = send
-        self._inward: deque[Fields] = deque()
+        self._inward: Iterator[Fields] = iter(())
+        """What is left of the client's last message."""
         self._is_closed = False
 
     async def receive(self) -> Message:
-        while not self._inward:
+        while (fields := next(self._inward, None)) is None:
             if self._is_closed:
                 return {"type": "websocket.disconnect", "code": NORMAL}
             message = await self._receive()
             text = message.get("text")
             if message["type"] != "websocket.receive" or text is None:
                 return message
-            fields = await apart(len(text), partial(_load_text, text))
-            if fields is None:
+            read = await apart(len(text), partial(_load_text, text))
+            if read is None:
                 return message
-            self._inward.extend(self._session.inward(fields))
-        fields = self._inward.popleft()
+            self._inward = iter(self._session.inward(read))
         size = max((len(value) for value in fields.values() if isinstance(value, str | list)), default=0)
         return {"type": "websocket.receive", "text": await apart(size, lambda: json.dumps(fields))}
 
@@ -207,7 +206,10 @@ class TranslatedSocket:
             self._session.heard(len(message["bytes"]))
             await self._send(message)
             return
-        for fields in self._session.outward(json.loads(message["text"])):
+        told = json.loads(message["text"])
+        if told["type"] == "session.cancelled" or (told["type"] == "error" and "utterance_index" not in told):
+            self._inward = iter(())  # the rest of a message that was refused
+        for fields in self._session.outward(told):
             await self._send({"type": "websocket.send", "text": json.dumps(fields)})
         if self._session.closes:
             self._is_closed = True

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from rhapsode.serve.dialects.dialect import Fields
 
-MARKS = ",;:"
-"""What ends a clause if a blank follows."""
-CLAUSE = re.compile(rf"(?<=[{MARKS}])(?=\s)|(?<=[\uff0c\uff1b\uff1a\u3001])")
+MARKS, FULL_MARKS = frozenset(",;"), frozenset("\uff0c\uff1b\u3001\u060c\u061b")
+"""What ends a clause if a blank follows, and what ends one in any case."""
+RUN = re.compile(r"[,;\uff0c\uff1b\u3001\u060c\u061b\"')\]}\u2019\u201d\u00bb\u300d\u300f\uff09\u3011]+")
+"""A mark with those beside it, and with the quotes and brackets that end there."""
+LETTER = re.compile(r"[^\W_]")
 MOST_CLAUSE_CHARS = 2**15
 """A longer text is cut at sentences only, in one piece: no server takes one."""
 WAV_HEADER_BYTES = 44
@@ -94,7 +96,7 @@ class SegmentSession:
 
     # --- from the client ---
 
-    def inward(self, message: Fields) -> list[Fields]:
+    def inward(self, message: Fields) -> Iterable[Fields]:
         match message.get("type"):
             case "session.config" | "session.update" if self._open is None:
                 return [self._configure(message)]
@@ -136,16 +138,19 @@ class SegmentSession:
         self._config = Config(form, split, fields.setdefault("stream_audio", False), has_words)
         return {**fields, "type": "session.update" if self._rules.confirms else "session.config"}
 
-    def _text(self, text: str) -> list[Fields]:
-        """Returns messages that end each clause. The blank after its mark may be the start of the next text."""
+    def _text(self, text: str) -> Iterator[Fields]:
+        """Yields the text clause by clause, each with its end. The blank after a mark may start the next text."""
         by_clause = self._segments[-1].config.split_granularity == "clause"
-        clauses = CLAUSE.split(text) if by_clause and len(text) <= MOST_CLAUSE_CHARS else [text]
-        messages: list[Fields] = [{"type": "input.flush"}] if self._after_clause and text[:1].isspace() else []
+        if self._after_clause and text[:1].isspace():
+            yield {"type": "input.flush"}
         if text:
             self._after_clause = by_clause and text[-1] in MARKS
-        for clause in clauses[:-1]:
-            messages += [{"type": "input.text", "text": clause}, {"type": "input.flush"}]
-        return [*messages, {"type": "input.text", "text": clauses[-1]}]
+        start = 0
+        for end in clause_ends(text) if by_clause and len(text) <= MOST_CLAUSE_CHARS else ():
+            yield {"type": "input.text", "text": text[start:end]}
+            yield {"type": "input.flush"}
+            start = end
+        yield {"type": "input.text", "text": text[start:]}
 
     # --- to the client ---
 
@@ -258,6 +263,18 @@ class SegmentSession:
         self._utterances += 1
         self._before = self._next = self._commits = 0
         return self._named("session.done", **told)
+
+
+def clause_ends(text: str) -> Iterator[int]:
+    """Yields where clauses with something to say end; the end of the text may be that of one, too."""
+    said, at = False, 0
+    for run in RUN.finditer(text):
+        said = said or LETTER.search(text, at, run.start()) is not None
+        at = run.end()
+        mark = next((char for char in run[0] if char in MARKS or char in FULL_MARKS), "")
+        if said and (mark in FULL_MARKS or (mark and text[at : at + 1].isspace())):
+            said = False
+            yield at
 
 
 def words_in_ms(word: Fields) -> Fields:
