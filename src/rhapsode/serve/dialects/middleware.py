@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from functools import partial
+from io import BytesIO
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
@@ -18,7 +19,7 @@ from rhapsode.errors import RhapsodeError
 from rhapsode.serve.dialects import kokoro_fastapi, sglang_omni, vllm_omni
 from rhapsode.serve.dialects.answer import TranslatedAnswer
 from rhapsode.serve.dialects.dialect import Call, Dialect, Fields, Row
-from rhapsode.serve.dialects.wire import apart, load_object
+from rhapsode.serve.dialects.wire import LONG_BODY_BYTES, LargeObject, apart, load_object
 from rhapsode.serve.middleware.auth import given_key
 from rhapsode.serve.middleware.leniency import HEADER as LENIENCY
 from rhapsode.serve.observe.logs import new_id
@@ -99,7 +100,8 @@ async def _reply(row: Row, call: Call, scope: Scope, receive: Receive, send: Sen
     assert answer is not None
     try:
         data = await json_body(scope, receive) if media_type(scope) else b"{}"
-        reply = await asyncio.to_thread(lambda: answer(load_object(data) or {}, call))
+        read = None if len(data) > LONG_BODY_BYTES else partial(load_object, data)  # no row wants a longer one
+        reply = await asyncio.to_thread(lambda: answer((read and read()) or {}, call))
         await JSONResponse(reply.body, reply.status)(scope, receive, send)
     except RhapsodeError as error:
         await error_response(error)(scope, receive, send)
@@ -144,29 +146,28 @@ class TranslatedBody:
     async def receive(self) -> Message:
         if self._is_read:
             return await self._receive()
-        pieces: list[bytes] = []
+        body = BytesIO()
         while True:
             message = await self._receive()
             if message["type"] != "http.request":
                 return message
-            pieces.append(message.get("body", b""))
+            body.write(message.get("body", b""))
             if not message.get("more_body", False):
                 break
         self._is_read = True
-        size = sum(map(len, pieces))
-        fields = await apart(size, lambda: load_object(b"".join(pieces)))
-        if fields is None:
-            return {"type": "http.request", "body": b"".join(pieces), "more_body": False}
-        pieces.clear()
-        for path in self._row.needs(fields) if self._row.needs else ():
-            self._call.read[path] = await self._read(path)
-        return {"type": "http.request", "body": await apart(size, partial(self._ask, fields)), "more_body": False}
+        data = body.getvalue()
+        asked = await apart(len(data), partial(LargeObject, data))
+        if (fields := asked.fields) is not None:
+            for path in self._row.needs(fields) if self._row.needs else ():
+                self._call.read[path] = await self._read(path)
+            data = await apart(len(data), lambda: asked.write(self._ask(fields)))
+        return {"type": "http.request", "body": data, "more_body": False}
 
-    def _ask(self, fields: Fields) -> bytes:
+    def _ask(self, fields: Fields) -> Fields:
         assert self._row.ask is not None
         named = (fields.get("model"), dict(parse_qsl(self._call.query)).get("model"))
         self._call.voices = self._voices([name for name in named if isinstance(name, str)])
-        return json.dumps(self._row.ask(fields, self._call)).encode()
+        return self._row.ask(fields, self._call)
 
 
 class TranslatedSocket:
@@ -179,22 +180,26 @@ class TranslatedSocket:
         self._send = send
         self._inward: Iterator[Fields] = iter(())
         """What is left of the client's last message."""
+        self._last: LargeObject | None = None
         self._is_closed = False
 
     async def receive(self) -> Message:
-        while (fields := next(self._inward, None)) is None:
+        while (fields := next(self._inward, None)) is None or self._last is None:
+            self._last = None
             if self._is_closed:
                 return {"type": "websocket.disconnect", "code": NORMAL}
             message = await self._receive()
             text = message.get("text")
             if message["type"] != "websocket.receive" or text is None:
                 return message
-            read = await apart(len(text), partial(_load_text, text))
-            if read is None:
+            given = await apart(len(text), partial(_read_text, text))
+            if given.fields is None:
                 return message
-            self._inward = iter(self._session.inward(read))
-        size = max((len(value) for value in fields.values() if isinstance(value, str | list)), default=0)
-        return {"type": "websocket.receive", "text": await apart(size, lambda: json.dumps(fields))}
+            del message, text  # it may hold a recording of many megabytes
+            self._last, self._inward = given, iter(self._session.inward(given.fields))
+        sizes = (len(value) for value in fields.values() if isinstance(value, str | list))
+        size = max((self._last.long_bytes, *sizes))
+        return {"type": "websocket.receive", "text": await apart(size, partial(_write_text, self._last, fields))}
 
     async def send(self, message: Message) -> None:
         if self._is_closed:
@@ -216,8 +221,12 @@ class TranslatedSocket:
             await self._send({"type": "websocket.close", "code": NORMAL, "reason": ""})
 
 
-def _load_text(text: str) -> Fields | None:
-    return load_object(text.encode("utf-8", "surrogatepass"))
+def _read_text(text: str) -> LargeObject:
+    return LargeObject(text.encode("utf-8", "surrogatepass"))
+
+
+def _write_text(read: LargeObject, fields: Fields) -> str:
+    return read.write(fields).decode("utf-8", "surrogatepass")
 
 
 def _take_prefix(scope: Scope) -> str | None:
