@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import zlib
 from typing import Any
@@ -26,7 +25,7 @@ WEIGHTED = re.compile(r"(?P<name>[^()+]+)(?:\((?P<weight>[^()+]*)\))?")
 # A minus takes a voice away if what follows is named as Kokoro's voices are: other names may have one in them.
 SIGNS = re.compile(r"(\+|-(?=[abefhijpz][fm]_))")
 MOST_PHONEMIZED_CHARS = 5000
-MOST_MIXED, MOST_MIX_CHARS = 8, 1024
+MOST_MIXED, MOST_MIX_CHARS, MOST_WEIGHT = 8, 1024, 1e6
 MOST_TURNS, MOST_PAUSE_S = 1000, 60  # as many segments, and as long a pause, as our own route takes
 
 
@@ -78,7 +77,7 @@ def _weight(text: str | None) -> float | None:
         number = 1.0 if text is None else float(text)
     except ValueError:
         return None
-    return number if 0 < number < math.inf else None
+    return number if 0 < number <= MOST_WEIGHT else None
 
 
 def _embedding_of(name: str) -> str:
@@ -106,7 +105,8 @@ def _voice(mix: str, call: Call) -> Fields:
     vectors = [body["embedding"] for body in read if body is not None]
     if len(parts) == 1 or len(vectors) < len(parts) or len({len(vector) for vector in vectors}) > 1:
         return {"voice": _name(mix, call)}
-    whole = sum(map(abs, parts.values()))
+    if not (whole := sum(map(abs, parts.values()))):
+        raise InvalidRequest("nothing is left of this mix: its voices are taken away again.", param="voice")
     weights = [weight / whole for weight in parts.values()]
     mixed = [sum(w * x for w, x in zip(weights, numbers, strict=True)) for numbers in zip(*vectors, strict=True)]
     return {"voice": None, "speaker_embedding": mixed}
@@ -182,8 +182,8 @@ def _turns(fields: Fields) -> list[Fields] | None:
 
 
 def _needs_of_dialogue(fields: Fields) -> list[str]:
-    mixes = [turn.get("voice") or turn.get("voice_id") for turn in _turns(fields) or ()]
-    return _read_for(mixes)[:1]  # a segment has a name, no numbers
+    voices = (turn.get("voice") or turn.get("voice_id") for turn in (_turns(fields) or ())[:MOST_TURNS])
+    return [MODELS] if any(map(_is_mix, voices)) else []  # a segment has a name, no numbers
 
 
 def _ask_dialogue(fields: Fields, call: Call) -> Fields:

@@ -160,7 +160,8 @@ class TranslatedBody:
         if (fields := asked.fields) is not None:
             for path in self._row.needs(fields) if self._row.needs else ():
                 self._call.read[path] = await self._read(path)
-            data = await apart(len(data), lambda: asked.write(self._ask(fields)))
+            size = max(len(data), LONG_BODY_BYTES if self._call.read else 0)  # voices that are mixed are large
+            data = await apart(size, lambda: asked.write(self._ask(fields)))
         return {"type": "http.request", "body": data, "more_body": False}
 
     def _ask(self, fields: Fields) -> Fields:
