@@ -86,6 +86,20 @@ def test_an_odd_message_is_an_error(server: Running, dialect: str, raw: str) -> 
             pass
 
 
+def test_a_commit_with_a_long_id_is_an_error(server: Running) -> None:
+    with OtherClient(f"{server.url}/{VLLM}").socket() as socket:
+        socket.send(json.dumps({"type": "input.commit", "commit_id": "x" * 500_000}))
+        assert json.loads(socket.recv(10))["type"] == "error"
+        socket.send(json.dumps({"type": "input.done"}))
+        assert receive(socket, "session.done")[-1]["total_sentences"] == 0
+
+
+@pytest.mark.parametrize("name", ["%ED%A0%80", "%00", "%FF", "a%2F..%2Fb"])
+def test_an_odd_name_of_a_voice_is_not_found(server: Running, name: str) -> None:
+    for dialect in DIALECTS:
+        assert server.http.delete(f"/{dialect}{VOICES}/{name}").status_code in (400, 404, 405)
+
+
 def test_a_message_of_many_clauses_is_one_text_and_refused_once(server: Running) -> None:
     config = {"type": "session.config", "split_granularity": "clause", "stream_audio": True, "response_format": "pcm"}
     with OtherClient(f"{server.url}/{VLLM}").socket() as socket:

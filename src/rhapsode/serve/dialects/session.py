@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from rhapsode.errors import InvalidRequest
 from rhapsode.serve.dialects.dialect import Fields
 
 MARKS, FULL_MARKS = frozenset(",;"), frozenset("\uff0c\uff1b\u3001\u060c\u061b")
@@ -18,6 +19,7 @@ LETTER = re.compile(r"[^\W_]")
 MOST_CLAUSE_CHARS = 2**15
 """A longer text is cut at sentences only, in one piece: no server takes one."""
 WAV_HEADER_BYTES = 44
+MOST_ID_CHARS = 256
 BYTES_PER_SAMPLE = 2
 OUR_GRANULARITY = {"clause": "sentence", "none": "utterance"}
 IDLE = "timeout"
@@ -104,7 +106,12 @@ class SegmentSession:
                 self._begin().chars += len(text)
                 return self._text(text)
             case "input.commit" | "input.done" as kind:
-                self._end(kind, message.get("commit_id"))
+                commit_id = message.get("commit_id")  # is kept until the text is spoken
+                if not isinstance(commit_id, str | int | None) or len(str(commit_id)) > MOST_ID_CHARS:
+                    raise InvalidRequest(
+                        f"'commit_id' is a text of up to {MOST_ID_CHARS} characters.", param="commit_id"
+                    )
+                self._end(kind, commit_id)
                 return [{"type": "input.done"}]
             case "input.cancel" | "session.cancel" as kind:
                 self._end(kind)
