@@ -94,6 +94,23 @@ def test_a_commit_with_a_long_id_is_an_error(server: Running) -> None:
         assert receive(socket, "session.done")[-1]["total_sentences"] == 0
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_json_by_another_name_is_translated_too(server: Running, dialect: str) -> None:
+    """Its answer was translated without what the request has to say, which is a traceback."""
+    for path in POSTS[dialect][:2]:
+        body = {"input": "Hi.", "stream_format": "sse", "items": [{"input": "Hi."}]}
+        odd = server.http.post(f"/{dialect}{path}", json=body, headers={"Content-Type": "application/x+json"})
+        plain = server.http.post(f"/{dialect}{path}", json=body)
+        assert (odd.status_code, odd.headers["content-type"]) == (plain.status_code, plain.headers["content-type"])
+        assert odd.status_code < 500
+
+
+def test_a_long_body_of_many_strings_is_refused(server: Running) -> None:
+    body = b'{"stream_format": "sse", "input": "' + b'\\"' * 600_000 + b'"}'
+    for dialect in DIALECTS:
+        assert server.http.post(f"/{dialect}{SPEECH}", content=body, headers=JSON).status_code == 400
+
+
 @pytest.mark.parametrize("name", ["%ED%A0%80", "%00", "%FF", "a%2F..%2Fb"])
 def test_an_odd_name_of_a_voice_is_not_found(server: Running, name: str) -> None:
     for dialect in DIALECTS:

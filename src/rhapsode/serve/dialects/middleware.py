@@ -23,7 +23,8 @@ from rhapsode.serve.dialects.wire import LONG_BODY_BYTES, LargeObject, apart, lo
 from rhapsode.serve.middleware.auth import given_key
 from rhapsode.serve.middleware.leniency import HEADER as LENIENCY
 from rhapsode.serve.observe.logs import new_id
-from rhapsode.serve.request.body import json_body, media_type
+from rhapsode.serve.request.body import is_json, json_body, media_type
+from rhapsode.serve.request.shape import BodyTooComplex
 from rhapsode.serve.response.errors import error_response
 
 DIALECTS: dict[str, Dialect] = {
@@ -87,7 +88,7 @@ class Translation:
             await self._app(scope, socket.receive, socket.send)
         elif row.reply is not None:
             await _reply(row, call, scope, receive, send)
-        elif row.ask is not None and media_type(scope) == "application/json":
+        elif row.ask is not None and is_json(media_type(scope)):
             body = TranslatedBody(row, call, self._voices, partial(_read, self._app, scope), receive)
             await self._app(scope, body.receive, send)
         else:
@@ -162,6 +163,8 @@ class TranslatedBody:
                 self._call.read[path] = await self._read(path)
             size = max(len(data), LONG_BODY_BYTES if self._call.read else 0)  # voices that are mixed are large
             data = await apart(size, lambda: asked.write(self._ask(fields)))
+        elif len(data) > LONG_BODY_BYTES:  # our own route might accept it, and its answer would have to be translated
+            raise BodyTooComplex("the body is no JSON object, or too complex to be read.")
         return {"type": "http.request", "body": data, "more_body": False}
 
     def _ask(self, fields: Fields) -> Fields:
