@@ -356,10 +356,18 @@ def test_a_failure_midway_is_an_event_of_theirs() -> None:
     error = f"event: error\ndata: {json.dumps(fields)}\n\n".encode()
     told = translated(vllm_omni.DIALECT.rows[0], {"body": error})[1]["body"].decode()
     assert told.startswith("event: speech.audio.error\n")
-    assert json.loads(told.splitlines()[1][6:])["error"]["code"] == 500
-    told = translated(sglang_omni.DIALECT.rows[0], {"body": error})[1]["body"].decode()
+    failed = json.loads(told.splitlines()[1][6:])["error"]
+    assert (failed["type"], failed["code"], "partial_audio" in failed) == ("server_error", 500, False)
+    delta = b'event: speech.audio.delta\ndata: {"audio": "AA=="}\n\n'
+    told = translated(vllm_omni.DIALECT.rows[0], {"body": delta + error}, kept={"format": "pcm"})[1]["body"].decode()
+    failed = json.loads(told.splitlines()[4][6:])["error"]
+    assert (failed["partial_audio"], failed["action"]) == (True, "discard")
+    kept = {"is_chunked": True}
+    told = translated(sglang_omni.DIALECT.rows[0], {"body": error}, kept=kept)[1]["body"].decode()
     assert told.endswith("data: [DONE]\n\n")
     assert '"message": "No."' in told
+    told = translated(sglang_omni.DIALECT.rows[0], {"body": error}, kept={"is_chunked": False})[1]["body"].decode()
+    assert json.loads(told.removeprefix("data: ")).keys() == {"type", "error"}
 
 
 @pytest.mark.parametrize(

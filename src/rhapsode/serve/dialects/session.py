@@ -221,7 +221,8 @@ class SegmentSession:
         sentence.words, self._words = self._words, []
         self._next = sentence.index + 1
         words = {"word_timestamps": True} if self._now.has_words else {}
-        return {**message, **self._of(sentence), **words}
+        text = {"sentence_text": message["sentence_text"].strip()}
+        return {**message, **self._of(sentence), **text, **words}
 
     def _chunk(self, sentence: Sentence, audio: str, times: list[Fields] | None) -> Fields:
         """Returns a chunk of audio; or the one after all audio, with its words."""
@@ -265,7 +266,7 @@ class SegmentSession:
             committed = {"commit_id": segment.commit_id, "sentence_index": self._commits}
             told |= {"segment_index": self._commits, "segment_sentences": sentences, "chars_committed": segment.chars}
             self._commits += 1
-            return {"type": "input.committed", **committed, **told}
+            return self._named("input.committed", **committed, **told)
         self.closes = self._rules.closes
         self._utterances += 1
         self._before = self._next = self._commits = 0

@@ -83,9 +83,9 @@ def _uploaded(voice: Fields) -> Fields:
     is_audio = "embedding_size" not in voice
     size = WAV_HEADER_BYTES + BYTES_PER_SAMPLE * samples if is_audio else 4 * voice.get("embedding_size", 0)
     known = given_fields({name: voice.get(name) for name in ("name", "consent", "created_at", "speaker_description")})
-    kind = {"mime_type": "audio/wav" if is_audio else "application/octet-stream", "file_size": size}
+    kind = {"mime_type": "audio/wav" if is_audio else "application/x-safetensors", "file_size": size}
     source = {"ref_text": voice.get("text"), "embedding_source": "audio" if is_audio else "direct"}
-    return {**known, **kind, **given_fields(source)}
+    return {**known, **kind, **given_fields(source), "embedding_dim": voice.get("embedding_size")}
 
 
 def _stored(body: Any, call: Call) -> Reply:
@@ -95,7 +95,7 @@ def _stored(body: Any, call: Call) -> Reply:
     return Reply({"success": True, "voice": voice, **voice, **told})
 
 
-def _deleted(body: Any, call: Call) -> Reply:
+def deleted(body: Any, call: Call) -> Reply:
     return Reply({"success": True, "message": f"Voice '{call.params['voice']}' deleted successfully"})
 
 
@@ -113,5 +113,5 @@ def elsewhere(error: Callable[[int, Fields], Any], what: str) -> Callable[[Field
 VOICE_ROWS = (
     Row("GET", VOICES, answer=list_voices),
     Row("POST", VOICES, f"{VOICES}?replace=true", answer=_stored),
-    Row("DELETE", f"{VOICES}/{{voice}}", answer=_deleted, error=_not_deleted),
+    Row("DELETE", f"{VOICES}/{{voice}}", answer=deleted, error=_not_deleted),
 )
