@@ -19,11 +19,12 @@ from rhapsode.errors import RhapsodeError
 from rhapsode.serve.dialects import kokoro_fastapi, sglang_omni, vllm_omni
 from rhapsode.serve.dialects.answer import TranslatedAnswer
 from rhapsode.serve.dialects.dialect import Call, Dialect, Fields, Row
-from rhapsode.serve.dialects.wire import LONG_BODY_BYTES, LargeObject, apart, load_object
+from rhapsode.serve.dialects.wire import apart
 from rhapsode.serve.middleware.auth import given_key
 from rhapsode.serve.middleware.leniency import HEADER as LENIENCY
 from rhapsode.serve.observe.logs import new_id
 from rhapsode.serve.request.body import is_json, json_body, media_type
+from rhapsode.serve.request.large import LONG_BODY_BYTES, LargeObject, load_object
 from rhapsode.serve.request.shape import BodyTooComplex
 from rhapsode.serve.response.errors import error_response
 

@@ -11,7 +11,7 @@ import pytest
 from rhapsode.serve.dialects import sglang_omni, vllm_omni
 from rhapsode.serve.dialects.dialect import Call
 from rhapsode.serve.dialects.middleware import TranslatedBody, TranslatedSocket
-from rhapsode.serve.dialects.wire import LONG_BODY_BYTES, LargeObject
+from rhapsode.serve.request.large import LONG_BODY_BYTES, LargeObject
 
 LONG = LONG_BODY_BYTES
 TEXTS = {
