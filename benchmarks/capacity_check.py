@@ -68,7 +68,8 @@ def serve_steady(folder: str) -> None:
     from rhapsode.config import resolve
     from rhapsode.models.registry import Model
     from rhapsode.serve.app import create_app
-    from rhapsode.serve.server import Server, listen
+    from rhapsode.serve.ports import listen
+    from rhapsode.serve.server import Server
 
     limits = {"max_concurrency": SLOTS, "max_queue": MAX_QUEUE, "max_positions": 256, "real_time": False}
     flags = {"model": STEADY.name, "limits": limits, "server": {"voices": folder}, **UNTRACED}

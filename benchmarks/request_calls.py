@@ -24,7 +24,8 @@ from benchmarks.request_cost import Client, request_of
 from rhapsode.config import resolve
 from rhapsode.serve.app import create_app
 from rhapsode.serve.observe.log_lines import configure
-from rhapsode.serve.server import Server, listen
+from rhapsode.serve.ports import listen
+from rhapsode.serve.server import Server
 
 
 async def ask(port: int, size: int, characters: int) -> None:

@@ -1,6 +1,7 @@
 """Measures what a busy second model costs the listeners of the first, in a server that has both.
 
     python benchmarks/several_models.py [--model rhapsode-nano] [--device cpu] [--rounds 20] [--busy 0,1,2]
+        [--random-weights]
 
 First audio of one listener of the first model: from a server that has this model alone, and from one with two, while
 the second model speaks for some clients without a pause. All are asked in turns, so that other work on this machine
@@ -48,12 +49,16 @@ def first_audio_s(served: Served, model: str, text: str = TEXT, ended: threading
 
 @contextmanager
 def busy(served: Served, model: str, clients: int) -> Iterator[None]:
-    """Clients that each ask for a long text, again and again, until the block is left."""
+    """Clients that each ask for a long text, again and again, until the block is left. An error of one ends it."""
     ended = threading.Event()
+    failed: list[Exception] = []
 
     def listen() -> None:
-        while not ended.is_set():
-            first_audio_s(served, model, LONG, ended)
+        try:
+            while not ended.is_set():
+                first_audio_s(served, model, LONG, ended)
+        except Exception as error:
+            failed.append(error)
 
     threads = [threading.Thread(target=listen) for _ in range(clients)]
     for thread in threads:
@@ -66,6 +71,8 @@ def busy(served: Served, model: str, clients: int) -> Iterator[None]:
         ended.set()
         for thread in threads:
             thread.join()
+    if failed:
+        raise failed[0]
 
 
 def main() -> None:
@@ -74,8 +81,10 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--busy", default="0,1,2", help="clients of the second model: a list")
+    parser.add_argument("--random-weights", action="store_true", help="without a checkpoint's weights: a shape's pace")
     options = parser.parse_args()
     deployment: dict[str, Any] = {"model": options.model, "device": options.device}
+    deployment["random_weights"] = options.random_weights
     both = {name: {"deployment": deployment, "pinned": True} for name in ("first", "second")}
     counts = [int(count) for count in options.busy.split(",")]
     times: dict[str, list[float]] = {}

@@ -20,7 +20,7 @@ from rhapsode.engine import Engine, Source, Speech, loading
 from rhapsode.engine.compile import Compilation, begin_compiling, launches_kernels
 from rhapsode.engine.script import settings_of
 from rhapsode.engine.validate import checked
-from rhapsode.errors import IgnoredWarning
+from rhapsode.errors import IgnoredWarning, InvalidRequest
 from rhapsode.marking.marker import Marker
 from rhapsode.models.abilities import without_ignored
 from rhapsode.models.registry import Model, find
@@ -186,8 +186,7 @@ class TTS:
         return self._open(text, voice, wishes)
 
     def _open(self, text: Spoken, voice: VoiceLike, wishes: Wishes) -> Stream:
-        known = self.engine.spec.option_names
-        request = text if isinstance(text, SpeechRequest) else make_request(text, voice, known, **wishes)
+        request = _as_request(text, voice, wishes, self.engine.spec.option_names)
         request, warning = without_ignored(request, self.engine.info)
         if warning:
             warnings.warn(warning, IgnoredWarning, stacklevel=3)
@@ -203,6 +202,20 @@ class TTS:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _as_request(text: Spoken, voice: VoiceLike, wishes: Wishes, known: Sequence[str]) -> SpeechRequest:
+    """Returns the request for what is spoken. One that is given whole takes no further wishes."""
+    if not isinstance(text, SpeechRequest):
+        return make_request(text, voice, known, **wishes)
+    beside = [*(["voice"] if voice is not None else []), *wishes]
+    if beside:
+        raise InvalidRequest(
+            f"'{beside[0]}' is given beside a SpeechRequest, which has its own: use dataclasses.replace(request, ...), "
+            "or give the text instead.",
+            param=beside[0],
+        )
+    return text
 
 
 def open_engine(

@@ -226,8 +226,8 @@ class Capabilities:
     instructions: bool = False
     """Whether instructions change how a text is spoken."""
     text_stream: bool = False
-    reference_embedding: bool = False
-    """Whether a speaker embedding may be given beside a reference. It replaces the one computed from the recording."""
+    reference_embedding: bool = False  # beside a reference; it replaces the one computed from the recording
+    mixes: bool = False  # of presets, by weight: `one(2)+other(1)`
     references: int = 1
     """How many references one cloned voice may have."""
 

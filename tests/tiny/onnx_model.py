@@ -27,8 +27,9 @@ def _bytes(field: int, content: bytes | str) -> bytes:
     return _varint(field << 3 | 2) + _varint(len(data)) + data
 
 
-def node(operator: str, inputs: Sequence[str], output: str, **attributes: int | Sequence[int]) -> bytes:
+def node(operator: str, inputs: Sequence[str], output: str, path: str = "", **attributes: int | Sequence[int]) -> bytes:
     made = b"".join(_bytes(1, name) for name in inputs) + _bytes(2, output) + _bytes(4, operator)
+    made += _bytes(3, path) if path else b""
     for name, value in attributes.items():
         if isinstance(value, int):
             made += _bytes(5, _bytes(1, name) + _number(3, value) + _number(20, 2))

@@ -130,3 +130,13 @@ def test_markup_that_cannot_be_read_is_refused_before_a_model_is_loaded() -> Non
     request = SpeechRequest("<speak><foo>x</foo></speak>", input_type="ssml")
     with pytest.raises(InvalidRequest, match="<foo> is not supported"):
         check(find("dummy"), Deployment(model="dummy"), request)
+
+
+@pytest.mark.parametrize("beside", [{"speed": 2.0}, {"voice": "low"}, {"options": {}}])
+def test_a_wish_beside_a_whole_request_is_an_error_that_says_how(tts: TTS, beside: dict) -> None:
+    name = next(iter(beside))
+    with pytest.raises(
+        InvalidRequest, match=f"'{name}' is given beside a SpeechRequest.*dataclasses.replace"
+    ) as caught:
+        tts.speak(SpeechRequest("Hi."), **beside)
+    assert caught.value.param == name

@@ -105,6 +105,15 @@ ALERTS = (
         "The engine restarts, which the log explains; or the time after which an idle model is unloaded is too short.",
     ),
     Alert(
+        "RhapsodePoolLoads",
+        "sum by (job, instance, model) (increase(rhapsode_pool_loads_total[30m])) > 6",
+        "1m",
+        TICKET,
+        "{{ $labels.instance }} loads {{ $labels.model }} again and again.",
+        "Models take each other's room: more memory, a higher most_loaded, or pinned: true for those asked for most. "
+        "Or it is unloaded too early: a longer server.idle_unload_s.",
+    ),
+    Alert(
         "RhapsodeOpenFiles",
         "process_open_fds / process_max_fds > 0.9 and on (instance, job) rhapsode_slots",
         "5m",

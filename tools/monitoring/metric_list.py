@@ -1,12 +1,14 @@
-"""The metrics that a server and an edge of a cluster expose, as Prometheus reads them."""
+"""The metrics that a server, an edge of a cluster and a server of several models expose, as Prometheus reads them."""
 
 from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from rhapsode.config.pool import pooled
 from rhapsode.edge.fleet import Fleet
-from rhapsode.edge.metrics import EdgeMetrics
 from rhapsode.engine import Load
+from rhapsode.pool.metrics import PoolMetrics
+from rhapsode.pool.model_pool import ModelPool
 from rhapsode.serve.observe.metrics import NO_CACHE, Metrics, Readings, Totals
 
 
@@ -20,10 +22,11 @@ class MetricKind:
 
 
 def pages() -> tuple[str, str]:
-    """Returns what a server with a GPU and an edge answer to a scrape."""
+    """Returns what a server with a GPU, and the edge of a server of several models, answer to a scrape."""
     metrics, load = Metrics(), Load(slots=1, device_bytes=0)
     metrics.watch(lambda: Readings(True, load, Totals(), 0), lambda: NO_CACHE)
-    return metrics.text().decode(), EdgeMetrics().text(Fleet({}), 0)
+    pool = ModelPool(pooled({"models": {"one": None}}))
+    return metrics.text().decode(), PoolMetrics(pool).text(Fleet({}), 0)
 
 
 def metric_list() -> dict[str, MetricKind]:

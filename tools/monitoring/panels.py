@@ -88,10 +88,24 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ((total("process_open_fds", "instance"), "{{instance}}"), (total("process_max_fds", "instance"), "limit")),
         ),
     ),
-    "The edge of a cluster": (
+    "The edge of a cluster, or of several models": (
         Panel("Replicas", ((total("rhapsode_edge_replicas", "model"), "{{model}}"),)),
         Panel("Wait for the first replica", ((total("rhapsode_edge_waiting", "model"), "{{model}}"),)),
         Panel("Responses", ((rate("rhapsode_edge_responses_total", "status"), "{{status}}"),), "reqps", stacked=True),
+    ),
+    "Several models in one server": (
+        Panel("Loaded models", ((total("rhapsode_pool_loaded", "model"), "{{model}}"),), stacked=True),
+        Panel(
+            "Memory of models", ((total("rhapsode_pool_memory_bytes", "model"), "{{model}}"),), "bytes", stacked=True
+        ),
+        Panel("Last load", ((f"max by (model) (rhapsode_pool_load_seconds{{{CHOSEN}}})", "{{model}}"),), "s"),
+        Panel("Loads", ((rate("rhapsode_pool_loads_total", "model"), "{{model}}"),), "cps"),
+        Panel(
+            "Unloads",
+            ((rate("rhapsode_pool_unloads_total", "model, why"), "{{model}}: {{why}}"),),
+            "cps",
+            "For room: another model needed the memory. Idle: nobody used it.",
+        ),
     ),
 }
 UNITS = {"seconds": "s", "bytes": "bytes"}

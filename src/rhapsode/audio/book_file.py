@@ -19,6 +19,7 @@ from rhapsode.audio.formats import AAC, FLAC, FORMATS, Format
 from rhapsode.audio.resample import Resampler
 from rhapsode.audio.samples import layout_of, pcm16
 from rhapsode.errors import MissingDependency, OutputError
+from rhapsode.extras import how_to_add
 
 if TYPE_CHECKING:
     from av.audio.stream import AudioStream
@@ -88,7 +89,7 @@ def _write_with(
     resampler, frames = Resampler(from_rate, rate, channels), FrameMaker(codec.sample_format, rate, channels)
     with av.open(str(path), "w", format=codec.container) as container:
         if not hasattr(container, "set_chapters"):
-            raise MissingDependency("chapter marks need a newer PyAV: pip install -U av")
+            raise MissingDependency(f"chapter marks need a newer PyAV: {how_to_add('-U av')}")
         container.metadata.update(tags)
         container.set_chapters([_chapter(index, mark) for index, mark in enumerate(chapters)])
         added = container.add_stream(

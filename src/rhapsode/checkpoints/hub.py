@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from rhapsode.checkpoints.download import download
 from rhapsode.checkpoints.listing import SMALL_BYTES, RemoteListing, list_files, write_outline
 from rhapsode.errors import CheckpointError, MissingDependency
+from rhapsode.extras import how_to_add
 
 # Weights and their configuration; no code, and no pickled copies of the same weights.
 FILES = ("*.json", "*.txt", "*.safetensors")
@@ -40,7 +41,7 @@ def fetch(name: str, files: tuple[str, ...] = FILES, unread: tuple[str, ...] = (
         from huggingface_hub import constants, errors, snapshot_download
     except ImportError:
         raise MissingDependency(
-            "a checkpoint from the hub needs huggingface-hub: pip install huggingface-hub"
+            f"a checkpoint from the hub needs huggingface-hub: {how_to_add('huggingface-hub')}"
         ) from None
     owner_name, _, revision = name.partition("@")
     listing = list_files(owner_name, revision or None, files, unread) if tell else None

@@ -1,4 +1,4 @@
-"""`rhapsode config check`: all that is wrong with a deployment file, before anything is loaded."""
+"""`rhapsode config check`: all that is wrong with a deployment or cluster file, before anything is loaded."""
 
 from __future__ import annotations
 
@@ -16,20 +16,16 @@ def _root() -> None:
 
 
 @config.command()
-def check(file: Annotated[Path, typer.Argument(help="A deployment file, as `serve --config` takes it.")]) -> None:
-    """Check a deployment file: its keys, its values, its model."""
-    from rhapsode.config import Deployment, layered, validated
-    from rhapsode.config.pool import names_several, pooled
-    from rhapsode.models.options import parse_settings
-    from rhapsode.models.registry import described
+def check(
+    file: Annotated[Path, typer.Argument(help="As `serve --config` or `cluster serve` takes it.")],
+) -> None:
+    """Check a deployment or cluster file: keys, values, models, options, and the files that it names."""
+    from rhapsode.cli.config_problems import checked
+    from rhapsode.config import layered
 
-    content = layered(file)
-    if names_several(content):
-        several = pooled(content, file)
-        deployments = [several.deployment(name) for name in several.models]
-    else:
-        deployments = [validated(Deployment, content, file)]
-    for deployment in deployments:
-        spec, info = described(deployment.model)
-        parse_settings(spec, deployment.options)
-        typer.echo(f"{file} is fine: {deployment.model}, {info.summary}")
+    models = checked(layered(file), file).models
+    about = [f"{model.name}, {model.info.summary if model.info else 'not known'}" for model in models]
+    if len(about) > 1:
+        for line in about:
+            typer.echo(line)
+    typer.echo(f"{file} is fine: {about[0] if len(about) == 1 else f'{len(about)} models'}")

@@ -12,6 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import typer
 
+from rhapsode.extras import how_to_add
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -95,7 +97,7 @@ def _check_import(module: str, package: str) -> Finding:
         importlib.import_module(module)
         return Finding(package, True, version(package))
     except (ImportError, PackageNotFoundError) as error:
-        return Finding(package, False, f"{error}; pip install {package}")
+        return Finding(package, False, f"{error}; {how_to_add(package)}")
 
 
 CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (

@@ -8,16 +8,17 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from rhapsode.errors import MissingDependency
+from rhapsode.errors import ConfigError, MissingDependency
 from rhapsode.extras import how_to_install
 from rhapsode.serve.process.spawn import spawn_early
 
 if TYPE_CHECKING:
     from rhapsode.config import Deployment
+    from rhapsode.serve.ports import Ports
     from rhapsode.serve.process.spawn import SpawnedProcess
 
 Model = Annotated[
@@ -77,31 +78,38 @@ def run_server(config: Path | None, flags: dict[str, Any], models: Sequence[str]
     early = spawn_early(flags.get("device"))
     try:
         from rhapsode.serve.memory import use_one_heap
+        from rhapsode.serve.ports import take_ports
 
         use_one_heap()
-        from rhapsode.config import Deployment, layered, validated
-        from rhapsode.config.pool import names_several, pooled
+        from rhapsode.cli.config_problems import checked
+        from rhapsode.config import Deployment, layered
+        from rhapsode.config.cluster import is_about_cluster
+        from rhapsode.config.pool import PoolConfig
 
         content = layered(config, flags={**_given(flags), **named})
-        several = pooled(content, config) if names_several(content) else None
-        deployment = Deployment() if several else validated(Deployment, content, config)
+        if is_about_cluster(content):
+            raise ConfigError(f"{config} is about a cluster: rhapsode cluster serve {config}")
+        found = checked(content, config, asks_hub=False).config
+        ports = take_ports(found.server)
     except BaseException:
         if early is not None:
             early.kill()
         raise
-    if several is None:
-        _serve_one(deployment, early)
+    if isinstance(found, Deployment):
+        _serve_one(found, ports, early)
         return
+    assert isinstance(found, PoolConfig)
     if early is not None:
         early.kill()
     try:
         from rhapsode.pool.run import serve as run
     except ModuleNotFoundError as error:
         raise _missing(error) from None
-    run(several)
+    run(found, ports)
+    _leave()
 
 
-def _serve_one(deployment: Deployment, early: SpawnedProcess | None) -> None:
+def _serve_one(deployment: Deployment, ports: Ports, early: SpawnedProcess | None) -> None:
     from rhapsode.serve.process.engine_process import begin
 
     process = begin(deployment, early)
@@ -111,7 +119,11 @@ def _serve_one(deployment: Deployment, early: SpawnedProcess | None) -> None:
         if process is not None:
             process.end()
         raise _missing(error) from None
-    run(deployment, process)
+    run(deployment, ports, process)
+    _leave()
+
+
+def _leave() -> NoReturn:
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -20,7 +20,8 @@ from rhapsode.edge.server_thread import ServerThread
 from rhapsode.errors import Unavailable
 from rhapsode.serve.middleware.limits import uploads_of
 from rhapsode.serve.observe.log_lines import configure
-from rhapsode.serve.server import LAST_BYTES_S, listen
+from rhapsode.serve.ports import listen
+from rhapsode.serve.server import LAST_BYTES_S
 
 
 class EdgeIngress:

@@ -17,7 +17,8 @@ from rhapsode.edge.server_thread import TICK_S, ServerThread
 from rhapsode.errors import Unavailable
 from rhapsode.serve.app import create_app
 from rhapsode.serve.observe.log_lines import configure
-from rhapsode.serve.server import LAST_BYTES_S, Server, listen
+from rhapsode.serve.ports import listen
+from rhapsode.serve.server import LAST_BYTES_S, Server
 from rhapsode.serve.service import Service
 
 

@@ -74,6 +74,9 @@ class Memory(Section):
     """Number of pages. By default enough for `max_positions` in every slot; on a GPU at most what memory allows."""
     prefill_positions: Count = 1024
     """Prompt positions in one prefill launch, so that prefill does not delay running requests."""
+    share: Annotated[float, Field(gt=0, le=1)] | None = None
+    """The part of a GPU's memory that this model may take, with its weights; by default all that is free. In a server
+    of several models by default equal parts for those that are there at once: the pinned ones and one more."""
     reference_bytes: Annotated[int, Field(ge=0)] = 256 * 2**20
     """Bytes of the cache of encoded references: a voice that is used again is not encoded again."""
 

@@ -15,8 +15,9 @@ class AlignmentConfig(Section):
     language: str | None = None
     """The code of that model's language, such as `de`. A published checkpoint does not say it; our own models do."""
     at_start: bool | None = None
-    """Loads the acoustic model as soon as a server is ready, beside its requests. By default it is loaded when somebody
-    opens the page of a server on a CPU; with false, or on a GPU, the first request that needs it waits for it."""
+    """Loads the acoustic model as soon as a server is ready, beside its requests. By default it is loaded once somebody
+    has opened the page of a server on a CPU, and with the model from then on; with false, or on a GPU, the first
+    request that needs it waits for it."""
     end_detection: bool = False
     """End speech that goes on after its last word, in every request that does not say otherwise. Text in a language
     that the acoustic model does not know is spoken as without it."""

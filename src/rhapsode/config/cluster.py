@@ -103,6 +103,15 @@ def as_plain(section: Deployment | ClusterConfig) -> dict[str, Any]:
     return content
 
 
+def is_about_cluster(content: Mapping[str, Any]) -> bool:
+    """Returns whether the content of a file is about a cluster, and not about several models of one server."""
+    models = content.get("models")
+    own = ClusterModel.model_fields.keys() - ServedModel.model_fields.keys()
+    settings = ClusterConfig.model_fields.keys() - ServedModels.model_fields.keys()
+    each = models.values() if isinstance(models, Mapping) else ()
+    return bool(settings & content.keys()) or any(isinstance(one, Mapping) and own & one.keys() for one in each)
+
+
 def read_cluster(content: Mapping[str, Any], env: Mapping[str, str] = os.environ) -> ClusterConfig:
     """Returns the configuration of a cluster, or raises `ConfigError`.
 
@@ -114,4 +123,4 @@ def read_cluster(content: Mapping[str, Any], env: Mapping[str, str] = os.environ
     merged = read_file(Path(file)) if file else {}
     merge(merged, {name: value for name, value in from_env(env).items() if name == "server"})
     merge(merged, given)
-    return validated(ClusterConfig, merged)
+    return validated(ClusterConfig, merged, Path(file) if file else None)

@@ -31,8 +31,8 @@ class PoolConfig(ServedModels):
     most_loaded: Count | None = None
     """Models that are loaded at once; by default as many as memory allows."""
     memory_bytes: Count | None = None
-    """Memory of all models together; by default what the machine has free. Memory of GPUs is not counted: there a
-    model that does not fit takes the room of another."""
+    """Memory of all models together; by default what the machine has free. Memory of GPUs is not counted: there each
+    model has its `memory.share`, and one that does not fit takes the room of another."""
     load_pause_s: Seconds = 10.0
     """The pause before a model that could not be loaded is tried again, where it should always be there."""
 
@@ -48,6 +48,46 @@ class PoolConfig(ServedModels):
             raise ValueError("pinned models leave no room for the others: raise most_loaded")
         return self
 
+    @model_validator(mode="after")
+    def _speaks_http_alone(self) -> Self:
+        if any(self.deployment(name).server.wyoming.port is not None for name in self.models):
+            raise ValueError("server.wyoming.port is for a server with one model: the protocol cannot name another")
+        return self
+
+    @model_validator(mode="after")
+    def _shares_gpus(self) -> Self:
+        pinned = [name for name, model in self.models.items() if model.pinned]
+        for gpu in {_gpu(self.models[name].deployment.device) for name in pinned} - {None}:
+            taken = sum(self._own_share(name) or 0.0 for name in pinned if self._is_on(name, gpu))
+            if taken > 1:
+                raise ValueError(f"pinned models have memory.share of {taken:g} together on one GPU: at most 1 fits")
+        return self
+
+    def deployment(self, name: str) -> Deployment:
+        """Returns the deployment of one model, with its share of a GPU where others are there at the same time."""
+        deployment = super().deployment(name)
+        memory = deployment.memory.model_copy(update={"share": self._share(name)})
+        return deployment.model_copy(update={"memory": memory})
+
+    def _share(self, name: str) -> float | None:
+        """Returns which part of its GPU a model may take: what it sets, or an equal part of what others leave."""
+        gpu, own = _gpu(self.models[name].deployment.device), self._own_share(name)
+        if gpu is None or own is not None:
+            return own
+        here = [other for other in self.models if self._is_on(other, gpu)]
+        pinned = [other for other in here if self.models[other].pinned]
+        at_once = min(len(here), self.most_loaded or len(pinned) + 1)
+        set_here = [share for other in pinned if (share := self._own_share(other)) is not None]
+        sharers = at_once - len(set_here)
+        left = 1.0 - sum(set_here)
+        return None if at_once < 2 or left <= 0 else left / max(1, sharers)
+
+    def _own_share(self, name: str) -> float | None:
+        return self.models[name].deployment.memory.share
+
+    def _is_on(self, name: str, gpu: int | None) -> bool:
+        return _gpu(self.models[name].deployment.device) == gpu
+
     def loads_at_start(self, name: str) -> bool:
         model = self.models[name]
         if model.load is not None and not model.pinned:
@@ -56,6 +96,16 @@ class PoolConfig(ServedModels):
 
     def is_always_there(self, name: str) -> bool:
         return self.models[name].pinned
+
+    def loading_order(self) -> list[str]:
+        """Returns the models that are loaded with the server: pinned ones first, so that they find the most room."""
+        return sorted(filter(self.loads_at_start, self.models), key=lambda name: not self.models[name].pinned)
+
+
+def _gpu(device: str) -> int | None:
+    """Returns the number of the GPU that a device may be; None for a CPU."""
+    kind, _, number = device.partition(":")
+    return None if kind == "cpu" else int(number or 0)
 
 
 def names_several(content: Mapping[str, Any]) -> bool:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable, Sequence, Set
+from collections.abc import Sequence
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -20,28 +18,28 @@ from rhapsode.edge.forward import ForwardedResponse, Forwarding
 from rhapsode.edge.gather import Gatherer
 from rhapsode.edge.metrics import EdgeMetrics
 from rhapsode.edge.owners import Owners, lost_outcome
+from rhapsode.edge.page_wish import PageWish
+from rhapsode.edge.paths import (
+    BATCH,
+    ELEVENLABS_SOCKET,
+    ELEVENLABS_VOICES,
+    FORWARDED,
+    PAGE_METHODS,
+    SOCKET,
+    SPEECH,
+    VOICES,
+    chosen,
+    route,
+)
 from rhapsode.edge.relay import SocketRelay
 from rhapsode.edge.upstream import Upstream, target_of
 from rhapsode.errors import Aborted, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.serve.client import client_of
 from rhapsode.serve.elevenlabs.errors import is_elevenlabs
 from rhapsode.serve.observe.traces import open_traces
+from rhapsode.serve.page_files import PAGES, PageFiles
 from rhapsode.serve.request.header import header
-from rhapsode.serve.response.errors import MethodNotAllowed, NotFound, error_response
-
-BATCH = "/v1/audio/speech/batch"
-SPEECH = ("/v1/audio/speech", BATCH)
-SOCKET = "/v1/audio/speech/stream"
-ELEVENLABS_SOCKET = re.compile(r"/v1/text-to-speech/(?P<voice>[^/]+)/(multi-)?stream-input")
-ELEVENLABS_SPEECH = (
-    "/v1/text-to-speech/{voice}",
-    "/v1/text-to-speech/{voice}/{way:path}",
-    "/v1/text-to-dialogue",
-    "/v1/text-to-dialogue/stream",
-    "/v1/text-to-dialogue/with-timestamps",
-    "/v1/text-to-dialogue/stream/with-timestamps",
-)
-VOICES, ELEVENLABS_VOICES = "/v1/audio/voices", "/v1/voices"
+from rhapsode.serve.response.errors import NotFound, error_response
 
 
 class Edge:
@@ -63,19 +61,24 @@ class Edge:
         self._owners = Owners()
         self._upstream: Upstream | None = None
         self._gathering: Gatherer | None = None
+        self._page_wish: PageWish | None = None
+        self._files = PageFiles()
         self._sockets = 0
         self._routes = [
-            _route("/health", self._health),
-            _route("/ready", self._ready),
-            _route("/metrics", self._read_metrics),
-            _route("/v1/models", self._models),
-            _route("/v1/audio/models", self._models),
-            _route("/v1/models/{name:path}", self._model),
-            _route(VOICES, self._voices),
-            _route("/v1/audio/speech/{request_id}", self._outcome),
-            _route(ELEVENLABS_VOICES, self._elevenlabs_voices),
-            *(_route(path, self._speak, {"POST"}) for path in (*SPEECH, *ELEVENLABS_SPEECH)),
-            _route("/{path:path}", self._forward, None),
+            route("/health", self._health),
+            route("/ready", self._ready),
+            route("/metrics", self._read_metrics),
+            route("/v1/models", self._models),
+            route("/v1/audio/models", self._models),
+            route("/v1/models/{name:path}", self._model),
+            route(VOICES, self._voices),
+            route("/v1/audio/speech/{request_id}", self._outcome),
+            route(ELEVENLABS_VOICES, self._elevenlabs_voices),
+            route("/openapi.json", self._api_description, PAGE_METHODS),
+            *(route(path, self._speak, {"POST"}) for path in SPEECH),
+            *(route(path, self._forward, methods) for path, methods in FORWARDED.items()),
+            *(route(path, self._page, PAGE_METHODS) for path in PAGES),
+            route("/web/{path:path}", self._files.file, PAGE_METHODS),
         ]
 
     @property
@@ -105,6 +108,7 @@ class Edge:
         await receive()
         self._upstream = Upstream(self._config.server)
         self._gathering = Gatherer(self._fleet, self._upstream)
+        self._page_wish = PageWish(self._fleet, self._gathering)
         if not self._is_lazy:
             self._fleet.start()
         await send({"type": "lifespan.startup.complete"})
@@ -117,14 +121,7 @@ class Edge:
 
     async def _answer(self, scope: Scope, receive: Receive) -> Response:
         self._fleet.start()
-        for route in self._routes:
-            match, found = route.matches(scope)
-            if match is Match.FULL:
-                scope.update(found)
-                scope["route"] = route
-                response: Response = await route.endpoint(Request(scope, receive))
-                return response
-        raise NotFound(f"there is nothing at {scope['path'][:64]}.")
+        return await chosen(self._routes, scope)(Request(scope, receive))
 
     # --- the edge itself ---
 
@@ -151,7 +148,15 @@ class Edge:
         text = await self._gatherer.metrics(self.metrics.text(self._fleet, self.in_flight))
         return Response(text, media_type=CONTENT_TYPE_LATEST)
 
+    async def _page(self, request: Request) -> Response:
+        if request.scope["path"] == "/" and self._page_wish is not None:
+            self._page_wish.opened()
+        return await self._files.page(request)
+
     # --- several replicas ---
+
+    async def _api_description(self, request: Request) -> Response:
+        return JSONResponse(await self._gatherer.api_description(request))
 
     async def _models(self, request: Request) -> Response:
         if is_elevenlabs(request.scope):
@@ -195,8 +200,6 @@ class Edge:
         return await self._send(request, None)
 
     async def _forward(self, request: Request) -> Response:
-        if request.method == "CONNECT":  # a replica would take it for a tunnel
-            raise MethodNotAllowed("CONNECT is not for this path.")
         changes_voices = request.method != "GET" and request.scope["path"].startswith(ELEVENLABS_VOICES)
         is_about_voices = changes_voices or request.scope["path"].startswith(VOICES)
         is_about_voices = is_about_voices and not request.query_params.get("model")
@@ -256,7 +259,7 @@ class Edge:
             model = self._fleet.models[self._names.chosen(wish, None)]
             presets = model.known.presets if model.known else ()
             key = affinity(socket.headers.get("x-session-id", ""), wish.voice, presets)
-            await relay.run(await model.candidates(key), target_of(socket.scope))
+            await relay.run(lambda: model.candidates(key), target_of(socket.scope))
         except WebSocketDisconnect:
             pass
         except RhapsodeError as error:
@@ -289,12 +292,3 @@ async def _wish_of(request: Request, body: bytes) -> RoutingWish:
 
 def _wish_for(model: str | None, voice: str | None = None) -> RoutingWish:
     return RoutingWish((model,) if model else (), voice=voice)
-
-
-def _route(
-    path: str, endpoint: Callable[[Request], Awaitable[Response]], methods: Set[str] | None = frozenset({"GET"})
-) -> Route:
-    """Returns a route for these methods alone, or for all: beside GET, Starlette would add HEAD."""
-    route = Route(path, endpoint)
-    route.methods = set(methods) if methods else None
-    return route

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -75,11 +75,16 @@ class ModelFleet:
         cold_start_s: float,
         max_waiting: int,
         description: Mapping[str, Any] | None = None,
+        presets: Sequence[dict[str, Any]] = (),
     ) -> None:
-        """`description` is what `/v1/models` says while there is no replica that could be asked."""
+        """`description` is what `/v1/models` says while there is no replica that could be asked, and `presets` what
+        `/v1/audio/voices` does."""
         self.name = name
         self.waiting = 0
         self.description: Mapping[str, Any] = description or {}
+        self.presets = presets
+        self.on_come: Callable[[FleetReplica], None] = lambda replica: None
+        """Called with each replica that is new."""
         self._source = source
         self._cold_start_s, self._max_waiting = cold_start_s, max_waiting
         self._replicas: dict[str, FleetReplica] = {}
@@ -141,6 +146,8 @@ class ModelFleet:
                 replica.suspected_s = None
             self._replicas[report.id] = replica
             self._last_report = report
+            if report.id not in before:
+                self.on_come(replica)
         async with self._changed:
             self._changed.notify_all()
 

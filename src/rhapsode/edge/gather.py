@@ -12,8 +12,10 @@ from starlette.requests import Request
 from rhapsode.edge.exposition import join
 from rhapsode.edge.fleet import Fleet, FleetReplica, ModelFleet
 from rhapsode.edge.upstream import ReplicaLost, Upstream, pieces, target_of
-from rhapsode.errors import RhapsodeError
+from rhapsode.errors import RhapsodeError, Unavailable
 from rhapsode.serve.description import entry
+from rhapsode.serve.middleware.auth import is_keyless
+from rhapsode.serve.voice_list import names_only
 
 log = logging.getLogger("rhapsode.edge")
 
@@ -27,6 +29,7 @@ class Gatherer:
         self._fleet = fleet
         self._upstream = upstream
         self._models: dict[str, dict[str, Any]] = {}
+        self._api_description: dict[str, Any] | None = None
 
     async def models(self, request: Request) -> list[dict[str, Any]]:
         """Returns all models. One without a replica has its last known description, or the one it was given."""
@@ -44,11 +47,13 @@ class Gatherer:
         return list(found.values())
 
     async def voices(self, request: Request, names: list[str]) -> list[dict[str, Any]]:
-        """Returns the voices of these models: the presets of each, and the uploaded voices, which all models share."""
+        """Returns the voices of these models: the presets of each, and the uploaded voices, which all models share. One
+        without a replica has the presets that it was given."""
         lists = await asyncio.gather(*(self._first(self._fleet.models[name], request) for name in names))
         found: dict[str, dict[str, Any]] = {}
-        for answer in lists:
-            for each in _entries(answer):
+        for name, answer in zip(names, lists, strict=True):
+            presets = self._fleet.models[name].presets
+            for each in _entries(answer) or (names_only(presets) if is_keyless(request) else presets):
                 found.setdefault(each["id"], each)
         return list(found.values())
 
@@ -83,6 +88,20 @@ class Gatherer:
                 found: dict[str, Any] = json.loads(answer[1])
                 return found
         return None
+
+    async def open_page(self, replica: FleetReplica) -> None:
+        """Opens the page of a replica, as a browser would that is connected to it."""
+        await self._ask(replica, "/", [])
+
+    async def api_description(self, request: Request) -> dict[str, Any]:
+        """Returns the OpenAPI description of the first model that is loaded, or the last one that was asked for."""
+        for model in self._fleet.models.values():
+            if (found := await self._first(model, request)) is not None:
+                self._api_description = found
+                break
+        if self._api_description is None:
+            raise Unavailable("the API's description is that of a loaded model, and none is loaded yet.")
+        return self._api_description
 
     async def _first(self, model: ModelFleet, request: Request) -> Any:
         """Returns the first successful answer of a model's replicas, or `None`. Never starts a replica."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -56,10 +56,13 @@ class SocketRelay:
         self._first = message["bytes"] if text is None else text
         return await read_wish((text or "").encode("utf-8", "surrogatepass"))
 
-    async def run(self, replicas: list[FleetReplica], target: str) -> None:
-        """Connects to the first replica that has room, and passes messages both ways until one side closes."""
+    async def run(self, candidates: Callable[[], Awaitable[Sequence[FleetReplica]]], target: str) -> None:
+        """Connects to the first replica that has room, and passes messages both ways until one side closes. One that
+        has taken the place of a replica that left meanwhile is tried, too."""
         refusal: Response | None = None
-        for replica in replicas:
+        tried: set[str] = set()
+        while replica := next((one for one in await candidates() if one.id not in tried), None):
+            tried.add(replica.id)
             try:
                 upstream = await self._connect(replica, target)
             except InvalidStatus as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -19,6 +20,22 @@ USUAL_BLOCKS = 8
 MOST_SLOTS = 512
 
 
+@dataclass(frozen=True)
+class GpuMemory:
+    """Bytes of one GPU."""
+
+    total: int
+    free: int
+    """What this process may still allocate: what nobody has taken, and what it holds without use."""
+    taken: int
+    """Tensors of this process."""
+
+    def room(self, share: float) -> int:
+        """Returns how much a model may still take, if `share` of the GPU is for it and its weights."""
+        graphs = int(GRAPHS * share * self.total)
+        return min(self.free, int(share * self.total) - self.taken) - graphs
+
+
 def fit(
     deployment: Deployment,
     workers: Sequence[tuple[Talker | StreamWorker, int]],
@@ -30,7 +47,7 @@ def fit(
     `workers` are those of the device, each with the number of KV positions per frame. Requests that find no free page
     wait; nothing is allocated later on.
     """
-    free = _free_bytes(device)
+    free = _room(device, deployment.memory.share)
     if free is None:
         return deployment.fixed(slots=DEFAULT_SLOTS, pages=None)
     limits, page_size = deployment.limits, deployment.memory.page_size
@@ -47,24 +64,29 @@ def fit(
     slots = deployment.fixed(max(1, min(MOST_SLOTS, fitting)), None).limits.slots
     room = (free - slots * slot_bytes - min(slots * block_bytes, free // 2)) // page_bytes
     if room < usual:
-        raise NoMemory(f"{slots} requests at once do not fit this GPU: set limits.max_concurrency to fewer.")
+        raise _too_many(slots, deployment.memory.share)
     return deployment.fixed(slots, min(room, slots * per_slot))
 
 
 def block_pages(
-    worker: PagesPerBlock, others: Sequence[StreamWorker], slots: int, device: torch.device, dtype: torch.dtype
+    worker: PagesPerBlock,
+    others: Sequence[StreamWorker],
+    slots: int,
+    device: torch.device,
+    dtype: torch.dtype,
+    share: float | None = None,
 ) -> int:
     """Returns how many pages a stage that takes pages block by block gets.
 
     On a GPU: what is left once the states of the `others` are allocated, too. On a CPU: what is usual.
     """
     usual = max(slots * USUAL_BLOCKS, -(-worker.most_positions // worker.page_size))
-    free = _free_bytes(device)
+    free = _room(device, share)
     if free is None:
         return usual
     room = (free - slots * sum(_slot_bytes(other) for other in others)) // _block_bytes(worker, dtype)
     if room < 1:
-        raise NoMemory(f"{slots} requests at once do not fit this GPU: set limits.max_concurrency to fewer.")
+        raise _too_many(slots, share)
     return min(room, slots * -(-worker.most_positions // worker.page_size))
 
 
@@ -75,13 +97,24 @@ def _block_bytes(worker: object, dtype: torch.dtype) -> int:
     return worker.page_size * sum(layout.bytes_per_position(dtype) for layout in worker.kv())
 
 
-def _free_bytes(device: torch.device) -> int | None:
+def _too_many(slots: int, share: float | None) -> NoMemory:
+    place = "this GPU" if share is None else f"{share:.0%} of this GPU"
+    more = "" if share is None else ", or memory.share to more"
+    return NoMemory(f"{slots} requests at once do not fit {place}: set limits.max_concurrency to fewer{more}.")
+
+
+def _room(device: torch.device, share: float | None) -> int | None:
     """Returns the bytes that may be used; None on a CPU, whose memory is not counted."""
+    memory = _gpu_memory(device)
+    return None if memory is None else memory.room(1.0 if share is None else share)
+
+
+def _gpu_memory(device: torch.device) -> GpuMemory | None:
     if device.type != "cuda":
         return None
     free, total = torch.cuda.mem_get_info(device)
-    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return free + unused - int(GRAPHS * total)
+    taken = torch.cuda.memory_allocated(device)
+    return GpuMemory(total, free + torch.cuda.memory_reserved(device) - taken, taken)
 
 
 def _slot_bytes(worker: Talker | StreamWorker) -> int:

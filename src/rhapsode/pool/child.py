@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import secrets
 import signal
@@ -22,9 +23,10 @@ from rhapsode.serve.app import create_app
 from rhapsode.serve.load_error import load_error
 from rhapsode.serve.memory import use_one_heap
 from rhapsode.serve.observe.log_lines import configure
+from rhapsode.serve.ports import listen
 from rhapsode.serve.process.heartbeat import beat_s
 from rhapsode.serve.process.link import Link
-from rhapsode.serve.server import LAST_BYTES_S, Server, listen
+from rhapsode.serve.server import LAST_BYTES_S, Server
 from rhapsode.serve.service import Service
 
 REPORT_S = 0.1
@@ -67,18 +69,19 @@ class ModelProcess:
             time.sleep(TICK_S)
 
     def _report(self) -> None:
-        """Reports the state when it has changed, and at each beat, until the server has ended."""
-        told, told_s, beat = None, 0.0, beat_s(self._service.config.engine_silence_s)
-        while self._thread.is_running:
+        """Reports the state when it has changed, and at each beat, until the server has ended; also while it drains."""
+        config = self._service.config
+        told, told_s, beat = None, 0.0, beat_s(config.engine_silence_s)
+        ends_by_s: float | None = None
+        while self._thread.is_running and (ends_by_s is None or time.monotonic() < ends_by_s):
             state, now_s = self._state(), time.monotonic()
             if state != told or now_s - told_s > beat:
                 self._link.send(state)
                 told, told_s = state, now_s
-            if self._is_to_end():
-                self._server.handle_exit(signal.SIGTERM, None)
-                break
+            if ends_by_s is None and self._is_to_end():
+                self._server.drain()
+                ends_by_s = now_s + config.drain_timeout_s + 2 * LAST_BYTES_S
             time.sleep(REPORT_S)
-        self._thread.join(self._service.config.drain_timeout_s + 2 * LAST_BYTES_S)
 
     def _is_to_end(self) -> bool:
         while not self._asked.empty():
@@ -110,6 +113,8 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # the server handles a signal that all processes of a service get
         signal.signal(number, lambda *_: None)
     ModelProcess(socket.socket(fileno=int(sys.argv[1]))).run()
+    logging.shutdown()
+    os._exit(0)  # everything is closed; to take a model and its libraries apart, Python would need seconds
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 PROGRAM_BYTES = 400 * 2**20
@@ -19,9 +20,10 @@ def available_bytes(system: Path = Path("/")) -> int | None:
     return min(known, default=None)
 
 
-def resident_bytes(status: Path = Path("/proc/self/status")) -> int:
-    """Returns the memory of this process; 0 if that is unknown."""
-    return _kilobytes(status, "VmRSS") or 0
+def resident_bytes(process: Path = Path("/proc/self")) -> int:
+    """Returns the memory of a process and of those that it has started, as the engine's; 0 if that is unknown."""
+    own = _kilobytes(process / "status", "VmRSS") or 0
+    return own + sum(resident_bytes(process.parent / str(child)) for child in _children(process))
 
 
 def expected_bytes(model: Path | None) -> int:
@@ -29,6 +31,16 @@ def expected_bytes(model: Path | None) -> int:
     files = [] if model is None else [model] if model.is_file() else list(model.rglob("*"))
     weights = sum(file.stat().st_size for file in files if file.suffix in WEIGHTS and file.is_file())
     return PROGRAM_BYTES + round(LOADED * weights)
+
+
+def _children(process: Path) -> set[int]:
+    """Returns the processes that any thread of a process has started."""
+    found: set[int] = set()
+    with suppress(OSError):  # it has ended, or the kernel does not tell
+        for thread in (process / "task").iterdir():
+            with suppress(OSError):
+                found.update(map(int, (thread / "children").read_text().split()))
+    return found
 
 
 def _of_machine(meminfo: Path) -> int | None:

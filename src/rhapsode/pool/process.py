@@ -11,6 +11,7 @@ from typing import Any
 from rhapsode.config import Deployment
 from rhapsode.errors import Unavailable
 from rhapsode.pool.messages import CannotLoad, End, Leave, Serve, Serving, Stays
+from rhapsode.serve.observe.log_lines import MODEL
 from rhapsode.serve.process.heartbeat import Heartbeat
 from rhapsode.serve.process.link import Link
 from rhapsode.serve.process.spawn import spawn
@@ -24,8 +25,9 @@ CHILD = "rhapsode.pool.child"
 class ModelServer:
     """Starts the process, follows its state, and ends it. To be used in one event loop."""
 
-    def __init__(self, deployment: Deployment, on_change: Callable[[], None]) -> None:
-        """`on_change` is called when the process says how it is, and when it has ended."""
+    def __init__(self, name: str, deployment: Deployment, on_change: Callable[[], None]) -> None:
+        """`name` is for the lines that it logs. `on_change` is called when the process says how it is, and when it has
+        ended."""
         self.state: Serving | None = None
         """What the process said last; None before the model is loaded, and after the process has ended."""
         self._on_change = on_change
@@ -36,7 +38,7 @@ class ModelServer:
         self._gone = asyncio.Event()
         self._heartbeat = Heartbeat(deployment.server.engine_silence_s, self._silent)
         self._heartbeat.start()
-        spawned = spawn(CHILD)
+        spawned = spawn(CHILD, {MODEL: name})
         self._process = spawned.process
         self._link = Link(spawned.end, self._received, self._closed)
         self._link.read_in_loop()
@@ -60,10 +62,10 @@ class ModelServer:
         await self._ended()
         return True
 
-    async def end(self) -> None:
-        """Ends the process once it has finished what runs."""
+    async def end(self, *, at_once: bool = False) -> None:
+        """Ends the process once it has finished what runs, or at once."""
         if not self._gone.is_set():
-            if self.state is None:
+            if self.state is None or at_once:
                 self._process.kill()
             else:
                 self._link.send(End())

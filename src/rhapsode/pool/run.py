@@ -2,112 +2,58 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import logging
-import signal
 import sys
-import time
-from types import FrameType
-from typing import Any
+from collections.abc import Mapping
 
 from rhapsode.alignment.loading import aligned_languages
-from rhapsode.config import Deployment
 from rhapsode.config.pool import PoolConfig
 from rhapsode.edge import buffers
 from rhapsode.edge.edge import Edge
 from rhapsode.edge.fleet import Fleet, ModelFleet
-from rhapsode.edge.server import EdgeServer
-from rhapsode.errors import ConfigError, RhapsodeError
-from rhapsode.models.registry import Model, find
-from rhapsode.pool.memory import expected_bytes
+from rhapsode.models.registry import described
+from rhapsode.models.spec import ModelSpec
 from rhapsode.pool.metrics import PoolMetrics
 from rhapsode.pool.model_pool import ModelPool, PoolSource
+from rhapsode.pool.server import PoolServer
 from rhapsode.serve.description import description
 from rhapsode.serve.observe.log_lines import configure
-from rhapsode.serve.server import authority, listen
+from rhapsode.serve.ports import Ports
+from rhapsode.serve.server import authority
+from rhapsode.serve.voice_list import preset_voices
 from rhapsode.text.lexicon import Lexicon
+from rhapsode.types import ModelInfo
 
-log = logging.getLogger("rhapsode.pool")
-
-
-class PoolServer(EdgeServer):
-    """The edge of a pool: it starts the pool, and drains on the first signal; on a second one it ends at once."""
-
-    def __init__(self, edge: Edge, pool: ModelPool, fleet: Fleet, config: PoolConfig) -> None:
-        super().__init__(edge, config)
-        edge.is_starting = True
-        self._pool_edge, self._pool, self._fleet, self._config = edge, pool, fleet, config
-        self._drain_by_s: float | None = None
-        self._starting: asyncio.Task[None] | None = None
-        self.failed: RhapsodeError | None = None
-        """The error of the first model that was wanted from the start and cannot be loaded."""
-
-    async def startup(self, sockets: Any = None) -> None:
-        await super().startup(sockets)
-        self._starting = asyncio.create_task(self._start(), name="start-pool")
-
-    async def shutdown(self, sockets: Any = None) -> None:
-        if self._starting is not None:
-            self._starting.cancel()
-            await asyncio.wait((self._starting,))
-        await self._pool.stop()
-        await super().shutdown(sockets)
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self._drain_by_s is None:
-            self._pool_edge.is_draining = True
-            self._drain_by_s = time.monotonic() + self._config.server.drain_timeout_s
-        else:
-            self.should_exit = True
-            self.force_exit = sig == signal.SIGINT
-
-    async def on_tick(self, counter: int) -> bool:
-        self.should_exit |= self._drain_by_s is not None and time.monotonic() > self._drain_by_s
-        return await super().on_tick(counter)
-
-    async def _start(self) -> None:
-        try:
-            for name, model in self._fleet.models.items():
-                if self._config.loads_at_start(name):
-                    await self._pool.load(name)
-                    await model.poll()
-            self._pool.watch()
-            self._pool_edge.is_starting = False
-        except RhapsodeError as error:
-            self.failed, self.should_exit = error, True
+Described = tuple[ModelSpec, ModelInfo]
 
 
-def serve(config: PoolConfig) -> None:
+def serve(config: PoolConfig, ports: Ports) -> None:
     """Serves until a signal stops it."""
     configure(config.server.log_format)
-    found = {name: _found(name, config.deployment(name)) for name in config.models}
-    listener = listen(config.server.host, config.server.port)
-    buffers.to_clients(listener)
-    _print_resolved(config, listener.getsockname()[1])
-    pool = ModelPool(config, {name: expected_bytes(model.checkpoint) for name, model in found.items()})
-    fleet = Fleet({name: _fleet_of(name, model, pool, config) for name, model in found.items()})
-    pool.on_change = lambda name: fleet.models[name].poll_soon()
-    server = PoolServer(Edge(config, fleet, PoolMetrics(pool)), pool, fleet, config)
+    found = {name: described(config.deployment(name).model) for name in config.models}
+    ports.listen()
+    buffers.to_clients(ports.http)
+    _print_resolved(config, ports.http.getsockname()[1])
+    server = pool_server(config, found)
     with contextlib.suppress(KeyboardInterrupt):
-        server.run([listener])
+        server.run([ports.http])
     if server.failed:
         raise server.failed
 
 
-def _found(name: str, deployment: Deployment) -> Model:
-    if deployment.server.wyoming.port is not None:
-        raise ConfigError("server.wyoming.port is for a server with one model: the protocol cannot name another.")
-    model = find(deployment.model)
-    model.check_checkpoint()
-    return model
+def pool_server(config: PoolConfig, found: Mapping[str, Described]) -> PoolServer:
+    """Returns the server of these models, with a pool that has loaded none of them."""
+    pool = ModelPool(config)
+    fleet = Fleet({name: _fleet_of(name, about, pool, config) for name, about in found.items()})
+    pool.on_change = lambda name: fleet.models[name].poll_soon()
+    return PoolServer(Edge(config, fleet, PoolMetrics(pool)), pool, fleet, config)
 
 
-def _fleet_of(name: str, model: Model, pool: ModelPool, config: PoolConfig) -> ModelFleet:
-    deployment = config.deployment(name)
+def _fleet_of(name: str, found: Described, pool: ModelPool, config: PoolConfig) -> ModelFleet:
+    deployment, (spec, info) = config.deployment(name), found
     words, languages = len(Lexicon.read(deployment.lexicon).entries), aligned_languages(deployment.alignment)
-    about = description(model.info(), model.spec, deployment, words, languages)
-    return ModelFleet(name, PoolSource(pool, name), config.cold_start_s, config.max_waiting, about)
+    about = description(info, spec, deployment, words, languages)
+    return ModelFleet(name, PoolSource(pool, name), config.cold_start_s, config.max_waiting, about, preset_voices(info))
 
 
 def _print_resolved(config: PoolConfig, port: int) -> None:

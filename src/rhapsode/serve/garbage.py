@@ -14,10 +14,11 @@ those collections start one of the middle generation, and how many of the latter
 
 
 def collect_rarely() -> None:
-    """Enables garbage collection with the thresholds of a server. To be called when a model has been loaded.
+    """Enables garbage collection with the thresholds of a server. To be called when a model has been loaded, or when a
+    server that has none itself has started.
 
-    What is there then stays as long as the model does, and is not scanned: a full collection of it would take 50 to 100
-    ms in whatever callback of the event loop starts it.
+    What is there then stays for long, and is not scanned: a full collection of it would take 50 to 100 ms in whatever
+    callback of the event loop starts it.
     """
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

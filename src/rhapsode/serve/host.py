@@ -56,7 +56,7 @@ class Host:
         self._engine: ServedEngine | None = None
         self._loading: asyncio.Task[ServedEngine] | None = None
         self._changing = asyncio.Lock()
-        self._leases, self._may_load_aligner = 0, False
+        self._leases, self._expects_words = 0, deployment.alignment.at_start is True  # then the aligner is loaded, too
         self.used_s = time.monotonic()  # when the last request ended, or the model was loaded
         self._past = Totals()
         self._idle_watch: asyncio.Task[None] | None = None
@@ -185,10 +185,14 @@ class Host:
         return self.deployment.limits.max_concurrency or DEFAULT_SLOTS
 
     def expect_words(self) -> None:
-        """Loads the aligner beside the requests, unless the deployment says when, or the engine has its own process."""
-        if self._may_load_aligner and isinstance(self._engine, LocalEngine):
-            self._may_load_aligner = False
-            load_aligner(self._engine.engine)
+        """Loads the aligner now and with each later load, unless the deployment says when, or the engine is apart."""
+        if not self._expects_words and self.deployment.alignment.at_start is None:
+            self._expects_words = True
+            self._load_aligner(self.loaded)
+
+    def _load_aligner(self, engine: ServedEngine | None) -> None:
+        if self._expects_words and isinstance(engine, LocalEngine):
+            load_aligner(engine.engine)
 
     # --- load and unload ---
 
@@ -228,9 +232,7 @@ class Host:
             fields["device"] = f"'{engine.device}'"
             self._loss_watch = asyncio.create_task(self._load_when_lost(engine), name="loss-watch")
         log.info("model ready", extra={"fields": fields})
-        self._may_load_aligner = isinstance(engine, LocalEngine) and self.deployment.alignment.at_start is not False
-        if self.deployment.alignment.at_start:
-            self.expect_words()
+        self._load_aligner(engine)
         return engine
 
     async def _open(self) -> ServedEngine:

@@ -19,11 +19,12 @@ from rhapsode.config import Deployment
 from rhapsode.config.server import ServerConfig
 from rhapsode.engine import loading
 from rhapsode.engine.placement import describe_places
-from rhapsode.errors import OutputError, RhapsodeError
+from rhapsode.errors import RhapsodeError
 from rhapsode.serve.app import create_app
 from rhapsode.serve.closing import Closing
 from rhapsode.serve.connection import ConnectionConfig
 from rhapsode.serve.observe.log_lines import NEW_LINE, configure
+from rhapsode.serve.ports import Ports
 from rhapsode.serve.process.engine_process import EngineProcess, is_apart
 from rhapsode.serve.service import Service
 from rhapsode.serve.wyoming.listener import WyomingListener
@@ -34,7 +35,6 @@ log = logging.getLogger("rhapsode.serve")
 LAST_BYTES_S = 5.0
 TICKS_PER_S = 10  # of uvicorn's loop
 OWN_PROCESS = "of the engine's process; it is named when the model is ready"
-SEND_BUFFER_BYTES = 2**17  # the kernel would keep megabytes for a client that does not read
 
 
 class Server(uvicorn.Server):
@@ -86,14 +86,16 @@ class Server(uvicorn.Server):
             print("rhapsode: interrupted while the model was loaded.", file=sys.stderr, flush=True)
             os._exit(128 + sig)
         if self._drain_by_s is None:
-            running = self._service.host.busy
-            wait = f": {running} requests are spoken to their end; once more ends them" if running else ""
-            print(f"rhapsode: stopping{wait}.", file=sys.stderr, flush=True)
-            self._service.host.draining = True
-            self._drain_by_s = time.monotonic() + self._service.config.drain_timeout_s
+            say_stopping(self._service.host.busy)
+            self.drain()
         else:
             self.should_exit = True
             self.force_exit = sig == signal.SIGINT
+
+    def drain(self) -> None:
+        """Refuses new requests; the server ends with the last that runs."""
+        self._service.host.draining = True
+        self._drain_by_s = time.monotonic() + self._service.config.drain_timeout_s
 
     async def on_tick(self, counter: int) -> bool:
         if self._drain_by_s is not None and not self.should_exit:
@@ -108,7 +110,13 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def serve(deployment: Deployment, process: EngineProcess | None = None) -> None:
+def say_stopping(running: int) -> None:
+    """Says that the server ends, and what it still waits for."""
+    wait = f": {running} requests are spoken to their end; once more ends them" if running else ""
+    print(f"rhapsode: stopping{wait}.", file=sys.stderr, flush=True)
+
+
+def serve(deployment: Deployment, ports: Ports, process: EngineProcess | None = None) -> None:
     """Serves until a signal stops it. `process` is the engine's process, if it has already been started."""
     config, imported_s = deployment.server, loading.process_age_s()
     app = create_app(deployment)
@@ -116,53 +124,31 @@ def serve(deployment: Deployment, process: EngineProcess | None = None) -> None:
     configure(config.log_format)
     loading.took("imports of the server", imported_s)
     loading.took("application", loading.process_age_s() - imported_s)
-    sockets = [listen(config.host, config.port)]
-    port = sockets[0].getsockname()[1]
-    wyoming = None if config.wyoming.port is None else listen(config.wyoming.host, config.wyoming.port)
+    ports.listen()
     service.host.start_early(process)
     if not is_apart(deployment):
         loading.report("import of torch")
-    _print_resolved(deployment, service, port, wyoming)
+    _print_resolved(deployment, service, ports)
     loading.done()
-    server = Server(app, wyoming)
+    server = Server(app, ports.wyoming)
     with contextlib.suppress(KeyboardInterrupt):
-        server.run(sockets)
+        server.run([ports.http])
     if server.failed:
         raise server.failed
 
 
-def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
-    """Returns a listening socket. With `shared`, several processes may listen on the same port."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only if the protocol is named; without it, small packets wait for the client's reply.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if shared:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-        listener.bind((host, port))
-        listener.listen(2048)
-    except OSError as error:
-        listener.close()
-        reason = error.strerror or str(error)
-        raise OutputError(f"cannot listen on {host} port {port}: {reason.lower()}.") from None
-    return listener
-
-
-def _print_resolved(deployment: Deployment, service: Service, port: int, wyoming: socket.socket | None) -> None:
+def _print_resolved(deployment: Deployment, service: Service, ports: Ports) -> None:
     """Prints the resolved configuration for the operator, each line as soon as it is known: to name the device, torch
     has to be imported, which takes seconds."""
     begin = NEW_LINE if sys.stderr.isatty() else ""  # a step of loading may stand there
-    for name, value in _resolved(deployment, service, port, wyoming):
+    for name, value in _resolved(deployment, service, ports):
         print(f"{begin}{name:>10}  {value}", file=sys.stderr, flush=True)
 
 
-def _resolved(
-    deployment: Deployment, service: Service, port: int, wyoming: socket.socket | None
-) -> Iterator[tuple[str, str]]:
+def _resolved(deployment: Deployment, service: Service, ports: Ports) -> Iterator[tuple[str, str]]:
     config, limits, chunks, info = deployment.server, deployment.limits, deployment.chunks, service.info
     at_once = limits.max_concurrency or "as many as fit"
+    port, wyoming = ports.http.getsockname()[1], ports.wyoming
     pace = "as many listeners as stay faster than real time" if limits.real_time else "all slots, whatever the pace"
     yield "listening", f"http://{authority(config.host, port)}  (docs: /docs, page: /)"
     if wyoming is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,11 +16,19 @@ from rhapsode.voices.store import StoredVoice
 
 async def own_voices(service: Service) -> list[dict[str, Any]]:
     """Returns the presets and the uploaded voices that the checkpoint speaks with."""
-    info = service.info
-    known = [_preset(name, info) for name in info.voices]
-    known += [{**_preset(name, info), "to_download": True} for name in info.to_download]
     stored = await asyncio.to_thread(service.store.list)
-    return known + [public_voice(voice) for voice in stored if voice.suits(info)]
+    return preset_voices(service.info) + [public_voice(voice) for voice in stored if voice.suits(service.info)]
+
+
+def preset_voices(info: ModelInfo) -> list[dict[str, Any]]:
+    """Returns the presets of a checkpoint, which need no engine to be known."""
+    there = [_preset(name, info) for name in info.voices]
+    return there + [{**_preset(name, info), "to_download": True} for name in info.to_download]
+
+
+def names_only(voices: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Returns what is told of voices without a key."""
+    return [{name: voice[name] for name in ("id", "name", "kind")} for voice in voices]
 
 
 async def known_voices(service: Service) -> list[dict[str, Any]]:

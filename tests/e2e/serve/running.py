@@ -26,7 +26,8 @@ from rhapsode.audio.decode import decode
 from rhapsode.config import resolve
 from rhapsode.models.registry import Model
 from rhapsode.serve.app import create_app
-from rhapsode.serve.server import Server, listen
+from rhapsode.serve.ports import listen
+from rhapsode.serve.server import Server
 from rhapsode.types import Clip
 from unit.command import environment
 

@@ -11,7 +11,7 @@ import pytest
 
 from e2e.serve.running import LETTER_S, Running, heard, in_thread
 from rhapsode.config import resolve
-from tiny import voxtral_tts
+from tiny import kokoro, voxtral_tts
 from tiny.qwen3_tts import HIDDEN, Tiny, write
 from unit.command import environment
 
@@ -76,6 +76,14 @@ def test_preset_voices_of_voxtral(tmp_path: Path) -> None:
 @pytest.mark.parametrize("example", ["livekit_agent.py", "pipecat_bot.py"])
 def test_examples_that_need_more_than_we_have_are_at_least_python(example: str, tmp_path: Path) -> None:
     assert py_compile.compile(str(EXAMPLES / example), str(tmp_path / "compiled"), doraise=True)
+
+
+@pytest.mark.slow
+def test_voices_of_kokoro(tmp_path: Path) -> None:
+    kokoro.write(tmp_path / "tiny")
+    told = run("kokoro_voices.py", str(tmp_path / "tiny"), "bf_emma", "af_heart,am_adam", cwd=tmp_path)
+    assert "bf_emma.wav" in told
+    assert (tmp_path / "af_heart,am_adam.wav").is_file()
 
 
 @pytest.mark.parametrize("file", sorted(path.name for path in (EXAMPLES / "configs").glob("*.yaml")))

@@ -171,7 +171,7 @@ def test_an_idle_model_is_unloaded_and_one_that_cannot_be_loaded_harms_nobody(tm
         assert speak(server, "brief").status_code == 200
         wait_for(lambda: statuses(server)["brief"] == "unloaded")
         wait_for(lambda: len(children(server)) == 1)
-        assert server.metric("rhapsode_pool_unloads_total", model="brief", why="idle") >= 1
+        wait_for(lambda: server.metric("rhapsode_pool_unloads_total", model="brief", why="idle") >= 1)
 
         refused = speak(server, "broken")
         assert refused.status_code >= 400
@@ -183,6 +183,9 @@ def test_an_idle_model_is_unloaded_and_one_that_cannot_be_loaded_harms_nobody(tm
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(timeout=20) == 0
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    said = "".join(server.log)
+    assert said.count("rhapsode: stopping.") == 1, "a process that is unloaded says nothing, and the server does"
+    assert "model=brief step=talk" in said
 
 
 @pytest.mark.slow

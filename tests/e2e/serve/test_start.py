@@ -11,7 +11,7 @@ import pytest
 
 from e2e.serve.running import Running, running
 from forked import start
-from unit.command import environment
+from unit.command import environment, rhapsode
 
 
 def lines(log: list[str], name: str) -> str:
@@ -115,3 +115,13 @@ def await_lines(server: Running, words: str, count: int) -> list[str]:
         assert time.monotonic() < deadline_s, "".join(server.log)
         time.sleep(0.02)
     return list(server.log)
+
+
+@pytest.mark.parametrize("models", [["nobody/nowhere"], ["nobody/nowhere", "nobody/elsewhere"]])
+def test_a_port_that_is_taken_is_told_before_anything_is_fetched(
+    dummy: Running, tmp_path: Path, models: list[str]
+) -> None:
+    """The hub of this address refuses connections: whoever asks it gets another error."""
+    hub = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "0", "HF_HOME": str(tmp_path)}
+    done = rhapsode("serve", *models, "--port", str(dummy.port), cwd=tmp_path, **hub)
+    assert "address already in use" in done.stderr.decode().splitlines()[-1]

@@ -1,6 +1,7 @@
 """One trace per request, from its arrival to its last byte; nothing where nobody asked for traces."""
 
 import json
+import re
 import time
 from itertools import pairwise
 
@@ -15,6 +16,7 @@ from e2e.serve.collector import collecting
 from e2e.serve.running import Running, in_thread, running
 from rhapsode.config.server import TracesConfig
 from rhapsode.errors import MissingDependency
+from rhapsode.extras import how_to_install
 from rhapsode.serve.observe.traces import Traces, open_traces, phases
 from rhapsode.types import FinishReason, Outcome
 from unit.command import python
@@ -222,7 +224,7 @@ def test_without_an_address_nothing_is_imported_and_nobody_is_asked(tmp_path) ->
 
 def test_without_the_extra_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "opentelemetry.sdk.trace.export", None)
-    with pytest.raises(MissingDependency, match=r"rhapsode\[otel\]"):
+    with pytest.raises(MissingDependency, match=re.escape(how_to_install("otel"))):
         open_traces(TracesConfig(endpoint="http://127.0.0.1:9"))
 
 

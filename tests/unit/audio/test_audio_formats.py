@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import get_args
 
 import pytest
+from typer.models import OptionInfo
 
 from rhapsode.audio.formats import FORMATS, format_of
+from rhapsode.cli.say_options import Output
 from rhapsode.errors import InvalidRequest, OutputError
 from rhapsode.serve.request.schemas import FormatName
 
@@ -54,6 +57,13 @@ def test_the_error_for_a_path_without_a_known_extension_lists_the_formats(path: 
     with pytest.raises((OutputError, InvalidRequest)) as caught:
         format_of(path)
     assert all(f.extensions[0].lstrip(".") in caught.value.message for f in FORMATS.values() if f.extensions)
+
+
+def test_the_formats_that_a_file_may_have_name_books() -> None:
+    with pytest.raises(OutputError, match=r"or a book in \.m4b"):
+        format_of(Path("speech.midi"))
+    (option,) = (about for about in get_args(Output) if isinstance(about, OptionInfo))
+    assert set(re.findall(r"\w+", option.help or "")) >= {"m4b", "mp3", "wav", "flac", "opus", "aac"}
 
 
 def test_a_rate_the_codec_does_not_take_becomes_the_next_one_up() -> None:

@@ -17,6 +17,7 @@ from tools.monitoring.panels import names_in
 
 from rhapsode.config import Deployment
 from rhapsode.serve.app import create_app
+from unit.pool.front import front, lazy
 
 SCHEMAS = Path(__file__).parent / "schemas"
 KNOWN = {name for kind in metric_list().values() for name in series(kind)}
@@ -42,6 +43,13 @@ def test_the_list_has_every_metric_of_a_running_server() -> None:
     served = {name for name in re.findall(r"^# TYPE (\w+)", page, re.MULTILINE) if not name.endswith("_created")}
     assert len(served) > 30
     assert served <= set(metric_list())
+
+
+def test_the_list_has_every_metric_of_a_server_of_several_models() -> None:
+    with front(lazy("one")) as (_, server):
+        page = server.http.get("/metrics").text
+    served = {name for name in re.findall(r"^# TYPE (\w+)", page, re.MULTILINE) if not name.endswith("_created")}
+    assert {"rhapsode_pool_loads_total", "rhapsode_edge_replicas"} <= served <= set(metric_list())
 
 
 @pytest.mark.parametrize("expression", [*QUERIES, *(rule["expr"] for rule in ALERTS.values())])
@@ -121,6 +129,7 @@ HEALTHY = {
     'rhapsode_pages_in_use{job="rhapsode",instance="a"}': "300x60",
     'rhapsode_slow_turns_total{job="rhapsode",instance="a",stage="talk"}': "0x60",
     'rhapsode_model_loads_total{job="rhapsode",instance="a"}': "1x60",
+    'rhapsode_pool_loads_total{job="rhapsode",instance="p",model="m"}': "1x60",
     'process_open_fds{job="rhapsode",instance="a"}': "50x60",
     'process_max_fds{job="rhapsode",instance="a"}': "1024x60",
     'rhapsode_edge_waiting{job="rhapsode",instance="e",model="m"}': "0x60",
@@ -136,6 +145,7 @@ TROUBLE = {
     "RhapsodePagesTaken": {"rhapsode_pages_in_use": "990x60"},
     "RhapsodeSlowTurns": {"rhapsode_slow_turns": "0+5x60"},
     "RhapsodeModelLoads": {"rhapsode_model_loads": "0+1x60"},
+    "RhapsodePoolLoads": {"rhapsode_pool_loads": "0+1x60"},
     "RhapsodeOpenFiles": {"process_open_fds": "1000x60"},
     "RhapsodeNoReplica": {"rhapsode_edge_waiting": "3x60", "rhapsode_edge_replicas": "0x60"},
 }

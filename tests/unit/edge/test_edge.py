@@ -25,7 +25,7 @@ from rhapsode.edge.edge import Edge
 from rhapsode.edge.fleet import Fleet, ModelFleet
 from rhapsode.edge.report import ReplicaReport
 from rhapsode.edge.server import EdgeServer
-from rhapsode.serve.server import listen
+from rhapsode.serve.ports import listen
 from tiny.dummy import write
 
 LIMITS = {"max_concurrency": 4, "max_positions": 1024}
@@ -256,7 +256,7 @@ def test_a_replica_is_told_who_asks_and_clients_cannot_say_so_themselves() -> No
     forged = {"X-Rhapsode-Client": "secret-of-a 192.0.2.1"}
     with heard_headers() as (url, heard), edge_before(Servers({"a": url}), trusted_proxies=["127.0.0.2"]) as edge:
         edge.http.post("/v1/audio/speech", json={"input": "Hi."}, headers={**forged, "X-Forwarded-For": "192.0.2.1"})
-        edge.http.get("/v1/audio/voices/ada", headers=forged)
+        edge.http.get("/v1/audio/voices/ada/embedding", headers=forged)
         with suppress(InvalidStatus):
             connect(edge.socket_url, additional_headers=forged, proxy=None)
         proxied = httpx2.HTTPTransport(local_address="127.0.0.2")

@@ -77,3 +77,44 @@ def test_all_mistakes_of_a_file_are_told_at_once(tmp_path: Path) -> None:
         pooled(layered(file, env={}), file)
     found = error.value.message.splitlines()
     assert [line.split(": ")[0] for line in found] == [f"{file}:1", f"{file}:3", f"{file}:5"]
+
+
+def shares(models: dict, **settings) -> dict[str, float | None]:
+    config = pooled({"models": models, **settings})
+    return {name: config.deployment(name).memory.share for name in models}
+
+
+PINNED = {"pinned": True}
+
+
+@pytest.mark.parametrize(
+    ("models", "settings", "expected"),
+    [
+        ({"a": PINNED}, {}, {"a": None}),
+        ({"a": PINNED, "b": PINNED}, {}, {"a": 0.5, "b": 0.5}),
+        ({"a": PINNED, "b": {}, "c": {}, "d": {}}, {}, dict.fromkeys("abcd", 0.5)),
+        ({"a": {}, "b": {}, "c": {}}, {}, dict.fromkeys("abc")),
+        ({"a": {}, "b": {}, "c": {}}, {"most_loaded": 2}, dict.fromkeys("abc", 0.5)),
+        ({"a": PINNED, "b": PINNED}, {"device": "cpu"}, {"a": None, "b": None}),
+        ({"a": PINNED, "b": PINNED | {"deployment": {"device": "cuda:1"}}}, {}, {"a": None, "b": None}),
+        (
+            {"a": PINNED | {"deployment": {"memory": {"share": 0.7}}}, "b": PINNED, "c": {}},
+            {},
+            {"a": 0.7, "b": pytest.approx(0.15), "c": pytest.approx(0.15)},
+        ),
+    ],
+)
+def test_models_that_are_there_at_once_share_a_gpu(models: dict, settings: dict, expected: dict) -> None:
+    assert shares(models, **settings) == expected
+
+
+def test_pinned_models_cannot_have_more_than_the_whole_gpu() -> None:
+    most = PINNED | {"deployment": {"memory": {"share": 0.6}}}
+    with pytest.raises(ConfigError, match="at most 1 fits"):
+        pooled({"models": {"a": most, "b": most}})
+    shares({"a": most, "b": most | {"deployment": {"device": "cuda:1", "memory": {"share": 0.6}}}})
+
+
+def test_pinned_models_are_loaded_first() -> None:
+    config = pooled({"models": {"a": None, "b": PINNED, "c": {"load": "start"}, "d": PINNED, "e": None}})
+    assert config.loading_order() == ["b", "d", "a", "c"]

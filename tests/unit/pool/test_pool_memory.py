@@ -38,7 +38,7 @@ def test_the_smaller_of_machine_and_container_counts(tmp_path: Path) -> None:
 
 def test_it_may_be_unknown(tmp_path: Path) -> None:
     assert available_bytes(tmp_path) is None
-    assert resident_bytes(tmp_path / "status") == 0
+    assert resident_bytes(tmp_path / "self") == 0
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux for the resident memory")
@@ -53,3 +53,13 @@ def test_a_model_is_as_large_as_its_weights(tmp_path: Path) -> None:
     assert expected_bytes(tmp_path) - PROGRAM_BYTES == 6000
     assert expected_bytes(tmp_path / "model.safetensors") - PROGRAM_BYTES == 4500
     assert expected_bytes(None) == PROGRAM_BYTES
+
+
+def test_the_memory_of_a_model_is_also_that_of_its_engines_process(tmp_path: Path) -> None:
+    for pid, kilobytes, threads in (("self", 100, {"1": "7 8", "2": "9"}), ("7", 1000, {"7": ""}), ("9", 20, {})):
+        for thread, children in threads.items():
+            (tmp_path / pid / "task" / thread).mkdir(parents=True)
+            (tmp_path / pid / "task" / thread / "children").write_text(children)
+        (tmp_path / pid).mkdir(exist_ok=True)
+        (tmp_path / pid / "status").write_text(f"VmRSS:\t{kilobytes} kB\n")
+    assert resident_bytes(tmp_path / "self") == 1120 * 1024

@@ -56,6 +56,29 @@ def test_warming_up_is_nobody_s_request() -> None:
     assert [outcome.request_id for outcome in told] == ["mine"]
 
 
+@pytest.mark.parametrize(("at_start", "expected"), [(None, 2), (False, 0), (True, 2)])
+def test_words_that_are_expected_while_the_model_loads_are_there_after_each_load(
+    monkeypatch: pytest.MonkeyPatch, at_start: bool | None, expected: int
+) -> None:
+    loads: list = []
+    monkeypatch.setattr("rhapsode.serve.host.load_aligner", loads.append)
+
+    async def run() -> None:
+        flags = {"model": "dummy", "device": "cpu", "limits": SMALL, "alignment": {"at_start": at_start}}
+        served = Host(find("dummy"), resolve(env={}, flags=flags))
+        starting = asyncio.create_task(served.start())
+        await asyncio.sleep(0)
+        served.expect_words()
+        await starting
+        served.expect_words()
+        await served._unload()
+        await served.engine()
+        assert len(loads) == len(set(loads)) == expected
+        await served.stop()
+
+    asyncio.run(run())
+
+
 def test_an_idle_model_goes_and_returns_but_never_under_a_user() -> None:
     async def run() -> None:
         served = host(idle_unload_s=0.1)

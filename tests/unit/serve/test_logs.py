@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 
-from rhapsode.serve.observe.log_lines import LineHandler, TextLines
+from rhapsode.serve.observe.log_lines import LineHandler, LoadingLine, TextLines, _name_model
 
 
 class Counting(io.StringIO):
@@ -70,3 +70,15 @@ def test_a_line_with_an_exception_has_its_traceback() -> None:
         handler.emit(logging.LogRecord("rhapsode", logging.ERROR, "", 0, "a failure", None, sys.exc_info()))
     assert "ERROR   a failure" in stream.getvalue()
     assert "ValueError: what went wrong" in stream.getvalue()
+
+
+def test_lines_of_one_model_of_several_name_it() -> None:
+    lines = logging.LogRecord("rhapsode.loading", logging.INFO, "", 0, "loading", None, None)
+    lines.fields = {"step": "talk"}
+    assert _name_model("narrator", lines)
+    assert TextLines().format(lines).endswith("loading model=narrator step=talk")
+    assert "loading narrator: talk, " in LoadingLine().next(lines)
+    named = record(logging.INFO)
+    named.fields = {"model": "rhapsode-nano", "s": 1}
+    assert _name_model("narrator", named)
+    assert named.fields == {"model": "narrator", "s": 1}

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from rhapsode.bench.quality.sound import at_16khz
 from rhapsode.errors import GenerationFailed, MissingDependency, Unavailable
-from rhapsode.extras import how_to_install
+from rhapsode.extras import how_to_add, how_to_install
 from rhapsode.types import Clip
 
 TIMEOUT_S = 120.0
@@ -53,7 +53,7 @@ class PocketSphinx:
         try:
             package = import_module("pocketsphinx")
         except ImportError:
-            raise MissingDependency("this recogniser needs pocketsphinx: pip install pocketsphinx") from None
+            raise MissingDependency(f"this recogniser needs pocketsphinx: {how_to_add('pocketsphinx')}") from None
         self._decoder = package.Decoder(samprate=16_000, loglevel="FATAL")
 
     def transcribe(self, clip: Clip, language: str) -> str:

@@ -55,7 +55,7 @@ class Config:
 
 
 @dataclass
-class Segment:
+class SessionSegment:
     """The text up to a commit or an end, from its first message until it is spoken."""
 
     config: Config
@@ -66,7 +66,7 @@ class Segment:
 
 
 @dataclass
-class Sentence:
+class SessionSentence:
     """One piece of audio, while it is sent."""
 
     index: int
@@ -91,8 +91,8 @@ class SegmentSession:
         self._id = session_id
         self._after_clause = False
         self._config = Config(rules.response_format, rules.split_granularity)
-        self._segments: deque[Segment] = deque()  # those that are not spoken yet
-        self._sentence: Sentence | None = None
+        self._segments: deque[SessionSegment] = deque()  # those that are not spoken yet
+        self._sentence: SessionSentence | None = None
         self._words: list[Fields] = []  # of the sentence that starts next: a whole file has its words before it
         self._next = self._before = self._commits = self._utterances = 0
 
@@ -118,13 +118,13 @@ class SegmentSession:
         return [message]
 
     @property
-    def _open(self) -> Segment | None:
+    def _open(self) -> SessionSegment | None:
         """The last segment, if it may grow."""
         return self._segments[-1] if self._segments and not self._segments[-1].end else None
 
-    def _begin(self) -> Segment:
+    def _begin(self) -> SessionSegment:
         if self._open is None:
-            self._segments.append(Segment(self._config))
+            self._segments.append(SessionSegment(self._config))
         return self._segments[-1]
 
     def _end(self, kind: str, commit_id: Any = None) -> None:
@@ -201,19 +201,23 @@ class SegmentSession:
         """Returns an event with the session's id."""
         return {"type": kind, **({"session_id": self._id} if self._rules.confirms else {}), **fields}
 
-    def _of(self, sentence: Sentence) -> Fields:
+    def _of(self, sentence: SessionSentence) -> Fields:
         """Returns the fields that name a sentence."""
         named = {"id": f"{self._id}-{sentence.index}"} if self._rules.confirms else {}
         return {**named, "utterance_index": self._utterances, "sentence_index": sentence.index}
 
     def _configured(self, message: Fields) -> Fields:
-        told = ("response_format", "stream_audio", "split_granularity")
-        config = {name: getattr(self._config, name) for name in told}
+        now = self._config
+        config = {
+            "response_format": now.response_format,
+            "stream_audio": now.stream_audio,
+            "split_granularity": now.split_granularity,
+        }
         ignored = {name: message[name] for name in ("ignored_fields",) if name in message}
         return self._named("session.configured", **config, **ignored)
 
     def _start(self, message: Fields) -> Fields:
-        self._sentence = sentence = Sentence(self._before + message["sentence_index"])
+        self._sentence = sentence = SessionSentence(self._before + message["sentence_index"])
         sentence.shape = {name: message[name] for name in ("sample_rate", "channels")}
         if message["format"] in ("pcm", "wav"):
             sentence.bytes_per_ms = message["sample_rate"] * message["channels"] * BYTES_PER_SAMPLE / 1000
@@ -224,7 +228,7 @@ class SegmentSession:
         text = {"sentence_text": message["sentence_text"].strip()}
         return {**message, **self._of(sentence), **text, **words}
 
-    def _chunk(self, sentence: Sentence, audio: str, times: list[Fields] | None) -> Fields:
+    def _chunk(self, sentence: SessionSentence, audio: str, times: list[Fields] | None) -> Fields:
         """Returns a chunk of audio; or the one after all audio, with its words."""
         start_ms = sentence.time_ms() if times is None else 0.0
         sentence.size += len(audio) * 3 // 4 - audio[-2:].count("=")
@@ -233,7 +237,7 @@ class SegmentSession:
         sentence.chunks += 1
         return {**chunk, **span, "start_ms": round(start_ms, 3), "audio_b64": audio, "timestamps": times}
 
-    def _done(self, sentence: Sentence, message: Fields, *, failed: bool) -> Fields:
+    def _done(self, sentence: SessionSentence, message: Fields, *, failed: bool) -> Fields:
         self._sentence = None
         return {**message, **self._of(sentence), "total_bytes": sentence.size, "error": failed}
 
@@ -249,7 +253,7 @@ class SegmentSession:
         told["utterance_index"] = self._utterances
         start, sentence, self._words = [], self._sentence, []
         if sentence is None:
-            sentence = Sentence(self._next)
+            sentence = SessionSentence(self._next)
             self._next += 1
             shape = {"sentence_text": "", "format": self._now.response_format}
             start = [{"type": "audio.start", **self._of(sentence), **shape}]
@@ -258,7 +262,7 @@ class SegmentSession:
         return [*start, told, self._done(sentence, {"type": "audio.done"}, failed=True)]
 
     def _ended(self, sentences: int) -> Fields:
-        segment = self._segments.popleft() if self._segments else Segment(self._config, "input.done")
+        segment = self._segments.popleft() if self._segments else SessionSegment(self._config, "input.done")
         self._before += sentences
         self._next = self._before
         told = {"utterance_index": self._utterances, "total_sentences": self._before}

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import sys
 import time
+from functools import partial
 from typing import Any, TextIO
 
 from rhapsode.serve.observe.trace_id import trace_id
 
 LOADING = ("rhapsode.loading", "rhapsode.start")
 """The loggers of the steps of loading, and of how long they took."""
+MODEL = "LOGGED_RHAPSODE_MODEL"
+"""The environment variable with the name of the model that all lines of a process are about, and of those that it
+starts, where a server has several."""
 NEW_LINE = "\r\x1b[K"
 """Empties the current line of a terminal."""
 
@@ -61,6 +66,12 @@ def _is_news(record: logging.LogRecord) -> bool:
     return "without completing response" not in message and "without completing handshake" not in message
 
 
+def _name_model(model: str, record: logging.LogRecord) -> bool:
+    """Adds the name that a model has in its server to the fields of a line."""
+    vars(record)["fields"] = {"model": model} | vars(record).get("fields", {}) | {"model": model}
+    return True
+
+
 class LoadingLine:
     """The line of a terminal that says which step of loading runs, and for how long the process has."""
 
@@ -73,8 +84,9 @@ class LoadingLine:
         if record.name != LOADING[0]:
             return ""  # how long a step took is for a log
         self._is_shown = True
-        step = vars(record).get("fields", {}).get("step", record.msg)
-        return f"{NEW_LINE}loading: {step}, {time.monotonic() - self._begun_s:.0f} s"
+        fields: dict[str, Any] = vars(record).get("fields", {})
+        step, model = fields.get("step", record.msg), fields.get("model")
+        return f"{NEW_LINE}loading{f' {model}' if model else ''}: {step}, {time.monotonic() - self._begun_s:.0f} s"
 
     def end(self) -> str:
         """Returns what to write before another line."""
@@ -126,6 +138,8 @@ def configure(log_format: str) -> None:
     handler = LineHandler(stderr, LoadingLine() if is_for_people else None)
     handler.setFormatter(_Json() if log_format == "json" else TextLines())
     handler.addFilter(_is_news)
+    if model := os.environ.get(MODEL):
+        handler.addFilter(partial(_name_model, model))
     # No line names its source code, thread or process, so `logging` need not look them up.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     vars(logging).update(logAsyncioTasks=False, _srcfile=None)

@@ -18,6 +18,7 @@ from starlette.types import Scope
 from rhapsode import __version__
 from rhapsode.config.server import TracesConfig
 from rhapsode.errors import MissingDependency
+from rhapsode.extras import how_to_install
 from rhapsode.serve.observe.outcomes import PHASES, Record
 from rhapsode.serve.request.header import header
 from rhapsode.types import Outcome, SpeechRequest
@@ -44,7 +45,7 @@ def open_traces(config: TracesConfig) -> Traces | None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
-        raise MissingDependency('traces need OpenTelemetry: pip install "rhapsode[otel]"') from None
+        raise MissingDependency(f"traces need OpenTelemetry: {how_to_install('otel')}") from None
     path = "" if urlsplit(config.endpoint).path.strip("/") else "/v1/traces"
     exporter = OTLPSpanExporter(config.endpoint.rstrip("/") + path, timeout=EXPORT_S)
     return Traces(config, BatchSpanProcessor(exporter))

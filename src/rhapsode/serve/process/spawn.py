@@ -3,9 +3,11 @@ start before other imports."""
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rhapsode.device.early_start import has_gpu
@@ -27,13 +29,16 @@ class SpawnedProcess:
         self.end.close()
 
 
-def spawn(child: str = CHILD) -> SpawnedProcess:
-    """Starts a process that runs this module, with the number of its end of the connection as argument."""
+def spawn(child: str = CHILD, env: Mapping[str, str] | None = None) -> SpawnedProcess:
+    """Starts a process that runs this module, with the number of its end of the connection as argument, and with these
+    variables beside those of this process."""
     ours, theirs = socket.socketpair()
     with theirs:
         command = [sys.executable, "-m", child, str(theirs.fileno())]
         return SpawnedProcess(
-            subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),)),
+            subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), env={**os.environ, **(env or {})}
+            ),
             ours,
         )
 

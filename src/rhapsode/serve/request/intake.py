@@ -20,6 +20,7 @@ from rhapsode.serve.request.references import References
 from rhapsode.serve.request.schemas import Schemas, SegmentBody, SpeechBody, VoiceFields, VoiceRef
 from rhapsode.serve.response.delivery import Delivery
 from rhapsode.types import ModelInfo, Reference, Sampling, Segment, SpeechRequest, Voice
+from rhapsode.voices.mix import is_mix, parse_mix, spell_mix
 from rhapsode.voices.store import VoiceStore
 
 MAX_INSTRUCTIONS_CHARS = 10_000
@@ -206,9 +207,26 @@ class Intake:
             return Voice()  # a model without presets uses its default voice
         if self._info.can.presets and not presets:
             return Voice(name=name)  # the names of the presets are unknown: the family checks them
+        if is_mix(name):
+            return await self._mixed(name)
         uploaded = [voice.name for voice in await asyncio.to_thread(self._store.list)]
         known = ", ".join([*presets, *uploaded[:32]]) or "none"
         raise UnknownVoice(f"there is no voice '{name[:64]}' here; there are: {known}.", param="voice")
+
+    async def _mixed(self, mix: str) -> Voice:
+        """Returns the voice of a mix; each of its voices may be named as if it were alone."""
+        parts = parse_mix(mix)
+        if len(parts) > 1 and not self._info.can.mixes:
+            raise unable(self._info, "mixes", "voice")
+        weights: dict[str, float] = {}
+        for name, weight in parts.items():
+            voice = await self._named(name)
+            if len(parts) == 1:
+                return voice
+            if voice.name is None:
+                raise InvalidRequest(f"'{name[:64]}' is no preset: only presets can be mixed.", param="voice")
+            weights[voice.name] = weights.get(voice.name, 0.0) + weight
+        return Voice(name=spell_mix(weights))
 
 
 def chosen(body: VoiceFields) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from rhapsode.serve.request.schemas import Embedding, Name, Sentence, Source, St
 from rhapsode.serve.request.shape import check_shape
 from rhapsode.serve.response.errors import NotFound, UnsupportedMediaType
 from rhapsode.serve.service import Service
-from rhapsode.serve.voice_list import known_voices, public_voice
+from rhapsode.serve.voice_list import known_voices, names_only, public_voice
 from rhapsode.types import Clip, ModelInfo
 from rhapsode.voices.fetch import parse_data_url
 from rhapsode.voices.name import name_key
@@ -81,7 +81,7 @@ def router(service: Service) -> APIRouter:
         """Returns all voices: presets, then uploaded ones, then aliases (OpenAI's names too) with their voices."""
         known = await known_voices(service)
         if is_keyless(request):
-            known = [{name: voice[name] for name in ("id", "name", "kind")} for voice in known]
+            known = names_only(known)
         return {"object": "list", "data": known, "voices": known}
 
     @routes.post(

@@ -16,7 +16,8 @@ _OPEN = re.compile(
 """The beginning of a line that more text may make another kind of block."""
 _OPEN_LINE = re.compile(r"([-*_])(?:[ \t]{0,8}+\1){0,400}+[ \t]{0,32}+|={1,400}[ \t]{0,32}|[-:][-:| \t]{0,400}+")
 """What may become a line of signs alone: a rule, or what stands under a heading or the head of a table."""
-_HEADING = re.compile(r"#{1,6}(?=[ \t\n]|\Z)")
+_HEADING = re.compile(r"#{1,6}(?=[ \t\n]|\Z)|#{2,6}(?=\w)")
+"""A heading may come without a blank if it has two signs: with one, the word may be a hashtag."""
 _FENCE = re.compile(r"`{3,32}(?=[^`\n]{0,200}(?:\n|\Z))|~{3,32}")
 _OPEN_FENCE = re.compile(r"[`~]{0,32}[ \t]{0,32}")
 _FENCE_END = re.compile(r"(`{3,32}|~{3,32})[ \t]{0,32}(?=\n|\Z)")

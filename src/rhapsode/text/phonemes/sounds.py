@@ -16,6 +16,11 @@ def respelled(phonemes: str) -> str:
     return "".join(chr(_SHIFT + ord(sound)) if sound.isascii() and sound.isalpha() else sound for sound in phonemes)
 
 
+def as_phonemes(spelling: str) -> str:
+    """Undoes `respelled`."""
+    return "".join(chr(ord(char) - _SHIFT) if _SHIFT < ord(char) < _SHIFT + 128 else char for char in spelling)
+
+
 def weight(sounds: str) -> int:
     """Returns how long a word is, in sounds: diphthongs and affricates count twice."""
     return sum(2 if sound in _LONG else 1 for sound in sounds)

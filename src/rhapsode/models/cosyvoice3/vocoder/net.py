@@ -17,7 +17,7 @@ from rhapsode.device.state import State, buffer
 from rhapsode.models.cosyvoice3.vocoder.conv import AheadConv, HiftBlock, states_of
 from rhapsode.models.cosyvoice3.vocoder.settings import F0_LOOKAHEAD, HiftSettings
 from rhapsode.models.cosyvoice3.vocoder.source import F0Net, HarmonicSource, SourceNoise
-from rhapsode.models.cosyvoice3.vocoder.spectrum import Spectrum
+from rhapsode.nn.spectrum import Spectrum
 from rhapsode.nn.streaming import Streaming, TailState, extend
 
 LOUDEST = 100.0
@@ -63,7 +63,7 @@ class HiftNet(Streaming):
         self.settings = settings
         self.fused: HiftColumns | None = None
         self.m_source = HarmonicSource(settings)
-        self.spectrum = Spectrum(settings)
+        self.spectrum = Spectrum(settings.n_fft, settings.hop_len)
         base, bins = settings.base_channels, settings.n_fft + 2
         self.conv_pre = nn.Conv1d(settings.in_channels, base, settings.conv_pre_look_right + 1)
         sizes = [base >> (i + 1) for i in range(len(settings.upsample_rates))]

@@ -1,0 +1,1 @@
+"""Kokoro: phonemes to a whole sentence in one pass."""

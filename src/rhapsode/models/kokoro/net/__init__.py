@@ -1,0 +1,1 @@
+"""The network: phoneme ids to durations, and durations to samples."""
