@@ -15,7 +15,7 @@ from rhapsode.published import measure
 from rhapsode.published.beside import UpstreamFailed
 from rhapsode.published.measure import NotVerified
 from rhapsode.published.row import SCHEMA, read
-from rhapsode.published.steps import Pace
+from rhapsode.published.steps import MeasuringPace
 from rhapsode.tts import TTS
 from tiny import cosyvoice3, fish_s2_pro, higgs, moss_tts_nano, qwen3_tts, voxcpm2, voxtral_tts
 from unit.published import listener
@@ -77,7 +77,7 @@ def test_a_run_that_was_cut_off_goes_on_where_it_was(monkeypatch):
 
 
 def test_a_budget_leaves_steps_out_and_a_larger_one_makes_them(monkeypatch):
-    monkeypatch.setattr(measure.Measurement, "_pace", lambda _: Pace(rtf=1.0, heard_s=1.0))
+    monkeypatch.setattr(measure.CheckpointMeasurement, "_pace", lambda _: MeasuringPace(rtf=1.0, heard_s=1.0))
     few = (*SMALL, "--most", "6", "--mode", "presets")
     assert "do not fit into the budget" in published("dummy", *few, "--budget", "1s")
     assert row("dummy")["left_out"] > 0

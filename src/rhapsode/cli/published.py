@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,8 @@ from rhapsode.errors import InvalidRequest, RhapsodeError
 
 if TYPE_CHECKING:
     from rhapsode.published.beside import Beside
-    from rhapsode.published.measure import Measurement
+    from rhapsode.published.measure import CheckpointMeasurement
+    from rhapsode.published.plan import PublishedPlan
 
 
 @bench.command()
@@ -59,12 +61,8 @@ def published(
     from rhapsode.bench.quality.judges import judges
     from rhapsode.bench.quality.recogniser import make_recogniser
     from rhapsode.cli.references import voice_of
-    from rhapsode.published import row as rows
-    from rhapsode.published.identity import slug
-    from rhapsode.published.measure import Measurement
     from rhapsode.published.plan import PublishedPlan, read_splits, seconds
-    from rhapsode.published.sample import Listeners
-    from rhapsode.published.table import markdown
+    from rhapsode.published.sample import SpeechJudges
 
     budget_s = None if budget is None else seconds(budget)
     other = _other_side(beside, original)
@@ -90,14 +88,24 @@ def published(
         seed=seed,
         budget_s=budget_s,
         reference=voice_of(None, [(reference, reference_text)]).references[0] if reference is not None else None,
-        heard_by=Listeners(transcriber, tuple(found)),
+        heard_by=SpeechJudges(transcriber, tuple(found)),
         beside=other,
         anyway=anyway,
         output=output,
     )
+    _measure(checkpoints, plan, report, report_texts)
+
+
+def _measure(checkpoints: Sequence[str], plan: PublishedPlan, report: Path | None, report_texts: bool) -> None:
+    """Measures checkpoints one after the other, and writes the row of each as soon as it is known."""
+    from rhapsode.published import row as rows
+    from rhapsode.published.identity import slug
+    from rhapsode.published.measure import CheckpointMeasurement
+    from rhapsode.published.table import markdown
+
     made = []
     for name in checkpoints:
-        measurement = Measurement.begin(name, plan)
+        measurement = CheckpointMeasurement.begin(name, plan)
         try:
             made.append(measurement.run(lambda line: typer.echo(line, err=True)))
         except RhapsodeError:
@@ -106,10 +114,10 @@ def published(
             raise
         if report is not None:
             _pack(measurement, report, report_texts)
-        rows.write(made[-1], output / f"{slug(measurement.identity.name)}.json")
-        (output / "table.md").write_text(markdown(made), "utf-8")
+        rows.write(made[-1], plan.output / f"{slug(measurement.identity.name)}.json")
+        (plan.output / "table.md").write_text(markdown(made), "utf-8")
     typer.echo(markdown(made))
-    typer.echo(f"written: {output / 'table.md'} and {len(made)} JSON files", err=True)
+    typer.echo(f"written: {plan.output / 'table.md'} and {len(made)} JSON files", err=True)
 
 
 def _other_side(beside: tuple[str, str] | None, original: str | None) -> Beside | None:
@@ -124,7 +132,7 @@ def _other_side(beside: tuple[str, str] | None, original: str | None) -> Beside 
     return Beside(python, original)
 
 
-def _pack(measurement: Measurement, path: Path, texts: bool) -> None:
+def _pack(measurement: CheckpointMeasurement, path: Path, texts: bool) -> None:
     """Writes the bundle for a bug report, and says what it found."""
     from rhapsode.published.bundle import pack
 

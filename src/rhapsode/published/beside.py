@@ -20,7 +20,7 @@ from rhapsode.errors import InvalidRequest, MissingDependency, RhapsodeError
 from rhapsode.models.registry import Model, find
 from rhapsode.published.differences import compare
 from rhapsode.published.trace import FRAMES, FrameRecorder, SpeechTrace
-from rhapsode.published.voices import DESCRIPTION, Voices
+from rhapsode.published.voices import DESCRIPTION, ModeVoices
 from rhapsode.tts import TTS
 from rhapsode.types import Clip, Reference, Sampling, SpeechRequest, Voice
 from rhapsode.verify.modes import SENTENCES, sentence_for
@@ -58,7 +58,7 @@ def adapter_of(family: str) -> Path:
 
 
 def measure_beside(
-    name: str, model: Model, voices: Voices, beside: Beside, recogniser: Recogniser | None, device: str = "cpu"
+    name: str, model: Model, voices: ModeVoices, beside: Beside, recogniser: Recogniser | None, device: str = "cpu"
 ) -> dict[str, Any]:
     """Returns how our speech differs from the other side's, text by text."""
     with tempfile.TemporaryDirectory(prefix="rhapsode-beside-") as temporary:
@@ -89,7 +89,7 @@ def measure_beside(
     }
 
 
-def _items(voices: Voices, folder: Path) -> Iterator[dict[str, Any]]:
+def _items(voices: ModeVoices, folder: Path) -> Iterator[dict[str, Any]]:
     """Yields what is spoken: each mode with each sentence."""
     _, sentence = sentence_for(voices.info)
     texts = (sentence, *MORE_SENTENCES) if sentence == SENTENCES["en"] else (sentence,)
@@ -112,7 +112,7 @@ def _items(voices: Voices, folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def our_traces(
-    name: str, model: Model, voices: Voices, items: Sequence[Mapping[str, Any]], device: str
+    name: str, model: Model, voices: ModeVoices, items: Sequence[Mapping[str, Any]], device: str
 ) -> dict[str, tuple[str, SpeechTrace]]:
     """Returns for each item the text after our front end, and what was made of it: greedily, in float32, without
     graphs."""
@@ -130,7 +130,7 @@ def our_traces(
     return found
 
 
-def _request(item: Mapping[str, Any], voices: Voices, model: Model) -> SpeechRequest:
+def _request(item: Mapping[str, Any], voices: ModeVoices, model: Model) -> SpeechRequest:
     voice = voices.voice(item["mode"])
     if voice.references:
         voice = Voice(references=(Reference(_as_stored(voice.references[0].audio)),))  # the sound alone

@@ -18,7 +18,7 @@ from rhapsode.config import resolve
 from rhapsode.errors import CheckpointError, OutputError, RhapsodeError
 from rhapsode.published.beside import measure_beside
 from rhapsode.published.checkpoint_faults import faults
-from rhapsode.published.measure import Measurement
+from rhapsode.published.measure import CheckpointMeasurement
 from rhapsode.tts import TTS
 from rhapsode.types import Clip
 from rhapsode.verify.modes import modes
@@ -36,7 +36,7 @@ clips/         a sentence of ours in up to three modes, 3 s each
 """
 
 
-def pack(measurement: Measurement, path: Path, *, texts: bool = False) -> list[str]:
+def pack(measurement: CheckpointMeasurement, path: Path, *, texts: bool = False) -> list[str]:
     """Writes the bundle and returns its findings."""
     folder = measurement.model.checkpoint
     beside, error = _beside(measurement)
@@ -70,7 +70,7 @@ def pack(measurement: Measurement, path: Path, *, texts: bool = False) -> list[s
     return found
 
 
-def findings(measurement: Measurement, beside: Mapping[str, Any] | None) -> Iterator[str]:
+def findings(measurement: CheckpointMeasurement, beside: Mapping[str, Any] | None) -> Iterator[str]:
     """Yields what is wrong in words, what explains the rest first."""
     if measurement.model.checkpoint is not None:
         yield from faults(measurement.model.checkpoint)
@@ -82,7 +82,7 @@ def findings(measurement: Measurement, beside: Mapping[str, Any] | None) -> Iter
             yield f"beside {beside['upstream'] if beside else ''}, {sample['id']}: {finding}"
 
 
-def _beside(measurement: Measurement) -> tuple[dict[str, Any] | None, str]:
+def _beside(measurement: CheckpointMeasurement) -> tuple[dict[str, Any] | None, str]:
     """Returns the comparison with the other side, where one was named; it is made now if it was not."""
     known = measurement.progress.results.get("beside")
     if known is not None or measurement.plan.beside is None:
@@ -131,7 +131,7 @@ def _configs(folder: Path) -> list[Path]:
     return sorted(path for path in found if path.is_file() and path.stat().st_size <= LARGEST_CONFIG)
 
 
-def _clips(measurement: Measurement) -> Iterator[tuple[str, Clip]]:
+def _clips(measurement: CheckpointMeasurement) -> Iterator[tuple[str, Clip]]:
     """Yields the beginnings of sentences of ours; a checkpoint that does not speak has none."""
     flags = {"model": measurement.name, "device": measurement.device, "graphs": False, "limits": {"max_concurrency": 1}}
     try:

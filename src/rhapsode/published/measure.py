@@ -20,12 +20,12 @@ from rhapsode.published.beside import adapter_of, measure_beside
 from rhapsode.published.identity import Identity, identify, slug
 from rhapsode.published.plan import MOST_DIALOGUES, PublishedPlan
 from rhapsode.published.precision import PRECISIONS, precisions
-from rhapsode.published.progress import Progress
+from rhapsode.published.progress import KeptResults
 from rhapsode.published.row import compose
 from rhapsode.published.sample import ModeSpeaker, measure_sample
 from rhapsode.published.speed import measure_speed
-from rhapsode.published.steps import Pace, Step, fitting, sample_steps, speed_steps
-from rhapsode.published.voices import Voices, spoken_references
+from rhapsode.published.steps import MeasuringPace, MeasuringStep, fitting, sample_steps, speed_steps
+from rhapsode.published.voices import ModeVoices, spoken_references
 from rhapsode.tts import TTS
 from rhapsode.types import Clip
 from rhapsode.verify.checks import checks
@@ -45,21 +45,21 @@ class NotVerified(RhapsodeError):
 
 
 @dataclass
-class Measurement:
+class CheckpointMeasurement:
     """One checkpoint while it is measured."""
 
     name: str
     model: Model
     plan: PublishedPlan
     identity: Identity
-    progress: Progress
-    voices: Voices
+    progress: KeptResults
+    voices: ModeVoices
     device: str
     verified: list[CheckResult] = field(default_factory=list)
     """What `verify` found in this run."""
 
     @classmethod
-    def begin(cls, name: str, plan: PublishedPlan) -> Measurement:
+    def begin(cls, name: str, plan: PublishedPlan) -> CheckpointMeasurement:
         model = find(name)
         model.check_checkpoint()
         if plan.beside is not None and plan.beside.python is not None:
@@ -77,12 +77,12 @@ class Measurement:
             "device": device,
         }
         plan.output.mkdir(parents=True, exist_ok=True)
-        kept = Progress(plan.output / f"{slug(identity.name)}.progress.jsonl", about)
+        kept = KeptResults(plan.output / f"{slug(identity.name)}.progress.jsonl", about)
         info, reference, answering = model.info(), plan.reference, None
         if info.takes_recordings:
             first, answering = spoken_references()
             reference = reference or first
-        found = cls(name, model, plan, identity, kept, Voices(model.spec, info, reference, answering), device)
+        found = cls(name, model, plan, identity, kept, ModeVoices(model.spec, info, reference, answering), device)
         found.steps()  # raises where the plan asks for what the checkpoint has not
         return found
 
@@ -106,7 +106,7 @@ class Measurement:
             self.progress.delete()
         return row
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[MeasuringStep]:
         names = [one.name for one in precisions(self.plan.precision, pick_device(self.device).type, self.model.spec)]
         modes = self.voices.chosen(self.plan.mode)
         spoken = [mode for mode in modes if mode != "dialogue"]
@@ -115,7 +115,7 @@ class Measurement:
         found = sample_steps(names, spoken, self.plan.splits, talks, self.plan.seed)
         found += speed_steps(names, self.plan.listeners)
         if self.plan.beside is not None:
-            found.append(Step("beside", "beside", "float32", audio_s=10.0))
+            found.append(MeasuringStep("beside", "beside", "float32", audio_s=10.0))
         return found
 
     def _verify(self, tell: Tell) -> None:
@@ -136,7 +136,7 @@ class Measurement:
                 "--report FILE packs what a bug report needs; --anyway measures what can be."
             )
 
-    def _pace(self) -> Pace:
+    def _pace(self) -> MeasuringPace:
         """Measures what a sentence costs, and to hear it."""
         if "pace" not in self.progress.results:
             precision = precisions(self.plan.precision, pick_device(self.device).type, self.model.spec)[0].name
@@ -149,9 +149,9 @@ class Measurement:
             audio_s = found["audio_s"] or 1.0
             rtf = found["scores"].get("rtf", took_s / audio_s)
             self.progress.put("pace", {"rtf": rtf, "heard_s": max(0.0, took_s - rtf * audio_s)})
-        return Pace(**self.progress.results["pace"])
+        return MeasuringPace(**self.progress.results["pace"])
 
-    def _make(self, todo: list[Step], pace: Pace, tell: Tell) -> None:
+    def _make(self, todo: list[MeasuringStep], pace: MeasuringPace, tell: Tell) -> None:
         left_s, said_s = sum(pace.cost_s(step) for step in todo), time.monotonic()
         with progress(self.identity.name, len(todo)) as advance:
             for precision in dict.fromkeys(step.precision for step in todo):
@@ -164,7 +164,7 @@ class Measurement:
                         said_s = time.monotonic()
                         tell(f"{self.identity.name}: {step.key}; about {_minutes(left_s)} left")
 
-    def _results(self, precision: str, steps: list[Step]) -> Iterator[tuple[Step, Any]]:
+    def _results(self, precision: str, steps: list[MeasuringStep]) -> Iterator[tuple[MeasuringStep, Any]]:
         samples = [step for step in steps if step.kind == "sample"]
         if samples:
             with self._speaking(precision) as speak:
@@ -180,12 +180,12 @@ class Measurement:
                     measure_beside(self.name, self.model, self.voices, self.plan.beside, recogniser, self.device),
                 )
 
-    def _speed(self, step: Step) -> dict[str, Any]:
+    def _speed(self, step: MeasuringStep) -> dict[str, Any]:
         given = (self.name, self.model, PRECISIONS[step.precision], step.listeners)
         return measure_speed(*given, self.voices.usual(), self.device, self.plan.seed)
 
     @contextmanager
-    def _speaking(self, precision: str) -> Iterator[Callable[[Step], dict[str, Any]]]:
+    def _speaking(self, precision: str) -> Iterator[Callable[[MeasuringStep], dict[str, Any]]]:
         """Yields a function that speaks and measures a step's prompt with one open model."""
         flags = {"model": self.name, "device": self.device, "limits": {"max_concurrency": 1}}
         flags |= PRECISIONS[precision].flags()
@@ -197,7 +197,7 @@ class Measurement:
         with TTS.opened(self.model, resolve(env={}, flags=flags)) as tts:
             speaker, references = ModeSpeaker(tts, self.voices, answers), dict[str, Clip]()
 
-            def speak(step: Step) -> dict[str, Any]:
+            def speak(step: MeasuringStep) -> dict[str, Any]:
                 assert step.prompt is not None
                 reference = self._compared_with(tts, step, references)
                 language = self.plan.languages[step.split]
@@ -206,7 +206,7 @@ class Measurement:
 
             yield speak
 
-    def _compared_with(self, tts: TTS, step: Step, known: dict[str, Clip]) -> Clip | None:
+    def _compared_with(self, tts: TTS, step: MeasuringStep, known: dict[str, Clip]) -> Clip | None:
         """Returns the recording that a voice should sound like: for presets a sentence of their own."""
         if step.mode == "clone":
             reference = self.voices.reference_of(step.prompt)

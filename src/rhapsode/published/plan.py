@@ -10,7 +10,7 @@ from pathlib import Path
 from rhapsode.bench.quality.prompts import OURS, SpokenPrompt, read_prompts
 from rhapsode.errors import InvalidRequest
 from rhapsode.published.beside import Beside
-from rhapsode.published.sample import Listeners
+from rhapsode.published.sample import SpeechJudges
 from rhapsode.types import Reference
 
 SPLITS = {"en": ("en", "en/meta.lst"), "zh": ("zh", "zh/meta.lst"), "hard": ("zh", "zh/hardcase.lst")}
@@ -34,7 +34,7 @@ class PublishedPlan:
     seed: int = 1
     budget_s: float | None = None
     reference: Reference | None = None
-    heard_by: Listeners = field(default_factory=lambda: Listeners(None))
+    heard_by: SpeechJudges = field(default_factory=lambda: SpeechJudges(None))
     beside: Beside | None = None
     """Another implementation, or another copy of the checkpoint, to compare with."""
     anyway: bool = False

@@ -9,7 +9,7 @@ from typing import Any
 from rhapsode.errors import InvalidRequest, OutputError
 
 
-class Progress:
+class KeptResults:
     """Results by key. The first line of the file says what they are measurements of."""
 
     def __init__(self, path: Path, about: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from rhapsode.bench.quality.measure import Item, QualityPlan, score_item, speak_
 from rhapsode.bench.quality.prompts import SpokenPrompt
 from rhapsode.bench.quality.recogniser import Recogniser
 from rhapsode.bench.quality.synthesizer import SynthesisResult, listen
-from rhapsode.published.voices import Voices
+from rhapsode.published.voices import ModeVoices
 from rhapsode.tts import TTS
 from rhapsode.types import Clip
 
@@ -25,7 +25,7 @@ PART = "\n"
 
 
 @dataclass(frozen=True)
-class Listeners:
+class SpeechJudges:
     """What hears the samples."""
 
     recogniser: Recogniser | None
@@ -37,7 +37,7 @@ class ModeSpeaker:
 
     modes: tuple[str, ...] = ()
 
-    def __init__(self, tts: TTS, voices: Voices, answers: Mapping[str, str]) -> None:
+    def __init__(self, tts: TTS, voices: ModeVoices, answers: Mapping[str, str]) -> None:
         """`answers`: for each prompt the text with which a second voice answers in a dialogue."""
         self._tts, self._voices, self._answers = tts, voices, answers
 
@@ -60,7 +60,7 @@ def measure_sample(
     prompt: SpokenPrompt,
     mode: str,
     plan: QualityPlan,
-    heard_by: Listeners,
+    heard_by: SpeechJudges,
     reference: Clip | None,
 ) -> dict[str, Any]:
     """Returns the scores of a prompt in one mode, or its error."""

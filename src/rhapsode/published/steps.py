@@ -20,7 +20,7 @@ BESIDE_TIMES = 40.0
 
 
 @dataclass(frozen=True)
-class Step:
+class MeasuringStep:
     """One measurement, kept under its key."""
 
     kind: str
@@ -37,14 +37,14 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Pace:
+class MeasuringPace:
     """What speech costs on this machine, measured with one sentence."""
 
     rtf: float
     heard_s: float
     """Seconds that the recogniser and the judges take for a sentence."""
 
-    def cost_s(self, step: Step) -> float:
+    def cost_s(self, step: MeasuringStep) -> float:
         if step.kind == "sample":
             return step.audio_s * self.rtf + self.heard_s
         if step.kind == "speed":
@@ -58,7 +58,7 @@ def sample_steps(
     splits: Mapping[str, Sequence[SpokenPrompt]],
     dialogues: Mapping[str, Sequence[SpokenPrompt]],
     seed: int,
-) -> list[Step]:
+) -> list[MeasuringStep]:
     """Returns a step for each prompt, mode and precision, and one for each dialogue in the first precision. Any first
     part of the list has some of each."""
     wanted = [(precision, mode, split) for precision in precisions for mode in modes for split in splits]
@@ -67,9 +67,9 @@ def sample_steps(
     return [step for row in zip_longest(*groups) for step in row if step is not None]
 
 
-def _group(precision: str, mode: str, split: str, prompts: Sequence[SpokenPrompt], seed: int) -> list[Step]:
+def _group(precision: str, mode: str, split: str, prompts: Sequence[SpokenPrompt], seed: int) -> list[MeasuringStep]:
     return [
-        Step(
+        MeasuringStep(
             kind="sample",
             key=f"sample/{precision}/{mode}/{split}/{prompt.id}",
             precision=precision,
@@ -90,9 +90,9 @@ def spread(prompts: Sequence[SpokenPrompt]) -> list[tuple[int, SpokenPrompt]]:
     return [(number, prompts[number]) for number in order if number < count]
 
 
-def speed_steps(precisions: Sequence[str], listeners: Sequence[int]) -> list[Step]:
+def speed_steps(precisions: Sequence[str], listeners: Sequence[int]) -> list[MeasuringStep]:
     return [
-        Step(
+        MeasuringStep(
             kind="speed",
             key=f"speed/{precision}/{level}",
             precision=precision,
@@ -104,7 +104,7 @@ def speed_steps(precisions: Sequence[str], listeners: Sequence[int]) -> list[Ste
     ]
 
 
-def fitting(steps: Iterable[Step], pace: Pace, budget_s: float | None) -> tuple[list[Step], list[Step]]:
+def fitting(steps: Iterable[MeasuringStep], pace: MeasuringPace, budget_s: float | None) -> tuple[list[MeasuringStep], list[MeasuringStep]]:
     """Returns the steps that fit into a budget, and those that do not. Each kind has a share of it, and the first step
     of every group is taken."""
     steps = list(steps)

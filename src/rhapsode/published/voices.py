@@ -18,7 +18,7 @@ DESCRIPTION = "A woman of middle age with a warm, clear voice, who speaks calmly
 
 
 @dataclass(frozen=True)
-class Voices:
+class ModeVoices:
     """What a checkpoint speaks with."""
 
     spec: ModelSpec

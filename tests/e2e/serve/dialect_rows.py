@@ -86,8 +86,8 @@ def plain_fields(c: OtherClient) -> None:
 @row(OMNI, "fields that are unknown here, and fields that are null", TRANSLATED)
 def odd_fields(c: OtherClient) -> None:
     nulls = dict.fromkeys(("voice", "instructions", "ref_audio", "x_vector_only_mode", "max_new_tokens", "stream"))
-    answer = c.speak(**nulls, ambient_sound="rain", duration_seconds=3.0, stage_params={"a": {"b": 1}})
-    assert answer.headers["x-ignored-fields"] == "ambient_sound, duration_seconds, stage_params"
+    answer = c.speak(**nulls, ambient_sound="rain", duration_seconds=3.0, ref_audio_2="x", stage_params={"a": {"b": 1}})
+    assert answer.headers["x-ignored-fields"] == "ambient_sound, duration_seconds, ref_audio_2, stage_params"
     assert "x-ignored-fields" not in c.speak().headers
 
 
@@ -230,12 +230,51 @@ def sglang_samples(c: OtherClient) -> None:
     assert len(answer.content) > 1000
 
 
-@row(SGLANG, '`stream: true` with pcm and `stream_format: "sse"`: events with samples', TRANSLATED)
+@row(
+    SGLANG,
+    '`stream_format: "sse"`: events without names, `speech.audio.delta`, then `speech.audio.done` with `usage` and '
+    "`finish_reason`; no `[DONE]`",
+    TRANSLATED,
+)
 def sglang_pcm_events(c: OtherClient) -> None:
-    datas = [data for _, data in sse(c.speak(stream=True, response_format="pcm", stream_format="sse"))]
-    audio = b"".join(base64.b64decode(json.loads(data)["audio"]["data"]) for data in datas[:-2])
+    answer = c.speak(stream=True, response_format="pcm", stream_format="sse")
+    assert answer.headers["x-bit-depth"] == "16"
+    names, datas = zip(*sse(answer), strict=True)
+    assert set(names) == {""}
+    *deltas, done = map(json.loads, datas)
+    assert {tuple(delta) for delta in deltas} == {("type", "audio")}
+    audio = b"".join(base64.b64decode(delta["audio"]) for delta in deltas)
     assert len(audio) > 1000
     assert len(audio) % 2 == 0
+    assert (done["type"], done["finish_reason"]) == ("speech.audio.done", "stop")
+    assert done["usage"].keys() == {"input_tokens", "output_tokens", "total_tokens"}
+
+
+@row(
+    SGLANG,
+    "`X-SGLang-Omni-Speech-Id` of a stream of samples, and `GET /v1/audio/speech/{id}`: its `finish_reason`; "
+    "`usage` is null",
+    TRANSLATED,
+)
+def sglang_outcome(c: OtherClient) -> None:
+    answer = c.speak(stream=True, response_format="pcm")
+    name = answer.headers["x-sglang-omni-speech-id"]
+    assert c.ask("GET", f"{SPEECH}/{name}").json() == {"request_id": name, "finish_reason": "stop", "usage": None}
+    assert isinstance(c.ask("GET", f"{SPEECH}/nothing", 404).json()["detail"], str)
+
+
+@row(SGLANG, "`X-Finish-Reason` of a whole file", SAME)
+def sglang_finish(c: OtherClient) -> None:
+    assert c.speak().headers["x-finish-reason"] == "stop"
+
+
+@row(
+    SGLANG,
+    "`X-Prompt-Tokens`, `X-SGLang-Omni-Input-Tokens` and other counts in headers of a whole file",
+    "not there, because what is counted here are characters and frames: `usage` of events and of batches has them",
+)
+def sglang_counts(c: OtherClient) -> None:
+    assert not [name for name in c.speak().headers if name.endswith("-tokens")]
 
 
 @row(
@@ -293,8 +332,12 @@ def sglang_batch(c: OtherClient) -> None:
     items = [{"input": "One.", "token_count": 5}, {"input": " "}]
     body = c.ask("POST", f"{SPEECH}/batch", json={"items": items, "voice": "default"}).json()
     assert [result["status"] for result in body["results"]] == ["success", "error"]
-    assert body["results"][0]["media_type"] == "audio/wav"
-    assert (body["results"][1]["error"]["type"], body["results"][1]["error"]["code"]) == ("BadRequestError", 400)
+    assert (body["results"][0]["media_type"], body["results"][0]["format"]) == ("audio/wav", "wav")
+    error = body["results"][1]["error"]
+    assert (error["type"], error["code"], error["param"]) == ("BadRequestError", 400, "items.1.input")
+    items = [{"input": "One.", "response_format": "flac"}, {"input": "Two."}]
+    body = c.ask("POST", f"{SPEECH}/batch", json={"items": items}).json()
+    assert [result["format"] for result in body["results"]] == ["flac", "wav"]
 
 
 # --- the WebSocket ---
@@ -317,7 +360,7 @@ def vllm_socket(c: OtherClient) -> None:
     assert kinds(events) == ["audio.start", "bytes", "audio.done"] * 2 + ["session.done"]
     starts = [event for event in events if not isinstance(event, bytes) and event["type"] == "audio.start"]
     assert [start["sentence_index"] for start in starts] == [0, 1]
-    assert [start["sentence_text"].strip() for start in starts] == ["Hello there.", "How are you?"]
+    assert [start["sentence_text"] for start in starts] == ["Hello there.", "How are you?"]
     assert starts[0]["format"] == "pcm"
     assert starts[0]["sample_rate"] == 24_000
     done = [event for event in events if not isinstance(event, bytes) and event["type"] == "audio.done"]
@@ -396,6 +439,7 @@ def commits(c: OtherClient) -> None:
         last = receive(socket, "session.done")
     told = [(e["segment_index"], e["segment_sentences"], e["total_sentences"]) for e in (part[-1] for part in found)]
     assert told == [(0, 2, 2), (1, 0, 2), (2, 1, 3)]
+    assert {part[-1].get("session_id") for part in found} == {last[-1].get("session_id")}
     named = [(e["commit_id"], e["sentence_index"], e["chars_committed"]) for e in (part[-1] for part in found)]
     assert named == [("c0", 0, len(TWO)), ("c1", 1, 0), ("c2", 2, 3)]
     start = next(event for event in found[2] if isinstance(event, dict) and event["type"] == "audio.start")
@@ -411,7 +455,7 @@ def clauses(c: OtherClient) -> None:
         given = [{"type": "input.text", "text": piece} for piece in pieces]
         events = c.session(config, *given, {"type": "input.done"})
         starts = [event for event in events if isinstance(event, dict) and event["type"] == "audio.start"]
-        said = [start["sentence_text"].strip() for start in starts]
+        said = [start["sentence_text"] for start in starts]
         assert said == ["First this,", "then that;", "and so on.", "At 1,000:00."]
 
 
@@ -461,6 +505,26 @@ def words_over_socket(c: OtherClient) -> None:
     assert words[-1]["end_ms"] <= size / 48
 
 
+@row(
+    VLLM,
+    "`word_timestamps: true` without `stream_audio`, or in another format, which is an error there: `audio.chunk` with "
+    "whole files",
+    TRANSLATED,
+    needs_words=True,
+)
+def words_of_whole_files(c: OtherClient) -> None:
+    for form in ("wav", "mp3", "pcm"):
+        config = {"type": "session.config", "word_timestamps": True, "response_format": form}
+        events = c.session(config, {"type": "input.text", "text": TWO}, {"type": "input.done"})
+        assert kinds(events) == ["audio.start", "audio.chunk", "audio.chunk", "audio.done", "session.done"]
+        start, whole, last, done = events[:-1]
+        assert (start["word_timestamps"], start["format"], whole["timestamps"]) == (True, form, None)
+        size = len(base64.b64decode(whole["audio_b64"]))
+        assert (last["audio_b64"], done["total_bytes"]) == ("", size)
+        assert [word["word"] for word in last["timestamps"]] == ["Hello", "there", "How", "are", "you"]
+        assert 0 < last["timestamps"][-1]["end_ms"] <= last["chunk_end_ms"] == round(1000 * done["audio_s"])
+
+
 @row(OMNI, "a message that is wrong: an `error` with a `message`; the session goes on", SAME)
 def wrong_messages(c: OtherClient) -> None:
     with c.socket() as socket:
@@ -505,6 +569,14 @@ def listed_voices(c: OtherClient) -> None:
     assert isinstance(body["uploaded_voices"], list)
 
 
+@row(SGLANG, "`GET /v1/audio/voices?names_only=true`: `uploaded_voice_names`", TRANSLATED)
+def uploaded_names(c: OtherClient) -> None:
+    upload(c, "Mia")
+    assert c.ask("GET", VOICES, params={"names_only": "true"}).json() == {"uploaded_voice_names": ["Mia"]}
+    assert "voices" in c.ask("GET", VOICES, params={"names_only": "false"}).json()
+    c.ask("DELETE", f"{VOICES}/Mia")
+
+
 @row(SGLANG, "`cache_stats` in `GET /v1/audio/voices`: numbers, all 0", TRANSLATED)
 def cache_stats(c: OtherClient) -> None:
     assert set(c.ask("GET", VOICES).json()["cache_stats"].values()) == {0}
@@ -540,7 +612,28 @@ def replaced(c: OtherClient) -> None:
     assert "Eve" not in uploaded(c)
 
 
-@row(OMNI, "`DELETE /v1/audio/voices/{name}`: `success` with `message`, or 404 with `error` as a text", TRANSLATED)
+@row(VLLM, "`speaker_embedding` as a voice: `embedding_source` is `direct`, with `embedding_dim`", TRANSLATED)
+def embedded_voice(c: OtherClient) -> None:
+    numbers = json.dumps([0.1] * EMBEDDING_SIZE)
+    form = {"name": "Eli", "consent": "recording 7", "speaker_embedding": numbers}
+    c.ask("POST", VOICES, files={name: (None, value) for name, value in form.items()})
+    kept = uploaded(c)["Eli"]
+    assert (kept["embedding_source"], kept["embedding_dim"]) == ("direct", EMBEDDING_SIZE)
+    assert kept["mime_type"] == "application/x-safetensors"
+    c.ask("DELETE", f"{VOICES}/Eli")
+
+
+@row(VLLM, "`DELETE /v1/audio/voices/{name}`: `success` with `message`, or 404 with `error`", TRANSLATED)
+def vllm_deleted(c: OtherClient) -> None:
+    upload(c, "Bob B")
+    answer = c.ask("DELETE", f"{VOICES}/Bob B").json()
+    assert (answer["success"], "Bob B" in answer["message"]) == (True, True)
+    missing = c.ask("DELETE", f"{VOICES}/nobody", 404).json()
+    assert missing["success"] is False
+    assert (missing["error"]["type"], missing["error"]["code"]) == ("NotFoundError", 404)
+
+
+@row(SGLANG, "`DELETE /v1/audio/voices/{name}`: `success` with `message`, or 404 with `error` as a text", TRANSLATED)
 def deleted(c: OtherClient) -> None:
     upload(c, "Bob B")
     answer = c.ask("DELETE", f"{VOICES}/Bob B").json()

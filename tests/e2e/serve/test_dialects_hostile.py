@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from e2e.serve.dialect_rows import KOKORO, SAMPLE, SGLANG, VLLM
-from e2e.serve.other_client import SPEECH, VOICES, OtherClient
+from e2e.serve.other_client import SPEECH, VOICES, OtherClient, kinds, receive
 from e2e.serve.running import Running, in_thread, running
 from tiny.dummy import write
 
@@ -38,6 +38,9 @@ BODIES = {
     "a text": b'"a+b"',
     "wrong types": b'{"input": 7, "voice": [], "stream": "x", "items": {}, "references": [7], "turns": [[]]}',
     "odd voice": b'{"input": "Hi.", "voice": "a(\\ud800)+b("}',
+    "odd mix": b'{"input": "Hi.", "voice": "\\ud800+a"}',
+    "long shared voice": b'{"voice": "%s", "items": [%s{}]}' % (b"x" * 100_000, b"{}," * 1499),
+    "odd pause": b'{"turns": [{"text": "a"}, {"text": "b"}], "pause_between_turns": "%s"}' % (b"x" * 10_000),
 }
 
 
@@ -81,6 +84,50 @@ def test_an_odd_message_is_an_error(server: Running, dialect: str, raw: str) -> 
         socket.send(json.dumps({"type": "input.cancel"}))
         while json.loads(socket.recv(10))["type"] != "session.cancelled":
             pass
+
+
+def test_a_commit_with_a_long_id_is_an_error(server: Running) -> None:
+    with OtherClient(f"{server.url}/{VLLM}").socket() as socket:
+        socket.send(json.dumps({"type": "input.commit", "commit_id": "x" * 500_000}))
+        assert json.loads(socket.recv(10))["type"] == "error"
+        socket.send(json.dumps({"type": "input.done"}))
+        assert receive(socket, "session.done")[-1]["total_sentences"] == 0
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_json_by_another_name_is_translated_too(server: Running, dialect: str) -> None:
+    """Its answer was translated without what the request has to say, which is a traceback."""
+    for path in POSTS[dialect][:2]:
+        body = {"input": "Hi.", "stream_format": "sse", "items": [{"input": "Hi."}]}
+        odd = server.http.post(f"/{dialect}{path}", json=body, headers={"Content-Type": "application/x+json"})
+        plain = server.http.post(f"/{dialect}{path}", json=body)
+        assert (odd.status_code, odd.headers["content-type"]) == (plain.status_code, plain.headers["content-type"])
+        assert odd.status_code < 500
+
+
+def test_a_long_body_of_many_strings_is_refused(server: Running) -> None:
+    body = b'{"stream_format": "sse", "input": "' + b'\\"' * 600_000 + b'"}'
+    for dialect in DIALECTS:
+        assert server.http.post(f"/{dialect}{SPEECH}", content=body, headers=JSON).status_code == 400
+
+
+@pytest.mark.parametrize("name", ["%ED%A0%80", "%00", "%FF", "a%2F..%2Fb"])
+def test_an_odd_name_of_a_voice_is_not_found(server: Running, name: str) -> None:
+    for dialect in DIALECTS:
+        assert server.http.delete(f"/{dialect}{VOICES}/{name}").status_code in (400, 404, 405)
+
+
+def test_a_message_of_many_clauses_is_one_text_and_refused_once(server: Running) -> None:
+    config = {"type": "session.config", "split_granularity": "clause", "stream_audio": True, "response_format": "pcm"}
+    with OtherClient(f"{server.url}/{VLLM}").socket() as socket:
+        for text in ("\uff0c" * 4000, "a\uff0c" * 16_000):
+            for message in (config, {"type": "input.text", "text": text}, {"type": "input.cancel"}):
+                socket.send(json.dumps(message))
+        assert "error" not in kinds(receive(socket, "session.cancelled"))
+        assert "session.cancelled" in kinds(receive(socket, "error"))
+        assert json.loads(socket.recv(10))["type"] == "session.cancelled"
+        socket.send(json.dumps({"type": "input.done"}))
+        assert kinds(receive(socket, "session.done")) == ["session.done"]
 
 
 @pytest.mark.parametrize("dialect", [VLLM, SGLANG])

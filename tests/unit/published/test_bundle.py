@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from rhapsode.published.beside import Beside, our_traces
 from rhapsode.published.bundle import pack
 from rhapsode.published.checkpoint_faults import faults
-from rhapsode.published.measure import Measurement
+from rhapsode.published.measure import CheckpointMeasurement
 from rhapsode.published.plan import PublishedPlan, read_splits
 from rhapsode.verify.finding import CheckResult
 from tiny import qwen3_tts
@@ -42,11 +42,11 @@ def damaged(original: Path, tmp_path: Path) -> Path:
     return tmp_path / "damaged"
 
 
-def measurement(folder: Path, original: Path | None, output: Path) -> Measurement:
+def measurement(folder: Path, original: Path | None, output: Path) -> CheckpointMeasurement:
     splits, languages, where = read_splits(None, "", None, "en", 1)
     other = None if original is None else Beside(None, str(original))
     plan = PublishedPlan(splits, languages, where, device="cpu", beside=other, output=output)
-    return Measurement.begin(str(folder), plan)
+    return CheckpointMeasurement.begin(str(folder), plan)
 
 
 def findings(folder: Path, original: Path) -> str:

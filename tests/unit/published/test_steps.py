@@ -5,10 +5,10 @@ import pytest
 from rhapsode.bench.quality.prompts import SpokenPrompt
 from rhapsode.errors import InvalidRequest
 from rhapsode.published.plan import read_splits, seconds
-from rhapsode.published.steps import Pace, fitting, sample_steps, speed_steps, spread
+from rhapsode.published.steps import MeasuringPace, fitting, sample_steps, speed_steps, spread
 
 PROMPTS = [SpokenPrompt(f"p{i}", "word " * 12) for i in range(16)]
-PACE = Pace(rtf=0.5, heard_s=1.0)
+PACE = MeasuringPace(rtf=0.5, heard_s=1.0)
 
 
 def steps():

@@ -10,7 +10,7 @@ from rhapsode.errors import InvalidRequest
 from rhapsode.models.registry import families
 from rhapsode.published.precision import precisions
 from rhapsode.published.sample import silent_share
-from rhapsode.published.voices import Voices
+from rhapsode.published.voices import ModeVoices
 from rhapsode.types import Capabilities, Clip, ModelInfo, Reference
 
 SPEC = families()[0]["voxcpm2"]
@@ -21,7 +21,7 @@ PROMPT = SpokenPrompt("p", "Hello there.")
 
 def voices(**known):
     info = ModelInfo("voxcpm2", "", 24_000, **{"default_voice": False, **known})
-    return Voices(SPEC, info, FIRST, SECOND)
+    return ModeVoices(SPEC, info, FIRST, SECOND)
 
 
 def test_a_checkpoint_that_clones_talks_to_itself_in_two_voices():

@@ -31,7 +31,7 @@ _WRITTEN = re.compile(r"([£€$¢]?)(\d+(?:\.\d+)?)(%?)")
 
 
 @dataclass(frozen=True)
-class Word:
+class NumberWord:
     """A word that is part of a number: its value, its place in a number, and the ending it gives the digits."""
 
     value: int
@@ -39,18 +39,18 @@ class Word:
     ending: str = ""
 
 
-def _known() -> dict[str, Word]:
+def _known() -> dict[str, NumberWord]:
     """Returns every word of a number by itself, as an ordinal and as a plural."""
-    found = {word: Word(*value) for word, value in _VALUES.items()}
+    found = {word: NumberWord(*value) for word, value in _VALUES.items()}
     for word, (value, kind) in _VALUES.items():
         stem = word[:-1] + "ie" if word.endswith("y") else "twelf" if word == "twelve" else word
         plural = f"{word[:-1]}ies" if word.endswith("y") else f"{word}es" if word == "six" else f"{word}s"
-        found[plural] = Word(value, kind, "s")
+        found[plural] = NumberWord(value, kind, "s")
         if word not in (*_IRREGULAR.values(), *_NO_ORDINAL):
-            found[f"{stem}th"] = Word(value, kind, "th")
+            found[f"{stem}th"] = NumberWord(value, kind, "th")
     endings = {"first": "st", "second": "nd", "third": "rd"}
     for word, base in _IRREGULAR.items():
-        found[word] = Word(*_VALUES[base], endings.get(word, "th"))
+        found[word] = NumberWord(*_VALUES[base], endings.get(word, "th"))
     return found
 
 
@@ -78,7 +78,7 @@ class Number:
     def begun(self) -> bool:
         return bool(self.digits or self.last or self.places is not None)
 
-    def add(self, word: Word) -> None:
+    def add(self, word: NumberWord) -> None:
         if self.places is not None and word.kind != "scale" and word.kind != "hundred":
             self.places += str(word.value)
         elif word.kind in ("hundred", "scale"):
@@ -119,12 +119,12 @@ class Number:
         self.sign = self.money = ""
         self.places = None
 
-    def _fits(self, word: Word) -> bool:
+    def _fits(self, word: NumberWord) -> bool:
         if self.last == "ten":
             return word.kind == "unit"
         return self.last in ("", "hundred", "scale") and not self.digits
 
-    def _multiply(self, word: Word) -> None:
+    def _multiply(self, word: NumberWord) -> None:
         amount = Fraction(1) if self.open is None else self.open
         if self.places is not None:
             amount = (

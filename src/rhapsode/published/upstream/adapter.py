@@ -21,7 +21,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Job:
+class UpstreamJob:
     """What one run of an adapter is to speak."""
 
     checkpoint: str
@@ -34,7 +34,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Spoken:
+class UpstreamSpeech:
     """One utterance: mono samples, and the frames it was made of where there are any."""
 
     wave: Any
@@ -42,16 +42,16 @@ class Spoken:
     frames: Any = None
 
 
-Speak = Callable[[Mapping[str, Any]], Spoken]
+Speak = Callable[[Mapping[str, Any]], UpstreamSpeech]
 
 
-def run(open_model: Callable[[Job], Speak], package: str) -> None:
+def run(open_model: Callable[[UpstreamJob], Speak], package: str) -> None:
     """Speaks the job on standard input, and says on standard output how it went, in JSON lines."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever upstream prints goes to standard error
     given = json.load(sys.stdin)
     items = tuple(given["items"])
-    job = Job(given["checkpoint"], given["device"], given["frames"], items, Path(given["out"]))
+    job = UpstreamJob(given["checkpoint"], given["device"], given["frames"], items, Path(given["out"]))
 
     def answer(**content: Any) -> None:
         answers.write(json.dumps(content) + "\n")

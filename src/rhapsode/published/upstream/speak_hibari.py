@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from adapter import Job, Speak, Spoken, run
+from adapter import UpstreamJob, Speak, UpstreamSpeech, run
 
 RATE = 24_000
 
 
-def open_model(job: Job) -> Speak:
+def open_model(job: UpstreamJob) -> Speak:
     from hibari import Hibari
 
     models: dict[str, Any] = {}
 
-    def speak(item: Mapping[str, Any]) -> Spoken:
+    def speak(item: Mapping[str, Any]) -> UpstreamSpeech:
         model = models.get(item["voice"]) or models.setdefault(item["voice"], Hibari(item["voice"]))
         noise = np.random.default_rng(item["seed"])
         pieces = [model.from_ids(model.ids(phonemes), rng=noise) for phonemes in model.phonemize(item["text"])]
-        return Spoken(np.concatenate(pieces), RATE)
+        return UpstreamSpeech(np.concatenate(pieces), RATE)
 
     return speak
 

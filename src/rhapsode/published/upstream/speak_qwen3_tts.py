@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from adapter import Job, Speak, Spoken, run, stand_in
+from adapter import UpstreamJob, Speak, UpstreamSpeech, run, stand_in
 
 
-def open_model(job: Job) -> Speak:
+def open_model(job: UpstreamJob) -> Speak:
     stand_in("torchaudio", __version__="0")
     stand_in("torchaudio.compliance")
     stand_in("torchaudio.compliance.kaldi")
@@ -30,7 +30,7 @@ def open_model(job: Job) -> Speak:
 
     model.model.generate = watched
 
-    def speak(item: Mapping[str, Any]) -> Spoken:
+    def speak(item: Mapping[str, Any]) -> UpstreamSpeech:
         # The last draw never becomes a frame.
         greedy = {"do_sample": False, "subtalker_dosample": False, "max_new_tokens": job.frames + 1}
         common = {"text": item["text"], "language": item.get("language") or "Auto", **greedy}
@@ -40,7 +40,7 @@ def open_model(job: Job) -> Speak:
             waves, rate = model.generate_voice_clone(ref_audio=item["reference"], x_vector_only_mode=True, **common)
         else:
             waves, rate = model.generate_custom_voice(speaker=item["voice"], **common)
-        return Spoken(waves[0], rate, codes[0].cpu().numpy())
+        return UpstreamSpeech(waves[0], rate, codes[0].cpu().numpy())
 
     return speak
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from adapter import Job, Speak, Spoken, run, stand_in
+from adapter import UpstreamJob, Speak, UpstreamSpeech, run, stand_in
 
 
-def open_model(job: Job) -> Speak:
+def open_model(job: UpstreamJob) -> Speak:
     stand_in("torchaudio", __version__="0")
     stand_in("torchaudio.compliance")
     stand_in("torchaudio.compliance.kaldi")
@@ -20,14 +20,14 @@ def open_model(job: Job) -> Speak:
     patches: list[Any] = []
     model.feat_decoder.register_forward_hook(lambda module, given, made: patches.append(made.transpose(1, 2)[0]))
 
-    def speak(item: Mapping[str, Any]) -> Spoken:
+    def speak(item: Mapping[str, Any]) -> UpstreamSpeech:
         patches.clear()
         clips = {"reference_wav_path": item["reference"]} if item["mode"] == "clone" else {}
         text = f"({item['description']}){item['text']}" if item["mode"] == "design" else item["text"]
         with _no_noise(torch):
             audio = model.generate(target_text=text, max_len=job.frames, **clips)
         frames = torch.stack(patches).float().cpu().numpy()
-        return Spoken(audio[0].float().cpu().numpy(), model.sample_rate, frames)
+        return UpstreamSpeech(audio[0].float().cpu().numpy(), model.sample_rate, frames)
 
     return speak
 

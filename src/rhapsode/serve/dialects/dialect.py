@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -46,8 +46,8 @@ class SessionTranslation(Protocol):
     closes: bool
     """Whether the connection is to be closed: the last message has been sent."""
 
-    def inward(self, message: Fields) -> list[Fields]:
-        """Returns our messages for one of the client."""
+    def inward(self, message: Fields) -> Iterable[Fields]:
+        """Returns our messages for one of the client, made as they are asked for."""
 
     def outward(self, message: Fields) -> list[Fields]:
         """Returns the client's messages for one of ours."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import zlib
 from typing import Any
@@ -26,7 +25,8 @@ WEIGHTED = re.compile(r"(?P<name>[^()+]+)(?:\((?P<weight>[^()+]*)\))?")
 # A minus takes a voice away if what follows is named as Kokoro's voices are: other names may have one in them.
 SIGNS = re.compile(r"(\+|-(?=[abefhijpz][fm]_))")
 MOST_PHONEMIZED_CHARS = 5000
-MOST_MIXED, MOST_MIX_CHARS = 8, 1024
+MOST_MIXED, MOST_MIX_CHARS, MOST_WEIGHT = 8, 1024, 1e6
+MOST_TURNS, MOST_PAUSE_S = 1000, 60  # as many segments, and as long a pause, as our own route takes
 
 
 def _ask_speech(fields: Fields, call: Call) -> Fields:
@@ -57,11 +57,13 @@ def _ask_speech(fields: Fields, call: Call) -> Fields:
 def _parts(mix: str) -> dict[str, float]:
     """Returns the voices of a mix with their weights, which are below zero for voices that are taken away."""
     parts: dict[str, float] = {}
+    if len(mix) > MOST_MIX_CHARS:
+        raise InvalidRequest(f"a voice has at most {MOST_MIX_CHARS} characters.", param="voice")
     first, *rest = SIGNS.split(mix.replace(" ", ""), MOST_MIXED)
     for sign, part in [("+", first), *zip(rest[::2], rest[1::2], strict=True)]:
         found = WEIGHTED.fullmatch(part)
         weight = _weight(found["weight"]) if found else None
-        if found is None or weight is None:
+        if found is None or weight is None or well_formed(found["name"]) != found["name"]:  # no path can hold it
             shown = well_formed(mix[:64])
             right = f"write 'one(2)+other(1)', with at most {MOST_MIXED} voices"
             raise InvalidRequest(f"'{shown}' is no mix of voices: {right}.", param="voice")
@@ -75,7 +77,7 @@ def _weight(text: str | None) -> float | None:
         number = 1.0 if text is None else float(text)
     except ValueError:
         return None
-    return number if 0 < number < math.inf else None
+    return number if 0 < number <= MOST_WEIGHT else None
 
 
 def _embedding_of(name: str) -> str:
@@ -103,7 +105,8 @@ def _voice(mix: str, call: Call) -> Fields:
     vectors = [body["embedding"] for body in read if body is not None]
     if len(parts) == 1 or len(vectors) < len(parts) or len({len(vector) for vector in vectors}) > 1:
         return {"voice": _name(mix, call)}
-    whole = sum(map(abs, parts.values()))
+    if not (whole := sum(map(abs, parts.values()))):
+        raise InvalidRequest("nothing is left of this mix: its voices are taken away again.", param="voice")
     weights = [weight / whole for weight in parts.values()]
     mixed = [sum(w * x for w, x in zip(weights, numbers, strict=True)) for numbers in zip(*vectors, strict=True)]
     return {"voice": None, "speaker_embedding": mixed}
@@ -179,18 +182,23 @@ def _turns(fields: Fields) -> list[Fields] | None:
 
 
 def _needs_of_dialogue(fields: Fields) -> list[str]:
-    mixes = [turn.get("voice") or turn.get("voice_id") for turn in _turns(fields) or ()]
-    return _read_for(mixes)[:1]  # a segment has a name, no numbers
+    voices = (turn.get("voice") or turn.get("voice_id") for turn in (_turns(fields) or ())[:MOST_TURNS])
+    return [MODELS] if any(map(_is_mix, voices)) else []  # a segment has a name, no numbers
 
 
 def _ask_dialogue(fields: Fields, call: Call) -> Fields:
     """Returns a dialogue of segments."""
-    turns, pause = _turns(fields), fields.pop("pause_between_turns", 0.0)
+    turns, pause = _turns(fields), fields.pop("pause_between_turns", None)
+    pause = 0.0 if pause is None else pause
+    if isinstance(pause, bool) or not isinstance(pause, int | float) or not 0 <= pause <= MOST_PAUSE_S:
+        raise InvalidRequest(
+            f"'pause_between_turns' must be a number from 0 to {MOST_PAUSE_S}.", param="pause_between_turns"
+        )
     fields = _ask_speech({name: value for name, value in fields.items() if name not in ("turns", "inputs")}, call)
     if turns is None:
         return {**fields, "segments": None}
     segments = []
-    for at, turn in enumerate(turns):
+    for at, turn in enumerate(turns[: MOST_TURNS + 1]):  # one too many is refused as well as a million are
         voice = turn.get("voice") or turn.get("voice_id")
         segment = {"input": turn.get("text"), "voice": _name(voice, call) if isinstance(voice, str) else voice}
         segments.append({**segment, "pause_s": pause if at else 0})

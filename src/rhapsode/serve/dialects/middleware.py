@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from functools import partial
+from io import BytesIO
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
@@ -19,11 +19,13 @@ from rhapsode.errors import RhapsodeError
 from rhapsode.serve.dialects import kokoro_fastapi, sglang_omni, vllm_omni
 from rhapsode.serve.dialects.answer import TranslatedAnswer
 from rhapsode.serve.dialects.dialect import Call, Dialect, Fields, Row
-from rhapsode.serve.dialects.wire import apart, load_object
+from rhapsode.serve.dialects.wire import apart
 from rhapsode.serve.middleware.auth import given_key
 from rhapsode.serve.middleware.leniency import HEADER as LENIENCY
 from rhapsode.serve.observe.logs import new_id
-from rhapsode.serve.request.body import json_body, media_type
+from rhapsode.serve.request.body import is_json, json_body, media_type
+from rhapsode.serve.request.large import LONG_BODY_BYTES, LargeObject, load_object
+from rhapsode.serve.request.shape import BodyTooComplex
 from rhapsode.serve.response.errors import error_response
 
 DIALECTS: dict[str, Dialect] = {
@@ -87,7 +89,7 @@ class Translation:
             await self._app(scope, socket.receive, socket.send)
         elif row.reply is not None:
             await _reply(row, call, scope, receive, send)
-        elif row.ask is not None and media_type(scope) == "application/json":
+        elif row.ask is not None and is_json(media_type(scope)):
             body = TranslatedBody(row, call, self._voices, partial(_read, self._app, scope), receive)
             await self._app(scope, body.receive, send)
         else:
@@ -100,7 +102,8 @@ async def _reply(row: Row, call: Call, scope: Scope, receive: Receive, send: Sen
     assert answer is not None
     try:
         data = await json_body(scope, receive) if media_type(scope) else b"{}"
-        reply = await asyncio.to_thread(lambda: answer(load_object(data) or {}, call))
+        read = None if len(data) > LONG_BODY_BYTES else partial(load_object, data)  # no row wants a longer one
+        reply = await asyncio.to_thread(lambda: answer((read and read()) or {}, call))
         await JSONResponse(reply.body, reply.status)(scope, receive, send)
     except RhapsodeError as error:
         await error_response(error)(scope, receive, send)
@@ -145,29 +148,31 @@ class TranslatedBody:
     async def receive(self) -> Message:
         if self._is_read:
             return await self._receive()
-        pieces: list[bytes] = []
+        body = BytesIO()
         while True:
             message = await self._receive()
             if message["type"] != "http.request":
                 return message
-            pieces.append(message.get("body", b""))
+            body.write(message.get("body", b""))
             if not message.get("more_body", False):
                 break
         self._is_read = True
-        size = sum(map(len, pieces))
-        fields = await apart(size, lambda: load_object(b"".join(pieces)))
-        if fields is None:
-            return {"type": "http.request", "body": b"".join(pieces), "more_body": False}
-        pieces.clear()
-        for path in self._row.needs(fields) if self._row.needs else ():
-            self._call.read[path] = await self._read(path)
-        return {"type": "http.request", "body": await apart(size, partial(self._ask, fields)), "more_body": False}
+        data = body.getvalue()
+        asked = await apart(len(data), partial(LargeObject, data))
+        if (fields := asked.fields) is not None:
+            for path in self._row.needs(fields) if self._row.needs else ():
+                self._call.read[path] = await self._read(path)
+            size = max(len(data), LONG_BODY_BYTES if self._call.read else 0)  # voices that are mixed are large
+            data = await apart(size, lambda: asked.write(self._ask(fields)))
+        elif len(data) > LONG_BODY_BYTES:  # our own route might accept it, and its answer would have to be translated
+            raise BodyTooComplex("the body is no JSON object, or too complex to be read.")
+        return {"type": "http.request", "body": data, "more_body": False}
 
-    def _ask(self, fields: Fields) -> bytes:
+    def _ask(self, fields: Fields) -> Fields:
         assert self._row.ask is not None
         named = (fields.get("model"), dict(parse_qsl(self._call.query)).get("model"))
         self._call.voices = self._voices([name for name in named if isinstance(name, str)])
-        return json.dumps(self._row.ask(fields, self._call)).encode()
+        return self._row.ask(fields, self._call)
 
 
 class TranslatedSocket:
@@ -178,24 +183,28 @@ class TranslatedSocket:
         self._session = dialect.session(session_id)
         self._receive = receive
         self._send = send
-        self._inward: deque[Fields] = deque()
+        self._inward: Iterator[Fields] = iter(())
+        """What is left of the client's last message."""
+        self._last: LargeObject | None = None
         self._is_closed = False
 
     async def receive(self) -> Message:
-        while not self._inward:
+        while (fields := next(self._inward, None)) is None or self._last is None:
+            self._last = None
             if self._is_closed:
                 return {"type": "websocket.disconnect", "code": NORMAL}
             message = await self._receive()
             text = message.get("text")
             if message["type"] != "websocket.receive" or text is None:
                 return message
-            fields = await apart(len(text), partial(_load_text, text))
-            if fields is None:
+            given = await apart(len(text), partial(_read_text, text))
+            if given.fields is None:
                 return message
-            self._inward.extend(self._session.inward(fields))
-        fields = self._inward.popleft()
-        size = max((len(value) for value in fields.values() if isinstance(value, str | list)), default=0)
-        return {"type": "websocket.receive", "text": await apart(size, lambda: json.dumps(fields))}
+            del message, text  # it may hold a recording of many megabytes
+            self._last, self._inward = given, iter(self._session.inward(given.fields))
+        sizes = (len(value) for value in fields.values() if isinstance(value, str | list))
+        size = max((self._last.long_bytes, *sizes))
+        return {"type": "websocket.receive", "text": await apart(size, partial(_write_text, self._last, fields))}
 
     async def send(self, message: Message) -> None:
         if self._is_closed:
@@ -207,15 +216,22 @@ class TranslatedSocket:
             self._session.heard(len(message["bytes"]))
             await self._send(message)
             return
-        for fields in self._session.outward(json.loads(message["text"])):
+        told = json.loads(message["text"])
+        if told["type"] == "session.cancelled" or (told["type"] == "error" and "utterance_index" not in told):
+            self._inward = iter(())  # the rest of a message that was refused
+        for fields in self._session.outward(told):
             await self._send({"type": "websocket.send", "text": json.dumps(fields)})
         if self._session.closes:
             self._is_closed = True
             await self._send({"type": "websocket.close", "code": NORMAL, "reason": ""})
 
 
-def _load_text(text: str) -> Fields | None:
-    return load_object(text.encode("utf-8", "surrogatepass"))
+def _read_text(text: str) -> LargeObject:
+    return LargeObject(text.encode("utf-8", "surrogatepass"))
+
+
+def _write_text(read: LargeObject, fields: Fields) -> str:
+    return read.write(fields).decode("utf-8", "surrogatepass")
 
 
 def _take_prefix(scope: Scope) -> str | None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from rhapsode.errors import InvalidRequest
 from rhapsode.serve.dialects.dialect import Fields
 
-MARKS = ",;:"
-"""What ends a clause if a blank follows."""
-CLAUSE = re.compile(rf"(?<=[{MARKS}])(?=\s)|(?<=[\uff0c\uff1b\uff1a\u3001])")
+MARKS, FULL_MARKS = frozenset(",;"), frozenset("\uff0c\uff1b\u3001\u060c\u061b")
+"""What ends a clause if a blank follows, and what ends one in any case."""
+RUN = re.compile(r"[,;\uff0c\uff1b\u3001\u060c\u061b\"')\]}\u2019\u201d\u00bb\u300d\u300f\uff09\u3011]+")
+"""A mark with those beside it, and with the quotes and brackets that end there."""
+LETTER = re.compile(r"[^\W_]")
 MOST_CLAUSE_CHARS = 2**15
 """A longer text is cut at sentences only, in one piece: no server takes one."""
+WAV_HEADER_BYTES = 44
+MOST_ID_CHARS = 256
 BYTES_PER_SAMPLE = 2
 OUR_GRANULARITY = {"clause": "sentence", "none": "utterance"}
 IDLE = "timeout"
@@ -68,12 +73,13 @@ class SessionSentence:
     bytes_per_ms: float = 0.0
     shape: Fields = field(default_factory=dict)
     """The sample rate and the number of channels."""
+    header_bytes: int = 0
     size: int = 0
     chunks: int = 0
     words: list[Fields] = field(default_factory=list)
 
     def time_ms(self) -> float:
-        return self.size / self.bytes_per_ms if self.bytes_per_ms else 0.0
+        return max(self.size - self.header_bytes, 0) / self.bytes_per_ms if self.bytes_per_ms else 0.0
 
 
 class SegmentSession:
@@ -87,11 +93,12 @@ class SegmentSession:
         self._config = Config(rules.response_format, rules.split_granularity)
         self._segments: deque[SessionSegment] = deque()  # those that are not spoken yet
         self._sentence: SessionSentence | None = None
+        self._words: list[Fields] = []  # of the sentence that starts next: a whole file has its words before it
         self._next = self._before = self._commits = self._utterances = 0
 
     # --- from the client ---
 
-    def inward(self, message: Fields) -> list[Fields]:
+    def inward(self, message: Fields) -> Iterable[Fields]:
         match message.get("type"):
             case "session.config" | "session.update" if self._open is None:
                 return [self._configure(message)]
@@ -99,7 +106,12 @@ class SegmentSession:
                 self._begin().chars += len(text)
                 return self._text(text)
             case "input.commit" | "input.done" as kind:
-                self._end(kind, message.get("commit_id"))
+                commit_id = message.get("commit_id")  # is kept until the text is spoken
+                if not isinstance(commit_id, str | int | None) or len(str(commit_id)) > MOST_ID_CHARS:
+                    raise InvalidRequest(
+                        f"'commit_id' is a text of up to {MOST_ID_CHARS} characters.", param="commit_id"
+                    )
+                self._end(kind, commit_id)
                 return [{"type": "input.done"}]
             case "input.cancel" | "session.cancel" as kind:
                 self._end(kind)
@@ -133,16 +145,19 @@ class SegmentSession:
         self._config = Config(form, split, fields.setdefault("stream_audio", False), has_words)
         return {**fields, "type": "session.update" if self._rules.confirms else "session.config"}
 
-    def _text(self, text: str) -> list[Fields]:
-        """Returns messages that end each clause. The blank after its mark may be the start of the next text."""
+    def _text(self, text: str) -> Iterator[Fields]:
+        """Yields the text clause by clause, each with its end. The blank after a mark may start the next text."""
         by_clause = self._segments[-1].config.split_granularity == "clause"
-        clauses = CLAUSE.split(text) if by_clause and len(text) <= MOST_CLAUSE_CHARS else [text]
-        messages: list[Fields] = [{"type": "input.flush"}] if self._after_clause and text[:1].isspace() else []
+        if self._after_clause and text[:1].isspace():
+            yield {"type": "input.flush"}
         if text:
             self._after_clause = by_clause and text[-1] in MARKS
-        for clause in clauses[:-1]:
-            messages += [{"type": "input.text", "text": clause}, {"type": "input.flush"}]
-        return [*messages, {"type": "input.text", "text": clauses[-1]}]
+        start = 0
+        for end in clause_ends(text) if by_clause and len(text) <= MOST_CLAUSE_CHARS else ():
+            yield {"type": "input.text", "text": text[start:end]}
+            yield {"type": "input.flush"}
+            start = end
+        yield {"type": "input.text", "text": text[start:]}
 
     # --- to the client ---
 
@@ -154,16 +169,19 @@ class SegmentSession:
                 return [self._start(message)]
             case "audio.chunk" if self._sentence is not None:
                 return [self._chunk(self._sentence, message["audio_b64"], None)]
-            case "audio.words" if self._sentence is not None:
-                self._sentence.words += map(words_in_ms, message["words"])
+            case "audio.words":
+                words = self._words if self._sentence is None else self._sentence.words
+                words += map(words_in_ms, message["words"])
                 return []
             case "audio.done" if self._sentence is not None:
+                if not self._sentence.bytes_per_ms:  # a compressed file
+                    self._sentence.bytes_per_ms = self._sentence.size / 1000 / (message["audio_s"] or 1)
                 words = [self._chunk(self._sentence, "", self._sentence.words)] if self._now.has_words else []
                 return [*words, self._done(self._sentence, message, failed=False)]
             case "error":
                 return self._failed(message)
             case "session.cancelled":  # no end follows for what came before the wish to cancel
-                self._sentence, self._before = None, self._next
+                self._sentence, self._before, self._words = None, self._next, []
                 while self._segments and self._segments.popleft().end not in ("input.cancel", "session.cancel"):
                     pass
             case "session.done":
@@ -201,10 +219,14 @@ class SegmentSession:
     def _start(self, message: Fields) -> Fields:
         self._sentence = sentence = SessionSentence(self._before + message["sentence_index"])
         sentence.shape = {name: message[name] for name in ("sample_rate", "channels")}
-        sentence.bytes_per_ms = message["sample_rate"] * message["channels"] * BYTES_PER_SAMPLE / 1000
+        if message["format"] in ("pcm", "wav"):
+            sentence.bytes_per_ms = message["sample_rate"] * message["channels"] * BYTES_PER_SAMPLE / 1000
+            sentence.header_bytes = WAV_HEADER_BYTES if message["format"] == "wav" else 0
+        sentence.words, self._words = self._words, []
         self._next = sentence.index + 1
         words = {"word_timestamps": True} if self._now.has_words else {}
-        return {**message, **self._of(sentence), **words}
+        text = {"sentence_text": message["sentence_text"].strip()}
+        return {**message, **self._of(sentence), **text, **words}
 
     def _chunk(self, sentence: SessionSentence, audio: str, times: list[Fields] | None) -> Fields:
         """Returns a chunk of audio; or the one after all audio, with its words."""
@@ -229,7 +251,7 @@ class SegmentSession:
                 self._segments.pop()  # its end was refused
             return [told]
         told["utterance_index"] = self._utterances
-        start, sentence = [], self._sentence
+        start, sentence, self._words = [], self._sentence, []
         if sentence is None:
             sentence = SessionSentence(self._next)
             self._next += 1
@@ -248,11 +270,23 @@ class SegmentSession:
             committed = {"commit_id": segment.commit_id, "sentence_index": self._commits}
             told |= {"segment_index": self._commits, "segment_sentences": sentences, "chars_committed": segment.chars}
             self._commits += 1
-            return {"type": "input.committed", **committed, **told}
+            return self._named("input.committed", **committed, **told)
         self.closes = self._rules.closes
         self._utterances += 1
         self._before = self._next = self._commits = 0
         return self._named("session.done", **told)
+
+
+def clause_ends(text: str) -> Iterator[int]:
+    """Yields where clauses with something to say end; the end of the text may be that of one, too."""
+    said, at = False, 0
+    for run in RUN.finditer(text):
+        said = said or LETTER.search(text, at, run.start()) is not None
+        at = run.end()
+        mark = next((char for char in run[0] if char in MARKS or char in FULL_MARKS), "")
+        if said and (mark in FULL_MARKS or (mark and text[at : at + 1].isspace())):
+            said = False
+            yield at
 
 
 def words_in_ms(word: Fields) -> Fields:

@@ -7,6 +7,7 @@ import json
 import struct
 from functools import partial
 from typing import Any
+from urllib.parse import parse_qsl
 
 from rhapsode.audio.formats import FORMATS
 from rhapsode.serve.dialects.dialect import ELSEWHERE, Call, Dialect, Fields, Reply, Row
@@ -23,6 +24,7 @@ CACHE_COUNTERS = (
 INLINE, NAMED = ("data", "base64"), ("audio_path", "ref_audio", "audio", "url")
 """Where a reference has its recording: as base64, or as an address. The first that is given counts."""
 NOT_SOUND = (*INLINE, *NAMED, "media_type", "vq_codes")
+TRUE = ("true", "1", "yes", "on", "t", "y")
 OWN_CODES = ("model_not_found", "invalid_api_key", "not_found")
 """Of errors that keep their type and their code."""
 
@@ -50,22 +52,24 @@ def _reference(reference: Fields) -> Fields:
 
 
 def _ask_speech(fields: Fields, call: Call) -> Fields:
-    """Returns a request that is whole unless it asks for a stream: of samples if it asks for PCM, as version 0.1.2 has
-    it, and of events otherwise, as the versions before had it."""
+    """Returns a request that is whole unless it asks for a stream: of samples, or of the events that `stream_format`
+    asks for, as version 0.1.9 has them; otherwise, but for PCM, of the events of the versions before it."""
     fields = {"response_format": "wav", **_ask_fields(fields)}
     wanted, form = fields.pop("stream", False), fields.pop("stream_format", None)
     if not isinstance(wanted, bool) or form not in (None, "audio", "sse"):
         return {**fields, "stream": wanted, "stream_format": form}  # an error, as on our own route
     if not wanted:
         return {**fields, "stream": False}
+    is_chunked = form is None
     form = form or ("audio" if fields["response_format"] == "pcm" else "sse")
-    if form == "audio":
-        call.told["X-Bit-Depth"] = str(BITS)
-    call.kept = {"format": fields["response_format"], "index": 0, "skip": WAV_HEADER_BYTES}
+    call.told |= {"X-Bit-Depth": str(BITS), **({"X-SGLang-Omni-Speech-Id": call.request_id} if form == "audio" else {})}
+    call.kept = {"format": fields["response_format"], "is_chunked": is_chunked, "index": 0, "skip": WAV_HEADER_BYTES}
     return {**fields, "stream_format": form}
 
 
 def _event(kind: str, data: bytes, call: Call) -> bytes | None:
+    if not call.kept["is_chunked"]:
+        return _plain_event(kind, data)
     fields = json.loads(data)
     match kind:
         case "speech.audio.delta":
@@ -80,6 +84,22 @@ def _event(kind: str, data: bytes, call: Call) -> bytes | None:
         case "error":
             return f"data: {json.dumps(_error(500, fields['error']))}\n\ndata: [DONE]\n\n".encode()
     return b""
+
+
+def _plain_event(kind: str, data: bytes) -> bytes:
+    """Returns an event as ours is, but for its name, which stands in its data alone."""
+    match kind:
+        case "speech.audio.delta":
+            return b"data: " + data + b"\n\n"
+        case "speech.audio.done":
+            fields = json.loads(data)
+            usage = {name: fields["usage"][name] for name in ("input_tokens", "output_tokens", "total_tokens")}
+            told = {"type": kind, "usage": usage, "finish_reason": fields["finish_reason"]}
+        case "error":
+            told = {"type": "error", **_error(500, json.loads(data)["error"])}
+        case _:
+            return b""
+    return f"data: {json.dumps(told)}\n\n".encode()
 
 
 def _file(audio: bytes, call: Call) -> bytes:
@@ -114,18 +134,38 @@ def _chunk(call: Call, **fields: Any) -> bytes:
 
 
 def _ask_batch(fields: Fields, call: Call) -> Fields:
-    return ask_batch(fields, _ask_fields)
+    asked = ask_batch(fields, _ask_fields)
+    items, shared = asked.get("items"), asked["response_format"]
+    if isinstance(items, list):
+        call.kept["formats"] = [item.get("response_format", shared) for item in items if isinstance(item, dict)]
+    return asked
+
+
+def _outcome(body: Any, call: Call) -> Reply:
+    """Returns how a stream ended; what it counted is in events only."""
+    told = {"request_id": body["id"], "finish_reason": body.get("finish_reason"), "usage": None}
+    return Reply(_no_outcome(404, body), 404) if body["status"] == "running" else Reply(told)
+
+
+def _no_outcome(status: int, error: Fields) -> Any:
+    return {"detail": error.get("message", "this request has not ended yet.")}
 
 
 def _list_voices(body: Any, call: Call) -> Reply:
-    """Returns the voices with the counters of a cache that there is none of here."""
+    """Returns the voices with the counters of a cache that there is none of here, or names alone."""
+    if dict(parse_qsl(call.query)).get("names_only", "").lower() in TRUE:
+        return Reply({"uploaded_voice_names": [voice["name"] for voice in body["data"] if voice["kind"] == "uploaded"]})
     return Reply({**list_voices(body, call).body, "cache_stats": dict.fromkeys(CACHE_COUNTERS, 0)})
 
 
 def _answer_batch(body: Any, call: Call) -> Reply:
-    for result in body["results"]:
+    for result, form in zip(body["results"], call.kept["formats"], strict=True):
         if result["status"] == "error":
-            result["error"] = _translated(result["error"])
+            error = _translated(result["error"])
+            param = f"items.{result['index']}.{error['param']}" if error["param"] else None
+            result["error"] = {**error, "param": param}
+        else:
+            result["format"] = form
     return Reply(body)
 
 
@@ -161,6 +201,7 @@ DIALECT = Dialect(
     rows=(
         Row("POST", SPEECH, ask=_ask_speech, event=_event),
         Row("POST", f"{SPEECH}/batch", ask=_ask_batch, answer=_answer_batch),
+        Row("GET", f"{SPEECH}/{{request_id}}", answer=_outcome, error=_no_outcome),
         Row("WS", f"{SPEECH}/stream"),
         Row("GET", VOICES, answer=_list_voices),
         *VOICE_ROWS,

@@ -11,7 +11,7 @@ from rhapsode import __version__
 from rhapsode.audio.formats import FORMATS
 from rhapsode.serve.dialects.dialect import Call, Dialect, Fields, Reply, Row
 from rhapsode.serve.dialects.session import SegmentSession, SessionRules, words_in_ms
-from rhapsode.serve.dialects.voices import VOICE_ROWS, ask_batch, clone, elsewhere
+from rhapsode.serve.dialects.voices import VOICE_ROWS, VOICES, ask_batch, clone, deleted, elsewhere
 
 SPEECH = "/v1/audio/speech"
 MOST_HEADER_BYTES = 4096
@@ -54,6 +54,7 @@ def _usage(usage: Fields) -> Fields:
 def _event(kind: str, data: bytes, call: Call) -> bytes | None:
     match kind:
         case "speech.audio.delta":  # a field more, without reading the audio
+            call.kept["has_audio"] = True
             more = json.dumps({"response_format": call.kept["format"]}).encode()
             return b"event: speech.audio.delta\ndata: " + data[:-1] + b", " + more[1:] + b"\n\n"
         case "speech.audio.done":
@@ -61,8 +62,9 @@ def _event(kind: str, data: bytes, call: Call) -> bytes | None:
             fields["usage"] = _usage(fields["usage"])
         case "error":
             kind = "speech.audio.error"
-            fields = {**json.loads(data), "type": kind}
-            fields |= _error(500, fields["error"])
+            partial_audio = {"partial_audio": True, "action": "discard"} if "has_audio" in call.kept else {}
+            error = {**json.loads(data)["error"], "type": "server_error", "code": 500, **partial_audio}
+            fields = {"type": kind, "error": error}
         case _:
             return None
     return f"event: {kind}\ndata: {json.dumps(fields)}\n\n".encode()
@@ -86,6 +88,11 @@ def _error(status: int, error: Fields) -> Any:
     return {"error": {**error, "type": kind, "code": status}}
 
 
+def _not_deleted(status: int, error: Fields) -> Any:
+    """Returns an error, as version 0.30 has it, and the mark of the versions before, whose error was a text."""
+    return {"success": False, **_error(status, error)}
+
+
 def _version(fields: Fields, call: Call) -> Reply:
     return Reply({"version": __version__})
 
@@ -103,6 +110,7 @@ DIALECT = Dialect(
         Row("POST", SPEECH, ask=_ask_speech, answer=_answer_with_words, event=_event),
         Row("POST", f"{SPEECH}/batch", ask=_ask_batch, answer=_answer_batch),
         Row("WS", f"{SPEECH}/stream"),
+        Row("DELETE", f"{VOICES}/{{voice}}", answer=deleted, error=_not_deleted),
         *VOICE_ROWS,
         Row("GET", "/version", reply=_version),
         Row("POST", "/v1/chat/completions", reply=elsewhere(_error, "A chat that answers with audio")),

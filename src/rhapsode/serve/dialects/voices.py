@@ -10,6 +10,10 @@ from rhapsode.serve.request.names import DEFAULT_VOICE
 
 VOICES = "/v1/audio/voices"
 NAMES = ("voice", "speaker")
+MOST_NAME_CHARS = 256
+"""A longer name is no voice's; our own route says so."""
+MOST_ITEMS = 2**12
+"""A batch of more has more fields than our own route reads."""
 WAV_HEADER_BYTES, BYTES_PER_SAMPLE = 44, 2
 
 
@@ -38,15 +42,25 @@ def clone(fields: Fields) -> Fields:
 
 
 def ask_batch(fields: Fields, ask: Callable[[Fields], Fields]) -> Fields:
-    """Returns a batch whose shared voice is a field of those items that have no recording and no voice of their own."""
+    """Returns a batch whose shared voice is a field of those items that have no recording and no voice of their own.
+
+    Only what is small is copied, and to no more items than there may be: a small body must not become a large one.
+    """
     shared = {"response_format": "wav", **ask(fields)}
-    if not isinstance(items := shared.get("items"), list):
+    if not isinstance(items := shared.get("items"), list) or len(items) > MOST_ITEMS:
         return shared
-    named = {name: shared[name] for name in NAMES if name in shared}
+    named = {name: shared[name] for name in NAMES if _is_name(shared.get(name))}
     asked = [ask({**named, **item}) if isinstance(item, dict) else item for item in items]
     if _has_sound(shared):
         asked = [_unnamed(item) if isinstance(item, dict) else item for item in asked]
-    return {**_unnamed(shared), "items": asked}
+    return {**{name: value for name, value in shared.items() if name not in named}, "items": asked}
+
+
+def _is_name(voice: Any) -> bool:
+    """Returns whether this is a voice's name, bare or as its id."""
+    if isinstance(voice, dict) and voice.keys() == {"id"}:
+        voice = voice["id"]
+    return isinstance(voice, str) and len(voice) <= MOST_NAME_CHARS
 
 
 def _has_sound(fields: Fields) -> bool:
@@ -69,9 +83,9 @@ def _uploaded(voice: Fields) -> Fields:
     is_audio = "embedding_size" not in voice
     size = WAV_HEADER_BYTES + BYTES_PER_SAMPLE * samples if is_audio else 4 * voice.get("embedding_size", 0)
     known = given_fields({name: voice.get(name) for name in ("name", "consent", "created_at", "speaker_description")})
-    kind = {"mime_type": "audio/wav" if is_audio else "application/octet-stream", "file_size": size}
+    kind = {"mime_type": "audio/wav" if is_audio else "application/x-safetensors", "file_size": size}
     source = {"ref_text": voice.get("text"), "embedding_source": "audio" if is_audio else "direct"}
-    return {**known, **kind, **given_fields(source)}
+    return {**known, **kind, **given_fields(source), "embedding_dim": voice.get("embedding_size")}
 
 
 def _stored(body: Any, call: Call) -> Reply:
@@ -81,7 +95,7 @@ def _stored(body: Any, call: Call) -> Reply:
     return Reply({"success": True, "voice": voice, **voice, **told})
 
 
-def _deleted(body: Any, call: Call) -> Reply:
+def deleted(body: Any, call: Call) -> Reply:
     return Reply({"success": True, "message": f"Voice '{call.params['voice']}' deleted successfully"})
 
 
@@ -99,5 +113,5 @@ def elsewhere(error: Callable[[int, Fields], Any], what: str) -> Callable[[Field
 VOICE_ROWS = (
     Row("GET", VOICES, answer=list_voices),
     Row("POST", VOICES, f"{VOICES}?replace=true", answer=_stored),
-    Row("DELETE", f"{VOICES}/{{voice}}", answer=_deleted, error=_not_deleted),
+    Row("DELETE", f"{VOICES}/{{voice}}", answer=deleted, error=_not_deleted),
 )

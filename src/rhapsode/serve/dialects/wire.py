@@ -1,27 +1,14 @@
-"""Reads JSON for a translation, in bounded time. What it cannot read passes unchanged: our own routes refuse it."""
+"""Work on data of any size, without blocking the event loop."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from rhapsode.errors import RhapsodeError
 from rhapsode.serve.request.schemas import SMALL_BYTES
-from rhapsode.serve.request.shape import check_shape
 
 Result = TypeVar("Result")
-
-
-def load_object(data: bytes) -> dict[str, Any] | None:
-    """Returns a JSON object; None if it is none, or too complex to be read."""
-    try:
-        check_shape(data)
-        value = json.loads(data)
-    except (ValueError, RecursionError, RhapsodeError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 async def apart(size: int, work: Callable[[], Result]) -> Result:

@@ -15,11 +15,15 @@ def media_type(scope: Scope) -> str:
     return header(scope, b"content-type").partition(";")[0].strip().lower()
 
 
+def is_json(kind: str) -> bool:
+    """Returns whether a media type is that of JSON, such as `application/x+json`."""
+    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
+
+
 async def json_body(scope: Scope, receive: Receive) -> bytes:
     """Returns the bytes of a JSON body. Its media type is required, since pages of other origins cannot send JSON as
     such without a CORS preflight."""
-    kind = media_type(scope)
-    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+    if not is_json(media_type(scope)):
         raise UnsupportedMediaType("send JSON, with 'Content-Type: application/json'.")
     body = BytesIO()  # joining the pieces of 40 MB at the end would block the event loop
     while True:

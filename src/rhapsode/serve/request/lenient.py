@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Collection
 from typing import Any
@@ -12,8 +11,8 @@ from pydantic import BaseModel
 
 from rhapsode.models.abilities import ignored_instructions
 from rhapsode.serve.request.effect import NEEDS
+from rhapsode.serve.request.large import LargeObject
 from rhapsode.serve.request.schemas import SMALL_BYTES
-from rhapsode.serve.request.shape import check_shape
 from rhapsode.serve.response.errors import MAX_SHOWN_CHARS
 from rhapsode.types import ModelInfo
 
@@ -33,15 +32,11 @@ async def leave_out(body: type[BaseModel], data: bytes, unused: Collection[str])
 
 
 def _leave_out(body: type[BaseModel], data: bytes, unused: Collection[str]) -> tuple[bytes, tuple[str, ...]]:
-    check_shape(data)
-    try:
-        fields: Any = json.loads(data)
-    except (ValueError, RecursionError):
+    read = LargeObject(data)
+    if read.fields is None:
         return data, ()  # the parser reports later what is wrong with it
-    if not isinstance(fields, dict):
-        return data, ()
-    kept, left = split_fields(body, fields, unused)
-    return (json.dumps(kept).encode(), left) if left else (data, ())
+    kept, left = split_fields(body, read.fields, unused)
+    return (read.write(kept), left) if left else (data, ())
 
 
 def split_fields(
