@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rhapsode.published.beside import Beside
     from rhapsode.published.measure import CheckpointMeasurement
     from rhapsode.published.plan import PublishedPlan
+    from rhapsode.published.sample import SpeechJudges
+    from rhapsode.types import Reference
 
 
 @bench.command()
@@ -58,25 +60,9 @@ def published(
 ) -> None:
     """Verify checkpoints and measure how they sound and how fast they are. A run that was cut off goes on."""
     require("jiwer")
-    from rhapsode.bench.quality.judges import judges
-    from rhapsode.bench.quality.recogniser import make_recogniser
-    from rhapsode.cli.references import voice_of
     from rhapsode.published.plan import PublishedPlan, read_splits, seconds
-    from rhapsode.published.sample import SpeechJudges
 
-    budget_s = None if budget is None else seconds(budget)
-    other = _other_side(beside, original)
     splits, languages, prompts_from = read_splits(seed_tts, split, prompts, language, most)
-    others = sorted({code for code in languages.values() if not code.startswith("en")})
-    if recogniser.endswith(".en") and others:
-        raise InvalidRequest(
-            f"--recogniser {recogniser} knows English alone, and prompts are in {', '.join(others)}, too: give one of "
-            "several languages, such as base or large-v3, or --split en."
-        )
-    transcriber = make_recogniser(recogniser, recogniser_model, os.environ.get("OPENAI_API_KEY"), language)
-    found, notes = judges()
-    for note in notes:
-        typer.echo(note, err=True)
     plan = PublishedPlan(
         splits=splits,
         languages=languages,
@@ -86,10 +72,10 @@ def published(
         mode=mode,
         device=device,
         seed=seed,
-        budget_s=budget_s,
-        reference=voice_of(None, [(reference, reference_text)]).references[0] if reference is not None else None,
-        heard_by=SpeechJudges(transcriber, tuple(found)),
-        beside=other,
+        budget_s=None if budget is None else seconds(budget),
+        reference=None if reference is None else _recording(reference, reference_text),
+        heard_by=_speech_judges(recogniser, recogniser_model, language, languages),
+        beside=_other_side(beside, original),
         anyway=anyway,
         output=output,
     )
@@ -118,6 +104,30 @@ def _measure(checkpoints: Sequence[str], plan: PublishedPlan, report: Path | Non
         (plan.output / "table.md").write_text(markdown(made), "utf-8")
     typer.echo(markdown(made))
     typer.echo(f"written: {plan.output / 'table.md'} and {len(made)} JSON files", err=True)
+
+
+def _speech_judges(name: str, model: str | None, language: str, languages: Mapping[str, str]) -> SpeechJudges:
+    """Returns the recogniser, which must know the languages of all prompts, and the judges that are installed."""
+    from rhapsode.bench.quality.judges import judges
+    from rhapsode.bench.quality.recogniser import make_recogniser
+    from rhapsode.published.sample import SpeechJudges
+
+    others = sorted({code for code in languages.values() if not code.startswith("en")})
+    if name.endswith(".en") and others:
+        raise InvalidRequest(
+            f"--recogniser {name} knows English alone, and prompts are in {', '.join(others)}, too: give one of "
+            "several languages, such as base or large-v3, or --split en."
+        )
+    found, notes = judges()
+    for note in notes:
+        typer.echo(note, err=True)
+    return SpeechJudges(make_recogniser(name, model, os.environ.get("OPENAI_API_KEY"), language), tuple(found))
+
+
+def _recording(path: Path, text: str | None) -> Reference:
+    from rhapsode.cli.references import voice_of
+
+    return voice_of(None, [(path, text)]).references[0]
 
 
 def _other_side(beside: tuple[str, str] | None, original: str | None) -> Beside | None:

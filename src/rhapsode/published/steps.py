@@ -104,7 +104,9 @@ def speed_steps(precisions: Sequence[str], listeners: Sequence[int]) -> list[Mea
     ]
 
 
-def fitting(steps: Iterable[MeasuringStep], pace: MeasuringPace, budget_s: float | None) -> tuple[list[MeasuringStep], list[MeasuringStep]]:
+def fitting(
+    steps: Iterable[MeasuringStep], pace: MeasuringPace, budget_s: float | None
+) -> tuple[list[MeasuringStep], list[MeasuringStep]]:
     """Returns the steps that fit into a budget, and those that do not. Each kind has a share of it, and the first step
     of every group is taken."""
     steps = list(steps)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from adapter import UpstreamJob, Speak, UpstreamSpeech, run
+from adapter import Speak, UpstreamJob, UpstreamSpeech, run
 
 RATE = 24_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from adapter import UpstreamJob, Speak, UpstreamSpeech, run, stand_in
+from adapter import Speak, UpstreamJob, UpstreamSpeech, run, stand_in
 
 
 def open_model(job: UpstreamJob) -> Speak:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from adapter import UpstreamJob, Speak, UpstreamSpeech, run, stand_in
+from adapter import Speak, UpstreamJob, UpstreamSpeech, run, stand_in
 
 
 def open_model(job: UpstreamJob) -> Speak:
