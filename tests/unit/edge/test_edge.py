@@ -309,5 +309,6 @@ def test_clients_behind_the_edge_share_the_queue_as_they_would_without_it(tmp_pa
     ):
         greedy = [held.enter_context(test_fair.post(edge, "127.0.0.2")) for _ in range(3)]
         test_fair.await_load(edge, "queue_depth", 2)
-        test_fair.first_audio_s(edge)
+        modest = held.enter_context(test_fair.post(edge, "127.0.0.1", input="Hi."))  # before the slot is taken away
         assert greedy[2].recv(12) == b"HTTP/1.1 429"
+        assert modest.recv(12) == b"HTTP/1.1 200"
