@@ -13,7 +13,7 @@ export TEXT
 unexport PYTHONDONTWRITEBYTECODE  # tests start many processes, each of which would compile the package anew
 
 .DEFAULT_GOAL := help
-.PHONY: help serve say test test-all test-cluster test-clients test-gpu upstream soak browser lint format bench clean
+.PHONY: help serve say test test-all test-cluster test-clients test-gpu upstream soak browser kokoro lint format bench clean
 
 help:
 	@echo 'make serve               the OpenAI speech API on port $(PORT); MODEL=, HOST=, PORT='
@@ -23,6 +23,7 @@ help:
 	@echo 'make test-cluster        the server on a local Ray cluster: replicas, faults, scaling'
 	@echo 'make test-clients        LiveKit, Pipecat, litellm and clients for Node.js, in an environment of their own'
 	@echo 'make upstream            packages of the models, each in an environment of its own, to compare our speech with theirs'
+	@echo 'make kokoro              published weights of Kokoro for their tests, which are skipped without them'
 	@echo 'make browser             Chromium for the tests of the page, which are skipped without it'
 	@echo 'make test-gpu PART=3     kernels, the contract suite and storms of requests on a GPU; without PART, all parts'
 	@echo 'make soak MINUTES=60     servers under good, bad and broken clients; then nothing may be left behind'
@@ -89,6 +90,9 @@ upstream:
 
 browser:
 	@bash tools/install_browser.sh
+
+kokoro:
+	@bash tools/install_kokoro.sh
 
 bench: .venv/.dev
 	$(BIN)/python benchmarks/engine_overhead.py

@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 
 from rhapsode.cli.main import app
 from rhapsode.errors import InvalidRequest, MissingDependency
+from rhapsode.models.kokoro import folder as kokoro
+from rhapsode.models.kokoro import spec as kokoro_spec
 from rhapsode.published import measure
 from rhapsode.published.beside import UpstreamFailed
 from rhapsode.published.measure import NotVerified
@@ -114,8 +116,10 @@ def test_bad_wishes_are_one_sentence(arguments, words):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["rhapsode-nano", "hibari"])
+@pytest.mark.parametrize("name", ["rhapsode-nano", "hibari", "kokoro"])
 def test_voices_that_are_here_are_measured(name):
+    if name == "kokoro" and kokoro.installed() is None:
+        pytest.skip(f"not installed: {kokoro_spec.SPEC.install}")
     published(name, *SMALL[2:], "--recogniser", "ctc:", "--listeners", "1,8")
     found = row(name)
     assert found["verify"]["verdict"].startswith("verdict: passed")
