@@ -42,7 +42,7 @@ class KokoroPrompt(Prompt):
 
 
 @dataclass(frozen=True)
-class Piece:
+class KokoroPiece:
     """What is spoken next of a request, on its way to `KokoroPrepare`."""
 
     request: SpeechRequest
@@ -71,8 +71,8 @@ class KokoroPrepare:
             return False
         return bool(work.options.phonemes) or self._language(work) == "en"
 
-    def __call__(self, work: SpeechRequest | Piece) -> KokoroPrompt:
-        piece = work if isinstance(work, Piece) else self._first(work)
+    def __call__(self, work: SpeechRequest | KokoroPiece) -> KokoroPrompt:
+        piece = work if isinstance(work, KokoroPiece) else self._first(work)
         said = piece.said or tuple(passages(tokens_of(piece.phonemise(piece.text)), self._config.most_phonemes))
         spoken = [(phonemes, ids) for phonemes in said if (ids := self._ids(phonemes))]
         is_first = piece.is_first and not spoken
@@ -91,19 +91,19 @@ class KokoroPrepare:
             prompt.max_frames += prompt.edges.pause // self._config.samples_per_frame + 1
         return prompt
 
-    def _first(self, request: SpeechRequest) -> Piece:
+    def _first(self, request: SpeechRequest) -> KokoroPiece:
         options: KokoroOptions = request.options
         voice, language = request.voice.name or self._first_voice, self._language(request)
         by_sentence = options.cut == "sentence"
         rest = PieceStream(by_sentence=by_sentence, language=language, first_chars=options.first_piece_chars)
         if options.phonemes is not None:
             rest.close()
-            return Piece(request, voice, str, rest, said=self._given(options.phonemes))
+            return KokoroPiece(request, voice, str, rest, said=self._given(options.phonemes))
         phonemise = _phonemiser(language, voice)
         rest.push(request.text)
         if not request.text_open:
             rest.close()
-        return Piece(request, voice, phonemise, rest, rest.pop() or "")
+        return KokoroPiece(request, voice, phonemise, rest, rest.pop() or "")
 
     def _language(self, request: SpeechRequest) -> str:
         return request.language or _language_of(request.text, request.voice.name or self._first_voice)
@@ -129,7 +129,7 @@ class KokoroPrepare:
         return tuple(passage for line in phonemes.split("\n") for passage in passages(tokens_of(line), most))
 
 
-def _after(rest: Piece) -> Piece | Following | None:
+def _after(rest: KokoroPiece) -> KokoroPiece | Following | None:
     """Returns what follows a prompt: the other passages of its piece, or the next piece."""
     if rest.said:
         return rest
