@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rhapsode.errors import InvalidRequest
-from rhapsode.models.base import SHORT_CHARS, Following, Prompt, StageContext, is_short
+from rhapsode.models.base import Following, Prompt, StageContext
 from rhapsode.models.kokoro.config import read_config
 from rhapsode.models.kokoro.folder import config_of, files_of
 from rhapsode.models.kokoro.info import is_british, language_of, voice_names
@@ -64,12 +64,7 @@ class KokoroPrepare:
         self._first_voice = voice_names(files)[0]
         self._styles = VoiceStyles(files, self._config)
         self._sample_rate = context.spec.sample_rate
-
-    def is_quick(self, work: Any) -> bool:
-        """Languages that a command tells the phonemes of are not quick."""
-        if not is_short(work) or len(work.options.phonemes or "") > SHORT_CHARS:
-            return False
-        return bool(work.options.phonemes) or self._language(work) == "en"
+        american("ready")  # reads the lexicon, which no request should wait for
 
     def __call__(self, work: SpeechRequest | KokoroPiece) -> KokoroPrompt:
         piece = work if isinstance(work, KokoroPiece) else self._first(work)
@@ -93,7 +88,8 @@ class KokoroPrepare:
 
     def _first(self, request: SpeechRequest) -> KokoroPiece:
         options: KokoroOptions = request.options
-        voice, language = request.voice.name or self._first_voice, self._language(request)
+        voice = request.voice.name or self._first_voice
+        language = request.language or _language_of(request.text, voice)
         by_sentence = options.cut == "sentence"
         rest = PieceStream(by_sentence=by_sentence, language=language, first_chars=options.first_piece_chars)
         if options.phonemes is not None:
@@ -104,9 +100,6 @@ class KokoroPrepare:
         if not request.text_open:
             rest.close()
         return KokoroPiece(request, voice, phonemise, rest, rest.pop() or "")
-
-    def _language(self, request: SpeechRequest) -> str:
-        return request.language or _language_of(request.text, request.voice.name or self._first_voice)
 
     def _ids(self, phonemes: str) -> list[int]:
         """Returns the ids of a passage. Symbols that the model does not have are left out."""
