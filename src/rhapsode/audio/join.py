@@ -15,10 +15,10 @@ PAUSE_S = 0.25
 SILENCE_DBFS = -50.0
 """A window whose loudest channel has an RMS below this is silence."""
 
-_WINDOW_S = 0.010
-_HEAD_S = 0.030  # kept before speech: soft onsets are below the threshold
-_TAIL_S = 0.080  # kept after speech: soft endings are below it, too
-_FADE_S = 0.005
+WINDOW_S = 0.010
+HEAD_S = 0.030  # kept before speech: soft onsets are below the threshold
+TAIL_S = 0.080  # kept after speech: soft endings are below it, too
+FADE_S = 0.005
 
 
 class Joiner:
@@ -30,12 +30,12 @@ class Joiner:
 
     def __init__(self, sample_rate: int, channels: int = 1, *, pause_s: float = PAUSE_S) -> None:
         self._channels = channels
-        self._window = max(1, round(_WINDOW_S * sample_rate))
+        self._window = max(1, round(WINDOW_S * sample_rate))
         self._pause = round(pause_s * sample_rate)
         # What is kept around two pieces is part of the pause between them, so it must fit into it.
-        self._head = min(round(_HEAD_S * sample_rate), self._pause // 3)
-        self._tail = min(round(_TAIL_S * sample_rate), self._pause - self._head)
-        self._fade_in = _raised_cosine(round(_FADE_S * sample_rate))
+        self._head = min(round(HEAD_S * sample_rate), self._pause // 3)
+        self._tail = min(round(TAIL_S * sample_rate), self._pause - self._head)
+        self._fade_in = _raised_cosine(round(FADE_S * sample_rate))
         self._last_tail: int | None = None  # silence at the end of the previous piece; None before the first
         self._held = silence(channels)  # samples that were not returned yet
         self._scanned = 0  # how many of them were classified as speech or silence

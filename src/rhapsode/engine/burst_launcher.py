@@ -19,7 +19,7 @@ from rhapsode.engine.burst_batch import Candidate, burst_batch, rows_of
 from rhapsode.engine.clock import clock_s
 from rhapsode.engine.device_stage import Launch
 from rhapsode.engine.row import BurstRow
-from rhapsode.models.base import Burst, LimitsRows, MeasuresFirst
+from rhapsode.models.base import Burst, EndsEarly, LimitsRows, MeasuresFirst
 
 LONGEST_S = 0.05
 """Launches of several prompts are kept shorter than this, since a new listener waits for those that are in flight."""
@@ -61,7 +61,7 @@ class BurstLauncher:
 
     def __call__(self, rows: Sequence[BurstRow]) -> tuple[BurstLaunch, Tensor]:
         """Launches these rows. Returns the launch, and what is copied to the host: durations `[B, positions]`, or
-        `[B]` whether all frames are finite."""
+        `[B]` how many frames are to be heard, -1 where some are not finite."""
         measures, started_s = self._measures(rows[0].measured is not None), clock_s()
         length, padded = self._padded(rows)
         seeds = upload(np.array([(row.job.seed + row.draw) % 2**63 for row in padded]), self._device)
@@ -100,4 +100,10 @@ class BurstLauncher:
         found = [tuple(frames.shape) for frames in made]
         if len(found) != len(work) or any(one[1:] != shape for one in found):
             raise TypeError(f"'burst' must return {len(work)} tensors of frames {shape}, not {found}")
-        return made, torch.stack([torch.isfinite(frames).all() for frames in made])
+        finite = torch.stack([torch.isfinite(frames).all() for frames in made])
+        return made, torch.where(finite, self._heard(work, made), -1)
+
+    def _heard(self, work: Sequence[Any], made: Sequence[Tensor]) -> Tensor:
+        if isinstance(self._worker, EndsEarly):
+            return self._worker.heard(work, made)
+        return upload(np.array([len(frames) for frames in made]), self._device)

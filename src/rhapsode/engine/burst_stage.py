@@ -209,12 +209,12 @@ class BurstStage(DeviceStage[BurstRow]):
                 continue
             if launch.measures:
                 self._measured(row, Measured(row.prompt, made, np.array(value, np.int64)))
-            elif value:
-                self._made(row, made)
+            elif value >= 0:
+                self._made(row, made[:value])
             else:
                 self._fail(row, GenerationFailed("the model's output is not finite."))
         if not launch.measures:
-            audio_s = self._frame_s * sum(len(frames) for frames in launch.made)
+            audio_s = self._frame_s * int(np.maximum(values, 0).sum())
             listeners = max(int(np.count_nonzero(self._live)), len(launch.rows))
             self.pace.observe(listeners, sum(row.work_s for row in launch.rows), audio_s)
 

@@ -159,6 +159,18 @@ class MeasuresFirst(Protocol):
         """Computes the durations. `length`: what to pad all prompts to, at least the largest `size`."""
 
 
+@runtime_checkable
+class EndsEarly(Protocol):
+    """A burst worker whose prompts may end before the last frame that it returns: only the device knows where.
+
+    One that cuts silence off is an example. What is beyond the end is not put into the stream.
+    """
+
+    def heard(self, prompts: Sequence[Any], frames: Sequence[Tensor]) -> Tensor:
+        """Returns how many frames of each prompt are to be heard, `[B]` integers, for what `burst` has returned. No
+        host synchronisation."""
+
+
 class StreamWorker(Protocol):
     """Works on the frames of a stream. Its output does not depend on how the frames are cut into windows."""
 

@@ -47,10 +47,12 @@ def masked_instance_norm(x: Tensor, gain: Tensor, bias: Tensor, ragged: Ragged) 
 
     Sums of half-precision numbers are taken in float32.
     """
+    if ragged.mask is None and len(x) == 1 and x.device.type == "cpu":
+        return F.batch_norm(x[:, :, None], None, None, gain[0], bias[0], training=True, eps=EPS)[:, :, 0]
     wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
     count = ragged.lengths[:, None].to(wide.dtype)
     mean = ragged.cut(wide).sum(2) / count
     centred = ragged.cut(wide - mean[..., None])
-    variance = torch.linalg.vector_norm(centred, dim=2).square() / count
+    variance = centred.square().sum(2) / count
     scale = gain * (variance + EPS).rsqrt()
     return ragged.cut(centred.mul_(scale[..., None]).add_(bias[..., None]).to(x.dtype))

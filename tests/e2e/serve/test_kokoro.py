@@ -103,3 +103,11 @@ def test_a_client_of_kokoro_fastapi_mixes_voices_as_it_is_used_to(server: Runnin
     answer = server.http.post("/kokoro-fastapi/v1/audio/speech", json=fields)
     assert answer.status_code == 200, answer.text
     assert answer.content == say(server, voice="af_heart(2)+am_adam")
+
+
+def test_the_first_piece_may_be_a_clause(server: Running) -> None:
+    text = "Well, it was the best of times, it was the worst of times. It is you."
+    usual, sooner = (say(server, text, **fields) for fields in ({}, {"first_piece_chars": 40}))
+    assert usual != sooner
+    assert usual == say(server, text, first_piece_chars=100)
+    assert refused(server, first_piece_chars=5)["param"] == "first_piece_chars"

@@ -11,6 +11,7 @@ from rhapsode.models.kokoro.net.source import seeded_noise
 from rhapsode.models.kokoro.renderer import PhonemeSentence, Renderer
 from rhapsode.nn.ragged import Ragged
 from unit.kokoro.golden import CASES, golden, net, noise
+from unit.kokoro.speaking import rendered, timed
 
 
 def full(size: int) -> Ragged:
@@ -67,8 +68,9 @@ def test_decoder_source_and_samples_equal_upstreams(checkpoint: Path) -> None:
     decoded = kokoro.decoder.frames(made.text[:, places].transpose(1, 2), prosody, style[:, :half], full(frames))
     assert close(decoded[0], found["dec_out"], 1e-6)
     drawn = noise(len(found["source"]), torch.float64)
-    assert close(generator.m_source(prosody.f0, drawn)[0], found["source"], 1e-7)
-    source = generator.source_spectrum(prosody.f0, drawn, full(2 * frames))
+    mixed = generator.m_source.mixed(drawn)
+    assert close(generator.m_source(prosody.f0, mixed)[0], found["source"], 1e-7)
+    source = generator.source_spectrum(prosody.f0, mixed, full(2 * frames))
     angle = source.angle.clone()
     angle[0, :, 0] = found["har_phase0"]  # the signs of these angles are rounding
     samples = generator(decoded, style[:, :half], Polar(source.magnitude, angle), full(2 * frames))
@@ -80,8 +82,8 @@ def test_decoder_source_and_samples_equal_upstreams(checkpoint: Path) -> None:
 
 def crowd(names: tuple[str, ...], dtype: torch.dtype) -> list[PhonemeSentence]:
     return [
-        PhonemeSentence(tuple(found["ids"].tolist()), found["style"].to(dtype), CASES[name]["speed"], seed)
-        for seed, (name, found) in enumerate((name, golden(name)) for name in names)
+        PhonemeSentence(tuple(found["ids"].tolist()), found["style"].to(dtype), CASES[name]["speed"])
+        for name, found in ((name, golden(name)) for name in names)
     ]
 
 
@@ -89,11 +91,11 @@ def crowd(names: tuple[str, ...], dtype: torch.dtype) -> list[PhonemeSentence]:
 def test_a_sentence_in_a_crowd_is_the_sentence_alone(checkpoint: Path, names: tuple[str, ...]) -> None:
     renderer = Renderer(net(checkpoint, "float64"), 600)
     sentences = crowd(names, torch.float64)
-    together = renderer.durations(sentences)
-    samples = renderer.render(together)
-    for name, sentence, timed, heard in zip(names, sentences, together, samples, strict=True):
-        assert list(timed.durations) == golden(name)["dur"].tolist()
-        alone = renderer.render(renderer.durations([sentence]))[0]
+    together, seeds = timed(renderer, sentences), range(len(names))
+    samples = rendered(renderer, together, seeds)
+    for name, sentence, found, heard, seed in zip(names, sentences, together, samples, seeds, strict=True):
+        assert found.durations.tolist() == golden(name)["dur"].tolist()
+        alone = rendered(renderer, timed(renderer, [sentence]), [seed])[0]
         assert heard.shape == alone.shape == (1, CASES[name]["samples"])
         assert float(abs(heard - alone).max()) < 1e-6
 
@@ -104,18 +106,21 @@ def test_padding_changes_nothing(checkpoint: Path) -> None:
     sentences = crowd(("single",), torch.float64)
     padded = renderer.measure(sentences, length=9)
     assert padded.durations[0].tolist() == [*golden("single")["dur"].tolist(), *[0] * 5]
-    timed = renderer.durations(sentences)
-    alone = renderer.render(timed)[0]
-    samples = renderer.samples(timed, length=40)
+    found = timed(renderer, sentences)
+    alone = rendered(renderer, found)[0]
+    samples = renderer.samples(found, torch.tensor([0]), length=40)
     assert samples.shape == (1, 40 * 600)
     assert close(samples[:, : alone.shape[1]], torch.from_numpy(alone), 1e-6)
     assert not samples[:, alone.shape[1] :].any()
 
 
-def test_noise_depends_on_the_seed_and_the_sample_alone() -> None:
-    together = seeded_noise(torch.tensor([3, 4]), 5, 300, 9)
-    alone = seeded_noise(torch.tensor([4]), 3, 300, 9)
+def test_noise_depends_on_the_seed_and_the_sample_alone(checkpoint: Path) -> None:
+    together = seeded_noise(torch.tensor([3, 4]), 50, 300)
+    alone = seeded_noise(torch.tensor([4]), 3, 300)
     assert torch.equal(together[1:, :900], alone)
     assert not torch.equal(together[0, :900], alone[0])
     assert abs(float(together.mean())) < 0.02
     assert abs(float(together.std()) - 1) < 0.02
+    mixer = net(checkpoint, "float64").decoder.generator.m_source
+    ratio = mixer.mixed(torch.randn(1, 20_000, 9).double()).std() / mixer.mixed_at_once(together.double()).std()
+    assert abs(float(ratio) - 1) < 0.03

@@ -21,6 +21,7 @@ from rhapsode.models.kokoro.voices import VoiceStyles
 from rhapsode.nn.ragged import Ragged
 from rhapsode.types import Clip, Samples
 from unit.kokoro.golden import GOLDEN, noise
+from unit.kokoro.speaking import rendered, timed
 
 FOLDER = installed()
 CASES = json.loads((GOLDEN / "real.json").read_text("utf-8"))
@@ -41,10 +42,10 @@ class Real:
 
     def sentence(self, phonemes: str, voice: str) -> PhonemeSentence:
         ids = [self.vocabulary[symbol] for symbol in phonemes]
-        return PhonemeSentence((0, *ids, 0), self.styles.style(voice, len(phonemes)), seed=1)
+        return PhonemeSentence((0, *ids, 0), self.styles.style(voice, len(phonemes)))
 
     def say(self, phonemes: str, voice: str) -> Samples:
-        return self.renderer.render(self.renderer.durations([self.sentence(phonemes, voice)]))[0]
+        return rendered(self.renderer, timed(self.renderer, [self.sentence(phonemes, voice)]), [1])[0]
 
 
 @pytest.fixture(scope="module")
@@ -57,20 +58,20 @@ def test_all_durations_are_upstreams(real: Real) -> None:
     """All ten sentences in one launch. The nearest of their durations is 0.004 frames from another."""
     sentences = [real.sentence(case["phonemes"], case["case"].split(".")[0]) for case in CASES]
     assert [list(one.ids) for one in sentences] == [ARRAYS[f"{case['case']}.ids"].tolist() for case in CASES]
-    timed = real.renderer.durations(sentences)
-    assert [list(one.durations) for one in timed] == [ARRAYS[f"{case['case']}.dur"].tolist() for case in CASES]
+    found = timed(real.renderer, sentences)
+    assert [one.durations.tolist() for one in found] == [ARRAYS[f"{case['case']}.dur"].tolist() for case in CASES]
 
 
 def test_samples_are_upstreams(real: Real) -> None:
     """The noise is given. The bound is twice what float32 changes in upstream's own network."""
     case, wanted = CASES[0], ARRAYS[f"{CASES[0]['case']}.audio"].astype(np.float32)
     assert f"{case['case']}.audio" in ARRAYS
-    [timed] = real.renderer.durations([real.sentence(case["phonemes"], "af_heart")])
-    size = timed.frames * real.renderer.samples_per_frame
-    encoded = Encoded(torch.tensor([timed.durations]), timed.prosodic[None], timed.text[None])
-    ragged = Ragged.of(torch.tensor([timed.frames]), timed.frames, is_full=True)
+    [found] = timed(real.renderer, [real.sentence(case["phonemes"], "af_heart")])
+    size = found.frames * real.renderer.samples_per_frame
+    encoded = Encoded(torch.from_numpy(found.durations)[None], found.prosodic[None], found.text[None])
+    ragged = Ragged.of(torch.tensor([found.frames]), found.frames, is_full=True)
     drawn = noise(size, torch.float32, ARRAYS["noise"])
-    made = real.net.render(encoded, timed.sentence.style[None], torch.tensor([0]), ragged, drawn)[0]
+    made = real.net.render(encoded, found.sentence.style[None], torch.tensor([0]), ragged, drawn)[0]
     difference = made[: len(wanted)].numpy() - wanted
     assert np.sqrt(np.mean(difference**2)) < 0.02 * np.sqrt(np.mean(wanted**2))
 

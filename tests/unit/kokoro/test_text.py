@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,16 +92,15 @@ def test_unknown_words_are_guessed_by_their_letters(word: str, said: str) -> Non
     assert guessed(word) == said
 
 
-def pieces(*texts: str, by_sentence: bool = True, most: int = MOST) -> list[str]:
-    stream = PieceStream(str.lower, most, by_sentence=by_sentence)
-    found: list[str] = []
-    for text in texts:
-        stream.push(text)
+def pieces(*texts: str, most: int = MOST, **how: Any) -> list[str]:
+    stream, found = PieceStream(**how), list[str]()
+    for text in (*texts, None):
+        if text is None:
+            stream.close()
+        else:
+            stream.push(text)
         while (piece := stream.pop()) is not None:
-            found.append(piece)
-    stream.close()
-    while (piece := stream.pop()) is not None:
-        found.append(piece)
+            found.extend(passages(tokens_of(piece.lower()), most))
     return found
 
 
@@ -116,6 +116,23 @@ def test_a_piece_fits_the_model() -> None:
     assert pieces("One, two three. " + "a" * 30, by_sentence=False, most=12) == [
         "one,", "two three.", "a" * 12, "a" * 12, "a" * 6
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("most", "cut"),
+    [(20, 28), (30, 28), (49, 46), (60, 58)],
+)
+def test_a_long_first_sentence_may_be_cut_after_a_clause(most: int, cut: int) -> None:
+    """After the last one that fits, or the first that is long enough; later sentences are never cut."""
+    first = "well, it was the best of it, it was the worst: we, i say, knew."
+    text = f"{first} {first}"
+    made = pieces(text, first_chars=most)
+    assert made == [*filter(None, (first[:cut].strip(), first[cut:].strip())), first]
+    assert pieces(*text, first_chars=most) == made
+
+
+def test_a_first_sentence_without_clauses_stays_whole() -> None:
+    assert pieces("one two three four five six seven.", first_chars=20) == ["one two three four five six seven."]
 
 
 def test_markup_of_the_original_package_is_not_obeyed() -> None:

@@ -19,6 +19,7 @@ from rhapsode.models.kokoro.spec import SPEC
 from rhapsode.models.kokoro.weights import read_weights
 from rhapsode.models.registry import find
 from tiny import kokoro, onnx_model
+from unit.kokoro.speaking import rendered, timed
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def spoken(folder: Path) -> np.ndarray:
     net = kokoro_net(StageContext(SPEC, folder, read_config(folder), "cpu", "float32"))
     renderer = Renderer(net, kokoro.SAMPLES_PER_FRAME)
     style = torch.from_numpy(kokoro.style_of("af_heart")[3, 0])
-    return renderer.render(renderer.durations([PhonemeSentence((0, 50, 86, 54, 31, 0), style)]))[0]
+    return rendered(renderer, timed(renderer, [PhonemeSentence((0, 50, 86, 54, 31, 0), style)]))[0]
 
 
 def test_both_spellings_of_weight_norm_and_names_without_wrapper_are_read(tiny: Path, copied: Path) -> None:

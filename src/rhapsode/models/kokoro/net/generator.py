@@ -14,6 +14,7 @@ from rhapsode.models.kokoro.net.blocks import SnakeBlock
 from rhapsode.models.kokoro.net.source import PitchSource
 from rhapsode.nn.ragged import Ragged
 from rhapsode.nn.spectrum import Spectrum
+from rhapsode.nn.time_conv import channels_last
 
 SLOPE, LAST_SLOPE = 0.1, 0.01
 NOISE_DILATIONS = (1, 3, 5)
@@ -74,9 +75,12 @@ class SpectrumGenerator(nn.Module):
             at = columns if i == last else at.scaled(self.config.upsample_rates[i])
             if i == last:  # a column more, reflected
                 x = torch.cat((x[..., 1:2], x), dim=2)
-            x = x + noise_block(conv(har), style, at)
-            made = [block(x, style, at) for block in self.resblocks[i * blocks : (i + 1) * blocks]]
-            x = torch.stack(made).mean(0)
+            x = noise_block(channels_last(conv(har)), style, at).add_(x)
+            first, *others = (block(x, style, at) for block in self.resblocks[i * blocks : (i + 1) * blocks])
+            x = first
+            for made in others:
+                x = x.add_(made)
+            x = x.mul_(1 / blocks)
         spectrum = self.conv_post(columns.cut(F.leaky_relu(x, LAST_SLOPE)))
         return self._samples(spectrum, ragged)
 

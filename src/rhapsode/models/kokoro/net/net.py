@@ -56,9 +56,12 @@ class KokoroNet:
         prosody = self.text.predictor.prosody(prosodic, self._text_style(styles), ragged)
         decoded = net.frames(text.transpose(1, 2).to(dtype), prosody, style, ragged)
         halves = ragged.scaled(2)
+        mixer = generator.m_source
         if noise is None:
-            noise = seeded_noise(seeds, halves.size, generator.config.hop, generator.m_source.harmonics)
-        source = generator.source_spectrum(prosody.f0, noise.to(prosody.f0.dtype), halves)
+            drawn = mixer.mixed_at_once(seeded_noise(seeds, halves.size, generator.config.hop))
+        else:
+            drawn = mixer.mixed(noise)
+        source = generator.source_spectrum(prosody.f0, drawn.to(prosody.f0.dtype), halves)
         return generator(decoded, style, source, halves)
 
     def _text_style(self, styles: Tensor) -> Tensor:

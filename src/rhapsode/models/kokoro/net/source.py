@@ -15,14 +15,14 @@ LOWEST_HZ = 10.0
 """Below this pitch there is no voice: the source is noise."""
 
 
-def seeded_noise(seeds: Tensor, steps: int, hop: int, harmonics: int) -> Tensor:
-    """Returns normal noise `[B, steps * hop, harmonics]`.
+def seeded_noise(seeds: Tensor, steps: int, hop: int) -> Tensor:
+    """Returns normal noise `[B, steps * hop]`.
 
-    It depends on the seed of a row, the number of the sample and the harmonic: not on the batch, nor on the length.
+    It depends on the seed of a row and the number of the sample: not on the batch, nor on the length.
     """
     counts = torch.arange(steps, device=seeds.device).expand(len(seeds), -1)
-    drawn = normal(seeds[:, None].expand_as(counts).flatten(), counts.flatten(), 0, hop * harmonics)
-    return drawn.view(len(seeds), steps * hop, harmonics)
+    drawn = normal(seeds[:, None].expand_as(counts).flatten(), counts.flatten(), 0, hop)
+    return drawn.view(len(seeds), steps * hop)
 
 
 class PitchSource(nn.Module):
@@ -37,12 +37,21 @@ class PitchSource(nn.Module):
     def harmonics(self) -> int:
         return self.l_linear.in_features
 
+    def mixed(self, noise: Tensor) -> Tensor:
+        """Returns the noise of all harmonics, `[B, n, harmonics]`, as the mixture has it, `[B, n]`."""
+        return noise @ self.l_linear.weight[0]
+
+    def mixed_at_once(self, noise: Tensor) -> Tensor:
+        """Returns what `mixed` makes of independent noise for each harmonic, from one `[B, n]`: a weighted sum of
+        normal numbers is a normal number."""
+        return noise * torch.linalg.vector_norm(self.l_linear.weight)
+
     def forward(self, f0: Tensor, noise: Tensor) -> Tensor:
-        """Maps pitches `[B, T]` and noise `[B, T * hop, harmonics]` to samples `[B, T * hop]`."""
+        """Maps pitches `[B, T]` and mixed noise `[B, T * hop]` to samples `[B, T * hop]`."""
         sines = (self._turns(f0) * (2 * math.pi)).to(noise.dtype).sin_() * LOUDNESS
-        voiced = (f0 > LOWEST_HZ).to(noise.dtype).repeat_interleave(self.hop, dim=1)[..., None]
+        voiced = (f0 > LOWEST_HZ).to(noise.dtype).repeat_interleave(self.hop, dim=1)
         loudness = VOICED_NOISE * voiced + LOUDNESS / 3 * (1 - voiced)
-        return self.l_linear(sines * voiced + loudness * noise)[..., 0].tanh()
+        return (self.l_linear(sines * voiced[..., None])[..., 0] + loudness * noise).tanh()
 
     def _turns(self, f0: Tensor) -> Tensor:
         """Returns the phase of each sample, in turns below 1: float64, as it is a sum over the whole utterance."""
