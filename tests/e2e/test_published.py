@@ -32,6 +32,9 @@ UPSTREAM = Path(os.environ.get("TEST_UPSTREAM", Path(__file__).parents[2] / ".ve
 def _here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GITHUB_SHA", "a" * 40)  # where there is no repository
+    monkeypatch.setattr(
+        sys, "argv", ["rhapsode", "bench", "published"]
+    )  # rows have the command; here pytest's is not it
 
 
 def published(*arguments):

@@ -37,7 +37,8 @@ def identify(name: str, model: Model) -> Identity:
         return Identity(info.title, info.family, info.variant, _package_of(model), "")
     digest = digest_of(model.checkpoint)
     found = _SNAPSHOT.search(model.checkpoint.as_posix())
-    given = packaged_name(model.checkpoint) or (name if found else model.checkpoint.resolve().name)
+    is_named = found is not None or name == model.spec.name  # a hub id, or a family whose checkpoint is installed
+    given = packaged_name(model.checkpoint) or (name if is_named else model.checkpoint.resolve().name)
     return Identity(given, info.family, info.variant, found[1] if found else f"sha256:{digest[:16]}", digest)
 
 
