@@ -34,7 +34,7 @@ def _here(tmp_path, monkeypatch):
     monkeypatch.setenv("GITHUB_SHA", "a" * 40)  # where there is no repository
     monkeypatch.setattr(
         sys, "argv", ["rhapsode", "bench", "published"]
-    )  # rows have the command; here pytest's is not it
+    )  # not that of pytest
 
 
 def published(*arguments):
