@@ -32,9 +32,7 @@ UPSTREAM = Path(os.environ.get("TEST_UPSTREAM", Path(__file__).parents[2] / ".ve
 def _here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GITHUB_SHA", "a" * 40)  # where there is no repository
-    monkeypatch.setattr(
-        sys, "argv", ["rhapsode", "bench", "published"]
-    )  # not that of pytest
+    monkeypatch.setattr(sys, "argv", ["rhapsode", "bench", "published"])  # not that of pytest
 
 
 def published(*arguments):
