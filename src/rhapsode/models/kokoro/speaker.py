@@ -40,7 +40,7 @@ class KokoroSpeaker:
         device = torch.device(context.device)
         self._sample_rate = context.spec.sample_rate
         self._styles = 2 * config.style_dim
-        self._net = kokoro_net(context)  # held here, too: benchmarks count the weights that workers hold
+        self._net = kokoro_net(context)  # benchmarks count the weights that a worker holds
         self._renderer = Renderer(self._net, config.samples_per_frame)
         self.frame_shape, self.frame_dtype = (config.samples_per_frame,), torch.float32
         self.launch_size = FRAMES_OF_LAUNCH.get(device.type, max(FRAMES_OF_LAUNCH.values()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rhapsode.models.kokoro.net.decoder import Decoder
 from rhapsode.models.kokoro.net.source import seeded_noise
@@ -21,10 +21,11 @@ class Encoded(NamedTuple):
     text: Tensor  # [B, P, hidden], for the decoder
 
 
-class KokoroNet:
+class KokoroNet(nn.Module):
     """The text side and the decoder, which may have another number format."""
 
     def __init__(self, text: TextNet, decoder: Decoder) -> None:
+        super().__init__()
         self.text, self.decoder = text, decoder
 
     def durations(self, ids: Tensor, styles: Tensor, speeds: Tensor, ragged: Ragged) -> Encoded:
