@@ -384,9 +384,10 @@ def test_offline_a_model_that_is_not_in_the_cache_is_told_so(tmp_path: Path, mon
         hub.fetch("owner/name")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("around", "imported"),
-    [("Uninitialised()", "False"), pytest.param("nullcontext()", "True", marks=pytest.mark.slow)],
+    [("Uninitialised()", "False"), ("nullcontext()", "True")],
 )
 def test_an_empty_network_is_built_without_what_initialisers_import(around, imported, tmp_path):
     code = f"""

@@ -144,6 +144,7 @@ def test_a_pinned_model_whose_process_ends_comes_back(three: Running) -> None:
     assert speak(three, "third").status_code == 200
 
 
+@pytest.mark.slow
 def test_who_asks_for_a_model_without_room_waits_for_a_bounded_time(tmp_path: Path) -> None:
     models = {"busy": {"deployment": SLOW}, "other": {"deployment": DUMMY}}
     with (

@@ -76,7 +76,9 @@ def test_samples_are_upstreams(real: Real) -> None:
     assert np.sqrt(np.mean(difference**2)) < 0.02 * np.sqrt(np.mean(wanted**2))
 
 
-@pytest.mark.parametrize(("voice", "phonemise"), [("af_heart", american), ("bm_george", british)])
+@pytest.mark.parametrize(
+    ("voice", "phonemise"), [("af_heart", american), pytest.param("bm_george", british, marks=pytest.mark.slow)]
+)
 def test_a_sentence_is_understood(real: Real, voice: str, phonemise: Callable[[str], str]) -> None:
     pytest.importorskip("pocketsphinx")
     text = "The quick brown fox jumps over the lazy dog."
