@@ -105,7 +105,7 @@ def test_forty_clients_that_never_read_for_a_minute(server: Running) -> None:
 def test_a_client_that_never_reads_is_closed_when_its_time_is_over(tmp_path: Path) -> None:
     with in_thread("dummy", tmp_path, limits=ROOM, server={"max_request_s": 1.5}) as server:
         for fields in ({}, {"stream": False}, {"stream_format": "sse"}):
-            with ask(server.port, **fields) as raw:
+            with ask(server.port, input="x" * 200, **fields) as raw:  # made before its time is over
                 assert is_closed(raw, within_s=20), fields
             server.settle()
 
