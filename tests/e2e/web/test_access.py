@@ -107,6 +107,8 @@ def test_what_ended_stopped_or_failed_is_announced_once(visit: Open, dummy: Runn
     page.field("Text").fill("Hello.")
     page.press("Speak")
     await_announced(page, "Finished")
+    page.await_silence()
+    page.forget()  # so that what is awaited next is sound of the next text
     page.field("Text").fill("x" * 300)
     page.press("Speak")
     page.await_sound()
