@@ -1,0 +1,1 @@
+"""Chatterbox: the original, the multilingual models, Turbo and Nano."""
