@@ -1,1 +1,1 @@
-"""Chatterbox: the original, the multilingual models, Turbo and Nano."""
+"""Chatterbox: original, multilingual, Turbo and Nano."""
