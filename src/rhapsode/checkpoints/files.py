@@ -62,7 +62,7 @@ def _pickled(path: Path) -> dict[str, Tensor]:
 
 
 def _inside(content: Any) -> Any:
-    """Returns the tensors of a pickle, which training code may have put into a mapping, and there into a list of one."""
+    """Returns the tensors of a pickle, which may be inside a mapping, and there in a list of one."""
     for key in ("state_dict", "model"):
         if isinstance(content, Mapping) and isinstance(content.get(key), Mapping | list):
             content = content[key]
