@@ -42,9 +42,9 @@ class Model:
     config: Mapping[str, Any] = field(default_factory=dict)
     """The content of the checkpoint's configuration file."""
 
-    def info(self) -> ModelInfo:
-        """Returns what the checkpoint can do; without one, what the family can do."""
-        return describe(self.spec, self.checkpoint, self.config)
+    def info(self, options: Mapping[str, Any] | None = None) -> ModelInfo:
+        """Returns what the checkpoint can do; without one, what the family can do. `options`: of a deployment."""
+        return describe(self.spec, self.checkpoint, self.config, options)
 
     def check_checkpoint(self) -> None:
         """Raises if the family needs a checkpoint and there is none."""
@@ -104,14 +104,14 @@ def _installed(spec: ModelSpec) -> Model:
     return Model(spec) if folder is None else _recognise(folder, spec.name)
 
 
-def described(model: str) -> tuple[ModelSpec, ModelInfo]:
+def described(model: str, options: Mapping[str, Any] | None = None) -> tuple[ModelSpec, ModelInfo]:
     """Returns the family of a model and what it can do. Of a checkpoint on the hub, no weights are downloaded."""
     if model in families()[0] or PACKAGED.get(model) or as_folder(model) or not hub.is_id(model):
         found = find(model)
-        return found.spec, found.info()
+        return found.spec, found.info(options)
     found = _recognise_remote(model)
     with hub.outlined(model, _files(found.spec), found.spec.unread) as folder:
-        return found.spec, replace(found, checkpoint=folder).info()
+        return found.spec, replace(found, checkpoint=folder).info(options)
 
 
 def missing(spec: ModelSpec) -> list[str]:

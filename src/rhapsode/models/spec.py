@@ -133,6 +133,8 @@ class ModelSpec:
     """`package.module:function` that says what one checkpoint can do: `function(info, folder, config)` gets the
     `ModelInfo` of this spec and returns that of the checkpoint. A family that has no checkpoints (nothing in
     `published`) may say what it can do here; its folder is `None`."""
+    settings_decide: bool = False
+    """What a checkpoint can do depends on the deployment's settings: `describe` gets them as a fourth argument."""
     options: type = NoOptions
     """What a request may set: a frozen dataclass."""
     option_needs: Mapping[str, str] = field(default_factory=dict)

@@ -46,7 +46,7 @@ class Variant:
 
 
 def variants_in(folder: Path) -> tuple[Variant, ...]:
-    """Returns the variants of a folder, the preferred one first. A safetensors file goes before a pickle of its name."""
+    """Returns the variants of a folder, the preferred one first; of two files of a name, the safetensors."""
     files = {file.stem: file for pattern in reversed(PATTERNS) for file in sorted(folder.glob(pattern))}
     names = sorted(files, key=lambda name: (PREFERRED.index(name) if name in PREFERRED else len(PREFERRED), name))
     return tuple(Variant(files[name], kind_of(name)) for name in names)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rhapsode.models.base import Prompt
 from rhapsode.models.chatterbox.t3.sizes import START, T3Sizes
+from rhapsode.models.chatterbox.voice import ChatterboxVoice
 from rhapsode.voices.cache import content_key
 
 Ids = NDArray[np.int64]
@@ -33,6 +34,7 @@ class T3Prompt(Prompt):
     """The talker's prompt."""
 
     voice_rows: Floats = field(default_factory=lambda: np.zeros((0, 0), np.float32))  # [voice rows, hidden]
+    voice: ChatterboxVoice | None = None
     cfg_weight: float = 0.0
 
 
@@ -43,7 +45,7 @@ class T3Layout:
         self._sizes = sizes
         self._nowhere = 0 if sizes.gpt2 else sizes.text_places + sizes.speech_places
 
-    def rows(self, voice_rows: Floats, reference: Sequence[int] | Ids, text: Sequence[int]) -> Ids:
+    def rows(self, voice_rows: Floats, reference: Ids, text: Sequence[int]) -> Ids:
         """Returns all positions but the last: voice, reference (Turbo: its tokens), text, and the first start token.
 
         `text` has no start and no stop yet. Upstream gives the start token twice, but not to Turbo.
@@ -52,7 +54,7 @@ class T3Layout:
         voice = self._blank(sizes.voice_rows)
         voice[:, VOICE] = np.arange(sizes.voice_rows)
         if sizes.gpt2:
-            found = [voice, self._words(np.asarray(reference) + sizes.text_rows), self._words(text)]
+            found = [voice, self._words(reference + sizes.text_rows), self._words(text)]
         else:
             told = self._words([TEXT_START, *text, TEXT_STOP])
             told[:, PLACE] = np.arange(len(told))
@@ -62,6 +64,11 @@ class T3Layout:
         rows = np.concatenate(found)
         rows[:, FINGERPRINT] = _fingerprint(voice_rows)
         return rows
+
+    def context(self, voice_rows: Floats, reference: Ids) -> Ids:
+        """Returns the positions before the text, for a prompt that speaks nothing."""
+        sizes = self._sizes
+        return self.rows(voice_rows, reference, [])[: sizes.voice_rows + len(reference) * sizes.gpt2]
 
     def room(self, rows: Ids) -> int:
         """Returns how many tokens of speech there are positions for after these rows."""

@@ -110,5 +110,3 @@ def _shapes(file: Path) -> Shapes:
 
     tensors = open_file(file)
     return {name: tensors.shape(name) for name in tensors}
-
-

@@ -1,0 +1,91 @@
+"""The encode stage: encodes voices, and turns drafts into prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from rhapsode.errors import InvalidRequest
+from rhapsode.models.base import StageContext
+from rhapsode.models.chatterbox.config import read
+from rhapsode.models.chatterbox.prepare import ChatterboxDraft, RequestVoice
+from rhapsode.models.chatterbox.spec import ChatterboxSettings
+from rhapsode.models.chatterbox.t3 import parts
+from rhapsode.models.chatterbox.t3.prompt import T3Layout, T3Prompt
+from rhapsode.models.chatterbox.voice import ChatterboxVoice, Floats
+from rhapsode.models.parts import checkpoint_of
+from rhapsode.voices.cache import content_key
+
+MOST_TOKENS = 1000
+"""Speech tokens of one prompt, as upstream has it: 40 seconds."""
+PER_TEXT_TOKEN, MORE = 20, 100
+"""Speech tokens that a token of text takes at most, and that any text may take: beyond them a model has run away."""
+
+
+class ChatterboxEncode:
+    """Turns drafts into prompts, in the order they come. Only the first of a request needs its voice encoded."""
+
+    def __init__(self, context: StageContext) -> None:
+        folder = checkpoint_of(context)
+        settings: ChatterboxSettings = context.settings
+        self._config = config = read(context.config, folder, settings.t3)
+        self._conditioner = parts.conditioner(config, context)
+        self._layout = T3Layout(config.t3)
+        self._device = torch.device(context.device)
+        self._cache = context.references
+
+    def __call__(self, drafts: Sequence[ChatterboxDraft]) -> list[T3Prompt]:
+        return [self._finish(draft) for draft in drafts]
+
+    def is_quick(self, draft: ChatterboxDraft) -> bool:
+        return draft.voice.rows is not None
+
+    def _finish(self, draft: ChatterboxDraft) -> T3Prompt:
+        self._encode(draft.voice)
+        voice, voice_rows = draft.voice.found, draft.voice.rows
+        assert voice is not None
+        assert voice_rows is not None
+        if draft.ids is None:
+            rows, most = self._layout.context(voice_rows, voice.speech), 0
+        else:
+            rows = self._layout.rows(voice_rows, voice.speech, draft.ids)
+            most = min(MOST_TOKENS, MORE + PER_TEXT_TOKEN * len(draft.ids), self._layout.room(rows))
+        return T3Prompt(
+            max_frames=most,
+            length=len(rows),
+            content=rows,
+            voice_rows=voice_rows,
+            voice=voice,
+            cfg_weight=draft.cfg_weight,
+            feed=draft.feed,
+            following=draft.following,
+            new_segment=not draft.is_first,
+        )
+
+    def _encode(self, voice: RequestVoice) -> None:
+        """Fills in what depends on the voice alone."""
+        if voice.rows is not None:
+            return
+        found = voice.preset if voice.preset is not None else self._cloned(voice)
+        voice.rows = self._rows(found, voice.exaggeration)
+        voice.found = found.shortened(voice.reference_s)
+
+    def _cloned(self, voice: RequestVoice) -> ChatterboxVoice:
+        raise InvalidRequest("references are not encoded yet.", param="ref_audio")
+
+    def _rows(self, voice: ChatterboxVoice, exaggeration: float) -> Floats:
+        """Returns the rows that a voice has in a prompt."""
+
+        def make() -> tuple[Floats, int]:
+            speaker, speech = (torch.from_numpy(one)[None].to(self._device) for one in (voice.speaker, voice.speech))
+            with torch.inference_mode():
+                made = self._conditioner(speaker, speech, torch.tensor([exaggeration], device=self._device))
+            rows: Floats = made[0].float().cpu().numpy()
+            return rows, rows.nbytes
+
+        where = np.float32(exaggeration).tobytes()
+        return self._cache.get_or_make(
+            content_key("chatterbox", where, voice.speaker.tobytes(), voice.speech.tobytes()), make
+        )
