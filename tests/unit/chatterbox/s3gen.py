@@ -87,7 +87,7 @@ class FlowRequests:
         count = len(voices)
         self.memory = SlotMemory(count + 1, (), self.worker.state(count + 1), torch.device("cpu"), net.like.dtype)
         slots = list(range(1, count + 1))
-        self.memory.join([SlotRow(slot, SEED, (), 0.0, 0, 0.0, 0.0) for slot in slots])
+        self.memory.join([SlotRow(slot=slot, seed=SEED) for slot in slots])
         self.rows = self.memory.rows(slots)
         prompts = [
             s3_flow_prompt(net.sizes, *(voice[name] for name in ("tokens", "mel", "embedding"))) for voice in voices
