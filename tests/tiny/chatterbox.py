@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from safetensors.numpy import save_file
 
+from tiny import chatterbox_s3gen as s3gen
+
 GOLDEN = Path(__file__).parents[1] / "golden" / "chatterbox"
 TOKENIZERS = ("tokenizer.json", "grapheme_mtl_merged_expanded_v1.json", "Cangjie5_TC.json")
 START, STOP, CODES = 6561, 6562, 6561
@@ -54,7 +56,7 @@ TURBO = TinyT3("pub/turbo", "t3_turbo_v1", 320, 6563, gpt2=True, ffn=512)
 
 
 def write(folder: Path, *recipes: TinyT3) -> Path:
-    """Writes a checkpoint with these T3, the tokenizers and the preset voice; the acoustic half is another's."""
+    """Writes a checkpoint with these T3, the acoustic half, the tokenizers and the preset voice."""
     folder.mkdir(parents=True, exist_ok=True)
     for tiny in recipes:
         save_file(t3_tensors(tiny), folder / f"{tiny.file}.safetensors")
@@ -64,6 +66,7 @@ def write(folder: Path, *recipes: TinyT3) -> Path:
         for name in TOKENIZERS:
             shutil.copyfile(GOLDEN / name, folder / name)
     torch.save(preset(recipes[0].voice), folder / "conds.pt")
+    s3gen.write(folder, s3gen.TURBO if recipes[0].gpt2 else s3gen.ORIGINAL)
     return folder
 
 

@@ -23,7 +23,7 @@ def read(folder: Path) -> Encode:
         tokenizer = Tokenizer(BPE.from_file(str(folder / VOCABULARY), str(folder / MERGES)))
     except Exception as error:  # the package raises bare exceptions
         raise CheckpointError(f"{folder / VOCABULARY} and {MERGES} do not make a tokenizer: {error}") from None
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     return lambda text: tokenizer.encode(text, add_special_tokens=False).ids
 
 

@@ -188,4 +188,4 @@ def test_frames_of_a_preset_that_have_no_token_are_left_out(tmp_path: Path) -> N
         content["gen"]["prompt_feat"] = torch.cat((mel, mel[:, :1]), dim=1)
 
     voice = read_presets(voice_file(tmp_path, longer), T3Sizes(128, 192, 2, 704, 8194, 32))[PRESET]
-    assert (len(voice.tokens), len(voice.mel)) == (73, 146)
+    assert (len(voice.prompt_token), len(voice.prompt_feat)) == (73, 146)

@@ -8,9 +8,9 @@ import pytest
 
 from rhapsode.errors import InvalidRequest, RhapsodeError, TextTooLong
 from rhapsode.models.base import Following
-from rhapsode.models.chatterbox.encode import MORE, MOST_TOKENS, PER_TEXT_TOKEN
+from rhapsode.models.chatterbox.encode import MORE, PER_TEXT_TOKEN
 from rhapsode.models.chatterbox.spec import PRESET, ChatterboxOptions
-from rhapsode.models.chatterbox.t3.prompt import FINGERPRINT, ID, NONE, VOICE, T3Prompt
+from rhapsode.models.chatterbox.t3.prompt import FINGERPRINT, ID, MOST_TOKENS, NONE, VOICE, T3Prompt
 from rhapsode.types import SpeechRequest, Voice
 from unit.chatterbox.asked import Family
 
@@ -100,9 +100,9 @@ def test_the_flow_may_hear_less_of_the_reference(original: Family) -> None:
     short = original.prompt(SpeechRequest("Hello.", options={"reference_s": 1.0})).voice
     assert whole is not None
     assert short is not None
-    assert (len(whole.tokens), len(short.tokens), len(short.mel)) == (73, 25, 50)
-    np.testing.assert_array_equal(short.mel, whole.mel[:50])
-    np.testing.assert_array_equal(short.speech, whole.speech)
+    assert (len(whole.prompt_token), len(short.prompt_token), len(short.prompt_feat)) == (73, 25, 50)
+    np.testing.assert_array_equal(short.prompt_feat, whole.prompt_feat[:50])
+    np.testing.assert_array_equal(short.cond_tokens, whole.cond_tokens)
 
 
 def test_how_long_speech_may_be_follows_from_its_text(original: Family) -> None:

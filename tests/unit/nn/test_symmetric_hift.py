@@ -88,7 +88,7 @@ class Stream:
     def __init__(self, net: SymmetricHift, slots: list[int], seed: int = 7) -> None:
         self.net, self.slots, self.state = net, slots, net.state(max(slots) + 1)
         self.table = SlotTable(max(slots) + 1, 0, torch.device("cpu"))
-        self.table.join([SlotRow(slot, seed, (), 0.0, 0, 0.0, 0.0) for slot in slots])
+        self.table.join([SlotRow(slot=slot, seed=seed) for slot in slots])
 
     def spoken(self, mel: torch.Tensor, cuts: list[int]) -> torch.Tensor:
         """The samples of `mel [B, T, C]`, in chunks of these sizes."""

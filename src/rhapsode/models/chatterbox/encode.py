@@ -7,19 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import StageContext
 from rhapsode.models.chatterbox.config import read
 from rhapsode.models.chatterbox.prepare import ChatterboxDraft, RequestVoice
+from rhapsode.models.chatterbox.sound import references
 from rhapsode.models.chatterbox.spec import ChatterboxSettings
 from rhapsode.models.chatterbox.t3 import parts
-from rhapsode.models.chatterbox.t3.prompt import T3Layout, T3Prompt
-from rhapsode.models.chatterbox.voice import ChatterboxVoice, Floats
+from rhapsode.models.chatterbox.t3.prompt import MOST_TOKENS, T3Layout, T3Prompt
+from rhapsode.models.chatterbox.voice import Floats, VoiceConditioning
 from rhapsode.models.parts import checkpoint_of
 from rhapsode.voices.cache import content_key
 
-MOST_TOKENS = 1000
-"""Speech tokens of one prompt, as upstream has it: 40 seconds."""
 PER_TEXT_TOKEN, MORE = 20, 100
 """Speech tokens that a token of text takes at most, and that any text may take: beyond them a model has run away."""
 
@@ -32,6 +30,7 @@ class ChatterboxEncode:
         settings: ChatterboxSettings = context.settings
         self._config = config = read(context.config, folder, settings.t3)
         self._conditioner = parts.conditioner(config, context)
+        self._references = references(config, context)
         self._layout = T3Layout(config.t3)
         self._device = torch.device(context.device)
         self._cache = context.references
@@ -40,6 +39,7 @@ class ChatterboxEncode:
         return [self._finish(draft) for draft in drafts]
 
     def is_quick(self, draft: ChatterboxDraft) -> bool:
+        """Whether the voice is encoded already: for an earlier piece of the text."""
         return draft.voice.rows is not None
 
     def _finish(self, draft: ChatterboxDraft) -> T3Prompt:
@@ -48,9 +48,9 @@ class ChatterboxEncode:
         assert voice is not None
         assert voice_rows is not None
         if draft.ids is None:
-            rows, most = self._layout.context(voice_rows, voice.speech), 0
+            rows, most = self._layout.context(voice_rows, voice.cond_tokens), 0
         else:
-            rows = self._layout.rows(voice_rows, voice.speech, draft.ids)
+            rows = self._layout.rows(voice_rows, voice.cond_tokens, draft.ids)
             most = min(MOST_TOKENS, MORE + PER_TEXT_TOKEN * len(draft.ids), self._layout.room(rows))
         return T3Prompt(
             max_frames=most,
@@ -68,18 +68,18 @@ class ChatterboxEncode:
         """Fills in what depends on the voice alone."""
         if voice.rows is not None:
             return
-        found = voice.preset if voice.preset is not None else self._cloned(voice)
+        found = voice.preset if voice.reference is None else self._references.voice(voice.reference)
+        assert found is not None
         voice.rows = self._rows(found, voice.exaggeration)
         voice.found = found.shortened(voice.reference_s)
 
-    def _cloned(self, voice: RequestVoice) -> ChatterboxVoice:
-        raise InvalidRequest("references are not encoded yet.", param="ref_audio")
-
-    def _rows(self, voice: ChatterboxVoice, exaggeration: float) -> Floats:
+    def _rows(self, voice: VoiceConditioning, exaggeration: float) -> Floats:
         """Returns the rows that a voice has in a prompt."""
 
         def make() -> tuple[Floats, int]:
-            speaker, speech = (torch.from_numpy(one)[None].to(self._device) for one in (voice.speaker, voice.speech))
+            speaker, speech = (
+                torch.from_numpy(one)[None].to(self._device) for one in (voice.speaker_emb, voice.cond_tokens)
+            )
             with torch.inference_mode():
                 made = self._conditioner(speaker, speech, torch.tensor([exaggeration], device=self._device))
             rows: Floats = made[0].float().cpu().numpy()
@@ -87,5 +87,5 @@ class ChatterboxEncode:
 
         where = np.float32(exaggeration).tobytes()
         return self._cache.get_or_make(
-            content_key("chatterbox", where, voice.speaker.tobytes(), voice.speech.tobytes()), make
+            content_key("chatterbox", where, voice.speaker_emb.tobytes(), voice.cond_tokens.tobytes()), make
         )

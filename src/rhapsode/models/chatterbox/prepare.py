@@ -13,7 +13,7 @@ from rhapsode.models.chatterbox.spec import ChatterboxOptions, ChatterboxSetting
 from rhapsode.models.chatterbox.t3.prompt import T3Layout
 from rhapsode.models.chatterbox.text.tokenizer import read as read_tokenizer
 from rhapsode.models.chatterbox.variants import Kind
-from rhapsode.models.chatterbox.voice import ChatterboxVoice, Floats, read_presets
+from rhapsode.models.chatterbox.voice import Floats, VoiceConditioning, read_presets
 from rhapsode.models.parts import checkpoint_of
 from rhapsode.text.clean import clean
 from rhapsode.text.pieces import PieceStream
@@ -27,12 +27,12 @@ EXAGGERATION, CFG_WEIGHT = 0.5, 0.5
 class RequestVoice:
     """The voice of a request. It is encoded once, for the first piece of the text."""
 
-    preset: ChatterboxVoice | None
+    preset: VoiceConditioning | None
     reference: Clip | None
     exaggeration: float
     reference_s: float | None
     """The seconds of the reference that the flow hears."""
-    found: ChatterboxVoice | None = None
+    found: VoiceConditioning | None = None
     rows: Floats | None = None  # [voice rows, hidden]
 
 
@@ -126,7 +126,7 @@ class ChatterboxPrepare:
                 "'cfg_weight' must be 0 or absent: this deployment has 'guidance: false'.", param="cfg_weight"
             )
 
-    def _preset(self, name: str | None) -> ChatterboxVoice:
+    def _preset(self, name: str | None) -> VoiceConditioning:
         found = self._presets.get(name) if name else next(iter(self._presets.values()), None)
         if found is None:
             raise InvalidRequest("this checkpoint has no preset voice: give a reference.", param="voice")

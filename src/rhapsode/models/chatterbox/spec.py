@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from rhapsode.models.base import Layout, ModelSpec, Range, Ranged, StageSpec
 from rhapsode.models.chatterbox.variants import PATTERNS
@@ -36,6 +36,12 @@ class ChatterboxSettings(Ranged):
     t3: str = "auto"
     """Which T3 of the checkpoint is loaded: `original`, `multilingual`, `turbo`, `nano`, or the name of its file, such
     as `t3_mtl23ls_v3`. `auto` takes the first of these that the checkpoint has; of two multilingual ones, `v2`."""
+    stream: Literal["whole", "prefix"] = "whole"
+    """What the flow makes at once: `whole`, a sentence in one pass, as upstream does; `prefix`, the first tokens of a
+    sentence as soon as there are some, and each further block in a pass over the sentence so far. That is heard sooner,
+    costs more, and is another computation than upstream's."""
+    block_tokens: Annotated[int, Range(4, 250)] = 25
+    """With `stream: prefix`, tokens of a block, 25 a second."""
     guidance: bool = True
     """Whether requests can set `cfg_weight`. Without it each request has one sequence in place of two, half the memory
     and half the work; Turbo and Nano have no guidance anyway."""
@@ -63,11 +69,13 @@ SPEC = ModelSpec(
             "encode",
             "call",
             f"{_PACKAGE}.encode:ChatterboxEncode",
-            next=("talk",),
+            next=("talk", "condition"),
             on_device=True,
             batch=8,
         ),
-        StageSpec("talk", "frame", f"{_PACKAGE}.t3.talker:ChatterboxTalker", stream_to=("vocode",), takes_text=True),
-        StageSpec("vocode", "stream", f"{_PACKAGE}.t3.talker:ChatterboxTalker"),
+        StageSpec("condition", "call", f"{_PACKAGE}.sound:FlowConditioning", next=("flow",)),
+        StageSpec("talk", "frame", f"{_PACKAGE}.t3.talker:ChatterboxTalker", stream_to=("flow",), takes_text=True),
+        StageSpec("flow", "stream", f"{_PACKAGE}.sound:flow", stream_to=("vocode",)),
+        StageSpec("vocode", "stream", f"{_PACKAGE}.sound:vocoder"),
     ),
 )

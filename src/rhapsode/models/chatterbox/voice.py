@@ -1,4 +1,4 @@
-"""A voice as the networks take it, and the preset voice of a checkpoint."""
+"""A voice as the networks take it, and the preset voice of a checkpoint. Imports no torch before it reads one."""
 
 from __future__ import annotations
 
@@ -24,22 +24,26 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class ChatterboxVoice:
-    """What T3 and the flow hear of a reference."""
+class VoiceConditioning:
+    """A voice, as a recording or a file of conditions gives it."""
 
-    speaker: Floats  # [E], for T3
-    speech: Ids  # [S], for T3
-    tokens: Ids  # [P], for the flow
-    mel: Floats  # [RATE * P, BANDS], for the flow
+    speaker_emb: Floats  # [E], for T3
+    cond_tokens: Ids  # [n], for T3
+    prompt_token: Ids  # [P], for the flow
+    prompt_feat: Floats  # [P * RATE, BANDS], for the flow
     embedding: Floats  # [SPEAKER], for the flow
 
-    def shortened(self, seconds: float | None) -> ChatterboxVoice:
+    @property
+    def nbytes(self) -> int:
+        return sum(each.nbytes for each in vars(self).values())
+
+    def shortened(self, seconds: float | None) -> VoiceConditioning:
         """Returns the voice with only the first seconds of the speech that the flow hears; `None` keeps all."""
-        most = len(self.tokens) if seconds is None else int(seconds * TOKEN_HZ)
-        return replace(self, tokens=self.tokens[:most], mel=self.mel[: RATE * most])
+        most = len(self.prompt_token) if seconds is None else int(seconds * TOKEN_HZ)
+        return replace(self, prompt_token=self.prompt_token[:most], prompt_feat=self.prompt_feat[: RATE * most])
 
 
-def read_presets(folder: Path, sizes: T3Sizes, random_weights: bool = False) -> dict[str, ChatterboxVoice]:
+def read_presets(folder: Path, sizes: T3Sizes, random_weights: bool = False) -> dict[str, VoiceConditioning]:
     """Returns the preset of a checkpoint, if it has one. Random weights get a random voice, for measurements."""
     file = folder / FILE
     if not file.is_file():
@@ -53,23 +57,23 @@ def read_presets(folder: Path, sizes: T3Sizes, random_weights: bool = False) -> 
     tokens = _ids(file, flow, "prompt_token")
     mel = _floats(file, flow, "prompt_feat", (None, BANDS))
     count = min(len(tokens), len(mel) // RATE)
-    voice = ChatterboxVoice(
-        speaker=_floats(file, talker, "speaker_emb", (sizes.speaker,)),
-        speech=_ids(file, talker, "cond_prompt_speech_tokens"),
-        tokens=tokens[:count],
-        mel=mel[: RATE * count],
+    voice = VoiceConditioning(
+        speaker_emb=_floats(file, talker, "speaker_emb", (sizes.speaker,)),
+        cond_tokens=_ids(file, talker, "cond_prompt_speech_tokens"),
+        prompt_token=tokens[:count],
+        prompt_feat=mel[: RATE * count],
         embedding=_floats(file, flow, "embedding", (SPEAKER,)),
     )
     return {PRESET: voice}
 
 
-def random_voice(sizes: T3Sizes, seconds: float = 5.0) -> ChatterboxVoice:
+def random_voice(sizes: T3Sizes, seconds: float = 5.0) -> VoiceConditioning:
     """Returns the voice of a reference of so many seconds."""
     draws, count = np.random.default_rng(0), int(seconds * TOKEN_HZ)
     tokens = draws.integers(0, CODES, count)
     mel = draws.normal(-5.0, 2.0, (RATE * count, BANDS)).astype(np.float32)
     speaker, embedding = (draws.normal(size=size).astype(np.float32) for size in (sizes.speaker, SPEAKER))
-    return ChatterboxVoice(speaker, tokens, tokens, mel, embedding)
+    return VoiceConditioning(speaker, tokens, tokens, mel, embedding)
 
 
 def _ids(file: Path, entry: Mapping[str, Any], key: str) -> Ids:

@@ -16,6 +16,7 @@ from rhapsode.models.chatterbox.flow.sizes import RATE
 from rhapsode.models.chatterbox.reference.loudness import gain_to
 from rhapsode.models.chatterbox.reference.speech_tokenizer import FRAMES_PER_TOKEN, SpeechTokenizer
 from rhapsode.models.chatterbox.reference.voice_encoder import VoiceEncoder, speech_span, voice_mel
+from rhapsode.models.chatterbox.voice import VoiceConditioning
 from rhapsode.nn.campplus import CamPlus
 from rhapsode.nn.kaldi import kaldi_fbank
 from rhapsode.nn.mel import MelConfig, log_mel
@@ -50,21 +51,6 @@ ORIGINAL = ReferenceRules(heard_s=6.0, least_s=0.5)
 """The original and the multilingual models. Upstream has no minimum."""
 TURBO = ReferenceRules(heard_s=15.0, least_s=5.0, loudness=-27.0)
 """Turbo and Nano."""
-
-
-@dataclass(frozen=True, eq=False)
-class VoiceConditioning:
-    """A voice, as a recording or a file of conditions gives it."""
-
-    speaker_emb: NDArray[np.float32]  # [S], for the language model
-    cond_tokens: NDArray[np.int64]  # [n], for the language model
-    prompt_token: NDArray[np.int64]  # [P], for the flow
-    prompt_feat: NDArray[np.float32]  # [P * RATE, mel], for the flow
-    embedding: NDArray[np.float32]  # [E], for the flow
-
-    @property
-    def nbytes(self) -> int:
-        return sum(each.nbytes for each in vars(self).values())
 
 
 class ReferenceEncoders:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -23,8 +25,8 @@ def layers_of(sizes: T3Sizes) -> DecoderConfig:
     shape = (sizes.hidden, sizes.ffn, sizes.layers, heads, heads, HEAD_DIM)
     if not sizes.gpt2:
         return DecoderConfig(*shape, ROPE, eps=EPS)
-    biased = {"attention_bias": True, "output_bias": True, "mlp_bias": True}
-    return DecoderConfig(*shape, None, norm="layer", eps=EPS, mlp="gelu_tanh", **biased)
+    plain = DecoderConfig(*shape, None, norm="layer", eps=EPS, mlp="gelu_tanh")
+    return replace(plain, attention_bias=True, output_bias=True, mlp_bias=True)
 
 
 class Places(nn.Module):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rhapsode.models.base import Prompt
 from rhapsode.models.chatterbox.t3.sizes import START, T3Sizes
-from rhapsode.models.chatterbox.voice import ChatterboxVoice
+from rhapsode.models.chatterbox.voice import VoiceConditioning
 from rhapsode.voices.cache import content_key
 
 Ids = NDArray[np.int64]
@@ -25,6 +25,8 @@ and a hash of all rows of the voice."""
 COLUMNS = 4
 NONE = -1
 """In the column of the voice: the position is none of the voice's rows."""
+MOST_TOKENS = 1000
+"""Speech tokens of one prompt, as upstream has it: 40 seconds."""
 TEXT_START, TEXT_STOP = 255, 0
 """What is around a text, but not for Turbo."""
 
@@ -34,7 +36,7 @@ class T3Prompt(Prompt):
     """The talker's prompt."""
 
     voice_rows: Floats = field(default_factory=lambda: np.zeros((0, 0), np.float32))  # [voice rows, hidden]
-    voice: ChatterboxVoice | None = None
+    voice: VoiceConditioning | None = None
     cfg_weight: float = 0.0
 
 

@@ -78,7 +78,7 @@ def sizes_of(shapes: Shapes, file: Path) -> T3Sizes:
             raise CheckpointError(f"the tensor '{name}' of {file} has too few axes: {list(shapes[name])}.")
         return shapes[name][axis]
 
-    common = {
+    common: dict[str, Any] = {
         "hidden": rows("text_emb.weight", 1),
         "text_rows": rows("text_emb.weight"),
         "speech_rows": rows("speech_emb.weight"),
