@@ -5,10 +5,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from fuzzing import fuzzed
 from rhapsode.checkpoints.weights import TensorsInMemory
 from rhapsode.errors import CheckpointError, InvalidRequest
+from rhapsode.models.chatterbox.flow import voices
 from rhapsode.models.chatterbox.flow.net import FlowSequences, noise_of
 from rhapsode.models.chatterbox.flow.parts import s3_flow_net
 from rhapsode.models.chatterbox.flow.prompt import s3_flow_prompt
@@ -90,9 +92,9 @@ def test_one_pass_equals_upstream(variant, case, steps):
 @pytest.mark.parametrize("block", [None, BLOCK], ids=["whole", "prefix"])
 def test_neither_padding_nor_neighbours_change_a_request(variant, block):
     net = flow(variant)
-    voices, tokens = [voice_of(n, n) for n in (5, 0, 9)], [tokens_of(n, n) for n in (7, 12, 3)]
-    together = FlowRequests(net, voices, 12, block).all(tokens)
-    for voice, each, made in zip(voices, tokens, together, strict=True):
+    given_voices, tokens = [voice_of(n, n) for n in (5, 0, 9)], [tokens_of(n, n) for n in (7, 12, 3)]
+    together = FlowRequests(net, given_voices, 12, block).all(tokens)
+    for voice, each, made in zip(given_voices, tokens, together, strict=True):
         alone = FlowRequests(net, [voice], 12, block).all([each])[0]
         assert largest(made, alone) < 1e-10
 
@@ -131,6 +133,25 @@ def test_a_block_waits_for_no_more_than_its_lookahead():
     early = FlowRequests(net, [voice], 20, BLOCK).next([tokens[: BLOCK + 3]])[0]
     late = FlowRequests(net, [voice], 20, BLOCK).all([tokens])[0][: 2 * BLOCK]
     assert largest(early, late) < 1e-12
+
+
+@pytest.mark.parametrize("block", [None, BLOCK], ids=["whole", "prefix"])
+def test_a_launch_of_the_longest_length_makes_the_same_frames(block, monkeypatch):
+    net, voice, tokens = flow("turbo"), voice_of(4), tokens_of(10)
+    expected = FlowRequests(net, [voice], 12, block).all([tokens])[0]
+    monkeypatch.setattr(voices, "longest", lambda lengths, bound: bound)  # as on a GPU
+    made = FlowRequests(net, [voice], 12, block).all([tokens])[0]
+    assert largest(made, expected) < 1e-10
+
+
+@pytest.mark.parametrize("block", [None, BLOCK], ids=["whole", "prefix"])
+def test_a_launch_asks_nothing_of_its_values_where_that_would_mean_waiting(block, monkeypatch):
+    requests = FlowRequests(flow("original", "float32"), [voice_of(4)], 12, block)
+    monkeypatch.setattr(voices, "longest", lambda lengths, bound: bound)  # as on a GPU
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        made = requests.next([tokens_of(10)])
+        with pytest.raises(DataDependentOutputException):
+            made.sum().item()
 
 
 def test_noise_depends_on_the_seed_and_the_position_alone():

@@ -17,8 +17,8 @@ from rhapsode.nn.ragged import Ragged
 
 GUIDANCE = 1.7
 """The weight of the conditional velocity; that of the unconditional one is 1 less, with the opposite sign."""
-NOISE_BOOK = 1
-"""The flow's stream of random numbers; the draws of tokens have another one."""
+NOISE_BOOK = 2
+"""The stream of random numbers of the flow; the draws of tokens and the vocoder have others."""
 
 
 @dataclass(frozen=True)

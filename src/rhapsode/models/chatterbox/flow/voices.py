@@ -51,15 +51,19 @@ def solve_speech(
     """
     slots, width = rows.slots, spoken.shape[1]
     prompts = state.length[slots]
-    most = MOST_PROMPT_TOKENS + width
-    if slots.device.type == "cpu":  # reading the lengths costs nothing here, so only frames that exist are computed
-        most = max(1, int((prompts + counts).max()))
+    bound = MOST_PROMPT_TOKENS + width
+    most = longest(prompts + counts, bound)
     place = torch.arange(most, device=slots.device) - prompts[:, None]  # [B, T], negative in the prompt
     prompted = F.pad(state.tokens[slots], (0, most))[:, :most]
     tokens = torch.where(place < 0, prompted, spoken.gather(1, place.clamp(0, width - 1)))
     mel = F.pad(state.mel[slots], (0, 0, 0, most * RATE))[:, : most * RATE]
-    ragged = Ragged.of((prompts + counts).clamp(min=1), most, is_full=len(slots) == 1 and slots.device.type == "cpu")
+    ragged = Ragged.of((prompts + counts).clamp(min=1), most, is_full=len(slots) == 1 and most < bound)
     noise = noise_of(rows.seeds, most * RATE, net.like)
     made = net(FlowSequences(tokens, ragged, mel, state.speaker[slots], noise, unsolved))
     where = prompts[:, None] * RATE + torch.arange(width * RATE, device=slots.device)
     return made[torch.arange(len(made), device=slots.device)[:, None], where.clamp(max=made.shape[1] - 1)]
+
+
+def longest(lengths: Tensor, bound: int) -> int:
+    """Returns how many tokens a launch has. On a GPU it is always the bound: the host must not wait for the lengths."""
+    return max(1, int(lengths.max())) if lengths.device.type == "cpu" else bound
