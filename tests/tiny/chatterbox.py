@@ -53,6 +53,7 @@ class TinyT3:
 ORIGINAL = TinyT3("pub/t3", "t3_cfg", 704)
 MULTILINGUAL = TinyT3("pub/mtlv3", "t3_mtl23ls_v3", 2454)
 TURBO = TinyT3("pub/turbo", "t3_turbo_v1", 320, 6563, gpt2=True, ffn=512)
+NANO = TinyT3("nano", "t3_nano_v1", 320, 6563, gpt2=True, ffn=256, hidden=64)
 
 
 def write(folder: Path, *recipes: TinyT3) -> Path:

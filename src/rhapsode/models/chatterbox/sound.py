@@ -18,6 +18,8 @@ from rhapsode.models.chatterbox.reference.parts import reference_encoders
 from rhapsode.models.chatterbox.spec import ChatterboxSettings
 from rhapsode.models.chatterbox.t3.prompt import MOST_TOKENS, T3Prompt
 from rhapsode.models.chatterbox.variants import Kind
+from rhapsode.models.chatterbox.vocoder import S3Vocoder
+from rhapsode.models.chatterbox.vocoder_parts import s3_vocoder_net
 from rhapsode.models.parts import checkpoint_of
 
 
@@ -52,6 +54,14 @@ def flow(context: StageContext) -> WholeS3Flow | PrefixS3Flow:
     kind = read(context.config, folder, settings.t3).kind
     net = s3_flow_net(context, lambda: _tensors(folder, "s3gen", kind))
     return s3_flow_worker(net, MOST_TOKENS, settings.block_tokens if settings.stream == "prefix" else None)
+
+
+def vocoder(context: StageContext) -> S3Vocoder:
+    """Returns the worker of the vocoder stage."""
+    settings: ChatterboxSettings = context.settings
+    folder = checkpoint_of(context)
+    kind = read(context.config, folder, settings.t3).kind
+    return S3Vocoder(s3_vocoder_net(context, lambda: _tensors(folder, "s3gen", kind)))
 
 
 def _tensors(folder: Path, name: str, kind: Kind) -> Tensors:
