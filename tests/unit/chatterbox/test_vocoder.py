@@ -62,7 +62,7 @@ class Speech:
         self.worker, self.count = S3Vocoder(net, draws), count
         self.state, self.dtype = self.worker.state(count + 1), net.conv_post.weight.dtype
         self.table = SlotTable(count + 1, 0, torch.device("cpu"))
-        self.table.join([SlotRow(slot, 7, (), 0.0, 0, 0.0, 0.0) for slot in range(1, count + 1)])
+        self.table.join([SlotRow(slot=slot, seed=7) for slot in range(1, count + 1)])
 
     def spoken(self, mels: list[torch.Tensor], cuts: list[int]) -> list[torch.Tensor]:
         """The samples of each `mel [frames, C]`, in chunks of these numbers of frames."""
