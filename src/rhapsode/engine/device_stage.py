@@ -38,6 +38,10 @@ Ints = NDArray[np.int64]
 Row = TypeVar("Row", bound=PromptRow)
 
 
+RAGGED_COLUMNS = 5
+"""Columns of the inputs of a stage that works on other numbers of frames in each row."""
+
+
 @dataclass(frozen=True)
 class Launch:
     """What one launch works on: `inputs` has a row for each request, `statics` are the sizes of its captured graph."""
@@ -54,6 +58,10 @@ class Launch:
         if self.inputs.shape[1] == 1:
             return np.zeros_like(self.slots), np.full_like(self.slots, self.statics[0])
         return self.inputs[:, 1], self.inputs[:, 2]
+
+    def heard(self) -> Ints:
+        """Returns how many of these frames of each row are heard: the others are the last ones of a segment."""
+        return self.ragged()[1] if self.inputs.shape[1] == 1 else self.inputs[:, RAGGED_COLUMNS - 1]
 
     @property
     def frames(self) -> int:

@@ -20,7 +20,7 @@ from rhapsode.device.slots import SlotRow
 from rhapsode.device.stream import FrameStream
 from rhapsode.engine.block_grid import BlockGrid
 from rhapsode.engine.changes import Changes
-from rhapsode.engine.device_stage import DeviceStage, Launch, Prepared
+from rhapsode.engine.device_stage import RAGGED_COLUMNS, DeviceStage, Launch, Prepared
 from rhapsode.engine.growth import plan_pages
 from rhapsode.engine.isolation import isolate
 from rhapsode.engine.job import Job
@@ -60,7 +60,7 @@ class StreamStage(DeviceStage[StreamRow]):
         reach, device = worker.reach, memory.device
         allowed = worker.most_rows if isinstance(worker, LimitsRows) else deployment.chunks.batch
         most = min(allowed, deployment.chunks.batch, deployment.limits.slots)
-        given, columns = (name, worker, deployment, memory), 1 if reach.plain else 4
+        given, columns = (name, worker, deployment, memory), 1 if reach.plain else RAGGED_COLUMNS
         super().__init__(*given, most_rows=most, columns=columns, stream=stream, frame_s=frame_s)
         self._reach = reach
         self._source, self._sink = source, sink
@@ -221,11 +221,12 @@ class StreamStage(DeviceStage[StreamRow]):
         """Reads frames from the source, runs the worker, and passes its output to the sink."""
         slots, (due, seen) = inputs[:, 0], statics
         there, plain = self._source.device, self._reach.plain
-        window = self._source.window(slots.to(there), due, None if plain else inputs[:, 1:].to(there), seen)
+        window = self._source.window(slots.to(there), due, None if plain else inputs[:, 1:4].to(there), seen)
         with section("codec"):
             output: Tensor = self._worker.decode(window.to(slots.device), self._memory.rows(slots), self._memory.state)
         counts = None if plain else inputs[:, 2]
-        values = self._sink.on_device(slots, output, None if plain else inputs[:, 1], counts)
+        skip, heard = (None, None) if plain else (inputs[:, 1], inputs[:, 4])
+        values = self._sink.on_device(slots, output, skip, heard)
         moved: Tensor | int = due if counts is None else counts
         self._source.advance(slots.to(there), moved if isinstance(moved, int) else moved.to(there))
         self._memory.table.advance(slots, moved, self._rate)
@@ -237,7 +238,7 @@ class StreamStage(DeviceStage[StreamRow]):
     def _launched(self, launch: Launch) -> None:
         _, counts = launch.ragged()
         self._source.consume(launch.slots, counts)
-        self._sink.launched(launch.slots, counts)
+        self._sink.launched(launch.slots, launch.heard())
         self._planner.launched(Choice(launch.slots, launch.statics[0] // self._reach.granularity))
         self._grid.launched(launch)
         if self._growth is not None:
@@ -246,7 +247,7 @@ class StreamStage(DeviceStage[StreamRow]):
     def _landed(self, launch: Launch, current: NDArray[np.bool_], values: NDArray[Any]) -> None:
         skip, counts = launch.ragged()
         jobs = [self._at(slot).job if here else None for slot, here in zip(launch.slots.tolist(), current, strict=True)]
-        self._sink.landed(jobs, skip, counts, values)
+        self._sink.landed(jobs, skip, launch.heard(), values)
         self._source.release(launch.slots[current], counts[current])
 
     def _collect(self) -> bool:

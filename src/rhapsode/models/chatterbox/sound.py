@@ -22,6 +22,9 @@ from rhapsode.models.chatterbox.vocoder import S3Vocoder
 from rhapsode.models.chatterbox.vocoder_parts import s3_vocoder_net
 from rhapsode.models.parts import checkpoint_of
 
+UNHEARD_TOKENS = 1
+"""The multilingual model ends with a token of noise: upstream cuts its sound."""
+
 
 class FlowConditioning:
     """Makes the flow's prompt of the talker's. The voice of a request does not change: only its first prompt counts."""
@@ -61,7 +64,8 @@ def vocoder(context: StageContext) -> S3Vocoder:
     settings: ChatterboxSettings = context.settings
     folder = checkpoint_of(context)
     kind = read(context.config, folder, settings.t3).kind
-    return S3Vocoder(s3_vocoder_net(context, lambda: _tensors(folder, "s3gen", kind)))
+    net = s3_vocoder_net(context, lambda: _tensors(folder, "s3gen", kind))
+    return S3Vocoder(net, unheard=RATE * UNHEARD_TOKENS if kind is Kind.MULTILINGUAL else 0)
 
 
 def _tensors(folder: Path, name: str, kind: Kind) -> Tensors:

@@ -26,10 +26,11 @@ class S3Vocoder:
 
     channels = 1
 
-    def __init__(self, net: SymmetricHift, draws: SourceDraws | None = None) -> None:
+    def __init__(self, net: SymmetricHift, draws: SourceDraws | None = None, unheard: int = 0) -> None:
+        """`unheard`: frames at the end of a segment that are not heard."""
         self._net, self._draws = net, draws or CounterDraws()
         self.hop = net.settings.hop
-        self.reach = Reach(lookahead=net.lookahead, incremental=True)
+        self.reach = Reach(lookahead=net.lookahead, incremental=True, unheard=unheard)
         self._gains = fade_in(net.settings.sampling_rate).to(net.conv_post.weight)
 
     def state(self, slots: int) -> SymmetricHiftState:

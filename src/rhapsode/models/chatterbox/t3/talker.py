@@ -30,8 +30,9 @@ from rhapsode.types import Sampling
 
 SILENCE, SILENCES = 4299, 3
 """The token of silence, and how many of them Turbo's speech ends with."""
-LEAST_TOKENS = 1
-"""Speech that ends before it begins is none: upstream's Turbo goes on, too, and the others fail."""
+LEAST_TOKENS = 2
+"""Speech that ends before it begins is none: upstream's Turbo goes on, too, and the others fail. And the last token of
+the multilingual model is not heard."""
 
 
 class T3State(State):
