@@ -100,6 +100,14 @@ def test_neither_padding_nor_neighbours_change_a_request(variant, block):
 
 
 @pytest.mark.parametrize("variant", TINY)
+def test_an_estimator_in_half_precision_is_close(variant):
+    voice, tokens = voice_of(9), tokens_of(11)
+    exact, half = (FlowRequests(flow(variant, each), [voice], 20).all([tokens])[0] for each in ("float32", "bfloat16"))
+    assert half.dtype == torch.float32
+    assert 0 < largest(half, exact) < 0.08  # the frames have a deviation of 1.2
+
+
+@pytest.mark.parametrize("variant", TINY)
 def test_a_segment_is_one_pass(variant):
     net, voice, tokens = flow(variant), voice_of(6), tokens_of(11)
     assert largest(FlowRequests(net, [voice], 20).all([tokens])[0], one_pass(net, voice, tokens)) < 1e-10

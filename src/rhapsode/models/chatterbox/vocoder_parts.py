@@ -33,7 +33,7 @@ def s3_vocoder_net(context: StageContext, tensors: Callable[[], Tensors]) -> Sym
     """
     dtype = torch.promote_types(getattr(torch, context.dtype), torch.float32)
     folded = _folded(tensors())
-    settings = _settings(TensorShapes(folded))
+    settings = s3_vocoder_settings(TensorShapes(folded))
 
     def source() -> Tensors:
         return folded
@@ -60,7 +60,8 @@ def _folded(tensors: Tensors) -> Tensors:
     return TensorsInMemory(tensors.file_of(ours[0]), fold_weight_norm(found))
 
 
-def _settings(found: TensorShapes) -> HiftSettings:
+def s3_vocoder_settings(found: TensorShapes) -> HiftSettings:
+    """Returns the settings: those that a tensor shows from its shape, the others as they are published."""
     return HiftSettings(
         in_channels=found.size("conv_pre.weight", 1),
         base_channels=found.size("conv_pre.weight"),
