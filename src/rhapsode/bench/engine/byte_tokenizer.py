@@ -9,6 +9,8 @@ from typing import Any
 
 from rhapsode.checkpoints.folder import read_json
 
+SPACE = "[SPACE]"
+"""A token of its own for families whose tokenizer has one for a space."""
 WORDS = ("assistant", "user")  # families split prompts at these, and expect one token each
 
 
@@ -57,7 +59,7 @@ def description() -> dict[str, Any]:
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [],
+        "added_tokens": [{"id": len(vocab), "content": SPACE}],
         "normalizer": None,
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": True},
         "post_processor": None,

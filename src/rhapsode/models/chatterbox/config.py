@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from rhapsode.checkpoints.folder import section
+from rhapsode.checkpoints.outline import TensorOutline
 from rhapsode.errors import CheckpointError
-from rhapsode.models.chatterbox.t3.sizes import T3Sizes, given_sizes, read_sizes
+from rhapsode.models.chatterbox.t3.sizes import T3Sizes, read_sizes, sizes_of
 from rhapsode.models.chatterbox.variants import Kind, Variant, choose
 
 SHAPE = "chatterbox.json"
-"""Sizes without weights, for measurements: no published checkpoint has this file."""
+"""Shapes of tensors without weights, for measurements: no published checkpoint has this file."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,10 @@ def read(values: Mapping[str, Any], folder: Path, wanted: str) -> ChatterboxConf
     `values` is the content of `chatterbox.json`, or nothing.
     """
     if values:
-        return _given(values, folder)
+        kind = values.get("kind")
+        if kind not in list(Kind):
+            raise CheckpointError(f"'kind' of {folder / SHAPE} must be one of {', '.join(Kind)}.")
+        return ChatterboxConfig(Variant(folder / SHAPE, Kind(kind)), sizes_of(outline(values, folder, "t3")))
     variant = choose(folder, wanted)
     sizes = read_sizes(variant.file)
     if sizes.gpt2 != variant.kind.is_turbo:
@@ -51,9 +55,6 @@ def read(values: Mapping[str, Any], folder: Path, wanted: str) -> ChatterboxConf
     return ChatterboxConfig(variant, sizes)
 
 
-def _given(values: Mapping[str, Any], folder: Path) -> ChatterboxConfig:
-    known = [kind.value for kind in Kind]
-    if values.get("kind") not in known:
-        raise CheckpointError(f"'kind' of {folder / SHAPE} must be one of {', '.join(known)}.")
-    sizes = given_sizes(section(values, "t3", SHAPE), f"'t3' of {SHAPE}")
-    return ChatterboxConfig(Variant(folder / SHAPE, Kind(values["kind"])), sizes)
+def outline(values: Mapping[str, Any], folder: Path, name: str) -> TensorOutline:
+    """Returns the shapes that `chatterbox.json` lists for one file: `t3`, `s3gen` or `ve`."""
+    return TensorOutline(folder / SHAPE, section(section(values, "tensors", SHAPE), name, f"'tensors' of {SHAPE}"))

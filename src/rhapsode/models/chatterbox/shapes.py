@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from rhapsode.checkpoints.weights import Tensors
+from typing import TYPE_CHECKING
+
 from rhapsode.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from rhapsode.checkpoints.weights import Tensors
 
 
 class TensorShapes:

@@ -7,7 +7,7 @@ from pathlib import Path
 from rhapsode.checkpoints.files import first_of
 from rhapsode.checkpoints.weights import Tensors, open_file
 from rhapsode.models.base import StageContext
-from rhapsode.models.chatterbox.config import ChatterboxConfig, read
+from rhapsode.models.chatterbox.config import ChatterboxConfig, outline, read
 from rhapsode.models.chatterbox.flow.parts import s3_flow_net, s3_flow_worker
 from rhapsode.models.chatterbox.flow.prefix import PrefixS3Flow
 from rhapsode.models.chatterbox.flow.prompt import S3FlowPrompt
@@ -44,32 +44,31 @@ class FlowConditioning:
 
 def references(config: ChatterboxConfig, context: StageContext) -> ReferenceEncoders:
     """Returns what encodes recordings, as the variant hears them."""
-    rules, folder = TURBO if config.kind.is_turbo else ORIGINAL, checkpoint_of(context)
+    rules = TURBO if config.kind.is_turbo else ORIGINAL
     return reference_encoders(
-        context, lambda: _tensors(folder, "s3gen", config.kind), lambda: _tensors(folder, "ve", config.kind), rules
+        context, lambda: _tensors(context, config.kind, "s3gen"), lambda: _tensors(context, config.kind, "ve"), rules
     )
 
 
 def flow(context: StageContext) -> WholeS3Flow | PrefixS3Flow:
     """Returns the worker of the flow stage."""
     settings: ChatterboxSettings = context.settings
-    folder = checkpoint_of(context)
-    kind = read(context.config, folder, settings.t3).kind
-    net = s3_flow_net(context, lambda: _tensors(folder, "s3gen", kind))
+    kind = read(context.config, checkpoint_of(context), settings.t3).kind
+    net = s3_flow_net(context, lambda: _tensors(context, kind, "s3gen"))
     return s3_flow_worker(net, MOST_TOKENS, settings.block_tokens if settings.stream == "prefix" else None)
 
 
 def vocoder(context: StageContext) -> S3Vocoder:
     """Returns the worker of the vocoder stage."""
     settings: ChatterboxSettings = context.settings
-    folder = checkpoint_of(context)
-    kind = read(context.config, folder, settings.t3).kind
-    net = s3_vocoder_net(context, lambda: _tensors(folder, "s3gen", kind))
+    kind = read(context.config, checkpoint_of(context), settings.t3).kind
+    net = s3_vocoder_net(context, lambda: _tensors(context, kind, "s3gen"))
     return S3Vocoder(net, unheard=RATE * UNHEARD_TOKENS if kind is Kind.MULTILINGUAL else 0)
 
 
-def _tensors(folder: Path, name: str, kind: Kind) -> Tensors:
-    return open_file(sound_file(folder, name, kind))
+def _tensors(context: StageContext, kind: Kind, name: str) -> Tensors:
+    folder = checkpoint_of(context)
+    return outline(context.config, folder, name) if context.config else open_file(sound_file(folder, name, kind))
 
 
 def sound_file(folder: Path, name: str, kind: Kind) -> Path:

@@ -52,7 +52,10 @@ _PACKAGE = "rhapsode.models.chatterbox"
 SPEC = ModelSpec(
     name="chatterbox",
     summary="English or 23 languages, cloning, exaggeration; Turbo with [tags]; 24 kHz (MIT)",
-    layouts=(*(Layout(pattern) for pattern in PATTERNS), Layout("chatterbox.json", keys=("kind", "t3"), on_hub=False)),
+    layouts=(
+        *(Layout(pattern) for pattern in PATTERNS),
+        Layout("chatterbox.json", keys=("kind", "tensors"), on_hub=False),
+    ),
     sample_rate=24_000,
     frame_hz=25.0,
     published=("ResembleAI/chatterbox", "ResembleAI/chatterbox-turbo", "ResembleAI/chatterbox-nano"),

@@ -32,8 +32,9 @@ def s3_vocoder_net(context: StageContext, tensors: Callable[[], Tensors]) -> Sym
     `tensors` returns those of the file `s3gen`, of any kind; it is called once.
     """
     dtype = torch.promote_types(getattr(torch, context.dtype), torch.float32)
-    folded = _folded(tensors())
-    settings = s3_vocoder_settings(TensorShapes(folded))
+    given = tensors()
+    folded = given if context.random_weights else _folded(given)
+    settings = s3_vocoder_settings(TensorShapes(folded, PREFIX if context.random_weights else ""))
 
     def source() -> Tensors:
         return folded

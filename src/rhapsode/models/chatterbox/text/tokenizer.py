@@ -106,7 +106,8 @@ class TurboText:
     def __init__(self, folder: Path) -> None:
         self.special = {**gpt2_tokenizer.added(folder), **added_tokens(folder)}
         tags = {tag: self.special[tag] for tag in TAGS if tag in self.special}
-        self._encode = allowing(tags, gpt2_tokenizer.read(folder))
+        whole = (folder / ORIGINAL).is_file()
+        self._encode = text_encoder(folder, tags) if whole else allowing(tags, gpt2_tokenizer.read(folder))
 
     def __call__(self, text: str, language: str | None = None, *, lenient: bool = False) -> list[int]:
         return self._encode(punctuated(text, turbo=True))
