@@ -5,17 +5,20 @@ from pathlib import Path
 from typing import Any
 
 from rhapsode.testing.subject import Subject
-from tiny.chatterbox import NANO, ORIGINAL, TURBO, TinyT3, write
+from tiny.chatterbox import NANO, ORIGINAL, TURBO, write
 
 TEXTS = ("Hello there.", "One two.", "Good day to you.", "Yes, it is.")
-RECIPES = {"original": ORIGINAL, "turbo": TURBO, "nano": NANO}
+RECIPES = {
+    "original": replace(ORIGINAL, end_gain=3.0),
+    "turbo": replace(TURBO, end_gain=6.0),
+    "nano": replace(NANO, end_gain=4.0),
+}
+"""They soon decide to end."""
 
 
 @cache
 def checkpoint(variant: str) -> str:
-    """A tiny checkpoint that sometimes decides to end."""
-    tiny: TinyT3 = replace(RECIPES[variant], end_gain=2.0)
-    return str(write(Path(tempfile.mkdtemp(prefix="rhapsode-tiny-")), tiny))
+    return str(write(Path(tempfile.mkdtemp(prefix="rhapsode-tiny-")), RECIPES[variant]))
 
 
 def subject(variant: str, name: str = "", **options: Any) -> Subject:
@@ -26,7 +29,7 @@ def subject(variant: str, name: str = "", **options: Any) -> Subject:
         "float64",
         1e-5,
         lambda: checkpoint(variant),
-        {"options": options, "max_frames": 24},
+        {"options": options},
         segments=True,
     )
 
