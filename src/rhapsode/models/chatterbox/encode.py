@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from rhapsode.models.base import StageContext
+from rhapsode.models.base import StageContext, Traits
 from rhapsode.models.chatterbox.config import read
 from rhapsode.models.chatterbox.prepare import ChatterboxDraft, RequestVoice
 from rhapsode.models.chatterbox.sound import references
@@ -37,6 +37,9 @@ class ChatterboxEncode:
 
     def __call__(self, drafts: Sequence[ChatterboxDraft]) -> list[T3Prompt]:
         return [self._finish(draft) for draft in drafts]
+
+    def traits(self) -> Traits:
+        return Traits(is_quick=self.is_quick)
 
     def is_quick(self, draft: ChatterboxDraft) -> bool:
         """Whether the voice is encoded already: for an earlier piece of the text."""

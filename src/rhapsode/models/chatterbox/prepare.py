@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rhapsode.errors import InvalidRequest, TextTooLong
-from rhapsode.models.base import Following, StageContext, is_short
+from rhapsode.models.base import Following, StageContext, Traits, is_short
 from rhapsode.models.chatterbox.config import read
 from rhapsode.models.chatterbox.spec import ChatterboxOptions, ChatterboxSettings
 from rhapsode.models.chatterbox.t3.prompt import T3Layout
@@ -66,8 +66,6 @@ class ChatterboxDraft:
 class ChatterboxPrepare:
     """Turns a checked request, and then each piece of its text, into a draft."""
 
-    is_quick = staticmethod(is_short)
-
     def __init__(self, context: StageContext) -> None:
         folder = checkpoint_of(context)
         settings: ChatterboxSettings = context.settings
@@ -76,6 +74,9 @@ class ChatterboxPrepare:
         self._encode = read_tokenizer(folder, config.kind, config.t3.text_rows)
         self._presets = read_presets(folder, config.t3, context.random_weights)
         self._most_ids = T3Layout(config.t3).most_text
+
+    def traits(self) -> Traits:
+        return Traits(is_quick=is_short)
 
     def __call__(self, work: SpeechRequest | ChatterboxPiece) -> ChatterboxDraft:
         piece = work if isinstance(work, ChatterboxPiece) else self._first(work)

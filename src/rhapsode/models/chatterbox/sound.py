@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rhapsode.checkpoints.files import first_of
 from rhapsode.checkpoints.weights import Tensors, open_file
-from rhapsode.models.base import StageContext
+from rhapsode.models.base import StageContext, Traits
 from rhapsode.models.chatterbox.config import ChatterboxConfig, outline, read
 from rhapsode.models.chatterbox.flow.parts import s3_flow_net, s3_flow_worker
 from rhapsode.models.chatterbox.flow.prefix import PrefixS3Flow
@@ -38,8 +38,8 @@ class FlowConditioning:
         tokens = voice.prompt_token[:MOST_PROMPT_TOKENS]
         return S3FlowPrompt(tokens, voice.prompt_feat[: RATE * len(tokens)], voice.embedding)
 
-    def is_quick(self, prompt: T3Prompt) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return Traits(is_quick=lambda prompt: True)
 
 
 def references(config: ChatterboxConfig, context: StageContext) -> ReferenceEncoders:

@@ -10,12 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.device.kv import KVLayout
 from rhapsode.device.prompts import PromptRuns, content_of
 from rhapsode.device.row_writes import RowWrites
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.models.base import Span, StageContext, Step
+from rhapsode.models.base import Span, StageContext, Step, Traits
 from rhapsode.models.chatterbox.config import ChatterboxConfig, read
 from rhapsode.models.chatterbox.spec import ChatterboxSettings
 from rhapsode.models.chatterbox.t3 import parts
@@ -72,9 +71,14 @@ class ChatterboxTalker:
         if context.random_weights:  # their speech would end at random; measurements need a fixed length
             self.banned |= self._is_stop
 
-    def kv(self) -> tuple[KVLayout, ...]:
+    def traits(self) -> Traits:
         layout = self.net.tfmr.config.kv()
-        return (guided_layout(layout) if self.guided else layout,)
+        return Traits(
+            kv=(guided_layout(layout) if self.guided else layout,),
+            prefill=self.prefill,
+            capture=self.capture,
+            capture_ready=self.capture_ready,
+        )
 
     def state(self, slots: int) -> T3State:
         return T3State(slots, self._config, self._dtype, self._device)
