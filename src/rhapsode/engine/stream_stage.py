@@ -224,8 +224,7 @@ class StreamStage(DeviceStage[StreamRow]):
         window = self._source.window(slots.to(there), due, None if plain else inputs[:, 1:4].to(there), seen)
         with section("codec"):
             output: Tensor = self._worker.decode(window.to(slots.device), self._memory.rows(slots), self._memory.state)
-        counts = None if plain else inputs[:, 2]
-        skip, heard = (None, None) if plain else (inputs[:, 1], inputs[:, 4])
+        skip, counts, heard = (None, None, None) if plain else (inputs[:, 1], inputs[:, 2], inputs[:, 4])
         values = self._sink.on_device(slots, output, skip, heard)
         moved: Tensor | int = due if counts is None else counts
         self._source.advance(slots.to(there), moved if isinstance(moved, int) else moved.to(there))
