@@ -164,7 +164,7 @@ class ChatterboxTalker:
             steps=count,
             least_steps=LEAST_TOKENS,
         )
-        settings = Settings(rows.temperature, rows.top_k, rows.top_p)
+        settings = Settings.of(rows)
         return draw(scores, settings, self._gumbel(rows.seeds, rows.steps)[0], settings.partial_k(), rules)
 
 
@@ -172,4 +172,4 @@ def defaults(config: ChatterboxConfig) -> Sampling:
     """Returns upstream's sampling parameters of a variant."""
     if config.kind.is_turbo:
         return Sampling(temperature=0.8, top_k=1000, top_p=0.95, repetition_penalty=1.2)
-    return Sampling(temperature=0.8, top_k=0, top_p=1.0, repetition_penalty=1.2)
+    return Sampling(temperature=0.8, top_k=0, top_p=1.0, min_p=0.05, repetition_penalty=1.2)
