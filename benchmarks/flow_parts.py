@@ -44,7 +44,7 @@ Part = tuple[str, float, Call]
 
 def memory_of(worker: Any, rows: int, pages: int) -> SlotMemory:
     """Returns the memory of a streaming stage, with requests in all slots."""
-    kv = worker.kv() if pages else ()
+    kv = worker.traits().kv if pages else ()
     size = worker.page_size if pages else 1
     memory = SlotMemory(
         rows, kv, worker.state(rows), GPU, torch.bfloat16, page_size=size, positions_per_slot=pages * size

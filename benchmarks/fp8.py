@@ -43,7 +43,7 @@ class Run:
         self.table.top_p.fill_(1.0)  # the temperature is zero: greedy
         self.table.repetition_penalty.fill_(1.05)
         self.state = talker.state(rows)
-        kv = tuple(PagedKV(layout, rows * pages, PAGE, getattr(torch, dtype), device) for layout in talker.kv())
+        kv = tuple(PagedKV(layout, rows * pages, PAGE, getattr(torch, dtype), device) for layout in talker.traits().kv)
         self._given = (torch.arange(rows, device=device), self.table, kv)
         self.seen: dict[str, Tensor] = {}
         for i, layer in enumerate(talker.net.model.layers):

@@ -45,7 +45,13 @@ def prepare(talker: Any, batch: int) -> tuple[Rows, Any]:
     """Returns rows in the middle of their speech, with the talker's own sampling settings."""
     pages = -(-(CONTEXT + PAGE) // PAGE)
     memory = SlotMemory(
-        batch, talker.kv(), talker.state(batch), GPU, torch.bfloat16, page_size=PAGE, positions_per_slot=pages * PAGE
+        batch,
+        talker.traits().kv,
+        talker.state(batch),
+        GPU,
+        torch.bfloat16,
+        page_size=PAGE,
+        positions_per_slot=pages * PAGE,
     )
     settings = vars(Sampling().over(talker.defaults))
     memory.join([SlotRow(i, i, range(1 + i * pages, 1 + (i + 1) * pages), **settings) for i in range(batch)])

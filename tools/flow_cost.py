@@ -33,7 +33,7 @@ def costs(depth: int) -> list[tuple[float, float]]:
     worker = CosyFlow(net, CHUNKS * sizes.static_chunk_size)
     cpu, size = torch.device("cpu"), worker.page_size
     memory = SlotMemory(
-        1, worker.kv(), worker.state(1), cpu, torch.float32,
+        1, worker.traits().kv, worker.state(1), cpu, torch.float32,
         page_size=size, pages=CHUNKS, positions_per_slot=CHUNKS * size,
     )  # fmt: skip
     memory.join([SlotRow(0, 0, range(1, CHUNKS + 1), 0.0, 0, 0.0, 0.0)])

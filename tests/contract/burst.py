@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from contract import chain
-from rhapsode.models.base import Measured, Measurement, Prompt, StageContext, StageSpec
+from rhapsode.models.base import Measured, Measurement, Prompt, StageContext, StageSpec, Traits
 from rhapsode.models.dummy.prompt import check_fits, sound, tokenize
 from rhapsode.models.dummy.spec import SPEC, DummyOptions
 from rhapsode.models.dummy.talker import CODEBOOKS, CODES
@@ -122,6 +122,9 @@ class DummyBurst:
 
 class MeasuredBurst(DummyBurst):
     """One or two frames for each character: a first launch says which."""
+
+    def traits(self) -> Traits:
+        return Traits(measure=self.measure)
 
     def measure(self, prompts: Sequence[SentencePrompt], seeds: Tensor, length: int) -> Measurement:
         values, there = padded([prompt.tokens for prompt in prompts], length)

@@ -16,7 +16,7 @@ from rhapsode.device.kv import KVLayout
 from rhapsode.device.reach import Reach, Window
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.models.base import Prompt, Span, StageContext, StageSpec
+from rhapsode.models.base import Prompt, Span, StageContext, StageSpec, Traits
 from rhapsode.models.dummy.prompt import DummyPrompt
 from rhapsode.models.dummy.spec import SPEC
 
@@ -45,8 +45,8 @@ class Converter:
     def __init__(self, context: StageContext) -> None:
         self._device = torch.device(context.device)
 
-    def kv(self) -> tuple[KVLayout, ...]:
-        return (KVLayout(layers=1, heads=1, head_dim=1),)
+    def traits(self) -> Traits:
+        return Traits(kv=(KVLayout(layers=1, heads=1, head_dim=1),), prefill=self.prefill)
 
     def state(self, slots: int) -> State:
         return State()

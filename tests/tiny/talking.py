@@ -35,7 +35,7 @@ class TalkerHarness:
         pages = -(-positions // page_size)
         self.talker = talker
         self.table = SlotTable(slots, pages, CPU)
-        self.kv = tuple(PagedKV(layout, slots * pages, page_size, dtype, CPU) for layout in talker.kv())
+        self.kv = tuple(PagedKV(layout, slots * pages, page_size, dtype, CPU) for layout in talker.traits().kv)
         self.state = talker.state(slots)
         self._pages = [list(range(1 + slot * pages, 1 + (slot + 1) * pages)) for slot in range(slots)]
 

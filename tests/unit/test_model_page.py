@@ -75,7 +75,7 @@ def test_a_window_has_the_frames_that_are_due_and_their_context(calls, stage: st
 @pytest.mark.parametrize("stage", ["talk", "convert"])
 def test_keys_values_and_page_tables(calls, stage: str) -> None:
     for worker, given, _ in calls[stage]:
-        rows, (layout,) = given[-2], worker.kv()
+        rows, (layout,) = given[-2], worker.traits().kv
         batch, (kv,) = len(rows.slots), rows.kv
         assert kv.keys.shape == kv.values.shape
         assert kv.keys.shape[0] == layout.layers

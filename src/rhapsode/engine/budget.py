@@ -9,7 +9,7 @@ import torch
 
 from rhapsode.config import DEFAULT_SLOTS, Deployment
 from rhapsode.errors import NoMemory
-from rhapsode.models.base import PagesPerBlock, PrefillsPrompt, StreamWorker, Talker
+from rhapsode.models.base import StreamWorker, Talker, traits_of
 
 GRAPHS = 0.1
 """Part of a GPU's memory that is left for the buffers of captured launches and for other programs."""
@@ -53,7 +53,7 @@ def fit(
     limits, page_size = deployment.limits, deployment.memory.page_size
     slot_bytes = sum(_slot_bytes(worker) for worker, _ in workers)
     block_bytes = sum(USUAL_BLOCKS * _block_bytes(worker, dtype) for worker, _ in workers)
-    whole_life = [(worker, per_frame) for worker, per_frame in workers if not isinstance(worker, PagesPerBlock)]
+    whole_life = [(worker, per_frame) for worker, per_frame in workers if traits_of(worker).pages is None]
     page_bytes = page_size * sum(_position_bytes(worker, dtype) * per_frame for worker, per_frame in whole_life)
     per_slot = -(-limits.max_positions // page_size)
     usual = min(per_slot, -(-USUAL_POSITIONS // page_size))
@@ -69,7 +69,7 @@ def fit(
 
 
 def block_pages(
-    worker: PagesPerBlock,
+    worker: StreamWorker,
     others: Sequence[StreamWorker],
     slots: int,
     device: torch.device,
@@ -80,21 +80,23 @@ def block_pages(
 
     On a GPU: what is left once the states of the `others` are allocated, too. On a CPU: what is usual.
     """
-    usual = max(slots * USUAL_BLOCKS, -(-worker.most_positions // worker.page_size))
+    pages = traits_of(worker).pages
+    assert pages is not None
+    most = -(-pages.most_positions // pages.page_size)
+    usual = max(slots * USUAL_BLOCKS, most)
     free = _room(device, share)
     if free is None:
         return usual
     room = (free - slots * sum(_slot_bytes(other) for other in others)) // _block_bytes(worker, dtype)
     if room < 1:
         raise _too_many(slots, share)
-    return min(room, slots * -(-worker.most_positions // worker.page_size))
+    return min(room, slots * most)
 
 
 def _block_bytes(worker: object, dtype: torch.dtype) -> int:
     """Returns the bytes of one page of a stage that takes pages block by block; 0 for other stages."""
-    if not isinstance(worker, PagesPerBlock) or not isinstance(worker, PrefillsPrompt):
-        return 0
-    return worker.page_size * sum(layout.bytes_per_position(dtype) for layout in worker.kv())
+    pages = traits_of(worker).pages
+    return pages.page_size * _position_bytes(worker, dtype) if pages is not None else 0
 
 
 def _too_many(slots: int, share: float | None) -> NoMemory:
@@ -123,6 +125,5 @@ def _slot_bytes(worker: Talker | StreamWorker) -> int:
     return int(more.nbytes() - few.nbytes())
 
 
-def _position_bytes(worker: Talker | StreamWorker, dtype: torch.dtype) -> int:
-    layouts = worker.kv() if isinstance(worker, PrefillsPrompt) else ()
-    return sum(layout.bytes_per_position(dtype) for layout in layouts)
+def _position_bytes(worker: object, dtype: torch.dtype) -> int:
+    return sum(layout.bytes_per_position(dtype) for layout in traits_of(worker).kv)

@@ -27,7 +27,7 @@ from rhapsode.engine.sink import ListenerSink, Sink, StreamSink
 from rhapsode.engine.stream_stage import StreamStage
 from rhapsode.engine.wiring import senders, source_of
 from rhapsode.errors import ConfigError
-from rhapsode.models.base import SOURCES, ModelSpec, PagesPerBlock, PrefillsPrompt, StageSpec, TakesAllCores
+from rhapsode.models.base import SOURCES, ModelSpec, StageSpec, traits_of
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,8 @@ class DeviceStages:
     def _lead(self, stage: StageSpec) -> int:
         """Returns how many frames a talker may be ahead of the first chunk; 0: any number."""
         worker = self._workers[stage.name]
-        takes_all = isinstance(worker, TakesAllCores) and worker.takes_all_cores
         granularity: int = worker.reach.granularity
-        return self._schedules[stage.name].first * granularity if takes_all else 0
+        return self._schedules[stage.name].first * granularity if traits_of(worker).takes_all_cores else 0
 
     # --- stages ---
 
@@ -166,13 +165,13 @@ class DeviceStages:
         limits, memory = self.deployment.limits, self.deployment.memory
         page_size, positions = memory.page_size, limits.max_positions * rate
         pages = None if memory.pages is None else memory.pages * rate
-        if isinstance(worker, PagesPerBlock):
+        if (of_blocks := traits_of(worker).pages) is not None:
             others = [self._workers[other.name] for other in self._chain if other.kind == "stream"]
-            page_size, positions = worker.page_size, worker.most_positions
+            page_size, positions = of_blocks
             pages = block_pages(worker, others, limits.slots, place.device, place.dtype, memory.share)
         return SlotMemory(
             limits.slots,
-            worker.kv() if isinstance(worker, PrefillsPrompt) else (),
+            traits_of(worker).kv,
             State() if stage.kind == "burst" else worker.state(limits.slots),
             place.device,
             place.dtype,

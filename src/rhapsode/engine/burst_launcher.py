@@ -19,7 +19,7 @@ from rhapsode.engine.burst_batch import Candidate, burst_batch, rows_of
 from rhapsode.engine.clock import clock_s
 from rhapsode.engine.device_stage import Launch
 from rhapsode.engine.row import BurstRow
-from rhapsode.models.base import Burst, EndsEarly, LimitsRows, MeasuresFirst
+from rhapsode.models.base import Burst, traits_of
 
 LONGEST_S = 0.05
 """Launches of several prompts are kept shorter than this, since a new listener waits for those that are in flight."""
@@ -31,7 +31,7 @@ class BurstLaunch(Launch):
 
     rows: Sequence[BurstRow] = ()
     made: Sequence[Any] = ()
-    """Frames, or what the first launch of a worker that `MeasuresFirst` keeps for the second one."""
+    """Frames, or what the first launch of a worker that measures keeps for the second one."""
     measures: bool = False
     started_s: float = 0.0
 
@@ -41,8 +41,9 @@ class BurstLauncher:
 
     def __init__(self, worker: Burst, deployment: Deployment, device: torch.device) -> None:
         slots = deployment.limits.slots
-        self._worker, self._deployment, self._device = worker, deployment, device
-        self._most_rows = min(worker.most_rows, slots) if isinstance(worker, LimitsRows) else slots
+        self._worker, self._traits = worker, traits_of(worker)
+        self._deployment, self._device = deployment, device
+        self._most_rows = min(self._traits.most_rows or slots, slots)
         self._times = {measures: LaunchTimes(device) for measures in (False, True)}
 
     @property
@@ -73,7 +74,7 @@ class BurstLauncher:
 
     def _measures(self, is_measured: bool) -> bool:
         """Returns whether the next launch of a prompt is one that measures."""
-        return isinstance(self._worker, MeasuresFirst) and not is_measured
+        return self._traits.measure is not None and not is_measured
 
     def _padded(self, rows: Sequence[BurstRow]) -> tuple[int, Sequence[BurstRow]]:
         """Returns the length of a launch, and its rows.
@@ -89,8 +90,8 @@ class BurstLauncher:
         return length, [*rows, *[rows[-1]] * missing]
 
     def _measure(self, work: Sequence[Any], seeds: Tensor, length: int) -> tuple[Sequence[Any], Tensor]:
-        assert isinstance(self._worker, MeasuresFirst)
-        found = self._worker.measure(work, seeds, length)
+        assert self._traits.measure is not None
+        found = self._traits.measure(work, seeds, length)
         if len(found.kept) != len(work) or found.durations.dim() != 2 or len(found.durations) != len(work):
             raise TypeError(f"'measure' must return {len(work)} rows of durations, and something kept for each")
         return found.kept, found.durations
@@ -104,6 +105,6 @@ class BurstLauncher:
         return made, torch.where(finite, self._heard(work, made), -1)
 
     def _heard(self, work: Sequence[Any], made: Sequence[Tensor]) -> Tensor:
-        if isinstance(self._worker, EndsEarly):
-            return self._worker.heard(work, made)
+        if self._traits.heard is not None:
+            return self._traits.heard(work, made)
         return upload(np.array([len(frames) for frames in made]), self._device)

@@ -15,15 +15,15 @@ from rhapsode.engine.loop import in_device_loop
 from rhapsode.engine.right_of_way import of_device_loops
 from rhapsode.engine.stage import Inbox, Outbox, Work
 from rhapsode.engine.wake_ups import hold
-from rhapsode.models.base import KnowsQuick, LooksAhead
+from rhapsode.models.base import traits_of
 
 
 class CallStage:
     """Calls `function(payload)`, or `function([payload, ...])` where it takes batches.
 
-    Payloads that the function calls quick (`KnowsQuick`) are handled in the sender's thread, unless that is a device
-    loop: passing them to another thread would take longer. Quick payloads that are sent together are handled when the
-    last of them has arrived, so that the function can look ahead.
+    Payloads that the function calls quick (`Traits.is_quick`) are handled in the sender's thread, unless that is a
+    device loop: passing them to another thread would take longer. Quick payloads that are sent together are handled
+    when the last of them has arrived, so that the function can look ahead.
     """
 
     def __init__(
@@ -45,8 +45,8 @@ class CallStage:
         self.inbox.on_put = partial(self._arrived.put, None)
         self.outbox = Outbox()
         self._function = function
-        self._is_quick: Callable[[Any], bool] = function.is_quick if isinstance(function, KnowsQuick) else _never
-        self._look_ahead = function.look_ahead if isinstance(function, LooksAhead) else _nothing
+        traits = traits_of(function)
+        self._is_quick, self._look_ahead = traits.is_quick or _never, traits.look_ahead or _nothing
         self._batch = batch
         self._stopping = False
         self._threads = [

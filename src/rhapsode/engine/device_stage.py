@@ -26,7 +26,7 @@ from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.prefill import Prefill
 from rhapsode.engine.row import PromptRow
 from rhapsode.engine.stage import Message, TurnStage, Work
-from rhapsode.models.base import CapturesPrefill, CapturesReady, PagesPerBlock, PrefillsPrompt, Prompt
+from rhapsode.models.base import Prompt, traits_of
 from rhapsode.types import Sampling
 
 MESSAGES_PER_TURN = 128
@@ -106,22 +106,22 @@ class DeviceStage(TurnStage, Generic[Row]):
             compilations.watch()
         slots = deployment.limits.slots
         self._deployment = deployment
-        self._worker = worker
+        self._worker, self._traits = worker, traits_of(worker)
         self._memory = memory
         self._cuda_stream = stream
         self.works_inline = memory.device.type != "cuda"
         self._timed_frame_s = frame_s if self.works_inline else 0.0
         self._prefill: Prefill[Row] | None = None
         self._growth: PageGrowth | None = None
-        if isinstance(worker, PrefillsPrompt) and memory.kv:
+        if self._traits.prefill is not None and memory.kv:
             sampling = defaults or Sampling(temperature=0.0, top_k=0, top_p=0.0, repetition_penalty=0.0)
             positions = deployment.memory.prefill_positions
-            if isinstance(worker, PagesPerBlock):
+            if self._traits.pages is not None:
                 positions = PREFILL_BLOCKS * memory.page_size
                 self._growth = PageGrowth(memory)
             together = self.starts_together and memory.device.type == "cuda" and not deployment.deterministic
             self._prefill = Prefill(
-                worker,
+                self._traits.prefill,
                 memory,
                 sampling,
                 positions,
@@ -273,10 +273,10 @@ class DeviceStage(TurnStage, Generic[Row]):
             return
         self._memory.capture()
         scratch = self._memory.rows(self._memory.slots([self._deployment.limits.slots]))
-        if isinstance(self._worker, CapturesPrefill):
-            self._worker.capture(scratch, self._deployment.memory.prefill_positions)
-        if isinstance(self._worker, CapturesReady):
-            self._worker.capture_ready(scratch, self._memory.state)
+        if self._traits.capture is not None:
+            self._traits.capture(scratch, self._deployment.memory.prefill_positions)
+        if self._traits.capture_ready is not None:
+            self._traits.capture_ready(scratch, self._memory.state)
 
     # --- failures ---
 

@@ -23,7 +23,7 @@ from rhapsode.engine.stage import Work
 from rhapsode.engine.validate import check_length, checked
 from rhapsode.engine.waiting import WaitingLine
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable
-from rhapsode.models.base import Embedder, ModelSpec
+from rhapsode.models.base import ModelSpec, traits_of
 from rhapsode.models.describe import describe
 from rhapsode.text.lexicon import Lexicon
 from rhapsode.text.phonemes.table import read_table
@@ -173,8 +173,9 @@ class Engine:
         embedders = [stage.name for stage in self.spec.pipeline if stage.embeds]
         if not self.info.can.embedding or not embedders:
             raise InvalidRequest(f"{self.info.title} makes no speaker embeddings.", param="voice")
-        embedder: Embedder = self.pipeline.workers[embedders[0]]
-        return embedder.embed(clip)
+        embed = traits_of(self.pipeline.workers[embedders[0]]).embed
+        assert embed is not None  # `check_worker` has seen it
+        return embed(clip)
 
     def load(self) -> Load:
         """Returns how full the engine is, and its totals."""

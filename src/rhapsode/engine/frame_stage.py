@@ -21,12 +21,13 @@ from rhapsode.engine.device_stage import DeviceStage, Launch, Prepared
 from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.job import Job
 from rhapsode.engine.next_prompt import ask_for_next
+from rhapsode.engine.placement import begins
 from rhapsode.engine.row import FrameRow
 from rhapsode.engine.stage import Drop, Message, Resume, Text, Usage, Work
 from rhapsode.engine.texts import AppendedTexts
 from rhapsode.engine.turn_order import TurnOrder
 from rhapsode.errors import InvalidRequest
-from rhapsode.models.base import BeginsInPrefill, Step, Talker
+from rhapsode.models.base import Step, Talker
 
 EMITTED, STOPPED = 1, 2  # bits of a row's result: it made a frame, and it has ended
 FIRST = (1,)
@@ -62,8 +63,6 @@ class FrameStage(DeviceStage[FrameRow]):
         self._rows: dict[str, FrameRow] = {}
         self._texts = AppendedTexts(talker, memory)
         self._starts = RowWrites(FrameStage._start_on_device, memory.device)
-        if isinstance(talker, BeginsInPrefill):
-            talker.begins = deployment.graphs and not self.works_inline and not deployment.deterministic
         self._steps_total = self._frames_total = 0
         # By slot, as vectors: what the host decides with. `_allowed` are the steps for which the text so far is enough.
         self._steps_launched, self._steps_done, self._limit, self._allowed = np.zeros((4, slots + 1), np.int64)
@@ -77,7 +76,7 @@ class FrameStage(DeviceStage[FrameRow]):
                 if not self.works_inline:
                     self._starts.capture(self, np.array([[len(self._live) - 1, 0, 0] + [0] * len(self._streams)]))
                 self._launcher.capture(self._deployment.limits.slots, buffers=buffers)
-                if isinstance(self._worker, BeginsInPrefill) and self._worker.begins:
+                if self._traits.first_step is not None and begins(self._deployment, self._memory.device.type):
                     self._launcher.capture(1, *FIRST)
 
     def jobs(self) -> list[Job]:
@@ -228,7 +227,8 @@ class FrameStage(DeviceStage[FrameRow]):
     def _on_device(self, inputs: Tensor, *statics: int) -> Tensor:
         slots = inputs[:, 0]
         with section("talker"):
-            make = self._worker.first_step if statics else self._worker.step
+            make = self._traits.first_step if statics else self._worker.step
+            assert make is not None
             step: Step = make(self._memory.rows(slots), self._memory.state)
         emitted, stopped = step.emitted, step.stopped
         if self._endless:

@@ -16,7 +16,7 @@ from rhapsode.engine.generator_stage import GeneratorStage
 from rhapsode.engine.job import Job
 from rhapsode.engine.loop import Loop, Underway
 from rhapsode.engine.pace import SlowestPace
-from rhapsode.engine.placement import place
+from rhapsode.engine.placement import begins, place
 from rhapsode.engine.stage import Resume, Stage, Text, TurnStage, Usage, Work
 from rhapsode.engine.wiring import Junction, check_wiring, check_worker, senders
 from rhapsode.models.base import SOURCES, ModelSpec, StageContext, StageSpec
@@ -167,6 +167,7 @@ class Pipeline:
                 random_weights=self.deployment.random_weights,
                 settings=self._settings,
                 companions=self._companions,
+                begins=begins(self.deployment, device),
             )
         )
         check_worker(self._spec, stage, worker)

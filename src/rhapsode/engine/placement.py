@@ -24,6 +24,12 @@ def place(stage: StageSpec, deployment: Deployment) -> tuple[str, str]:
     return str(picked), str(dtype).removeprefix("torch.")
 
 
+def begins(deployment: Deployment, device: str) -> bool:
+    """Returns whether a talker may run a first step's pass with the prompt: where launches are captured, and what is
+    computed may depend on the room that a launch has."""
+    return deployment.graphs and not deployment.deterministic and not device.startswith("cpu")
+
+
 def describe_places(spec: ModelSpec, deployment: Deployment) -> str:
     """Describes where the model runs, such as `cpu, float32`, and which stages run elsewhere."""
     placed = {stage.name: place(stage, deployment) for stage in spec.pipeline}

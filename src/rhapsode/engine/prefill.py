@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -12,15 +12,17 @@ from rhapsode.device.buckets import padded_positions
 from rhapsode.device.launch_times import LaunchTimes
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.sections import section
-from rhapsode.device.slots import SlotRow
+from rhapsode.device.slots import Rows, SlotRow
 from rhapsode.engine.growth import PageGrowth
 from rhapsode.engine.isolation import isolate
 from rhapsode.engine.prompt_batch import prompt_batch
 from rhapsode.engine.row import PromptRow
-from rhapsode.models.base import PrefillsPrompt, Span
+from rhapsode.models.base import Prompt, Span
 from rhapsode.types import Sampling
 
 Row = TypeVar("Row", bound=PromptRow)
+RunPrompts = Callable[[Sequence[Prompt], Sequence[Span], Rows, Any], None]
+"""A worker's `Traits.prefill`."""
 
 STALL_S, LEAST_POSITIONS = 0.03, 16
 """While listeners wait for frames, a launch of prompts takes at most this long, but has at least so many positions."""
@@ -37,7 +39,7 @@ class Prefill(Generic[Row]):
 
     def __init__(
         self,
-        worker: PrefillsPrompt,
+        run: RunPrompts,
         memory: SlotMemory,
         defaults: Sampling,
         positions_per_turn: int,
@@ -57,7 +59,7 @@ class Prefill(Generic[Row]):
         With `growth`, rows first get only the pages of their prompts, and more as they go on.
         """
         self._growth = growth
-        self._worker = worker
+        self._run = run
         self._memory = memory
         self._defaults = defaults
         self._positions_per_turn = self._positions = positions_per_turn
@@ -199,7 +201,7 @@ class Prefill(Generic[Row]):
         memory, size = self._memory, self._size(spans)
         batch = memory.rows([row.slot for row in rows])
         with section("prefill"), self._times.measured(size):
-            self._worker.prefill([row.prompt for row in rows], spans, batch, memory.state)
+            self._run([row.prompt for row in rows], spans, batch, memory.state)
         self.on_launched(self._times.expected_s(size))
         return [span.stop for span in spans]
 

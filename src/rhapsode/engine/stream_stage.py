@@ -29,7 +29,7 @@ from rhapsode.engine.row import StreamRow
 from rhapsode.engine.sink import Sink
 from rhapsode.engine.stage import Drop, Message, Opened, Work
 from rhapsode.errors import InvalidRequest
-from rhapsode.models.base import LimitsRows, OpensStream, StreamWorker
+from rhapsode.models.base import StreamWorker, traits_of
 
 MOST_IN_FLIGHT = 4
 """The most launches in flight; the next one waits until one of them has landed."""
@@ -58,7 +58,7 @@ class StreamStage(DeviceStage[StreamRow]):
     ) -> None:
         """`ladder`: the sizes of launches, in blocks. `rate`: positions in the worker's own KV cache per frame."""
         reach, device = worker.reach, memory.device
-        allowed = worker.most_rows if isinstance(worker, LimitsRows) else deployment.chunks.batch
+        allowed = traits_of(worker).most_rows or deployment.chunks.batch
         most = min(allowed, deployment.chunks.batch, deployment.limits.slots)
         given, columns = (name, worker, deployment, memory), 1 if reach.plain else 4
         super().__init__(*given, most_rows=most, columns=columns, stream=stream, frame_s=frame_s)
@@ -174,10 +174,10 @@ class StreamStage(DeviceStage[StreamRow]):
             list(isolate(group, self._open_on_device, self._fail))
 
     def _open_on_device(self, rows: Sequence[StreamRow]) -> None:
-        if isinstance(self._worker, OpensStream):
+        if self._traits.open is not None:
             batch = self._memory.rows([row.slot for row in rows])
             with section("codec"):
-                self._worker.open([row.payload for row in rows], batch, self._memory.state, self._sizes)
+                self._traits.open([row.payload for row in rows], batch, self._memory.state, self._sizes)
 
     # --- working ---
 

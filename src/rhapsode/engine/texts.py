@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from rhapsode.device.memory import SlotMemory
 from rhapsode.engine.row import FrameRow
 from rhapsode.engine.stage import Text
-from rhapsode.models.base import Burst, TakesText, Talker, TextFeed
+from rhapsode.models.base import Burst, Talker, TextFeed, traits_of
 
 
 class AppendedTexts:
     """The appended texts of each request, in the order they came."""
 
     def __init__(self, worker: Talker | Burst, memory: SlotMemory) -> None:
-        self._worker, self._memory = worker, memory
+        self._extend, self._memory = traits_of(worker).extend, memory
         self._texts: dict[str, list[Text]] = {}
 
     def add(self, text: Text) -> None:
@@ -29,9 +29,9 @@ class AppendedTexts:
         (row,) = rows
         assert row.prompt.feed is not None  # only requests with open text are sent any
         for tokens, final in self._tokens(row.job.id, row.prompt.feed):
-            if not isinstance(self._worker, TakesText):
-                raise TypeError("a prompt takes text while it is spoken, but its worker has no method 'extend'")
-            self._worker.extend(tokens, final, self._memory.rows([row.slot]), self._memory.state)
+            if self._extend is None:
+                raise TypeError("a prompt takes text while it is spoken, but its worker has no trait 'extend'")
+            self._extend(tokens, final, self._memory.rows([row.slot]), self._memory.state)
 
     def _tokens(self, job_id: str, feed: TextFeed) -> Iterator[tuple[list[int], bool]]:
         """Takes the texts of a request; yields the tokens that the current prompt gets, and whether they are the last.

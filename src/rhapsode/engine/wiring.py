@@ -9,10 +9,17 @@ from typing import Any
 from rhapsode.engine.job import Job
 from rhapsode.engine.stage import Stage, Work
 from rhapsode.errors import ConfigError, did_you_mean
-from rhapsode.models.base import SOURCES, Embedder, ModelSpec, StageSpec
+from rhapsode.models.base import SOURCES, TRAITS_OF, ModelSpec, StageSpec, traits_of
 
 KINDS = ("call", "frame", "burst", "stream", "generator")
-BURST_MEMBERS = ("frame_shape", "frame_dtype", "launch_size", "size", "burst")
+MEMBERS = {
+    "frame": ("frame_shape", "frame_dtype", "defaults", "state", "step"),
+    "burst": ("frame_shape", "frame_dtype", "launch_size", "size", "burst"),
+    "stream": ("reach", "state", "decode"),
+    "call": ("__call__",),
+    "generator": ("speak",),
+}
+"""What the worker of a stage must have, by the stage's kind."""
 
 
 def senders(spec: ModelSpec, stage: StageSpec) -> tuple[str, ...]:
@@ -98,14 +105,26 @@ def check_wiring(spec: ModelSpec) -> None:
 
 
 def check_worker(spec: ModelSpec, stage: StageSpec, worker: Any) -> None:
-    """Raises if a worker lacks a method that its stage's spec promises."""
-    if stage.embeds and not isinstance(worker, Embedder):
-        lacking = "embeds, but its worker has no method 'embed'"
-        raise ConfigError(f"the pipeline of {spec.name} is broken: stage '{stage.name}' has {lacking}.")
-    lacks = [name for name in BURST_MEMBERS if stage.kind == "burst" and not hasattr(worker, name)]
-    if lacks:
-        lacking = f"is of kind 'burst', but its worker has no {', '.join(map(repr, lacks))}"
-        raise ConfigError(f"the pipeline of {spec.name} is broken: stage '{stage.name}' {lacking}.")
+    """Raises unless a worker has what its stage's kind needs, and its traits are of that kind and all named."""
+
+    def broken(why: str) -> ConfigError:
+        return ConfigError(
+            f"the pipeline of {spec.name} is broken: stage '{stage.name}' is of kind '{stage.kind}', {why}."
+        )
+
+    public = [name for name in dir(worker) if not name.startswith("_")]
+    for name in MEMBERS[stage.kind]:
+        if not hasattr(worker, name):
+            raise broken(f"but its worker has no '{name}' ({did_you_mean(name, public).rstrip('.')})")
+    possible, said = TRAITS_OF[stage.kind], traits_of(worker).names()
+    for name in said:
+        if name not in possible:
+            raise broken(f"which makes no use of the trait '{name}'")
+    for name in possible:
+        if name in public and name not in said and getattr(worker, name):
+            raise broken(f"and its worker has '{name}', but its traits do not name it: Traits({name}=self.{name})")
+    if stage.embeds and "embed" not in said:
+        raise broken("and embeds, but its worker has no trait 'embed'")
 
 
 def _check_order(stages: dict[str, StageSpec], broken: Callable[[str], ConfigError]) -> None:

@@ -18,7 +18,7 @@ class TextFeed(Protocol):
     """Takes text that arrives while a request is spoken, and says how far the talker may go on it."""
 
     def push(self, text: str) -> Sequence[int]:
-        """Takes more text; returns the tokens that are certain now, for `TakesText.extend`."""
+        """Takes more text; returns the tokens that are certain now, for `Traits.extend`."""
 
     def close(self) -> Sequence[int]:
         """No more text will come; returns the remaining tokens."""
@@ -80,14 +80,14 @@ class Prompt:
     """For a stage that works in blocks: frames by which its first block is shorter. If it is a whole block or more, the
     first launches have no frame to work on, only the look-ahead."""
     is_begun: bool = False
-    """Set by a talker that `BeginsInPrefill`: the first step's pass through the layers already ran with the prefill."""
+    """Set by a talker with the trait `first_step`: the pass of that step already ran with the prompt."""
     expected_frames: int | None = None
     """How many frames there usually are, for a stage that takes pages block by block; by default `max_frames`."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A prompt of a burst stage after its first launch, for a worker that `MeasuresFirst`."""
+    """A prompt of a burst stage after its first launch, for a worker with the trait `measure`."""
 
     prompt: Any
     kept: Any

@@ -31,10 +31,10 @@ class StageSpec:
     accepts_early_stream: bool = False
     """The stage may work on frames before its payload has arrived."""
     takes_text: bool = False
-    """Text appended to a running request goes to this stage; the worker of a frame stage `TakesText`,
-    unless every piece of text gets a prompt of its own."""
+    """Text appended to a running request goes to this stage; the worker of a frame stage has the trait
+    `extend`, unless every piece of text gets a prompt of its own."""
     embeds: bool = False
-    """The worker is an `Embedder`."""
+    """The worker has the trait `embed`."""
     on_device: bool = False
     """A `call` or `generator` stage that runs on the deployment's device, in float32; without it, on the CPU.
     Frame, burst and stream stages always run on the deployment's device."""
@@ -193,6 +193,8 @@ class StageContext:
     settings: Any = None
     """What the deployment set under `options`: an instance of `ModelSpec.settings`; by default with its defaults."""
     companions: Mapping[str, Path] = field(default_factory=dict)
+    begins: bool = False
+    """A talker may run the first step's pass with the prompt (`Traits.first_step`)."""
 
     def __post_init__(self) -> None:
         if self.settings is None:

@@ -12,8 +12,8 @@ import pytest
 from rhapsode.engine import Engine
 from rhapsode.engine.burst_batch import Candidate
 from rhapsode.errors import Aborted, GenerationFailed
-from rhapsode.models.base import Measured, MeasuresFirst
-from rhapsode.testing.sources import maker_of, source_of
+from rhapsode.models.base import Measured, traits_of
+from rhapsode.testing.sources import maker_of, method_of, replace_method, source_of
 from rhapsode.testing.subject import Subject, assert_all_free, hear, speak
 from rhapsode.types import Samples, SpeechRequest
 
@@ -24,7 +24,7 @@ DECOY = 3
 
 def launches_of(engine: Engine) -> tuple[str, ...]:
     """The methods of the worker that are launched, in order."""
-    return ("measure", "burst") if isinstance(maker_of(engine), MeasuresFirst) else ("burst",)
+    return ("measure", "burst") if traits_of(maker_of(engine)).measure is not None else ("burst",)
 
 
 @pytest.fixture
@@ -40,8 +40,8 @@ def requests_of(subject: Subject) -> list[SpeechRequest]:
 def together(engine: Engine, monkeypatch: pytest.MonkeyPatch, decoy: SpeechRequest, count: int) -> Iterator[None]:
     """Holds up a launch of the decoy until `count` requests that are submitted meanwhile wait for theirs."""
     stage: Any = engine.pipeline.stages[source_of(engine).name]
-    worker, name = maker_of(engine), launches_of(engine)[0]
-    real, entered = getattr(worker, name), threading.Event()
+    name, entered = launches_of(engine)[0], threading.Event()
+    real = method_of(engine, name)
 
     def held(*given: Any) -> Any:
         if not entered.is_set():
@@ -51,7 +51,7 @@ def together(engine: Engine, monkeypatch: pytest.MonkeyPatch, decoy: SpeechReque
                 time.sleep(0.001)
         return real(*given)
 
-    monkeypatch.setattr(worker, name, held)
+    replace_method(engine, monkeypatch, name, held)
     speech = engine.submit(decoy)
     assert entered.wait(WAIT_S)
     yield
@@ -150,7 +150,7 @@ class TestBurstFailures:
             return real(prompts, *rest)
 
         monkeypatch.setattr(worker, "size", first_is_bad)
-        monkeypatch.setattr(worker, launch, faulty)
+        replace_method(engine, monkeypatch, launch, faulty)
         with together(engine, monkeypatch, requests[DECOY], len(requests)):
             speeches = [engine.submit(request) for request in requests]
         errors = list[str]()
@@ -176,7 +176,7 @@ class TestBurstFailures:
             raise ZeroDivisionError("bad luck")
 
         with monkeypatch.context() as patch:
-            patch.setattr(maker_of(engine), launch, crash)
+            replace_method(engine, patch, launch, crash)
             with pytest.raises(GenerationFailed, match="stage failed"):
                 speak(engine, requests_of(subject)[0])
         assert_all_free(engine)

@@ -13,8 +13,8 @@ from rhapsode.engine import Engine, clock, pace
 from rhapsode.engine.clock import ListenerClock
 from rhapsode.engine.stage import Work
 from rhapsode.errors import GenerationFailed, InvalidRequest, Runaway
-from rhapsode.models.base import OpensStream
-from rhapsode.testing.sources import kind_of, never_end
+from rhapsode.models.base import traits_of
+from rhapsode.testing.sources import kind_of, method_of, never_end, replace_method
 from rhapsode.testing.subject import DEVICE, Subject, assert_all_free, frame_samples, hear, is_plain, outcome_of, speak
 from rhapsode.types import FinishReason, Samples
 
@@ -71,16 +71,16 @@ class TestExactStreaming:
         self, subject: Subject, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         engine = subject.engine(deterministic=True, dtype="float32" if DEVICE == "cpu" else "bfloat16")
-        codec = engine.pipeline.workers["vocode"]
-        opened: list[int] = []
-        if isinstance(codec, OpensStream):  # what is launched for several references depends on all their lengths
-            prepare = codec.open
+        opened = list[int]()
+        if (
+            prepare := traits_of(engine.pipeline.workers["vocode"]).open
+        ) is not None:  # what is launched for several references depends on all their lengths
 
             def counted(given: Sequence[Any], *rest: Any) -> None:
                 opened.append(len(given))
                 prepare(given, *rest)
 
-            monkeypatch.setattr(codec, "open", counted)
+            replace_method(engine, monkeypatch, "open", counted, "vocode")
         requests = [subject.request(text, seed=seed) for seed, text in enumerate(subject.texts)]
         alone = [speak(engine, request) for request in requests]
         for order in (requests, requests[::-1]):
@@ -189,12 +189,10 @@ class TestLimits:
         engine.stop()
 
 
-def worker_of(engine: Engine, stage: str, method: str) -> Any:
-    worker = engine.pipeline.workers.get(stage)
-    if not hasattr(worker, method):
+def skip_without(engine: Engine, stage: str, method: str) -> None:
+    if not hasattr(engine.pipeline.workers.get(stage), method):
         engine.stop()
         pytest.skip(f"there is no stage '{stage}' with '{method}' here")
-    return worker
 
 
 class TestIsolation:
@@ -220,8 +218,8 @@ class TestIsolation:
         rows_at: int,
     ) -> None:
         engine = subject.engine(graphs=False)  # what is captured cannot be replaced
-        worker = worker_of(engine, stage, method)
-        real, bad = getattr(worker, method), set[int]()
+        skip_without(engine, stage, method)
+        real, bad = method_of(engine, method, stage), set[int]()
 
         def faulty(*args: Any) -> Any:
             slots = set(args[rows_at].slots.tolist())
@@ -239,7 +237,7 @@ class TestIsolation:
             enter(work)
 
         monkeypatch.setattr(engine.pipeline, "enter", first_is_bad)
-        monkeypatch.setattr(worker, method, faulty)
+        replace_method(engine, monkeypatch, method, faulty, stage)
         speeches = [engine.submit(subject.request(text)) for text in subject.texts]
         with pytest.raises(GenerationFailed, match="bad"):
             hear(speeches[0])
@@ -255,13 +253,13 @@ class TestIsolation:
         self, subject: Subject, one_shot: list[Samples], monkeypatch: pytest.MonkeyPatch, stage: str, method: str
     ) -> None:
         engine = subject.engine(graphs=False)  # what is captured cannot be replaced
-        worker = worker_of(engine, stage, method)
+        skip_without(engine, stage, method)
 
         def crash(*args: Any) -> None:
             raise ZeroDivisionError("bad luck")
 
         with monkeypatch.context() as patch:
-            patch.setattr(worker, method, crash)
+            replace_method(engine, patch, method, crash, stage)
             with pytest.raises(GenerationFailed, match=stage):
                 speak(engine, subject.request(subject.texts[0]))
         assert_all_free(engine)

@@ -126,7 +126,7 @@ class FlowStream:
         dtype = net.dit.proj_out.weight.dtype
         self.memory = SlotMemory(
             2,
-            self.worker.kv(),
+            self.worker.traits().kv,
             self.worker.state(2),
             torch.device("cpu"),
             dtype,

@@ -11,7 +11,7 @@ import torch
 
 from rhapsode.device.kv import KVLayout
 from rhapsode.device.state import State, buffer
-from rhapsode.models.base import ModelSpec, Part, Prompt, StageSpec, Step
+from rhapsode.models.base import ModelSpec, Part, Prompt, StageSpec, Step, Traits
 from rhapsode.models.cosyvoice3.flow.parts import flow_net, flow_worker
 from rhapsode.models.cosyvoice3.flow.prompt import flow_prompt
 from rhapsode.models.cosyvoice3.flow.settings import FlowSettings
@@ -87,8 +87,8 @@ class TokenTalker:
     def __init__(self, context) -> None:
         pass
 
-    def kv(self):
-        return (KVLayout(1, 1, 1),)
+    def traits(self):
+        return Traits(kv=(KVLayout(1, 1, 1),), prefill=self.prefill)
 
     def state(self, slots):
         return TokenState(slots)

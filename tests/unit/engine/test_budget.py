@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -6,6 +8,7 @@ from rhapsode.device.kv import KVLayout
 from rhapsode.device.state import State, buffer
 from rhapsode.engine import budget
 from rhapsode.errors import ConfigError
+from rhapsode.models.base import BlockPages, Traits
 
 GPU = torch.device("cuda", 0)
 PAGE_BYTES = 16 * 2 * 4 * 8 * 64 * 2  # positions, keys and values, layers, heads, channels, bfloat16
@@ -23,8 +26,8 @@ class Stateful:
 
 
 class Part(Stateful):
-    def kv(self) -> tuple[KVLayout, ...]:
-        return (KVLayout(4, 8, 64),)
+    def traits(self) -> Traits:
+        return Traits(kv=(KVLayout(4, 8, 64),), prefill=self.prefill)
 
     def prefill(self, prompts, spans, rows, state) -> None:
         raise AssertionError("nothing is prefilled here")
@@ -64,8 +67,8 @@ def test_slots_that_leave_no_room_for_one_request_are_an_error(monkeypatch):
 
 
 class Blocks(Part):
-    page_size = 8
-    most_positions = 80
+    def traits(self) -> Traits:
+        return replace(super().traits(), pages=BlockPages(page_size=8, most_positions=80))
 
 
 BLOCK_BYTES = 8 * 2 * 4 * 8 * 64 * 2

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rhapsode.errors import GenerationFailed
-from rhapsode.models.base import StageSpec
+from rhapsode.models.base import StageSpec, Traits
 from rhapsode.testing.subject import assert_all_free, outcome_of, speak
 from rhapsode.types import SpeechRequest
 from unit.engine.test_bursts import PREPARE, VOCODE, WRITTEN, Written, engine_of, read
@@ -14,6 +14,9 @@ from unit.engine.test_bursts import PREPARE, VOCODE, WRITTEN, Written, engine_of
 
 class EndsAtComma(Written):
     """What follows a comma is not heard, nor is anything of a text that ends with `!`."""
+
+    def traits(self):
+        return Traits(heard=self.heard)
 
     def heard(self, prompts, frames):
         return torch.tensor([len(prompt.text.split(",")[0]) * (prompt.text[-1] != "!") for prompt in prompts])

@@ -13,6 +13,7 @@ from rhapsode.engine.loop import Loop
 from rhapsode.engine.stage import TurnStage, Work
 from rhapsode.engine.wake_ups import held
 from rhapsode.errors import GenerationFailed, InvalidRequest, RhapsodeError
+from rhapsode.models.base import Traits
 from rhapsode.types import SpeechRequest
 
 
@@ -29,6 +30,9 @@ class Function:
 
     def __init__(self) -> None:
         self.looked_ahead: list[list[str]] = []
+
+    def traits(self) -> Traits:
+        return Traits(is_quick=self.is_quick, look_ahead=self.look_ahead)
 
     def look_ahead(self, payloads: list[str]) -> None:
         self.looked_ahead.append(payloads)

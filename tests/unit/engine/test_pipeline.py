@@ -10,7 +10,7 @@ from contract.incremental import INCREMENTAL
 from rhapsode.config import resolve
 from rhapsode.engine import Engine
 from rhapsode.errors import ConfigError, GenerationFailed
-from rhapsode.models.base import CapturesPrefill, StageContext, StageSpec
+from rhapsode.models.base import StageContext, StageSpec, Traits
 from rhapsode.models.dummy.codec import DummyCodec
 from rhapsode.models.dummy.spec import SPEC
 from rhapsode.models.dummy.talker import DummyTalker
@@ -60,6 +60,9 @@ class GatedCodec(DummyCodec):
     opened = threading.Event()
     decoded_before_payload = 0
 
+    def traits(self):
+        return Traits(open=self.open)
+
     def open(self, payloads, rows, state, sizes):
         GatedCodec.opened.set()
 
@@ -85,12 +88,13 @@ class QuietTalker:
     def __init__(self, context):
         talker = DummyTalker(context)
         self.frame_shape, self.frame_dtype, self.defaults = talker.frame_shape, talker.frame_dtype, talker.defaults
-        self.kv, self.state, self.prefill, self.step = talker.kv, talker.state, talker.prefill, talker.step
+        self.state, self.step = talker.state, talker.step
+        self.traits = lambda: replace(talker.traits(), extend=None)
 
 
 def test_a_talker_needs_neither_extend_nor_capture(expected):
     quiet = replace(TALK, factory=f"{HERE}:QuietTalker", takes_text=False)
-    assert not isinstance(DummyTalker(StageContext(SPEC, None, {}, "cpu", "float32")), CapturesPrefill)
+    assert DummyTalker(StageContext(SPEC, None, {}, "cpu", "float32")).traits().capture is None
     assert np.array_equal(run((PREPARE, ENCODE, quiet, VOCODE)), expected)
 
 
@@ -155,7 +159,7 @@ def test_a_ring_too_small_for_its_chunks_is_a_clear_error():
         ((PREPARE, ENCODE, replace(TALK, stream_to=("prepare",)), VOCODE), "frames go"),
         ((PREPARE, ENCODE, replace(TALK, stream_to=()), VOCODE), "exactly one"),
         ((replace(PREPARE, next=()),), "make the audio"),
-        ((PREPARE, replace(ENCODE, embeds=True), TALK, VOCODE), "no method 'embed'"),
+        ((PREPARE, replace(ENCODE, embeds=True), TALK, VOCODE), "no trait 'embed'"),
     ],
 )
 def test_a_broken_pipeline_says_what_is_wrong(pipeline, why):

@@ -39,7 +39,7 @@ def memory():
 
 @pytest.fixture
 def prefill():
-    return Prefill(Worker(), memory(), GREEDY, POSITIONS_PER_TURN, alone=False, together=True, inline=True)
+    return Prefill(Worker().prefill, memory(), GREEDY, POSITIONS_PER_TURN, alone=False, together=True, inline=True)
 
 
 def starts(prefill, turns):
@@ -100,7 +100,7 @@ def test_prompts_do_not_keep_those_waiting_who_listen_already(monkeypatch):
             ran.append(sum(span.stop - span.start for span in spans))
             now[0] += 0.001 * ran[-1]
 
-    made = Prefill(Slow(), memory(), GREEDY, 1024, alone=False, inline=True)
+    made = Prefill(Slow().prefill, memory(), GREEDY, 1024, alone=False, inline=True)
     for slot in range(3):
         made.add(row(slot, 50))
     made.turn(pytest.fail)

@@ -22,7 +22,7 @@ from rhapsode.engine.planner import ChunkPlanner
 from rhapsode.engine.schedule import ChunkSchedule
 from rhapsode.engine.stage import Work
 from rhapsode.engine.stream_stage import HELD_BACK_S
-from rhapsode.models.base import Prompt
+from rhapsode.models.base import Prompt, Traits
 from rhapsode.models.dummy.spec import SPEC
 from rhapsode.types import Outcome, Sampling, SpeechRequest
 
@@ -48,8 +48,8 @@ class Talker:
     def __init__(self, context):
         """Computes nothing."""
 
-    def kv(self):
-        return (KVLayout(layers=1, heads=1, head_dim=1),)
+    def traits(self):
+        return Traits(kv=(KVLayout(layers=1, heads=1, head_dim=1),), prefill=self.prefill)
 
     def state(self, slots):
         return State()

@@ -1,5 +1,7 @@
 """A request that starts among few others gets its first frame from the pass that was made with its prompt."""
 
+from dataclasses import replace
+
 import pytest
 
 from contract.families.qwen3_tts import SUBJECTS
@@ -25,9 +27,10 @@ def launches(engine, monkeypatch: pytest.MonkeyPatch):
         made.append(rows.slots.tolist())
         return make(rows, state)
 
-    monkeypatch.setattr(talker, "begins", True)
+    monkeypatch.setattr(talker, "_begins", True)
     monkeypatch.setattr(talker._prompts, "_shapes", [(1, 64), (4, 64)])
-    monkeypatch.setattr(talker, "first_step", first_step)
+    stage = engine.pipeline.stages["talk"]
+    monkeypatch.setattr(stage, "_traits", replace(stage._traits, first_step=first_step))
     return made
 
 

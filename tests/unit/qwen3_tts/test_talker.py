@@ -69,7 +69,7 @@ class BegunStage(Stage):
 
     def __init__(self, parts: Family, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(parts.talker)
-        monkeypatch.setattr(parts.talker, "begins", True)
+        monkeypatch.setattr(parts.talker, "_begins", True)
         monkeypatch.setattr(parts.talker._prompts, "_shapes", [(1, 64), (1, 256)])  # launches are padded to these
 
     def make_step(self, rows: Rows) -> Step:

@@ -83,7 +83,7 @@ def test_ragged_requests_of_all_modes_together_sound_as_each_alone(
 
 
 def test_an_abort_in_any_mode_frees_both_caches(subject: Subject, engine: Engine, alone: dict[str, np.ndarray]) -> None:
-    assert len(engine.pipeline.workers["talk"].kv()) == 2  # on one page table, which is what is given back
+    assert len(engine.pipeline.workers["talk"].traits().kv) == 2  # on one page table, which is what is given back
     for name in MODES:
         speech = engine.submit(asked(name))
         speech.get()

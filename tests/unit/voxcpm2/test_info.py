@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from rhapsode.errors import ConfigError
-from rhapsode.models.base import CapturesPrefill, TakesText
 from rhapsode.models.options import parse_settings
 from rhapsode.models.registry import find
 from rhapsode.models.voxcpm2.spec import SPEC
@@ -52,4 +51,4 @@ def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any]) -> None:
 
 def test_its_talker_takes_no_text_while_it_speaks(checkpoint: Checkpoints) -> None:
     talker = Family.open(checkpoint("zero_shot")).talker
-    assert (isinstance(talker, TakesText), isinstance(talker, CapturesPrefill)) == (False, True)
+    assert talker.traits().names() == ["kv", "prefill", "capture"]

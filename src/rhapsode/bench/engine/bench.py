@@ -24,6 +24,7 @@ from rhapsode.device.place import pick_device, pick_dtype
 from rhapsode.device.sections import recording
 from rhapsode.engine import Engine, Source, Speech
 from rhapsode.errors import GenerationFailed
+from rhapsode.models.base import traits_of
 from rhapsode.types import FinishReason, Outcome, SpeechRequest
 
 TIMEOUT_S = 600.0
@@ -123,9 +124,9 @@ class EngineBench:
         for stage in self.engine.spec.pipeline:
             if stage.kind == "frame":
                 dtype = pick_dtype(self.deployment.dtype, self.device)
-                per_position = sum(layout.bytes_per_position(dtype) for layout in workers[stage.name].kv())
+                per_position = sum(layout.bytes_per_position(dtype) for layout in traits_of(workers[stage.name]).kv)
                 limits = self.deployment.limits
-                kv += per_position * limits.max_concurrency * limits.max_positions
+                kv += per_position * limits.slots * limits.max_positions
         if self.device.type == "cuda":
             peak = torch.cuda.max_memory_allocated(self.device)
         else:

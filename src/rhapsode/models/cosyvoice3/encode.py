@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rhapsode.models.base import StageContext
+from rhapsode.models.base import StageContext, Traits
 from rhapsode.models.cosyvoice3.config import CosyConfig, read
 from rhapsode.models.cosyvoice3.prepare import CosyDraft
 from rhapsode.models.cosyvoice3.prompt import (
@@ -54,6 +54,9 @@ class CosyEncode:
             return replace(prompt, segment_frames=script.most_frames, expected_frames=expected)
         most = min(MOST_PER_TEXT_TOKEN * longest, script.most_frames)
         return replace(self._segment(script, text), segment_frames=most, expected_frames=expected)
+
+    def traits(self) -> Traits:
+        return Traits(is_quick=self.is_quick, embed=self.embed)
 
     def is_quick(self, draft: CosyDraft | CosyPrompt) -> bool:
         return isinstance(draft, CosyPrompt)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rhapsode.errors import InvalidRequest
-from rhapsode.models.base import StageContext, is_short
+from rhapsode.models.base import StageContext, Traits, is_short
 from rhapsode.models.cosyvoice3.config import read
 from rhapsode.models.cosyvoice3.presets import CosyPreset, read_presets
 from rhapsode.models.cosyvoice3.prompt import CosyPrompt
@@ -51,8 +51,6 @@ class CosyDraft:
 class CosyPrepare:
     """Turns a checked request into a draft. Later prompts of a request are already made and pass through unchanged."""
 
-    is_quick = staticmethod(is_short)
-
     def __init__(self, context: StageContext) -> None:
         folder = checkpoint_of(context)
         settings: CosySettings = context.settings
@@ -60,6 +58,9 @@ class CosyPrepare:
         self._encode = CosyTokenizer(folder, config.layers.vocab_size)
         self._presets = read_presets(folder, config, context.random_weights)
         self._most_frames = config.tokens_of(settings.flow_context_s)
+
+    def traits(self) -> Traits:
+        return Traits(is_quick=is_short)
 
     def __call__(self, work: SpeechRequest | CosyPrompt) -> CosyDraft | CosyPrompt:
         return work if isinstance(work, CosyPrompt) else self._draft(work)

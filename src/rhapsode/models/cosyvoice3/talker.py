@@ -10,12 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.device.kv import KVLayout
 from rhapsode.device.prompts import PromptRuns, content_of
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
 from rhapsode.device.upload import upload
-from rhapsode.models.base import Span, StageContext, Step
+from rhapsode.models.base import Span, StageContext, Step, Traits
 from rhapsode.models.cosyvoice3 import parts
 from rhapsode.models.cosyvoice3.config import CosyConfig, read
 from rhapsode.models.cosyvoice3.prompt import NEVER, CosyPrompt
@@ -70,8 +69,8 @@ class CosyTalker:
             self._banned[:] = special
         self._is_silent = torch.isin(ids, torch.tensor(SILENT_TOKENS, device=self._device))
 
-    def kv(self) -> tuple[KVLayout, ...]:
-        return (self.net.body.config.kv(),)
+    def traits(self) -> Traits:
+        return Traits(kv=(self.net.body.config.kv(),), prefill=self.prefill, capture=self.capture, extend=self.extend)
 
     def state(self, slots: int) -> CosyState:
         return CosyState(slots, self._config, self._dtype, self._device)

@@ -14,7 +14,7 @@ from torch import Tensor
 from rhapsode.device.kv import KVLayout
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.models.base import Span, StageContext, Step
+from rhapsode.models.base import Span, StageContext, Step, Traits
 from rhapsode.models.dummy.prompt import MAX_TEXT, VOCAB, DummyPrompt
 from rhapsode.nn.philox import uniform
 from rhapsode.types import Sampling
@@ -39,8 +39,8 @@ class DummyTalker:
         self._device = torch.device(context.device)
         self._sleep_s: float = context.settings.frame_sleep_s
 
-    def kv(self) -> tuple[KVLayout, ...]:
-        return (KVLayout(layers=1, heads=1, head_dim=1),)
+    def traits(self) -> Traits:
+        return Traits(kv=(KVLayout(layers=1, heads=1, head_dim=1),), prefill=self.prefill, extend=self.extend)
 
     def state(self, slots: int) -> DummyState:
         return DummyState(slots, self._device)

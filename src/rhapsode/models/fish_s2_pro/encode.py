@@ -8,7 +8,7 @@ import numpy as np
 
 from rhapsode.audio.sinc import resample_sinc
 from rhapsode.errors import InvalidRequest, TextTooLong
-from rhapsode.models.base import StageContext
+from rhapsode.models.base import StageContext, Traits
 from rhapsode.models.fish_s2_pro import parts, tokenizer
 from rhapsode.models.fish_s2_pro.config import read
 from rhapsode.models.fish_s2_pro.prepare import FishDraft
@@ -36,6 +36,9 @@ class FishEncode:
 
     def __call__(self, drafts: Sequence[FishDraft]) -> list[FishPrompt]:
         return [self._finish(draft) for draft in drafts]
+
+    def traits(self) -> Traits:
+        return Traits(is_quick=self.is_quick)
 
     def is_quick(self, draft: FishDraft) -> bool:
         return not draft.references

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rhapsode.errors import InvalidRequest
-from rhapsode.models.base import StageContext, is_short
+from rhapsode.models.base import StageContext, Traits, is_short
 from rhapsode.models.fish_s2_pro import dialogue, tokenizer
 from rhapsode.models.fish_s2_pro.config import read
 from rhapsode.models.fish_s2_pro.prompt import Segments
@@ -58,14 +58,15 @@ class FishDraft:
 class FishPrepare:
     """Turns a checked request into the draft of its first prompt, and each batch of turns after it into another."""
 
-    is_quick = staticmethod(is_short)
-
     def __init__(self, context: StageContext) -> None:
         folder = checkpoint_of(context)
         config = read(context.config)
         tokens = tokenizer.read_tokens(folder, config)
         self._segments = Segments(tokenizer.read(folder, tokens.phonemes), tokens, config.books)
         self._turn_marks = len(self._segments.turn(""))  # of a turn without any words
+
+    def traits(self) -> Traits:
+        return Traits(is_quick=is_short)
 
     def __call__(self, work: SpeechRequest | NextTurns) -> FishDraft:
         if isinstance(work, NextTurns):

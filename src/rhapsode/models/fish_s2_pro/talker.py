@@ -10,12 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.device.kv import KVLayout
 from rhapsode.device.prompts import PromptRuns, content_of
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
 from rhapsode.device.upload import upload
-from rhapsode.models.base import Span, StageContext, Step
+from rhapsode.models.base import Span, StageContext, Step, Traits
 from rhapsode.models.fish_s2_pro import parts
 from rhapsode.models.fish_s2_pro.config import FishConfig, read
 from rhapsode.models.fish_s2_pro.prompt import FishPrompt
@@ -55,8 +54,8 @@ class FishTalker:
         self._gumbel = Gumbel([config.codes + 1, *[config.codes] * (config.books - 1), config.codes + 1], self._device)
         self._prompts = PromptRuns(self._run_prompts, self._device)
 
-    def kv(self) -> tuple[KVLayout, ...]:
-        return (self.net.slow.config.kv(),)
+    def traits(self) -> Traits:
+        return Traits(kv=(self.net.slow.config.kv(),), prefill=self.prefill, capture=self.capture)
 
     def state(self, slots: int) -> FishState:
         return FishState(slots, self._config, self._dtype, self._device)

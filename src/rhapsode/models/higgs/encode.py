@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from rhapsode.errors import CheckpointError
-from rhapsode.models.base import StageContext
+from rhapsode.models.base import StageContext, Traits
 from rhapsode.models.higgs import tokenizer
 from rhapsode.models.higgs.config import HiggsConfig, read_v2, read_v3
 from rhapsode.models.higgs.draft import HiggsDraft, Piece
@@ -42,6 +42,9 @@ class HiggsEncode:
         made = dict(zip(unknown, self._encoder(list(unknown.values())), strict=True))
         codes = {key: self._codes(key, clip, made) for key, clip in clips.items()}
         return [self._finish(draft, codes) for draft in drafts]
+
+    def traits(self) -> Traits:
+        return Traits(is_quick=self.is_quick)
 
     def is_quick(self, draft: HiggsDraft) -> bool:
         return next(_clips(draft), None) is None

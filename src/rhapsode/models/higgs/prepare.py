@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rhapsode.checkpoints.tokenizer import Encode
 from rhapsode.errors import BadAudio, InvalidRequest
-from rhapsode.models.base import StageContext, is_short
+from rhapsode.models.base import StageContext, Traits, is_short
 from rhapsode.models.higgs import chat, tokenizer
 from rhapsode.models.higgs.config import HiggsConfig, read_v2, read_v3
 from rhapsode.models.higgs.draft import HiggsDraft, NextText, Piece, Rest, following_of
@@ -31,8 +31,6 @@ REFERENCE_S = (0.1, 100.0)
 
 class HiggsPrepare(ABC):
     """Turns a checked request into the draft of its first prompt, and each text after it into another."""
-
-    is_quick = staticmethod(is_short)
 
     tag: SpeakerTag = NO_SPEAKERS
     continues: bool
@@ -60,6 +58,9 @@ class HiggsPrepare(ABC):
 
     def repetition(self, request: SpeechRequest) -> RepetitionWindow:
         return RepetitionWindow()
+
+    def traits(self) -> Traits:
+        return Traits(is_quick=is_short)
 
     def __call__(self, work: SpeechRequest | NextText) -> HiggsDraft:
         if isinstance(work, NextText):

@@ -10,12 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.device.kv import KVLayout
 from rhapsode.device.prompts import PromptRuns, Spans, content_of
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
 from rhapsode.device.upload import upload
-from rhapsode.models.base import StageContext, Step
+from rhapsode.models.base import StageContext, Step, Traits
 from rhapsode.models.higgs import parts
 from rhapsode.models.higgs.config import HiggsConfig, read_v2, read_v3
 from rhapsode.models.higgs.net import is_audio, pattern_of
@@ -59,8 +58,8 @@ class HiggsTalker:
         self._gumbel = Gumbel([self.pattern.vocabulary] * draws, self._device)
         self._prompts = PromptRuns(self._run_prompts, self._device)
 
-    def kv(self) -> tuple[KVLayout, ...]:
-        return (self.net.body.config.kv(),)
+    def traits(self) -> Traits:
+        return Traits(kv=(self.net.body.config.kv(),), prefill=self.prefill, capture=self.capture, extend=self.extend)
 
     def state(self, slots: int) -> HiggsState:
         one, zero = torch.ones(slots + 1, device=self._device), torch.zeros(slots + 1, device=self._device)

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from rhapsode.device.reach import Reach, Window
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State
-from rhapsode.models.base import Measured, Measurement, StageContext
+from rhapsode.models.base import Measured, Measurement, StageContext, Traits
 from rhapsode.models.kokoro.config import read_config
 from rhapsode.models.kokoro.folder import config_of
 from rhapsode.models.kokoro.parts import kokoro_net
@@ -44,6 +44,9 @@ class KokoroSpeaker:
         self._renderer = Renderer(self._net, config.samples_per_frame)
         self.frame_shape, self.frame_dtype = (config.samples_per_frame,), torch.float32
         self.launch_size = FRAMES_OF_LAUNCH.get(device.type, max(FRAMES_OF_LAUNCH.values()))
+
+    def traits(self) -> Traits:
+        return Traits(measure=self.measure, heard=self.heard)
 
     def size(self, prompt: KokoroPrompt) -> int:
         return len(self._sentence(prompt).ids)

@@ -11,7 +11,7 @@ from rhapsode.device.ragged import LaunchSizes, ragged_runs
 from rhapsode.device.reach import Reach, Window
 from rhapsode.device.slots import Rows
 from rhapsode.errors import CheckpointError, GenerationFailed
-from rhapsode.models.base import StageContext
+from rhapsode.models.base import StageContext, Traits
 from rhapsode.models.moss_tts_nano import parts
 from rhapsode.models.moss_tts_nano.config import read
 from rhapsode.models.moss_tts_nano.prompt import Ids, MossPrompt
@@ -37,6 +37,9 @@ class MossCodec:
             raise CheckpointError(f"the codec has {found}; the talker has {talker.books} of {talker.codes}.")
         self.hop, self.channels = config.hop, config.number_channels
         self._codes = quantizer.codebook_size
+
+    def traits(self) -> Traits:
+        return Traits(open=self.open)
 
     def state(self, slots: int) -> ChainState:
         return self._decoder.state(slots)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rhapsode.audio.sinc import resample_sinc
 from rhapsode.errors import BadAudio, InvalidRequest
-from rhapsode.models.base import StageContext
+from rhapsode.models.base import StageContext, Traits
 from rhapsode.models.moss_tts_nano import parts
 from rhapsode.models.moss_tts_nano.config import read
 from rhapsode.models.moss_tts_nano.prepare import MossDraft, read_tokenizer
@@ -31,6 +31,9 @@ class MossEncode:
 
     def __call__(self, drafts: Sequence[MossDraft]) -> list[MossPrompt]:
         return [self._finish(draft) for draft in drafts]
+
+    def traits(self) -> Traits:
+        return Traits(is_quick=self.is_quick)
 
     def is_quick(self, draft: MossDraft) -> bool:
         return draft.reference is None and draft.continued is None

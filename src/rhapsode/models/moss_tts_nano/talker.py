@@ -10,12 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.device.kv import KVLayout
 from rhapsode.device.prompts import PromptRuns, Spans, content_of
 from rhapsode.device.row_writes import RowWrites
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.models.base import StageContext, Step
+from rhapsode.models.base import StageContext, Step, Traits
 from rhapsode.models.moss_tts_nano import parts
 from rhapsode.models.moss_tts_nano.config import MossConfig, read
 from rhapsode.models.moss_tts_nano.net import Choose, Decide
@@ -55,8 +54,13 @@ class MossTalker:
         self._prompts = PromptRuns(self._run_prompts, self._device)
         self._ready = RowWrites(self._write_first, self._device)
 
-    def kv(self) -> tuple[KVLayout, ...]:
-        return (self.net.transformer.config.kv(),)
+    def traits(self) -> Traits:
+        return Traits(
+            kv=(self.net.transformer.config.kv(),),
+            prefill=self.prefill,
+            capture=self.capture,
+            capture_ready=self.capture_ready,
+        )
 
     def state(self, slots: int) -> MossState:
         return MossState(slots, self._config, self._dtype, self._device)

@@ -13,7 +13,7 @@ from rhapsode.device.reach import Reach, Window
 from rhapsode.device.slots import Rows
 from rhapsode.device.upload import upload
 from rhapsode.errors import GenerationFailed, InvalidRequest
-from rhapsode.models.base import StageContext
+from rhapsode.models.base import StageContext, Traits
 from rhapsode.models.qwen3_tts.decoder import DecoderState
 from rhapsode.models.qwen3_tts.parts import decoder
 from rhapsode.models.qwen3_tts.prompt import Ids, QwenPrompt
@@ -31,7 +31,9 @@ class QwenCodec:
         self._decoder = decoder(context)
         self._config = self._decoder.config
         self.hop = self._config.hop
-        self.takes_all_cores = self._decoder.packed is not None
+
+    def traits(self) -> Traits:
+        return Traits(open=self.open, takes_all_cores=self._decoder.packed is not None)
 
     def state(self, slots: int) -> DecoderState:
         return self._decoder.state(slots)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rhapsode.audio.resample import mono
 from rhapsode.errors import InvalidRequest
-from rhapsode.models.base import StageContext
+from rhapsode.models.base import StageContext, Traits
 from rhapsode.models.qwen3_tts.config import read
 from rhapsode.models.qwen3_tts.prepare import QwenDraft
 from rhapsode.models.qwen3_tts.prompt import FIRST_CODE, PromptBuilder, QwenPrompt
@@ -42,6 +42,9 @@ class QwenEncode:
 
     def __call__(self, drafts: Sequence[QwenDraft]) -> list[QwenPrompt]:
         return [self._finish(draft) for draft in drafts]
+
+    def traits(self) -> Traits:
+        return Traits(is_quick=self.is_quick, embed=self.embed)
 
     def is_quick(self, draft: QwenDraft) -> bool:
         return draft.reference is None

@@ -10,7 +10,7 @@ import numpy as np
 
 from rhapsode.checkpoints import qwen2_tokenizer as tokenizer
 from rhapsode.errors import CheckpointError, InvalidRequest, TextTooLong
-from rhapsode.models.base import Following, Part, StageContext, is_short
+from rhapsode.models.base import Following, Part, StageContext, Traits, is_short
 from rhapsode.models.qwen3_tts.config import KINDS, read
 from rhapsode.models.qwen3_tts.feed import ROLE, ROLE_TOKENS, WordFeed
 from rhapsode.models.qwen3_tts.info import languages
@@ -42,14 +42,15 @@ class QwenDraft:
 class QwenPrepare:
     """Turns a checked request into a draft."""
 
-    is_quick = staticmethod(is_short)
-
     def __init__(self, context: StageContext) -> None:
         if context.checkpoint is None:
             raise CheckpointError(f"{context.spec.name} needs a checkpoint: give its folder or its Hugging Face id.")
         self._config = read(context.config, context.checkpoint)
         self._languages = languages(self._config)
         self._encode = tokenizer.read(context.checkpoint)
+
+    def traits(self) -> Traits:
+        return Traits(is_quick=is_short, look_ahead=self.look_ahead)
 
     def __call__(self, work: SpeechRequest | Part) -> QwenDraft:
         if isinstance(work, Part):

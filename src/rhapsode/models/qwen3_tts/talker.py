@@ -10,13 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.device.kv import KVLayout
 from rhapsode.device.prompts import PromptRuns, content_of
 from rhapsode.device.row_writes import RowWrites
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
 from rhapsode.device.upload import upload
-from rhapsode.models.base import Span, StageContext, Step
+from rhapsode.models.base import Span, StageContext, Step, Traits
 from rhapsode.models.qwen3_tts import parts
 from rhapsode.models.qwen3_tts.config import SUPPRESSED, QwenConfig, read
 from rhapsode.models.qwen3_tts.prompt import SPEAKER, TEXT, QwenPrompt
@@ -51,11 +50,11 @@ class QwenState(State):
 
 class QwenTalker:
     frame_dtype = torch.int64
-    begins = False
 
     def __init__(self, context: StageContext) -> None:
         self._config = config = read(context.config, context.checkpoint)
         self._device, self._dtype = torch.device(context.device), getattr(torch, context.dtype)
+        self._begins = context.begins
         self.net = parts.talker(config, context)
         self.frame_shape = (config.groups,)
         self.defaults = defaults(config)
@@ -70,8 +69,15 @@ class QwenTalker:
         if context.random_weights:  # their speech would end at random; measurements need a fixed length
             self._suppressed |= self._is_eos
 
-    def kv(self) -> tuple[KVLayout, ...]:
-        return (self.net.model.config.kv(),)
+    def traits(self) -> Traits:
+        return Traits(
+            kv=(self.net.model.config.kv(),),
+            prefill=self.prefill,
+            capture=self.capture,
+            capture_ready=self.capture_ready,
+            first_step=self.first_step,
+            extend=self.extend,
+        )
 
     def state(self, slots: int) -> QwenState:
         return QwenState(slots, self._config, self._dtype, self._device)
@@ -103,12 +109,12 @@ class QwenTalker:
         """
         is_whole, is_known = span.stop == prompt.length and not span.base, bool(prompt.text) or prompt.feed is None
         has_room = span.start < span.stop < span.start + length
-        prompt.is_begun = self.begins and is_whole and is_known and has_room
+        prompt.is_begun = self._begins and is_whole and is_known and has_room
         return span._replace(stop=span.stop + 1) if prompt.is_begun else span
 
     def _run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, content: Tensor, speakers: Tensor) -> None:
         hidden = self.hidden(self.embed(content, speakers), rows, where, valid)
-        if self.begins:
+        if self._begins:
             last = valid.sum(1, keepdim=True).clamp(min=1) - 1
             rows.state.begun[rows.slots] = torch.take_along_dim(hidden, last[..., None], dim=1)[:, 0]
 

@@ -12,7 +12,7 @@ from rhapsode.device.ragged import LaunchSizes, ragged_runs
 from rhapsode.device.reach import Reach, Window
 from rhapsode.device.slots import Rows
 from rhapsode.errors import CheckpointError
-from rhapsode.models.base import StageContext
+from rhapsode.models.base import StageContext, Traits
 from rhapsode.models.voxcpm2 import parts
 from rhapsode.models.voxcpm2.config import read
 from rhapsode.models.voxcpm2.prompt import Patches, VoxPrompt
@@ -35,6 +35,9 @@ class VoxCodec:
             right = context.spec.sample_rate
             raise CheckpointError(f"'out_sample_rate' is {config.out_sample_rate}; {context.spec.name} has {right}.")
         self.hop = read(context.config).patch.patch_size * config.hop
+
+    def traits(self) -> Traits:
+        return Traits(open=self.open)
 
     def state(self, slots: int) -> VaeState:
         return self._decoder.state(slots)

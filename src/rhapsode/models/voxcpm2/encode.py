@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rhapsode.audio.resample import mono
 from rhapsode.errors import BadAudio
-from rhapsode.models.base import StageContext
+from rhapsode.models.base import StageContext, Traits
 from rhapsode.models.voxcpm2 import parts
 from rhapsode.models.voxcpm2.config import read
 from rhapsode.models.voxcpm2.prepare import VoxDraft
@@ -30,6 +30,9 @@ class VoxEncode:
 
     def __call__(self, drafts: Sequence[VoxDraft]) -> list[VoxPrompt]:
         return [self._finish(draft) for draft in drafts]
+
+    def traits(self) -> Traits:
+        return Traits(is_quick=self.is_quick)
 
     def is_quick(self, draft: VoxDraft) -> bool:
         return draft.reference is None and draft.continued is None

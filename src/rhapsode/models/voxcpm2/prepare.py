@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from rhapsode.errors import InvalidRequest, TextTooLong
-from rhapsode.models.base import StageContext, is_short
+from rhapsode.models.base import StageContext, Traits, is_short
 from rhapsode.models.parts import checkpoint_of
 from rhapsode.models.voxcpm2 import tokenizer
 from rhapsode.models.voxcpm2.config import read
@@ -36,12 +36,13 @@ class VoxDraft:
 class VoxPrepare:
     """Turns a checked request into a draft."""
 
-    is_quick = staticmethod(is_short)
-
     def __init__(self, context: StageContext) -> None:
         self._settings: VoxSettings = context.settings
         self._config = read(context.config)
         self._encode = tokenizer.read(checkpoint_of(context))
+
+    def traits(self) -> Traits:
+        return Traits(is_quick=is_short)
 
     def __call__(self, request: SpeechRequest) -> VoxDraft:
         options: VoxOptions = request.options

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.device.buckets import batch_sizes
-from rhapsode.device.kv import KVLayout
 from rhapsode.device.prompts import PromptRuns, Spans, content_of
 from rhapsode.device.replay import Replay
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
 from rhapsode.device.upload import upload
-from rhapsode.models.base import StageContext, Step
+from rhapsode.models.base import StageContext, Step, Traits
 from rhapsode.models.voxcpm2 import parts
 from rhapsode.models.voxcpm2.config import VoxConfig, read
 from rhapsode.models.voxcpm2.prompt import ID, VoxPrompt
@@ -54,8 +53,9 @@ class VoxTalker:
         self._prompts = PromptRuns(self._run_prompts, self._device)
         self._encode_patches = Replay(lambda patches: self.net.sounds(patches))
 
-    def kv(self) -> tuple[KVLayout, ...]:
-        return (self.net.base_lm.config.kv(), self.net.residual_lm.config.kv())
+    def traits(self) -> Traits:
+        kv = (self.net.base_lm.config.kv(), self.net.residual_lm.config.kv())
+        return Traits(kv=kv, prefill=self.prefill, capture=self.capture)
 
     def state(self, slots: int) -> VoxState:
         return VoxState(slots, self._config, self._dtype, self._device)

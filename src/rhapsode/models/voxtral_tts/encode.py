@@ -8,7 +8,7 @@ import numpy as np
 
 from rhapsode.audio.resample import mono
 from rhapsode.errors import BadAudio
-from rhapsode.models.base import StageContext
+from rhapsode.models.base import StageContext, Traits
 from rhapsode.models.parts import checkpoint_of
 from rhapsode.models.voxtral_tts.info import has_encoder
 from rhapsode.models.voxtral_tts.prepare import VoxtralDraft
@@ -30,6 +30,9 @@ class VoxtralEncode:
 
     def __call__(self, drafts: Sequence[VoxtralDraft]) -> list[VoxtralPrompt]:
         return [self._finish(draft) for draft in drafts]
+
+    def traits(self) -> Traits:
+        return Traits(is_quick=self.is_quick)
 
     def is_quick(self, draft: VoxtralDraft) -> bool:
         return draft.reference is None

@@ -10,12 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.device.kv import KVLayout
 from rhapsode.device.prompts import PromptRuns, content_of
 from rhapsode.device.row_writes import RowWrites
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.models.base import Span, StageContext, Step
+from rhapsode.models.base import Span, StageContext, Step, Traits
 from rhapsode.models.parts import checkpoint_of
 from rhapsode.models.voxtral_tts import parts
 from rhapsode.models.voxtral_tts.config import EMPTY, END, OFFSET, VoxtralConfig, read
@@ -58,8 +57,10 @@ class VoxtralTalker:
         self._prompts = PromptRuns(self._run_prompts, self._device)
         self._ready = RowWrites(self._write_first, self._device)
 
-    def kv(self) -> tuple[KVLayout, ...]:
-        return (self.net.config.kv(),)
+    def traits(self) -> Traits:
+        return Traits(
+            kv=(self.net.config.kv(),), prefill=self.prefill, capture=self.capture, capture_ready=self.capture_ready
+        )
 
     def state(self, slots: int) -> VoxtralState:
         return VoxtralState(slots, self._config, self._dtype, self._device)

@@ -17,6 +17,7 @@ from rhapsode.device.ragged import LaunchSizes
 from rhapsode.device.reach import Reach, Window
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import buffer
+from rhapsode.models.base import Traits
 from rhapsode.models.chatterbox.flow.net import S3FlowNet
 from rhapsode.models.chatterbox.flow.prompt import S3FlowPrompt
 from rhapsode.models.chatterbox.flow.sizes import RATE
@@ -36,8 +37,6 @@ class PrefixS3Flow:
     """Passes over the voice and all tokens so far, one for each block of tokens."""
 
     rate = RATE
-    most_rows = 1
-    """One row per launch: on a GPU, a launch always has the length of the longest segment."""
 
     def __init__(self, net: S3FlowNet, most_tokens: int, block: int) -> None:
         """`most_tokens`: of the longest segment; `block`: tokens of a block."""
@@ -47,6 +46,10 @@ class PrefixS3Flow:
         self.reach = Reach(lookahead=self._lookahead, granularity=block)
         self.frame_shape = (net.sizes.mel,)
         self.frame_dtype = net.like.dtype
+
+    def traits(self) -> Traits:
+        # One row per launch: on a GPU, a launch always has the length of the longest segment.
+        return Traits(open=self.open, most_rows=1)
 
     def state(self, slots: int) -> PrefixState:
         return PrefixState(slots, self._room, self._net.like)

@@ -9,6 +9,7 @@ from torch import Tensor
 from rhapsode.device.ragged import LaunchSizes
 from rhapsode.device.reach import Reach, Window
 from rhapsode.device.slots import Rows
+from rhapsode.models.base import Traits
 from rhapsode.models.chatterbox.flow.net import S3FlowNet
 from rhapsode.models.chatterbox.flow.prompt import S3FlowPrompt
 from rhapsode.models.chatterbox.flow.sizes import RATE
@@ -19,8 +20,6 @@ class WholeS3Flow:
     """One pass over the voice and all tokens of a segment."""
 
     rate = RATE
-    most_rows = 1
-    """One row per launch: on a GPU, a launch always has the length of the longest segment."""
 
     def __init__(self, net: S3FlowNet, most_tokens: int) -> None:
         """`most_tokens`: of the longest segment, which is one block."""
@@ -28,6 +27,10 @@ class WholeS3Flow:
         self.reach = Reach(granularity=most_tokens)
         self.frame_shape = (net.sizes.mel,)
         self.frame_dtype = net.like.dtype
+
+    def traits(self) -> Traits:
+        # One row per launch: on a GPU, a launch always has the length of the longest segment.
+        return Traits(open=self.open, most_rows=1)
 
     def state(self, slots: int) -> VoiceState:
         return VoiceState(slots, self._net.like)

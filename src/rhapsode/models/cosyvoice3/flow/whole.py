@@ -14,6 +14,7 @@ from rhapsode.device.reach import Reach, Window
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
 from rhapsode.device.upload import upload
+from rhapsode.models.base import Traits
 from rhapsode.models.cosyvoice3.flow.net import FlowBlock, FlowNet
 from rhapsode.models.cosyvoice3.flow.prompt import FlowPrompt
 from rhapsode.nn.pre_lookahead import LOOKBEHIND
@@ -33,9 +34,6 @@ class WholeFlowState(State):
 class WholeFlow:
     """Makes each segment in one pass. All frames attend to all, as upstream does for requests that are not streamed."""
 
-    most_rows = 1
-    """One row per launch: on a GPU, a launch always has the length of the longest segment."""
-
     def __init__(self, net: FlowNet, most_tokens: int, most_prompt_tokens: int) -> None:
         """`most_tokens`: of the longest segment, which is one block; `most_prompt_tokens`: of the longest prompt."""
         self._net = net
@@ -44,6 +42,10 @@ class WholeFlow:
         self.reach = Reach(granularity=most_tokens)
         self.frame_shape = (net.settings.output_size,)
         self.frame_dtype = net.noise.dtype
+
+    def traits(self) -> Traits:
+        # One row per launch: on a GPU, a launch always has the length of the longest segment.
+        return Traits(open=self.open, most_rows=1)
 
     def state(self, slots: int) -> WholeFlowState:
         return WholeFlowState(slots, self._most_prompt, self.rate, self._net.noise)

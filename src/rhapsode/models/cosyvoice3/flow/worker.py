@@ -8,13 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rhapsode.device.kv import KVLayout
 from rhapsode.device.reach import Reach, Window
 from rhapsode.device.replay import Replay
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
 from rhapsode.device.upload import upload
-from rhapsode.models.base import Span
+from rhapsode.models.base import BlockPages, Span, Traits
 from rhapsode.models.cosyvoice3.flow.history import page_layouts
 from rhapsode.models.cosyvoice3.flow.net import FlowBlock, FlowNet
 from rhapsode.models.cosyvoice3.flow.prompt import FlowPrompt
@@ -52,8 +51,9 @@ class CosyFlow:
         self.most_positions = min(most_frames, len(net.noise)) // self.page_size * self.page_size
         self._prefill: Replay | None = None
 
-    def kv(self) -> tuple[KVLayout, ...]:
-        return page_layouts(self._settings.dit)
+    def traits(self) -> Traits:
+        pages = BlockPages(self.page_size, self.most_positions)
+        return Traits(kv=page_layouts(self._settings.dit), prefill=self.prefill, capture=self.capture, pages=pages)
 
     def state(self, slots: int) -> FlowState:
         return FlowState(slots, self._settings, self._net.noise)
