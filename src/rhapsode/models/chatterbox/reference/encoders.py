@@ -12,7 +12,7 @@ from torch import Tensor
 from rhapsode.audio.resample import mono
 from rhapsode.audio.sinc import resample_sinc
 from rhapsode.errors import BadAudio
-from rhapsode.models.chatterbox.flow.sizes import RATE
+from rhapsode.models.chatterbox.flow.sizes import RATE, TOKEN_HZ
 from rhapsode.models.chatterbox.reference.loudness import gain_to
 from rhapsode.models.chatterbox.reference.speech_tokenizer import FRAMES_PER_TOKEN, SpeechTokenizer
 from rhapsode.models.chatterbox.reference.voice_encoder import VoiceEncoder, speech_span, voice_mel
@@ -44,7 +44,7 @@ class ReferenceRules:
     @property
     def most_tokens(self) -> int:
         """Tokens of the part that the language model hears."""
-        return round(25 * self.heard_s)
+        return round(TOKEN_HZ * self.heard_s)
 
 
 ORIGINAL = ReferenceRules(heard_s=6.0, least_s=0.5)
@@ -69,8 +69,11 @@ class ReferenceEncoders:
         self._device = voice.proj.weight.device
 
     def voice(self, clip: Clip, *, cut: bool = True) -> VoiceConditioning:
-        """Returns the voice of a recording. Unless `cut`, the flow's mel frames may be one more than upstream cuts: an
-        odd number, with which upstream drops the first 20 ms of speech."""
+        """Returns the voice of a recording.
+
+        Unless `cut`, there may be a mel frame more than the tokens have. Upstream keeps it, and so loses the first 20
+        ms of speech.
+        """
         if clip.duration_s < self._rules.least_s:
             raise BadAudio(
                 f"the reference is {clip.duration_s:.1f} s long; this model needs at least {self._rules.least_s:g} s.",
