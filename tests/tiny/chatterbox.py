@@ -7,7 +7,7 @@ the same everywhere. `ORIGINAL`, `MULTILINGUAL` and `TURBO` are those that the g
 import shutil
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod, sqrt
 from pathlib import Path
 
@@ -54,6 +54,13 @@ ORIGINAL = TinyT3("pub/t3", "t3_cfg", 704)
 MULTILINGUAL = TinyT3("pub/mtlv3", "t3_mtl23ls_v3", 2454)
 TURBO = TinyT3("pub/turbo", "t3_turbo_v1", 320, 6563, gpt2=True, ffn=512)
 NANO = TinyT3("nano", "t3_nano_v1", 320, 6563, gpt2=True, ffn=256, hidden=64)
+ENDING = {
+    "original": replace(ORIGINAL, end_gain=3.0),
+    "multilingual": replace(MULTILINGUAL, end_gain=3.0),
+    "turbo": replace(TURBO, end_gain=6.0),
+    "nano": replace(NANO, end_gain=4.0),
+}
+"""They soon decide to end."""
 
 
 def write(folder: Path, *recipes: TinyT3) -> Path:

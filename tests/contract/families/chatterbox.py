@@ -1,24 +1,17 @@
 import tempfile
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from rhapsode.testing.subject import Subject
-from tiny.chatterbox import NANO, ORIGINAL, TURBO, write
+from tiny.chatterbox import ENDING, write
 
 TEXTS = ("Hello there.", "One two.", "Good day to you.", "Yes, it is.")
-RECIPES = {
-    "original": replace(ORIGINAL, end_gain=3.0),
-    "turbo": replace(TURBO, end_gain=6.0),
-    "nano": replace(NANO, end_gain=4.0),
-}
-"""They soon decide to end."""
 
 
 @cache
 def checkpoint(variant: str) -> str:
-    return str(write(Path(tempfile.mkdtemp(prefix="rhapsode-tiny-")), RECIPES[variant]))
+    return str(write(Path(tempfile.mkdtemp(prefix="rhapsode-tiny-")), ENDING[variant]))
 
 
 def subject(variant: str, name: str = "", **options: Any) -> Subject:
