@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rhapsode.errors import InvalidRequest, RhapsodeError, TextTooLong
+from rhapsode.errors import BadAudio, InvalidRequest, RhapsodeError, TextTooLong
 from rhapsode.models.base import Following
 from rhapsode.models.chatterbox.encode import MORE, PER_TEXT_TOKEN
 from rhapsode.models.chatterbox.spec import PRESET, ChatterboxOptions
 from rhapsode.models.chatterbox.t3.prompt import FINGERPRINT, ID, MOST_TOKENS, NONE, VOICE, T3Prompt
-from rhapsode.types import SpeechRequest, Voice
+from rhapsode.types import Clip, SpeechRequest, Voice
+from tiny.chatterbox import GOLDEN
 from unit.chatterbox.asked import Family
 
 
@@ -176,3 +177,26 @@ def test_the_preset_may_be_named(original: Family) -> None:
 
 def test_every_option_has_a_description() -> None:
     assert set(vars(ChatterboxOptions())) >= {"exaggeration", "cfg_weight", "first_piece_chars", "lenient_text"}
+
+
+@pytest.mark.parametrize("variant", ["original", "turbo"])
+def test_a_recording_gives_the_prompt_of_the_preset_that_upstream_made_of_it(
+    variant: str, original: Family, turbo: Family
+) -> None:
+    family = {"original": original, "turbo": turbo}[variant]
+    with np.load(GOLDEN / f"reference-{variant}.npz") as arrays:
+        clip = Clip(arrays["wav"][None].astype(np.float32) / 32768, int(arrays["rate"]))
+    preset, cloned = (family.prompt(SpeechRequest("Hello.", voice)) for voice in (Voice(), Voice.cloned(clip)))
+    assert preset.voice is not None
+    assert cloned.voice is not None
+    np.testing.assert_allclose(cloned.voice_rows, preset.voice_rows, atol=1e-5)
+    np.testing.assert_array_equal(cloned.content[:, :FINGERPRINT], preset.content[:, :FINGERPRINT])
+    np.testing.assert_array_equal(cloned.voice.prompt_token, preset.voice.prompt_token)
+    np.testing.assert_allclose(cloned.voice.prompt_feat, preset.voice.prompt_feat, atol=1e-3)
+    np.testing.assert_allclose(cloned.voice.embedding, preset.voice.embedding, atol=1e-5)
+
+
+def test_a_reference_that_is_too_short_is_refused(turbo: Family) -> None:
+    clip = Clip(np.full((1, 24_000), 0.1, np.float32), 24_000)
+    with pytest.raises(BadAudio, match=r"is 1\.0 s long; this model needs at least 5 s"):
+        turbo.prompt(SpeechRequest("Hello.", Voice.cloned(clip)))
