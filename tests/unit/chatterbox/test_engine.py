@@ -18,7 +18,15 @@ from rhapsode.types import SpeechRequest
 from tiny.chatterbox import ENDING, HOP, write
 
 TEXT = "Hello there."
-CHUNKS = ({"first": 1, "growth": 2, "largest": 16}, {"first": 7, "largest": 7}, {"first": 200, "largest": 200, "ring": 512})
+CHUNKS = (
+    {"first": 1, "growth": 2, "largest": 16},
+    {"first": 7, "largest": 7},
+    {"first": 200, "largest": 200, "ring": 512},
+)
+    {"first": 1, "growth": 2, "largest": 16},
+    {"first": 7, "largest": 7},
+    {"first": 200, "largest": 200, "ring": 512},
+)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,10 @@ import torch
 from rhapsode.models.chatterbox.spec import ChatterboxOptions
 from rhapsode.models.chatterbox.t3.prompt import T3Prompt
 from rhapsode.models.chatterbox.t3.sizes import START
-from rhapsode.types import SpeechRequest
+from rhapsode.models.chatterbox.t3.talker import LEAST_TOKENS
+from rhapsode.nn.kernels.sampling import Settings
+from rhapsode.nn.sampling import probabilities
+from rhapsode.types import Sampling, SpeechRequest
 from tiny.talking import TalkerHarness
 from unit.chatterbox.asked import CASES, Family, golden
 
@@ -50,24 +53,80 @@ def test_prompt_rows_are_upstreams(families: dict[str, Family], name: str) -> No
             np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
+class Walk:
+    """Says one token after the other, whatever the talker would draw."""
+
+    def __init__(self, family: Family, name: str) -> None:
+        case = CASES[name]
+        self._talker, self._is_turbo = family.talker, case["kind"] == "turbo"
+        given = ("temperature", "top_p", "repetition_penalty", *(("top_k",) if self._is_turbo else ("min_p",)))
+        self._stage = TalkerHarness(family.talker, positions=512)
+        self._stage.join([0], [prompt_of(family, name)], Sampling(**{key: case[key] for key in given}))
+        self._said: list[int] = []
+        self.scores = self._next()
+
+    def say(self, token: int) -> None:
+        talker, stage = self._talker, self._stage
+        self._said.append(token)
+        place = torch.tensor([len(self._said)])
+        stage.state.next[0] = talker.net.embed_speech(torch.tensor([token]), place)[0]
+        stage.table.advance(stage.rows(0).slots)
+        self.scores = self._next()
+
+    def probabilities(self) -> torch.Tensor:
+        """The distribution of the next token, where ids may be drawn that no request may draw, and the end at once."""
+        rows, history = self._stage.rows(0), self._stage.state.history
+        history[0] = False
+        history[0, self._penalised()] = True
+        rules = self._talker.rules(torch.tensor([LEAST_TOKENS]), rows, self._stage.state)
+        return probabilities(self.scores, Settings.of(rows, order=self._talker.order), rules)[0]
+
+    def _penalised(self) -> list[int]:
+        return self._said if self._is_turbo and self._said else [START, *self._said]
+
+    def _next(self) -> torch.Tensor:
+        return self._talker.scores(self._stage.rows(0), self._stage.state)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_logits_under_forced_tokens_are_upstreams(families: dict[str, Family], name: str) -> None:
-    family, arrays = families[CASES[name]["kind"]], golden(name)
-    forced, columns = arrays["forced"], torch.from_numpy(arrays["columns"])
-    weight = CASES[name]["cfg_weight"]
+    arrays, weight = golden(name), CASES[name]["cfg_weight"]
     wanted = arrays["logits"][0]
     if len(arrays["logits"]) == 2:
         wanted = wanted + weight * (wanted - arrays["logits"][1])
-    found = [scores[0, columns].numpy() for scores in walk(family, prompt_of(family, name), forced)]
+    walk, found = Walk(families[CASES[name]["kind"]], name), []
+    for token in arrays["forced"]:
+        found.append(walk.scores[0, torch.from_numpy(arrays["columns"])].numpy())
+        walk.say(int(token))
     np.testing.assert_allclose(found, wanted, atol=1e-4 * float(arrays["logits"].std()))
 
 
-def walk(family: Family, prompt: T3Prompt, tokens: np.ndarray):
-    """Yields the scores before each of these tokens, which are said whatever the scores are."""
-    stage, talker = TalkerHarness(family.talker, positions=512), family.talker
-    stage.join([0], [prompt])
-    for i, token in enumerate(tokens):
-        rows = stage.rows(0)
-        yield talker.scores(rows, stage.state)
-        stage.state.next[0] = talker.net.embed_speech(torch.tensor([int(token)]), torch.tensor([i + 1]))[0]
-        stage.table.advance(rows.slots)
+@pytest.mark.parametrize("name", CASES)
+def test_probabilities_after_penalty_and_filters_are_upstreams(families: dict[str, Family], name: str) -> None:
+    arrays = golden(name)
+    walk, steps = Walk(families[CASES[name]["kind"]], name), arrays["steps"].tolist()
+    for step, token in enumerate(arrays["forced"]):
+        if step in steps:
+            found = walk.probabilities()
+            assert found.nonzero()[:, 0].tolist() == sorted(arrays[f"ids_{step}"].tolist())
+            np.testing.assert_allclose(
+                found[torch.from_numpy(arrays[f"ids_{step}"])], arrays[f"probs_{step}"], atol=1e-5
+            )
+        walk.say(int(token))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_greedy_tokens_are_upstreams(families: dict[str, Family], name: str) -> None:
+    walk, wanted = Walk(families[CASES[name]["kind"]], name), golden(name)["greedy"].tolist()
+    found = []
+    for _ in wanted:
+        found.append(int(walk.probabilities().argmax()))
+        walk.say(found[-1])
+    assert found == wanted
+
+
+def test_what_is_no_speech_cannot_be_drawn(checkpoint: Path, turbo_checkpoint: Path) -> None:
+    for folder in (checkpoint, turbo_checkpoint):
+        talker = Family.open(folder).talker
+        allowed = (~talker.banned).nonzero()[:, 0].tolist()
+        assert allowed == [*range(6561), 6562]

@@ -23,7 +23,7 @@ from rhapsode.models.chatterbox.t3.sizes import CODES, START, STOP
 from rhapsode.models.parts import checkpoint_of
 from rhapsode.nn.attention import PagedAttention
 from rhapsode.nn.guided import GuidedAttention, guided, guided_layout
-from rhapsode.nn.kernels.sampling import Rules, Settings
+from rhapsode.nn.kernels.sampling import Rules, SamplingOrder, Settings
 from rhapsode.nn.sampling import Gumbel, draw
 from rhapsode.types import Sampling
 
@@ -59,13 +59,14 @@ class ChatterboxTalker:
         self.net = parts.talker(config, context)
         self.guided = settings.guidance and not config.kind.is_turbo
         self.defaults = defaults(config)
+        self.order = SamplingOrder.PENALTY_LAST if config.kind.is_turbo else SamplingOrder.MIN_P_FIRST
         self._layout = T3Layout(config.t3)
         self._tail = SILENCES if config.kind.is_turbo else 0
         self._gumbel = Gumbel([config.t3.speech_rows], self._device)
         self._prompts = PromptRuns(self._run_prompts, self._device)
         self._ready = RowWrites(self._write_first, self._device)
         ids = torch.arange(config.t3.speech_rows, device=self._device)
-        self._is_start, self._is_stop = ids == START, ids == STOP
+        self._is_stop = ids == STOP
         self.banned = (ids >= CODES) & ~self._is_stop
         """Ids that are no speech. Upstream may draw them, and then drops them, or what was said before."""
         if context.random_weights:  # their speech would end at random; measurements need a fixed length
@@ -114,11 +115,11 @@ class ChatterboxTalker:
         return np.zeros((batch, sizes.voice_rows, sizes.hidden), np.float32)
 
     def _write_first(self, state: T3State, slots: Tensor, cfg_weight: Tensor) -> None:
-        """Fills the state that the first step reads. A following prompt begins with a history of its own, too."""
+        """Fills the state that the first step reads. A following prompt begins with an empty history, too."""
         state.cfg_weight[slots] = cfg_weight
         start = torch.full_like(slots, START)
         state.next[slots] = self.net.embed_speech(start, torch.zeros_like(start))
-        state.history[slots] = self._is_start
+        state.history.index_fill_(0, slots, False)  # upstream's has the start, which cannot be drawn here
         state.count.index_fill_(0, slots, 0)
         state.after_end.index_fill_(0, slots, 0)
 
@@ -155,7 +156,13 @@ class ChatterboxTalker:
         return self.net.tfmr(self.net.at(x, positions), self.net.tfmr.rotary(positions, x.dtype), backend)
 
     def _draw(self, scores: Tensor, count: Tensor, rows: Rows, state: T3State) -> Tensor:
-        rules = Rules(
+        settings = Settings.of(rows, order=self.order)
+        noise = self._gumbel(rows.seeds, rows.steps)[0]
+        return draw(scores, settings, noise, settings.partial_k(), self.rules(count, rows, state))
+
+    def rules(self, count: Tensor, rows: Rows, state: T3State) -> Rules:
+        """Returns the rules of the tokens whose number in this prompt is `count [B]`."""
+        return Rules(
             state.history,
             rows.slots,
             rows.repetition_penalty,
@@ -164,8 +171,6 @@ class ChatterboxTalker:
             steps=count,
             least_steps=LEAST_TOKENS,
         )
-        settings = Settings.of(rows)
-        return draw(scores, settings, self._gumbel(rows.seeds, rows.steps)[0], settings.partial_k(), rules)
 
 
 def defaults(config: ChatterboxConfig) -> Sampling:
