@@ -23,10 +23,6 @@ CHUNKS = (
     {"first": 7, "largest": 7},
     {"first": 200, "largest": 200, "ring": 512},
 )
-    {"first": 1, "growth": 2, "largest": 16},
-    {"first": 7, "largest": 7},
-    {"first": 200, "largest": 200, "ring": 512},
-)
 
 
 @pytest.fixture(scope="module")
