@@ -17,7 +17,8 @@ from rhapsode.testing.subject import speak
 from rhapsode.types import SpeechRequest
 from tiny.chatterbox import ENDING, HOP, write
 
-TEXT = "Hello there."
+TEXT = "Good day to you."
+GUIDED = {"cfg_weight": 0.7, "exaggeration": 0.8}
 CHUNKS = (
     {"first": 1, "growth": 2, "largest": 16},
     {"first": 7, "largest": 7},
@@ -64,11 +65,12 @@ def test_the_last_token_of_the_multilingual_model_is_solved_and_not_heard(
 
 def test_prefix_solves_are_heard_alike_however_they_are_cut_and_are_not_one_pass(llama: Path) -> None:
     prefix = {"t3": "original", "stream": "prefix", "block_tokens": 4}
-    one, *others = (said(llama, chunks, prefix) for chunks in CHUNKS)
+    one, *others = (said(llama, chunks, prefix, options=GUIDED) for chunks in CHUNKS)
     for other in others:
         np.testing.assert_allclose(other, one, atol=1e-6)
-    whole = said(llama, deployment={"t3": "original"})
+    whole = said(llama, deployment={"t3": "original"}, options=GUIDED)
     assert whole.shape == one.shape
+    assert whole.shape[1] > 8 * HOP
     assert np.abs(whole - one).max() > 1e-3
 
 

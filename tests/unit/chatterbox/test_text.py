@@ -13,7 +13,7 @@ from rhapsode.models.chatterbox.text import languages
 from rhapsode.models.chatterbox.text.cangjie import Cangjie
 from rhapsode.models.chatterbox.text.languages import LANGUAGES, spelled
 from rhapsode.models.chatterbox.text.punctuation import punctuated
-from rhapsode.models.chatterbox.text.tokenizer import TAGS, TextEncoder, read
+from rhapsode.models.chatterbox.text.tokenizer import TAGS, EncodesText, read
 from rhapsode.models.chatterbox.variants import Kind
 from tiny.chatterbox import GOLDEN
 from unit.chatterbox.asked import CASES, TEXTS
@@ -22,7 +22,7 @@ CONTROL = ("[START]", "[giggle]", "<|endoftext|>")
 ORIGINAL = read(GOLDEN, Kind.ORIGINAL, 704)
 MULTILINGUAL = read(GOLDEN, Kind.MULTILINGUAL, 2454)
 TURBO = read(GOLDEN / "turbo", Kind.TURBO, 320)
-ENCODERS: dict[str, TextEncoder] = {"original": ORIGINAL, "mtl": MULTILINGUAL, "turbo": TURBO}
+ENCODERS: dict[str, EncodesText] = {"original": ORIGINAL, "mtl": MULTILINGUAL, "turbo": TURBO}
 
 
 @pytest.mark.parametrize("case", TEXTS["punc_norm"], ids=lambda case: case["text"])

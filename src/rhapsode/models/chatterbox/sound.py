@@ -26,7 +26,7 @@ UNHEARD_TOKENS = 1
 """The multilingual model ends with a token of noise: upstream cuts its sound."""
 
 
-class FlowConditioning:
+class VoiceForFlow:
     """Makes the flow's prompt of the talker's. The voice of a request does not change: only its first prompt counts."""
 
     def __init__(self, context: StageContext) -> None:

@@ -76,7 +76,7 @@ SPEC = ModelSpec(
             on_device=True,
             batch=8,
         ),
-        StageSpec("condition", "call", f"{_PACKAGE}.sound:FlowConditioning", next=("flow",)),
+        StageSpec("condition", "call", f"{_PACKAGE}.sound:VoiceForFlow", next=("flow",)),
         StageSpec("talk", "frame", f"{_PACKAGE}.t3.talker:ChatterboxTalker", stream_to=("flow",), takes_text=True),
         StageSpec("flow", "stream", f"{_PACKAGE}.sound:flow", stream_to=("vocode",)),
         StageSpec("vocode", "stream", f"{_PACKAGE}.sound:vocoder"),

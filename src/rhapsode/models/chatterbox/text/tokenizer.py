@@ -27,13 +27,13 @@ TAGS = tuple(f"[{name}]" for name in (*SOUNDS, *STYLES))
 """What Turbo and Nano know beside words. Every other token that a user writes is read as the characters it has."""
 
 
-class TextEncoder(Protocol):
+class EncodesText(Protocol):
     """Encodes one piece of a text."""
 
     def __call__(self, text: str, language: str | None = None, *, lenient: bool = False) -> list[int]: ...
 
 
-def read(folder: Path, kind: Kind, rows: int) -> TextEncoder:
+def read(folder: Path, kind: Kind, rows: int) -> EncodesText:
     """Returns the encoder of a variant whose T3 knows `rows` tokens."""
     encoder: OriginalText | MultilingualText | TurboText
     if kind.is_turbo:
