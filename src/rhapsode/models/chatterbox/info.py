@@ -21,7 +21,7 @@ from rhapsode.types import ModelInfo
 def describe(info: ModelInfo, folder: Path, config: Mapping[str, Any], settings: ChatterboxSettings) -> ModelInfo:
     """Returns `info` of the family, narrowed to what the variant of the checkpoint in `folder` can do."""
     kind = read(config, folder, settings.t3).kind
-    voices = (PRESET,) if (folder / FILE).is_file() else ()
+    voices = (PRESET,) if (folder / FILE).is_file() or config else ()  # of a shape without weights, a random one
     described = replace(
         info,
         variant=kind.value,

@@ -72,7 +72,7 @@ class ChatterboxPrepare:
         self._config = config = read(context.config, folder, settings.t3)
         self._guided = settings.guidance
         self._encode = read_tokenizer(folder, config.kind, config.t3.text_rows)
-        self._presets = read_presets(folder, config.t3, context.random_weights)
+        self._presets = read_presets(folder, config.t3, bool(context.config))
         self._most_ids = T3Layout(config.t3).most_text
 
     def traits(self) -> Traits:

@@ -43,11 +43,11 @@ class VoiceConditioning:
         return replace(self, prompt_token=self.prompt_token[:most], prompt_feat=self.prompt_feat[: RATE * most])
 
 
-def read_presets(folder: Path, sizes: T3Sizes, random_weights: bool = False) -> dict[str, VoiceConditioning]:
-    """Returns the preset of a checkpoint, if it has one. Random weights get a random voice, for measurements."""
+def read_presets(folder: Path, sizes: T3Sizes, is_shape: bool = False) -> dict[str, VoiceConditioning]:
+    """Returns the preset of a checkpoint, if it has one. A shape without weights has a random one, to be measured."""
     file = folder / FILE
     if not file.is_file():
-        return {PRESET: random_voice(sizes)} if random_weights else {}
+        return {PRESET: random_voice(sizes)} if is_shape else {}
     from rhapsode.checkpoints.files import unpickle  # which needs torch
 
     content = unpickle(file)
