@@ -49,7 +49,7 @@ def memory_of(worker: Any, rows: int, pages: int) -> SlotMemory:
     memory = SlotMemory(
         rows, kv, worker.state(rows), GPU, torch.bfloat16, page_size=size, positions_per_slot=pages * size
     )
-    memory.join([SlotRow(i, i, range(1 + i * pages, 1 + (i + 1) * pages), 0.0, 0, 0.0, 0.0) for i in range(rows)])
+    memory.join([SlotRow(slot=i, seed=i, pages=range(1 + i * pages, 1 + (i + 1) * pages)) for i in range(rows)])
     return memory
 
 

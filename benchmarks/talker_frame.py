@@ -27,7 +27,7 @@ from rhapsode.models.base import StageContext
 from rhapsode.models.lazy import import_name
 from rhapsode.nn import kernels
 from rhapsode.nn.kernels.gpu.launch import overlap
-from rhapsode.types import Sampling
+from rhapsode.sampling_table import WITHOUT_EFFECT
 
 PAGE = 16
 
@@ -53,8 +53,9 @@ def prepare(talker: Any, batch: int) -> tuple[Rows, Any]:
         page_size=PAGE,
         positions_per_slot=pages * PAGE,
     )
-    settings = vars(Sampling().over(talker.defaults))
-    memory.join([SlotRow(i, i, range(1 + i * pages, 1 + (i + 1) * pages), **settings) for i in range(batch)])
+    sampling = talker.defaults.over(WITHOUT_EFFECT)
+    own = [range(1 + i * pages, 1 + (i + 1) * pages) for i in range(batch)]
+    memory.join([SlotRow(slot=i, seed=i, pages=own[i], sampling=sampling) for i in range(batch)])
     memory.table.position.fill_(CONTEXT)
     memory.table.step.fill_(CONTEXT)
     return memory.rows(memory.slots(range(batch))), memory.state

@@ -36,7 +36,7 @@ def costs(depth: int) -> list[tuple[float, float]]:
         1, worker.traits().kv, worker.state(1), cpu, torch.float32,
         page_size=size, pages=CHUNKS, positions_per_slot=CHUNKS * size,
     )  # fmt: skip
-    memory.join([SlotRow(0, 0, range(1, CHUNKS + 1), 0.0, 0, 0.0, 0.0)])
+    memory.join([SlotRow(slot=0, pages=range(1, CHUNKS + 1))])
     rows, width = memory.rows(torch.tensor([0])), worker.reach.context + settings.chunk_tokens
     found = []
     for chunk in range(CHUNKS):

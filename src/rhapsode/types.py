@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from rhapsode.errors import RhapsodeError
+from rhapsode.sampling_table import Sampling as Sampling
 
 if TYPE_CHECKING:
     import numpy as np
@@ -117,21 +118,6 @@ class Segment:
     def __post_init__(self) -> None:
         if isinstance(self.voice, str):
             object.__setattr__(self, "voice", Voice(name=self.voice))
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """Sampling parameters of the talker; `None` is the checkpoint's default."""
-
-    temperature: float | None = None
-    top_k: int | None = None
-    top_p: float | None = None
-    repetition_penalty: float | None = None
-
-    def over(self, defaults: Sampling) -> Sampling:
-        """Returns these parameters, with `defaults` in place of every `None`."""
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        return replace(defaults, **given) if given else defaults
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 from rhapsode.audio.recordings import heard, is_recording
 from rhapsode.errors import UnknownOption, did_you_mean
+from rhapsode.sampling_table import SamplingWishes
 from rhapsode.text.markup import InputType
 from rhapsode.types import Sampling, Segment, SpeechRequest, Voice
 
 
-class Wishes(TypedDict, total=False):
+class Wishes(SamplingWishes, total=False):
     """The keywords of `TTS.speak` and `TTS.stream`: fields of `SpeechRequest` and `Sampling`."""
 
     language: str | None
@@ -22,10 +23,6 @@ class Wishes(TypedDict, total=False):
     loudness: float | None
     channels: int | None
     seed: int | None
-    temperature: float | None
-    top_k: int | None
-    top_p: float | None
-    repetition_penalty: float | None
     max_frames: int | None
     first_chunk_frames: int | None
     options: Mapping[str, Any]

@@ -8,6 +8,7 @@ import torch
 from rhapsode.device.kv import PagedKV
 from rhapsode.device.slots import Rows, SlotRow, SlotTable
 from rhapsode.models.base import Prompt, Span, Step
+from rhapsode.sampling_table import WITHOUT_EFFECT
 from rhapsode.types import Sampling
 
 CPU = torch.device("cpu")
@@ -51,9 +52,11 @@ class TalkerHarness:
         piece: int = 1000,
     ) -> None:
         """Prefills these prompts together, `piece` positions of each at a time."""
-        chosen = (sampling or Sampling()).over(self.talker.defaults)
+        chosen = (sampling or Sampling()).over(self.talker.defaults.over(WITHOUT_EFFECT))
         made = zip(slots, seeds or [0] * len(slots), strict=True)
-        self.table.join([SlotRow(slot, seed, self._pages[slot], **vars(chosen)) for slot, seed in made])
+        self.table.join(
+            [SlotRow(slot=slot, seed=seed, pages=self._pages[slot], sampling=chosen) for slot, seed in made]
+        )
         self.state.clear(torch.tensor(slots))
         for start in range(0, max(prompt.length for prompt in prompts), piece):
             going = [(s, p) for s, p in zip(slots, prompts, strict=True) if start < p.length]

@@ -6,8 +6,8 @@ from typing import Annotated, get_type_hints
 import pytest
 
 from rhapsode.models.option_schema import options_schema
-from rhapsode.models.ranges import Range, Ranged, ranges_of
 from rhapsode.models.registry import families
+from rhapsode.ranges import Range, Ranged, ranges_of
 
 NAN, INFINITY = float("nan"), float("inf")
 SPECS = families()[0]

@@ -80,7 +80,7 @@ class SlotMemory:
 
     def capture(self) -> None:
         """Captures `join` on a GPU, with what `on_join` does."""
-        scratch = SlotRow(len(self.table.position) - 1, 0, (), 0.0, 0, 0.0, 0.0)
+        scratch = SlotRow(slot=len(self.table.position) - 1)
         self._joins.capture(self, *self.table.columns([scratch]))
 
     def _join(self, integers: Tensor, floats: Tensor) -> None:

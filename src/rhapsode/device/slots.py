@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,18 +16,35 @@ from rhapsode.device.kv import SCRATCH_PAGE, PagedKV
 from rhapsode.device.packed import upload_all
 from rhapsode.device.state import State, buffer
 from rhapsode.device.upload import upload
+from rhapsode.sampling_table import PARAMETERS, WITHOUT_EFFECT, Sampling
+
+INTEGER_PARAMETERS = tuple(parameter.name for parameter in PARAMETERS if parameter.kind is int)
+INTEGERS = {name: i for i, name in enumerate(("position", "step", "seed", *INTEGER_PARAMETERS))}
+FLOATS = {name: i for i, name in enumerate(parameter.name for parameter in PARAMETERS if parameter.kind is float)}
+"""The columns of the slot table by their names."""
+FIRST_PAGE = 1 + len(INTEGERS)
+"""In what is written for a new request: the slot comes first, then the integers, then the pages."""
 
 
-class SlotRow(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class SlotRow:
     """One request's entry in the slot table when it joins."""
 
     slot: int
-    seed: int
-    pages: Sequence[int]
-    temperature: float
-    top_k: int
-    top_p: float
-    repetition_penalty: float
+    seed: int = 0
+    pages: Sequence[int] = ()
+    sampling: Sampling = WITHOUT_EFFECT
+    """Every parameter has a value."""
+
+
+class _Column:
+    """A column of a slot table or of a batch, as an attribute of its name."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, table: SlotTable | Rows, owner: type) -> Tensor:
+        return table.column(self._name)
 
 
 class SlotTable(State):
@@ -40,39 +58,17 @@ class SlotTable(State):
             return buffer(slots, *shape, device=device)
 
         # Numbers of one type are columns of one matrix, so that a launch reads all of them with one kernel.
-        self.integers = ints(4)
-        self.floats = floats(3)
+        self.integers = ints(len(INTEGERS))
+        self.floats = floats(len(FLOATS))
         self.pages = ints(pages_per_slot)
 
-    @property
-    def position(self) -> Tensor:
-        """KV positions filled so far, [slots + 1]."""
-        return self.integers[:, 0]
+    position, step, seed = _Column(), _Column(), _Column()
+    """KV positions filled so far; frames stepped so far, which is the RNG's counter; the RNG's key."""
+    temperature, top_k, top_p, repetition_penalty = _Column(), _Column(), _Column(), _Column()
 
-    @property
-    def step(self) -> Tensor:
-        """Frames stepped so far: the RNG's counter."""
-        return self.integers[:, 1]
-
-    @property
-    def seed(self) -> Tensor:
-        return self.integers[:, 2]
-
-    @property
-    def top_k(self) -> Tensor:
-        return self.integers[:, 3]
-
-    @property
-    def temperature(self) -> Tensor:
-        return self.floats[:, 0]
-
-    @property
-    def top_p(self) -> Tensor:
-        return self.floats[:, 1]
-
-    @property
-    def repetition_penalty(self) -> Tensor:
-        return self.floats[:, 2]
+    def column(self, name: str) -> Tensor:
+        """Returns a counter or a sampling parameter, [slots + 1]."""
+        return self.floats[:, FLOATS[name]] if name in FLOATS else self.integers[:, INTEGERS[name]]
 
     @property
     def device(self) -> torch.device:
@@ -84,18 +80,23 @@ class SlotTable(State):
 
     def columns(self, rows: Sequence[SlotRow]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Returns the arguments of `write` for new requests, with a row for each."""
-        integers = np.full((len(rows), 5 + self.pages.shape[1]), SCRATCH_PAGE, np.int64)
-        integers[:, :5] = [(row.slot, 0, 0, row.seed, row.top_k) for row in rows]
+        integers = np.full((len(rows), FIRST_PAGE + self.pages.shape[1]), SCRATCH_PAGE, np.int64)
+        sampling = [vars(row.sampling) for row in rows]
+        integers[:, :FIRST_PAGE] = [
+            (row.slot, 0, 0, row.seed, *(values[name] for name in INTEGER_PARAMETERS))
+            for row, values in zip(rows, sampling, strict=True)
+        ]
         for entry, row in zip(integers, rows, strict=True):
             if row.pages:
-                entry[5 : 5 + len(row.pages)] = row.pages
-        floats = np.array([(row.temperature, row.top_p, row.repetition_penalty) for row in rows], np.float32)
+                entry[FIRST_PAGE : FIRST_PAGE + len(row.pages)] = row.pages
+        floats = np.array([[values[name] for name in FLOATS] for values in sampling], np.float32)
         return integers, floats
 
     def write(self, integers: Tensor, floats: Tensor) -> None:
         """On the device: writes what `columns` returned into the slots of new requests."""
         slots = integers[:, 0]
-        self.integers[slots], self.pages[slots], self.floats[slots] = integers[:, 1:5], integers[:, 5:], floats
+        self.integers[slots], self.pages[slots] = integers[:, 1:FIRST_PAGE], integers[:, FIRST_PAGE:]
+        self.floats[slots] = floats
 
     def add_pages(self, slot: int, start: int, pages: Sequence[int]) -> None:
         """Adds further pages to a request's page table, from index `start` on."""
@@ -168,39 +169,29 @@ class Rows:
 
     @cached_property
     def _integers(self) -> Tensor:
-        return self.table.integers.T.index_select(1, self.slots)  # [4, B]: each number's values are contiguous
+        return self.table.integers.T.index_select(1, self.slots)  # [numbers, B]: each number's values are contiguous
 
     @cached_property
     def _floats(self) -> Tensor:
         return self.table.floats.T.index_select(1, self.slots)
 
+    temperature, top_k, top_p, repetition_penalty = _Column(), _Column(), _Column(), _Column()
+
     @property
     def positions(self) -> Tensor:
-        return self._integers[0]
+        return self.column("position")
 
     @property
     def steps(self) -> Tensor:
-        return self._integers[1]
+        return self.column("step")
 
     @property
     def seeds(self) -> Tensor:
-        return self._integers[2]
+        return self.column("seed")
 
-    @property
-    def top_k(self) -> Tensor:
-        return self._integers[3]
-
-    @property
-    def temperature(self) -> Tensor:
-        return self._floats[0]
-
-    @property
-    def top_p(self) -> Tensor:
-        return self._floats[1]
-
-    @property
-    def repetition_penalty(self) -> Tensor:
-        return self._floats[2]
+    def column(self, name: str) -> Tensor:
+        """Returns a counter or a sampling parameter of each row, [B]."""
+        return self._floats[FLOATS[name]] if name in FLOATS else self._integers[INTEGERS[name]]
 
     @property
     def pages(self) -> Tensor:

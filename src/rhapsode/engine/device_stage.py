@@ -114,7 +114,6 @@ class DeviceStage(TurnStage, Generic[Row]):
         self._prefill: Prefill[Row] | None = None
         self._growth: PageGrowth | None = None
         if self._traits.prefill is not None and memory.kv:
-            sampling = defaults or Sampling(temperature=0.0, top_k=0, top_p=0.0, repetition_penalty=0.0)
             positions = deployment.memory.prefill_positions
             if self._traits.pages is not None:
                 positions = PREFILL_BLOCKS * memory.page_size
@@ -123,7 +122,7 @@ class DeviceStage(TurnStage, Generic[Row]):
             self._prefill = Prefill(
                 self._traits.prefill,
                 memory,
-                sampling,
+                defaults or Sampling(),
                 positions,
                 alone=deployment.deterministic,
                 together=together,

@@ -18,6 +18,7 @@ from rhapsode.engine.isolation import isolate
 from rhapsode.engine.prompt_batch import prompt_batch
 from rhapsode.engine.row import PromptRow
 from rhapsode.models.base import Prompt, Span
+from rhapsode.sampling_table import WITHOUT_EFFECT
 from rhapsode.types import Sampling
 
 Row = TypeVar("Row", bound=PromptRow)
@@ -61,7 +62,7 @@ class Prefill(Generic[Row]):
         self._growth = growth
         self._run = run
         self._memory = memory
-        self._defaults = defaults
+        self._defaults = defaults.over(WITHOUT_EFFECT)
         self._positions_per_turn = self._positions = positions_per_turn
         self._alone = alone
         self._is_inline = inline
@@ -183,7 +184,8 @@ class Prefill(Generic[Row]):
 
     def _slot_row(self, row: Row) -> SlotRow:
         sampling = row.job.request.sampling.over(self._defaults)
-        return SlotRow(row.slot, (row.job.seed + row.draw) % 2**63, row.pages, **vars(sampling))
+        seed = (row.job.seed + row.draw) % 2**63
+        return SlotRow(slot=row.slot, seed=seed, pages=row.pages, sampling=sampling)
 
     def _batch(self) -> list[Row]:
         """Returns the rows of the next launch: as many as its budget of positions and the captured shapes allow."""

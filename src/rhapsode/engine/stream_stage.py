@@ -149,7 +149,7 @@ class StreamStage(DeviceStage[StreamRow]):
         if not ready:
             return
         if self._prefill is None:
-            self._memory.join([SlotRow(row.slot, row.job.seed, (), 0.0, 0, 0.0, 0.0) for row in ready])
+            self._memory.join([SlotRow(slot=row.slot, seed=row.job.seed) for row in ready])
         else:
             self._source.begin(np.array([row.slot for row in ready]))
         self._sink.open([row.job for row in ready])

@@ -13,6 +13,7 @@ from rhapsode.errors import InvalidRequest, TextTooLong, UnknownVoice, did_you_m
 from rhapsode.models.abilities import can_clone, unable, who_can
 from rhapsode.models.base import ModelSpec
 from rhapsode.models.options import parse_options
+from rhapsode.sampling_table import PARAMETERS
 from rhapsode.text.clean import is_speakable
 from rhapsode.text.language import AUTO, CODES, code_of, name_of
 from rhapsode.text.markup import INPUT_TYPES
@@ -121,9 +122,9 @@ def _check_types(request: SpeechRequest) -> None:
     if request.voice.name:
         _check_type("voice", request.voice.name, str)
     if request.sampling != _NO_SAMPLING:
-        for name, value in vars(request.sampling).items():
-            if value:
-                _check_type(name, value, int if name == "top_k" else float)
+        for parameter in PARAMETERS:
+            if value := vars(request.sampling)[parameter.name]:
+                _check_type(parameter.name, value, parameter.kind)
 
 
 def _check_type(name: str, value: Any, kind: type) -> None:
@@ -168,15 +169,10 @@ def check_speakable(text: str) -> None:
 
 
 def _check_sampling(sampling: Sampling) -> None:
-    ranges = (
-        ("temperature", sampling.temperature, 0.0, 10.0),
-        ("top_k", sampling.top_k, 0, 2**31 - 1),
-        ("top_p", sampling.top_p, 1e-6, 1.0),
-        ("repetition_penalty", sampling.repetition_penalty, 0.1, 10.0),
-    )
-    for name, value, low, high in ranges:
-        if value is not None and not low <= value <= high:
-            raise InvalidRequest(f"{name} must be between {low:g} and {high:g}.", param=name)
+    for parameter in PARAMETERS:
+        value = vars(sampling)[parameter.name]
+        if value is not None and value not in parameter.range:
+            raise InvalidRequest(f"{parameter.name} must be {parameter.range}.", param=parameter.name)
 
 
 def check_abilities(request: SpeechRequest, info: ModelInfo) -> None:

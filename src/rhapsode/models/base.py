@@ -4,7 +4,6 @@ Imports no torch.
 """
 
 from rhapsode.models.prompt import Following, GeneratorPrompt, Measured, Part, Prompt, Span, TextFeed, TextSink
-from rhapsode.models.ranges import Range, Ranged
 from rhapsode.models.spec import SOURCES, Companion, Layout, ModelSpec, NoOptions, StageContext, StageSpec
 from rhapsode.models.traits import TRAITS_OF, BlockPages, Traits, traits_of
 from rhapsode.models.workers import (
@@ -19,6 +18,7 @@ from rhapsode.models.workers import (
     Talker,
     is_short,
 )
+from rhapsode.ranges import Range, Ranged
 
 __all__ = [
     "SHORT_CHARS",

@@ -1,16 +1,18 @@
-"""Describes the options of a family: types, defaults, ranges, and their docstrings."""
+"""Describes the options of a family and the sampling parameters: types, defaults, ranges, and what they do."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import textwrap
+from collections.abc import Collection
 from itertools import pairwise
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 from pydantic import TypeAdapter
 
 from rhapsode.models.spec import ModelSpec
+from rhapsode.sampling_table import PARAMETERS
 
 
 def options_schema(spec: ModelSpec) -> dict[str, Any]:
@@ -19,6 +21,13 @@ def options_schema(spec: ModelSpec) -> dict[str, Any]:
     for name, words in _attribute_docstrings(spec.options).items():
         schema["properties"].get(name, {})["description"] = words
     return schema
+
+
+def sampling_schema(names: Collection[str]) -> dict[str, Any]:
+    """Returns these sampling parameters as JSON schema, as those of options are."""
+    types: dict[str, Any] = {one.name: Annotated[one.kind, one.range] for one in PARAMETERS if one.name in names}
+    about = {one.name: one.description for one in PARAMETERS}
+    return {name: TypeAdapter(kind).json_schema() | {"description": about[name]} for name, kind in types.items()}
 
 
 def _attribute_docstrings(kind: type) -> dict[str, str]:

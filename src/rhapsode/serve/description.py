@@ -8,7 +8,7 @@ from typing import Any
 from rhapsode.audio.formats import FORMATS
 from rhapsode.config import Deployment
 from rhapsode.models.base import ModelSpec
-from rhapsode.models.option_schema import options_schema
+from rhapsode.models.option_schema import options_schema, sampling_schema
 from rhapsode.text.markup import INPUT_TYPES
 from rhapsode.text.normalise.language import LANGUAGES
 from rhapsode.text.ssml import ELEMENTS
@@ -53,6 +53,7 @@ def description(
         "formats": list(FORMATS),
         "default_voice": info.default_voice,
         "sampling": list(info.sampling),
+        "sampling_parameters": sampling_schema(info.sampling),
         "options": {name: about for name, about in options.items() if name in info.options},
         "embedding_size": info.embedding_size,
         "deployment": deployment.model_dump(

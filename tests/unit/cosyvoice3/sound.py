@@ -134,7 +134,7 @@ class FlowStream:
             pages=pages,
             positions_per_slot=self.worker.most_positions,
         )
-        self.memory.join([SlotRow(slot, 0, range(pages, 0, -1), 0.0, 0, 0.0, 0.0)])
+        self.memory.join([SlotRow(slot=slot, pages=range(pages, 0, -1))])
         self.slots = self.memory.slots([slot])
         for start in range(0, self.prompt.length, self.worker.page_size):
             span = Span(start, start + self.worker.page_size)

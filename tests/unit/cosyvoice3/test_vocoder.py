@@ -24,7 +24,7 @@ def spoken(net: HiftNet, mel: torch.Tensor, cuts, noise=counter_noise, seed: int
     """The samples of all frames, `[samples]`, made in chunks of these sizes in slot 1."""
     ahead, made, start = net.settings.lookahead, [], 0
     state, table = net.state(2), SlotTable(2, 0, torch.device("cpu"))
-    table.join([SlotRow(1, seed, (), 0.0, 0, 0.0, 0.0)])
+    table.join([SlotRow(slot=1, seed=seed)])
     for due in cuts:
         rows = Rows(torch.tensor([1]), table)
         window = torch.full((1, due + ahead, mel.shape[1]), 9.0, dtype=mel.dtype)
@@ -119,7 +119,7 @@ def test_a_chunk_asks_nothing_of_its_values_where_that_would_mean_waiting():
 def test_rows_of_a_batch_do_not_see_each_other():
     net, mels = hift(), [mel_of(8, seed) for seed in (1, 2)]
     state, table = net.state(2), SlotTable(2, 0, torch.device("cpu"))
-    table.join([SlotRow(slot, 7, (), 0.0, 0, 0.0, 0.0) for slot in (0, 1)])
+    table.join([SlotRow(slot=slot, seed=7) for slot in (0, 1)])
     rows = Rows(torch.tensor([1, 0]), table)
     window = torch.nn.functional.pad(torch.stack(mels), (0, 0, 0, net.settings.lookahead))
     present = (torch.arange(window.shape[1]) < 8)[None].expand(2, -1)

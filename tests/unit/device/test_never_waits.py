@@ -10,10 +10,12 @@ from rhapsode.device.launch_times import LaunchTimes
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.slots import SlotRow, SlotTable
 from rhapsode.device.state import State
+from rhapsode.sampling_table import Sampling
 
 pytestmark = pytest.mark.gpu
 
 CYCLES = 400_000_000
+SAMPLING = Sampling(temperature=0.9, top_k=50, top_p=1.0, repetition_penalty=1.05)
 """A fifth of a second on any GPU of today."""
 
 
@@ -38,7 +40,7 @@ def busy(work):
 
 def test_rows_join_without_waiting(gpu):
     table = SlotTable(64, 256, gpu)
-    rows = [SlotRow(i, i, range(1, 5), 0.9, 50, 1.0, 1.05) for i in range(64)]
+    rows = [SlotRow(slot=i, seed=i, pages=range(1, 5), sampling=SAMPLING) for i in range(64)]
     assert busy(lambda: table.join(rows)) < 50
     assert table.pages[3, :5].tolist() == [1, 2, 3, 4, 0]
 
@@ -61,7 +63,7 @@ def test_rows_join_by_a_captured_launch_without_waiting(gpu):
     memory = SlotMemory(64, [KVLayout(1, 1, 8)], State(), gpu, torch.float32, page_size=4, positions_per_slot=16)
     with torch.inference_mode():
         memory.capture()
-        rows = [SlotRow(i, i, range(1, 4), 0.9, 50, 1.0, 1.05) for i in range(64)]
+        rows = [SlotRow(slot=i, seed=i, pages=range(1, 4), sampling=SAMPLING) for i in range(64)]
         assert busy(lambda: memory.join(rows[:3])) < 50
         assert busy(lambda: memory.join(rows)) < 50
         assert memory.table.pages[3].tolist() == [1, 2, 3, 0]

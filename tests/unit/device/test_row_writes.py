@@ -15,6 +15,7 @@ from rhapsode.device.replay import Replay
 from rhapsode.device.row_writes import RowWrites
 from rhapsode.device.slots import SlotRow
 from rhapsode.device.state import State, buffer
+from rhapsode.sampling_table import Sampling
 
 CPU = torch.device("cpu")
 SLOTS = 200
@@ -115,7 +116,17 @@ def test_a_captured_join_leaves_nothing_of_the_old_request(recordings: list[Reru
     memory.capture()
     for tensor in (*memory.table.tensors(), *memory.state.tensors()):
         tensor.fill_(7)
-    memory.join([SlotRow(slot, 40 + slot, [1, slot], 0.5, 3, 0.25, 1.5) for slot in (5, 2)])
+    memory.join(
+        [
+            SlotRow(
+                slot=slot,
+                seed=40 + slot,
+                pages=[1, slot],
+                sampling=Sampling(temperature=0.5, top_k=3, top_p=0.25, repetition_penalty=1.5),
+            )
+            for slot in (5, 2)
+        ]
+    )
     table, state = memory.table, memory.state
     assert table.position[[2, 5]].tolist() == table.step[[2, 5]].tolist() == [0, 0]
     assert table.seed[[2, 5, 6]].tolist() == [42, 45, 7]

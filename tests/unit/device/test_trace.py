@@ -91,7 +91,7 @@ def test_looking_back_goes_as_far_as_the_positions_of_the_day() -> None:
     config = DecoderConfig(16, 24, 2, heads=4, kv_heads=2, head_dim=6, rope=RopeConfig(6), qk_norm=True)
     stack, positions = DecoderStack(config).requires_grad_(False), torch.zeros(2, 1, dtype=torch.int64)
     table = SlotTable(2, 4, CPU)
-    table.join([SlotRow(slot, 0, range(1 + 4 * slot, 5 + 4 * slot), 1.0, 0, 1.0, 1.0) for slot in (0, 1)])
+    table.join([SlotRow(slot=slot, pages=range(1 + 4 * slot, 5 + 4 * slot)) for slot in (0, 1)])
     kvs = [PagedKV(config.kv(), 8, 5, torch.float32, CPU) for _ in range(2)]
 
     def run(kv: PagedKV, x: Tensor, slots: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ def test_logits_after_forced_rows_are_upstreams(request, layout: str, generation
     columns, forced = whole(family.prompt(name), generation), expected["forced_rows"]
     rows = np.concatenate([columns, np.concatenate([np.zeros((len(forced), 1), np.int64), forced], axis=1)])
     harness = TalkerHarness(family.talker, positions=512)
-    harness.table.join([SlotRow(0, 0, harness._pages[0], 0.0, 0, 1.0, 1.0)])
+    harness.table.join([SlotRow(slot=0, pages=harness._pages[0])])
     given, positions = torch.from_numpy(rows)[None], torch.arange(len(rows))[None]
     backend = PagedAttention(harness.kv[0], harness.rows(0), positions)
     hidden = family.talker.net.run(family.talker.net.embed(given), positions, backend, is_audio(given))

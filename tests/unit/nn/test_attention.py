@@ -36,7 +36,7 @@ def one_pass(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> tor
 
 def paging(*pages: list[int]) -> Rows:
     table = SlotTable(4, 8, CPU)
-    table.join([SlotRow(i, 0, list(own), 1.0, 0, 1.0, 1.0) for i, own in enumerate(pages)])
+    table.join([SlotRow(slot=i, pages=list(own)) for i, own in enumerate(pages)])
     return Rows(torch.arange(len(pages)), table, (PagedKV(KVLayout(2, KV_HEADS, DIM), 16, PAGE, torch.float32, CPU),))
 
 

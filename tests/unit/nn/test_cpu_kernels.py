@@ -53,8 +53,7 @@ def speak(stack: DecoderStack, tokens: Tensor, only: int | None = None) -> Tenso
     """Runs a prompt of three tokens with padding, then single tokens, of all rows or of one: [B, T, hidden]."""
     kv = PagedKV(stack.config.kv(), ROWS * PAGES, PAGE, torch.float32, torch.device("cpu"))
     table = SlotTable(ROWS, PAGES, torch.device("cpu"))
-    settings = {"seed": 0, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1.0}
-    table.join([SlotRow(i, pages=range(1 + i * PAGES, 1 + (i + 1) * PAGES), **settings) for i in range(ROWS)])
+    table.join([SlotRow(slot=i, pages=range(1 + i * PAGES, 1 + (i + 1) * PAGES)) for i in range(ROWS)])
     slots = torch.arange(ROWS) if only is None else torch.tensor([only])
     rows, x = Rows(slots, table, (kv,)), tokens[slots]
     where, valid = torch.tensor([[0, 1, 2, 2]]).expand(len(x), -1), torch.tensor([[True, True, True, False]])

@@ -36,7 +36,7 @@ def inference():
 
 def run(stack: DecoderStack, x: torch.Tensor, cuts: list[int]) -> torch.Tensor:
     table = SlotTable(1, 4, CPU)
-    table.join([SlotRow(0, 0, [3, 1, 2], 1.0, 0, 1.0, 1.0)])
+    table.join([SlotRow(slot=0, pages=[3, 1, 2])])
     rows = Rows(torch.tensor([0]), table)
     kv = PagedKV(stack.config.kv(), 4, 5, torch.float32, CPU)
     out, start = [], 0

@@ -33,7 +33,7 @@ def twin() -> TwinStack:
 
 def run(stack: DecoderStack, x: torch.Tensor, audio: torch.Tensor | None, cuts: tuple[int, ...]) -> torch.Tensor:
     table = SlotTable(1, 4, CPU)
-    table.join([SlotRow(0, 0, [3, 1, 2], 1.0, 0, 1.0, 1.0)])
+    table.join([SlotRow(slot=0, pages=[3, 1, 2])])
     kv = PagedKV(stack.config.kv(), 4, 5, torch.float32, CPU)
     out, start = [], 0
     for size in cuts:

@@ -149,7 +149,7 @@ class CosyTalker:
         every = Settings(temperature, torch.zeros_like(top_k), torch.ones_like(top_p), TopP.THROUGH)
         limit = (temperature > 0).to(torch.int64) * self._config.sampling.limit  # a greedy request stays greedy
         again = Repetition(state.recent, slots, limit, every, second, other=True)
-        return draw(logits, Settings(temperature, top_k, top_p, TopP.THROUGH), first, repetition=again)
+        return draw(logits, Settings.of(rows, TopP.THROUGH), first, repetition=again)
 
     def _upload(self, values: NDArray[Any]) -> Tensor:
         return upload(values, self._device)

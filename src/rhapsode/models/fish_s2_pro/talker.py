@@ -114,7 +114,7 @@ class FishTalker:
         return self.net.slow(x, self.net.slow.rotary(positions, x.dtype), backend)
 
     def _settings(self, rows: Rows) -> Settings:
-        return Settings(rows.temperature, rows.top_k, rows.top_p, TopP.BELOW)
+        return Settings.of(rows, TopP.BELOW)
 
     def _first(
         self, logits: Tensor, settings: Settings, noise: tuple[Noise, ...], count: Tensor, rows: Rows, state: FishState

@@ -130,7 +130,7 @@ class HiggsTalker:
     def _draw(self, logits: Tensor, rows: Rows, state: HiggsState) -> Tensor:
         """Draws a code of every codebook, `[B * books]`, whether or not the pattern forces it."""
         slots, books = rows.slots, self._config.books
-        settings = Settings(rows.temperature, rows.top_k, rows.top_p)
+        settings = Settings.of(rows)
         noise = self._gumbel(rows.seeds, rows.steps)
         again = self._again(together(noise[books:]), slots, state) if self.repeats else None
         return draw(logits, settings, together(noise[:books]), settings.partial_k(), repetition=again)

@@ -136,7 +136,7 @@ class MossTalker:
 
     def _choose(self, noise: Sequence[Noise], rows: Rows, state: MossState) -> Choose:
         slots = rows.slots
-        settings = Settings(rows.temperature, rows.top_k, rows.top_p)
+        settings = Settings.of(rows)
         partial_k, penalty, steps = settings.partial_k(), rows.repetition_penalty, rows.steps
         history, places = state.history.flatten(0, 1), self._book[:, None] + slots * self._config.books
 

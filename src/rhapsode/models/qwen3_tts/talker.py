@@ -228,7 +228,7 @@ class QwenTalker:
             steps=rows.steps,
             least_steps=LEAST_TOKENS,
         )
-        settings = Settings(rows.temperature, rows.top_k, rows.top_p)
+        settings = Settings.of(rows)
         return draw(logits, settings, noise, settings.partial_k(), rules)
 
     def _noise(self, rows: Rows) -> tuple[Noise, ...]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from rhapsode.device.slots import Rows
+from rhapsode.sampling_table import PARAMETERS
 
 MAX_PARTIAL_K = 64
 """Up to this top-k, a partial sort finds the ids to keep."""
@@ -44,11 +48,23 @@ class Settings:
         largest = self.top_k.max()
         return largest.masked_fill((self.top_p < 1).any() | (largest > MAX_PARTIAL_K), -1)
 
+    @classmethod
+    def of(cls, rows: Rows, rule: TopP = TopP.AFTER_TOP_K) -> Settings:
+        """Returns the settings of these rows: all that their requests set."""
+        return cls(**{name: rows.column(name) for name in COLUMNS}, rule=rule)
+
+    def columns(self) -> dict[str, Any]:
+        """Returns the parameters by name; one that is `None` has no effect on any row."""
+        return {name: vars(self)[name] for name in COLUMNS}
+
     def repeated(self, times: int) -> Settings:
         """Returns the settings with each row repeated, for codebooks that are drawn at once."""
-        given = (self.temperature, self.top_k, self.top_p)
-        temperature, top_k, top_p = (value.repeat_interleave(times) for value in given)
-        return Settings(temperature, top_k, top_p, self.rule)
+        given = {name: values for name, values in self.columns().items() if values is not None}
+        return replace(self, **{name: values.repeat_interleave(times) for name, values in given.items()})
+
+
+COLUMNS = tuple(parameter.name for parameter in PARAMETERS if parameter.name in Settings.__dataclass_fields__)
+"""The sampling parameters that are settings. The repetition penalty is one of the `Rules`."""
 
 
 @dataclass(frozen=True)

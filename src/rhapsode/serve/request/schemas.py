@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
@@ -11,6 +11,7 @@ from rhapsode.audio.leveler import MAX_LOUDNESS, MIN_LOUDNESS
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import ModelSpec
 from rhapsode.models.option_schema import options_schema
+from rhapsode.sampling_table import PARAMETERS, SamplingParameter
 from rhapsode.serve.request.effect import without_effect
 from rhapsode.serve.request.shape import check_shape
 from rhapsode.serve.response.errors import explain
@@ -80,7 +81,7 @@ class ReferenceBody(Strict):
 
 
 class VoiceFields(Strict):
-    """All fields of an utterance but its text."""
+    """All fields of an utterance but its text, the sampling parameters and the options of the family."""
 
     model: str | None = Field(None, max_length=512, description="The served model, or any of OpenAI's names.")
     voice: Name | VoiceRef | None = Field(None, description="A preset, an uploaded voice, or one of OpenAI's names.")
@@ -123,12 +124,6 @@ class VoiceFields(Strict):
     )
     speaker_embedding: Embedding | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = Field(None, description="Says it the same way again.")
-    temperature: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] | None = Field(
-        None, description="0 is greedy everywhere."
-    )
-    top_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
-    top_k: Annotated[int, Field(ge=0, lt=2**31)] | None = None
-    repetition_penalty: Annotated[float, Field(ge=0.1, le=10, allow_inf_nan=False)] | None = None
     max_new_tokens: Annotated[int, Field(ge=1, le=MAX_FRAMES)] | None = Field(None, description="The most frames.")
     initial_codec_chunk_frames: Annotated[int, Field(ge=0, le=MAX_FRAMES)] | None = Field(
         None, description="Frames of the first chunk; 0 leaves it to the server."
@@ -195,7 +190,7 @@ class SessionBody(VoiceFields):
 
 
 class Schemas:
-    """The bodies for one checkpoint, with the options of its family as further fields."""
+    """The bodies for one checkpoint: sampling parameters and the options of its family are further fields."""
 
     def __init__(self, spec: ModelSpec, info: ModelInfo | None = None) -> None:
         """Without `info` the bodies are those for the family in general."""
@@ -207,7 +202,11 @@ class Schemas:
 
     def _extended(self, body: type[Fields], spec: ModelSpec) -> type[Fields]:
         described = options_schema(spec)["properties"]
-        fields = {
+        fields: dict[str, Any] = {
+            parameter.name: (_within(parameter) | None, Field(None, description=parameter.description))
+            for parameter in PARAMETERS
+        }
+        fields |= {
             name: (
                 (Sentence if hint is str else hint) | None,
                 Field(None, description=described[name].get("description")),
@@ -215,10 +214,19 @@ class Schemas:
             for name, hint in get_type_hints(spec.options, include_extras=True).items()
             if name not in body.model_fields
         }
-        extended = create_model(body.__name__, __base__=body, __doc__=body.__doc__, **cast(Any, fields))
+        extended = create_model(body.__name__, __base__=body, __doc__=body.__doc__, **fields)
         extended.unused = self.unused
         extended.model_config["json_schema_extra"] = body.model_config.get("json_schema_extra")
         return extended
+
+
+def _within(parameter: SamplingParameter) -> Any:
+    """Returns the type of a sampling parameter, with its range."""
+    allowed = parameter.range
+    bounds: dict[str, Any] = {"gt" if allowed.above else "ge": allowed.least, "le": allowed.most}
+    return Annotated[
+        parameter.kind, Field(**bounds), *([Field(allow_inf_nan=False)] if parameter.kind is float else [])
+    ]
 
 
 async def read(body: type[Body], data: bytes) -> Body:

@@ -1,4 +1,4 @@
-/** The options that a family declares, as fields: labels and hints are what their descriptions say. */
+/** The options that a family declares and the sampling parameters, as fields: labels and hints are what their descriptions say. */
 
 import { el } from "./element.js";
 import { Field, numberInput, select } from "./field.js";
@@ -47,7 +47,7 @@ function range(schema) {
   const { minimum, maximum } = { ...schema.anyOf?.find((part) => part.type !== "null"), ...schema };
   if (minimum === undefined && maximum === undefined) return "";
   if (minimum === undefined) return `Up to ${maximum}. `;
-  return maximum === undefined ? `${minimum} or more. ` : `${minimum} to ${maximum}. `;
+  return maximum === undefined || maximum >= 2 ** 31 - 1 ? `${minimum} or more. ` : `${minimum} to ${maximum}. `;
 }
 
 /** Returns the type of value that may be given; a schema may also allow null. */

@@ -6,20 +6,14 @@ import { OptionField } from "./options.js";
 import { SpeedField } from "./speed.js";
 import { VoiceCards } from "./voicecards.js";
 
-const SAMPLING = {
-  temperature: ["Temperature", "Higher is livelier, lower is steadier; 0 always takes the likeliest."],
-  top_p: ["Top p", "Choose among the likeliest, up to this share of the probability."],
-  top_k: ["Top k", "Choose among so many of the likeliest."],
-  repetition_penalty: ["Repetition penalty", "Above 1, sounds repeat less."],
-};
-
 export class Settings {
   /** Without `format` there is no choice of one; a `title` makes the settings compact; `kinds` are those of text to choose from. */
   constructor([model], { format = true, title = "", kinds = [] } = {}) {
     this.model = model;
     this.kinds = kinds;
     this.fields = {};
-    this.options = Object.entries(model.options).map(([name, schema]) => new OptionField(name, schema));
+    const declared = { ...model.options, ...model.sampling_parameters };
+    this.options = Object.entries(declared).map(([name, schema]) => new OptionField(name, schema));
     this.changed = () => {};
     const language = this.language();
     const few = [language, format ? this.format() : null].filter(Boolean);
@@ -47,7 +41,6 @@ export class Settings {
       seed: seed.number,
       input_type: inputType?.value === "text" ? undefined : inputType?.value,
     };
-    for (const name of this.model.sampling) values[name] = this.fields[name].number;
     for (const option of this.options) values[option.name] = option.value;
     return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
   }
@@ -118,15 +111,10 @@ export class Settings {
 
   advanced() {
     const seed = numberInput({ step: "1", placeholder: "random", inputmode: "numeric" });
-    const sampling = this.model.sampling.map((name) => {
-      const [label, hint] = SAMPLING[name];
-      return this.add(name, label, numberInput({ placeholder: "default", ...(name === "top_k" && { step: "1" }) }), { hint });
-    });
     return [
       ...(this.kinds.length ? this.writing() : []),
       this.add("seed", "Seed", seed, { hint: "The same seed gives the same speech." }),
       ...this.options.map((option) => this.keep(option.name, option.field)),
-      ...sampling,
     ];
   }
 }

@@ -31,7 +31,7 @@ def head_norm(dim: int, device: torch.device, dtype: torch.dtype) -> HeadNorm:
 
 def paging(device: torch.device, *pages: list[int]) -> Rows:
     table = SlotTable(4, 64, device)
-    table.join([SlotRow(i, 0, own, 1.0, 0, 1.0, 1.0) for i, own in enumerate(pages)])
+    table.join([SlotRow(slot=i, pages=own) for i, own in enumerate(pages)])
     return Rows(torch.arange(len(pages) - 1, -1, -1, device=device), table)  # slots in another order than rows
 
 

@@ -24,7 +24,7 @@ def spoken(net: HiftNet, mel: torch.Tensor, cuts: list[int]) -> torch.Tensor:
     """The samples of two requests, in slots 2 and 0, whose frames are cut alike."""
     ahead, made, start = net.settings.lookahead, [], 0
     state, table = net.state(3), SlotTable(3, 0, mel.device)
-    table.join([SlotRow(slot, slot, (), 0.0, 0, 0.0, 0.0) for slot in (0, 2)])
+    table.join([SlotRow(slot=slot, seed=slot) for slot in (0, 2)])
     for due in cuts:
         rows = Rows(torch.tensor([2, 0], device=mel.device), table)
         window = mel.new_zeros(2, due + ahead, mel.shape[2])

@@ -13,13 +13,14 @@ from torch import Tensor
 from rhapsode.nn.kernels.cpu.layers import Stack, StackProgram
 from rhapsode.nn.kernels.cpu.library import library
 from rhapsode.nn.kernels.cpu.weights import Addresses, format_of, integer, packed, pointer
-from rhapsode.nn.kernels.sampling import NoiseCounters, Settings
+from rhapsode.nn.kernels.sampling import COLUMNS, NoiseCounters, Settings
 
 _ops: Any = torch.ops
 _programs: weakref.WeakValueDictionary[int, PredictorProgram] = weakref.WeakValueDictionary()  # by handle
 _handles = itertools.count()
 _library = torch.library.Library("rhapsode", "FRAGMENT")
-_SETTINGS = "Tensor temperature, Tensor top_k, Tensor top_p, Tensor seeds, Tensor steps"
+_PER_ROW = (*COLUMNS, "seeds", "steps")
+_SETTINGS = ", ".join(f"Tensor? {name}" for name in _PER_ROW)
 _library.define(f"predict_codes(Tensor x, {_SETTINGS}, int handle) -> Tensor")
 _library.define(f"draw_code(Tensor scores, {_SETTINGS}, int book) -> Tensor")
 
@@ -45,7 +46,7 @@ class _Predictor(ctypes.Structure):
 
 
 class _Settings(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_void_p) for name in ("temperature", "top_p", "top_k", "seeds", "steps"))
+    _fields_ = tuple((name, ctypes.c_void_p) for name in _PER_ROW)
 
 
 class PredictorProgram:
@@ -78,18 +79,17 @@ def draw_code(scores: Tensor, settings: Settings, noise: NoiseCounters) -> Tenso
     return made
 
 
-def _given(settings: Settings, noise: NoiseCounters) -> tuple[Tensor, ...]:
-    return settings.temperature, settings.top_k, settings.top_p, noise.seeds, noise.steps
+def _given(settings: Settings, noise: NoiseCounters) -> tuple[Tensor | None, ...]:
+    return *settings.columns().values(), noise.seeds, noise.steps
 
 
-def _predict(
-    x: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor, seeds: Tensor, steps: Tensor, handle: int
-) -> Tensor:
+def _predict(x: Tensor, *given: Any) -> Tensor:
+    *per_row, handle = given
     program, kernels = _programs[handle], library()
     assert kernels is not None
     x, rows = x.contiguous(), len(x)
-    held = [tensor.contiguous() for tensor in (temperature, top_p, top_k, seeds, steps)]
-    settings = _Settings(*(tensor.data_ptr() for tensor in held))
+    held = [tensor if tensor is None else tensor.contiguous() for tensor in per_row]
+    settings = _Settings(*(tensor if tensor is None else tensor.data_ptr() for tensor in held))
     codes, tables, positions = (
         torch.empty(rows, program.books, dtype=torch.int64),
         *torch.empty(2, 2 * rows, dtype=torch.int64),
@@ -102,15 +102,14 @@ def _predict(
     return codes
 
 
-def _draw(
-    scores: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor, seeds: Tensor, steps: Tensor, book: int
-) -> Tensor:
+def _draw(scores: Tensor, *given: Any) -> Tensor:
+    *per_row, book = given
     kernels = library()
     assert kernels is not None
     scores = scores.contiguous()
     size = scores.shape[1]
-    held = [tensor.contiguous() for tensor in (temperature, top_p, top_k, seeds, steps)]
-    settings = _Settings(*(tensor.data_ptr() for tensor in held))
+    held = [tensor if tensor is None else tensor.contiguous() for tensor in per_row]
+    settings = _Settings(*(tensor if tensor is None else tensor.data_ptr() for tensor in held))
     space = torch.empty(size)
     drawn = [
         kernels.draw(pointer(row), integer(size), ctypes.byref(settings), integer(i), integer(book), pointer(space))

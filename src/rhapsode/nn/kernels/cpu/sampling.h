@@ -1,12 +1,14 @@
-/* How rows sample: one value per row each. */
+/* How rows sample: one value per row each, in the order of the table of sampling parameters. */
 #ifndef RHAPSODE_SAMPLING_H
 #define RHAPSODE_SAMPLING_H
 
 #include <stdint.h>
 
 typedef struct {
-    const float *temperature, *top_p;
-    const int64_t *top_k, *seeds, *steps;
+    const float *temperature;
+    const int64_t *top_k;
+    const float *top_p;
+    const int64_t *seeds, *steps;
 } Settings;
 
 /* Samples an id from `scores [size]`; `space` has `size` floats. */
