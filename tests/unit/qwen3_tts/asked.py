@@ -86,8 +86,8 @@ class Stage(TalkerHarness):
         sampling: Sampling = GREEDY,
         seeds: Sequence[int] | None = None,
         piece: int = 1000,
-    ) -> None:
-        super().join(slots, prompts, sampling, seeds, piece)
+    ) -> Sequence[bool] | None:
+        return super().join(slots, prompts, sampling, seeds, piece)
 
     def step(self, *slots: int) -> Any:
         talker = self.talker
