@@ -19,7 +19,6 @@ from rhapsode.device.landing import LANDING_S, Landing
 from rhapsode.device.launcher import Launcher
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.pages import Key, page_keys
-from rhapsode.engine import wake_ups
 from rhapsode.engine.clock import clock_s
 from rhapsode.engine.growth import PageGrowth
 from rhapsode.engine.isolation import failure, isolate
@@ -28,6 +27,7 @@ from rhapsode.engine.row import PromptRow
 from rhapsode.engine.stage import Message, TurnStage, Work
 from rhapsode.models.base import Prompt, traits_of
 from rhapsode.types import Sampling
+from rhapsode.waiting import wake_ups
 
 MESSAGES_PER_TURN = 128
 """The most messages that are handled in one turn, while the other stages of the device wait."""

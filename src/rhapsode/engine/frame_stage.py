@@ -21,13 +21,13 @@ from rhapsode.engine.device_stage import DeviceStage, Launch, Prepared
 from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.job import Job
 from rhapsode.engine.next_prompt import ask_for_next
-from rhapsode.engine.placement import begins
 from rhapsode.engine.row import FrameRow
 from rhapsode.engine.stage import Drop, Message, Resume, Text, Usage, Work
 from rhapsode.engine.texts import AppendedTexts
 from rhapsode.engine.turn_order import TurnOrder
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import Step, Talker
+from rhapsode.models.placement import begins
 
 EMITTED, STOPPED = 1, 2  # bits of a row's result: it made a frame, and it has ended
 FIRST = (1,)
