@@ -26,13 +26,12 @@ import numpy as np
 import torch
 
 from rhapsode.bench.engine.subject import write_shape
+from rhapsode.checking.reading import settings_of
+from rhapsode.checking.request import checked
 from rhapsode.config import resolve
 from rhapsode.device.pages import page_keys
-from rhapsode.engine import Engine
+from rhapsode.engine import Engine, Source, SpeechScript
 from rhapsode.engine.frame_launch import EMITTED, STOPPED
-from rhapsode.engine.pipeline import Source
-from rhapsode.engine.script import SpeechScript, settings_of
-from rhapsode.engine.validate import checked
 from rhapsode.models.registry import Model, find
 from rhapsode.serve.garbage import collect_rarely
 from rhapsode.serve.process.child import TOGETHER, EngineChild

@@ -13,8 +13,8 @@ from rhapsode.engine.job import Job
 from rhapsode.engine.loop import in_device_loop
 from rhapsode.engine.right_of_way import of_device_loops
 from rhapsode.engine.stage import Inbox, Outbox, Work
-from rhapsode.engine.wake_ups import hold
 from rhapsode.models.base import traits_of
+from rhapsode.waiting.wake_ups import hold
 
 
 class CallStage:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from rhapsode.config import Deployment
 from rhapsode.device import compilations
 from rhapsode.device.memory import SlotMemory
-from rhapsode.engine import wake_ups
 from rhapsode.engine.bell import Bell
 from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.launches import Launch, Launches
@@ -21,6 +20,7 @@ from rhapsode.engine.row import PromptRow
 from rhapsode.engine.seats import Seats
 from rhapsode.engine.stage import Message, TurnStage
 from rhapsode.models.base import traits_of
+from rhapsode.waiting import wake_ups
 
 MESSAGES_PER_TURN = 128
 """The most messages that are handled in one turn, while the other stages of the device wait."""

@@ -22,7 +22,6 @@ from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.job import Job
 from rhapsode.engine.launches import Launch
 from rhapsode.engine.next_prompt import ask_for_next, end_streams
-from rhapsode.engine.placement import begins
 from rhapsode.engine.prefill import Prepared, prefill_for
 from rhapsode.engine.row import FrameRow
 from rhapsode.engine.stage import Drop, Message, Resume, Text, Usage, Work
@@ -31,6 +30,7 @@ from rhapsode.engine.texts import AppendedTexts
 from rhapsode.engine.turn_order import TurnOrder
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import Talker
+from rhapsode.models.placement import begins
 
 MOST_BESIDE = 8
 """With more rows than this, a row's first frame is launched together with the next frames of the others."""

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from rhapsode import loading
 from rhapsode.checkpoints.blame import blaming
 from rhapsode.config import DEFAULT_SLOTS, Deployment, Placement
-from rhapsode.engine import loading
 from rhapsode.engine.bell import Bell
 from rhapsode.engine.call_stage import CallStage
 from rhapsode.engine.generator_stage import GeneratorStage
 from rhapsode.engine.job import Job
 from rhapsode.engine.loop import Loop, Underway
 from rhapsode.engine.pace import SlowestPace
-from rhapsode.engine.placement import begins, place
+from rhapsode.engine.source import Source
 from rhapsode.engine.stage import Resume, Stage, Text, TurnStage, Usage, Work
 from rhapsode.engine.wiring import Junction, check_wiring, check_worker, senders
 from rhapsode.models.base import SOURCES, ModelSpec, StageContext, StageSpec
@@ -25,17 +23,8 @@ from rhapsode.models.companions import find_companions
 from rhapsode.models.deployment_check import stage_problems
 from rhapsode.models.lazy import import_name
 from rhapsode.models.options import parse_settings
+from rhapsode.models.placement import begins, place
 from rhapsode.voices.cache import ReferenceCache
-
-
-@dataclass(frozen=True)
-class Source:
-    """What the stages are built from: the folder of a checkpoint, and its `config.json` as a dictionary."""
-
-    checkpoint: Path | None = None
-    config: Mapping[str, Any] = field(default_factory=dict)
-    endless: bool = False
-    """No request ends by itself, whatever the weights are: a measurement needs fixed frame counts."""
 
 
 class Pipeline:

@@ -12,10 +12,10 @@ from rhapsode.engine.call_stage import CallStage
 from rhapsode.engine.job import Job
 from rhapsode.engine.loop import Loop
 from rhapsode.engine.stage import TurnStage, Work
-from rhapsode.engine.wake_ups import held
 from rhapsode.errors import GenerationFailed, InvalidRequest, RhapsodeError
 from rhapsode.models.base import Traits
 from rhapsode.types import SpeechRequest
+from rhapsode.waiting.wake_ups import held
 
 
 class Called(NamedTuple):

@@ -10,10 +10,10 @@ from rhapsode.config import resolve
 from rhapsode.device.landing import Landing
 from rhapsode.engine import Engine
 from rhapsode.engine.bell import Bell
-from rhapsode.engine.hang import HangWatch
 from rhapsode.engine.loop import Loop, Underway
 from rhapsode.engine.stage import Drop, TurnStage
 from rhapsode.models.dummy.spec import SPEC
+from rhapsode.serve.process.hang import HangWatch
 from rhapsode.types import SpeechRequest
 
 MOST, MOST_INLINE = 3, 9

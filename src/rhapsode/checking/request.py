@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from rhapsode.audio.leveler import check_loudness
+from rhapsode.checking.dialogue import MOST_PAUSE_S, check_count, check_speakers, in_segment, speakers_of
 from rhapsode.config import Limits
-from rhapsode.engine.dialogue import MOST_PAUSE_S, check_count, check_speakers, in_segment, speakers_of
 from rhapsode.errors import InvalidRequest, TextTooLong, UnknownVoice, did_you_mean
 from rhapsode.models.abilities import can_clone, unable, who_can
 from rhapsode.models.base import ModelSpec
