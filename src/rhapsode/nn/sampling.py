@@ -1,7 +1,7 @@
 """Sampling from logits on the device: per row, without waiting for the host, independent of the other rows.
 
 The rules have the order and the meaning of the Hugging Face processors: repetition penalty, banned ids, temperature,
-top-k, top-p. Families that filter by rank say so (`TopP`), and those that draw again where an id repeats give a
+top-k, top-p, min-p. Families that filter by rank say so (`TopP`), and those that draw again where an id repeats give a
 `Repetition`. A draw uses the Gumbel-max trick: every id has noise of its own from the counter RNG, and the id with the
 highest sum of logit and noise is drawn.
 """
@@ -26,11 +26,20 @@ Noise = Tensor | NoiseCounters
 
 
 def kept(scores: Tensor, settings: Settings, partial_k: Tensor | None = None) -> Tensor:
-    """Returns which ids top-k and top-p keep, [B, V]; `partial_k` is `settings.partial_k()`, if the caller has it."""
-    if settings.rule != TopP.AFTER_TOP_K:
-        return _kept_by_rank(scores, settings.top_k, settings.top_p, settings.rule == TopP.THROUGH)
+    """Returns which ids the filters keep, [B, V]; `partial_k` is `settings.partial_k()`, if the caller has it."""
     given = settings.temperature, settings.top_k, settings.top_p
-    return _kept_by_sorting(scores, *given) if partial_k is None else _kept(scores, *given, partial_k)
+    if settings.rule != TopP.AFTER_TOP_K:
+        keep = _kept_by_rank(scores, settings.top_k, settings.top_p, settings.rule == TopP.THROUGH)
+    elif partial_k is None:
+        keep = _kept_by_sorting(scores, *given)
+    else:
+        keep = _kept(scores, *given, partial_k)
+    if settings.min_p is None:
+        return keep
+    temperature, min_p = settings.temperature, settings.min_p
+    if partial_k is None:
+        return keep & _likely(scores, temperature, min_p)
+    return keep & _likely_if_asked(scores, temperature, min_p, partial_k)
 
 
 def probabilities(scores: Tensor, settings: Settings) -> Tensor:
@@ -142,6 +151,18 @@ def _kept_by_sorting(scores: Tensor, temperature: Tensor, top_k: Tensor, top_p: 
     nucleus = (top_p < 1) & (temperature > 0)
     keep = (ordered > float("-inf")) & ~(tail & nucleus[:, None])
     return torch.empty_like(keep).scatter_(1, ids, keep)
+
+
+@decides
+def _likely(scores: Tensor, temperature: Tensor, min_p: Tensor) -> Tensor:
+    """Returns which ids are at least `min_p` times as likely as the likeliest."""
+    scaled = scores / _divisor(temperature)
+    return scaled >= scaled.amax(-1, keepdim=True) + min_p.log()[:, None]
+
+
+@decides
+def _likely_if_asked(scores: Tensor, temperature: Tensor, min_p: Tensor, partial_k: Tensor) -> Tensor:
+    return _likely(scores, temperature, min_p) if int(partial_k) < 0 else scores > float("-inf")
 
 
 def _kept_by_rank(scores: Tensor, top_k: Tensor, top_p: Tensor, through: bool) -> Tensor:

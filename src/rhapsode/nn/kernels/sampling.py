@@ -31,22 +31,24 @@ class TopP(IntEnum):
 
 @dataclass(frozen=True)
 class Settings:
-    """Sampling parameters per row. Temperature 0 is greedy; top-k 0 and top-p 1 keep everything."""
+    """Sampling parameters per row. Temperature 0 is greedy; top-k 0, top-p 1 and min-p 0 keep everything."""
 
     temperature: Tensor  # [B]
     top_k: Tensor  # [B] int64
     top_p: Tensor  # [B]
     rule: TopP = TopP.AFTER_TOP_K
+    min_p: Tensor | None = None  # [B]
 
     def partial_k(self) -> Tensor | None:
-        """Returns the largest top-k if a partial sort of that size serves all rows, and -1 if none does.
+        """Returns the largest top-k if a partial sort of that size is all that the rows need, else -1.
 
         Returns `None` on a GPU, whose kernel needs no sort, and for the rules that count ranks.
         """
         if self.top_k.device.type != "cpu" or self.rule != TopP.AFTER_TOP_K:
             return None
         largest = self.top_k.max()
-        return largest.masked_fill((self.top_p < 1).any() | (largest > MAX_PARTIAL_K), -1)
+        others = self.top_p < 1 if self.min_p is None else (self.top_p < 1) | (self.min_p > 0)
+        return largest.masked_fill(others.any() | (largest > MAX_PARTIAL_K), -1)
 
     @classmethod
     def of(cls, rows: Rows, rule: TopP = TopP.AFTER_TOP_K) -> Settings:

@@ -60,6 +60,13 @@ static int64_t nucleus(const float *values, int64_t size, float temperature, flo
     return size - 1;
 }
 
+static float likeliest(const float *scores, int64_t size) {
+    float most = -INFINITY;
+    for (int64_t i = 0; i < size; i++)
+        if (scores[i] > most) most = scores[i];
+    return most;
+}
+
 int64_t draw(float *scores, int64_t size, const Settings *settings, int64_t row, int64_t book, float *space) {
     float temperature = settings->temperature[row], top_p = settings->top_p[row], least = -INFINITY;
     int64_t top_k = settings->top_k[row], chosen = 0, skipped = 0;
@@ -77,6 +84,10 @@ int64_t draw(float *scores, int64_t size, const Settings *settings, int64_t row,
             least = space[first];
             while (skipped < first && space[first - skipped - 1] == least) skipped++; /* of equal ones the first go */
         }
+    }
+    if (settings->min_p && settings->min_p[row] > 0) {
+        float reached = likeliest(scores, size) + temperature * logf(settings->min_p[row]);
+        if (reached > least) least = reached, skipped = 0;
     }
     float best = -INFINITY;
     for (int64_t i = 0; i < size; i++) {

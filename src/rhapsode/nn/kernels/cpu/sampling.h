@@ -7,7 +7,7 @@
 typedef struct {
     const float *temperature;
     const int64_t *top_k;
-    const float *top_p;
+    const float *top_p, *min_p; /* min_p may be NULL */
     const int64_t *seeds, *steps;
 } Settings;
 
