@@ -51,6 +51,13 @@ PARAMETERS = (
         default=1.0,
         description="Repetition penalty: above 1, sounds repeat less. 1 is off.",
     ),
+    SamplingParameter(
+        name="min_p",
+        kind=float,
+        range=Range(0, 1),
+        default=0.0,
+        description="Min p: choose among those that are at least this likely, relative to the likeliest. 0 is off.",
+    ),
 )
 
 
@@ -62,6 +69,7 @@ class Sampling:
     top_k: int | None = None
     top_p: float | None = None
     repetition_penalty: float | None = None
+    min_p: float | None = None
 
     def over(self, defaults: Sampling) -> Sampling:
         """Returns these parameters, with `defaults` in place of every `None`."""
@@ -76,6 +84,7 @@ class SamplingWishes(TypedDict, total=False):
     top_k: int | None
     top_p: float | None
     repetition_penalty: float | None
+    min_p: float | None
 
 
 WITHOUT_EFFECT = Sampling(**{parameter.name: parameter.default for parameter in PARAMETERS})  # type: ignore[arg-type]

@@ -1,9 +1,9 @@
 """Sampling from logits on the device: per row, without waiting for the host, independent of the other rows.
 
 The rules have the order and the meaning of the Hugging Face processors: repetition penalty, banned ids, temperature,
-top-k, top-p. Families that filter by rank say so (`TopP`), and those that draw again where an id repeats give a
-`Repetition`. A draw uses the Gumbel-max trick: every id has noise of its own from the counter RNG, and the id with the
-highest sum of logit and noise is drawn.
+top-k, top-p, min-p. Families that filter in another order (`SamplingOrder`) or by rank (`TopP`) say so, and those that
+draw again where an id repeats give a `Repetition`. A draw uses the Gumbel-max trick: every id has noise of its own from
+the counter RNG, and the id with the highest sum of logit and noise is drawn.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rhapsode.device.sections import section
 from rhapsode.device.trace import decides
 from rhapsode.nn import kernels
 from rhapsode.nn.kernels.cpu.predictor import draw_code
-from rhapsode.nn.kernels.sampling import NoiseCounters, Repetition, Rules, Settings, TopP
+from rhapsode.nn.kernels.sampling import NoiseCounters, Repetition, Rules, SamplingOrder, Settings, TopP
 from rhapsode.nn.philox import MASK, philox, unit_interval
 
 Noise = Tensor | NoiseCounters
@@ -26,17 +26,22 @@ Noise = Tensor | NoiseCounters
 
 
 def kept(scores: Tensor, settings: Settings, partial_k: Tensor | None = None) -> Tensor:
-    """Returns which ids top-k and top-p keep, [B, V]; `partial_k` is `settings.partial_k()`, if the caller has it."""
-    if settings.rule != TopP.AFTER_TOP_K:
-        return _kept_by_rank(scores, settings.top_k, settings.top_p, settings.rule == TopP.THROUGH)
-    given = settings.temperature, settings.top_k, settings.top_p
-    return _kept_by_sorting(scores, *given) if partial_k is None else _kept(scores, *given, partial_k)
+    """Returns which ids the filters keep, [B, V]; `partial_k` is `settings.partial_k()`, if the caller has it."""
+    likely = None
+    if settings.min_p is not None:
+        given = scores, settings.temperature, settings.min_p
+        likely = _likely(*given) if partial_k is None else _likely_if_asked(*given, partial_k)
+        if settings.order == SamplingOrder.MIN_P_FIRST:
+            scores = scores.masked_fill(~likely, float("-inf"))
+    keep = _kept_by_top(scores, settings, partial_k)
+    return keep if likely is None else keep & likely
 
 
-def probabilities(scores: Tensor, settings: Settings) -> Tensor:
+def probabilities(scores: Tensor, settings: Settings, rules: Rules | None = None) -> Tensor:
     """Returns the distribution that `draw` samples from, [B, V]."""
+    scores, seen = _ruled(scores, rules, settings.order)
     scaled = scores / _divisor(settings.temperature)
-    return scaled.masked_fill(~kept(scores, settings), float("-inf")).softmax(-1)
+    return scaled.masked_fill(~kept(seen, settings), float("-inf")).softmax(-1)
 
 
 @section("sampling")
@@ -60,20 +65,19 @@ def draw(
     if isinstance(noise, NoiseCounters):
         assert repetition is None
         assert noise.books == 1
-        return draw_code(scores.float() if rules is None else rules.apply(scores.float()), settings, noise)
+        return draw_code(*_ruled(scores.float(), rules, settings.order), settings, noise)
     books = len(scores) // len(settings.temperature)
     settings = settings.repeated(books) if books > 1 else settings
     raw = scores.float()
-    scores = raw if rules is None else rules.apply(raw)
-    drawn = _draw(scores, settings, noise, partial_k)
+    drawn = _draw(*_ruled(raw, rules, settings.order), settings, noise, partial_k)
     if repetition is None:
         return drawn
     assert isinstance(repetition.noise, Tensor)
-    scores = raw if repetition.raw else scores
+    scores, seen = _ruled(raw, None if repetition.raw else rules, repetition.settings.order)
     if repetition.other:
-        scores = scores.scatter(1, drawn[:, None], float("-inf"))
+        seen = seen.scatter(1, drawn[:, None], float("-inf"))
     again = repetition.settings.repeated(books) if books > 1 else repetition.settings
-    second = _draw(scores, again, repetition.noise, again.partial_k())
+    second = _draw(scores, seen, again, repetition.noise, again.partial_k())
     return torch.where(repetition.repeats(drawn), second, drawn)
 
 
@@ -91,10 +95,18 @@ def draw_embedded(
     return ids, F.embedding(ids, table)
 
 
-def _draw(scores: Tensor, settings: Settings, noise: Tensor, partial_k: Tensor | None) -> Tensor:
+def _ruled(raw: Tensor, rules: Rules | None, order: SamplingOrder) -> tuple[Tensor, Tensor]:
+    """Returns the scores to draw from, and those that the filters see."""
+    if rules is None:
+        return raw, raw
+    scores = rules.apply(raw)
+    return scores, rules.allowed(raw) if order == SamplingOrder.PENALTY_LAST else scores
+
+
+def _draw(scores: Tensor, seen: Tensor, settings: Settings, noise: Tensor, partial_k: Tensor | None) -> Tensor:
     # argmax(s / t + g) is argmax(s + t * g), and that needs no special case for temperature 0.
     noisy = scores + noise * settings.temperature[:, None]
-    return noisy.masked_fill(~kept(scores, settings, partial_k), float("-inf")).argmax(-1)
+    return noisy.masked_fill(~kept(seen, settings, partial_k), float("-inf")).argmax(-1)
 
 
 def together(noise: Sequence[Noise]) -> Noise:
@@ -129,6 +141,14 @@ def _divisor(temperature: Tensor) -> Tensor:
     return torch.where(temperature > 0, temperature, torch.ones_like(temperature))[:, None]
 
 
+def _kept_by_top(scores: Tensor, settings: Settings, partial_k: Tensor | None) -> Tensor:
+    """Returns which ids top-k and top-p keep."""
+    if settings.rule != TopP.AFTER_TOP_K:
+        return _kept_by_rank(scores, settings.top_k, settings.top_p, settings.rule == TopP.THROUGH)
+    given = settings.temperature, settings.top_k, settings.top_p
+    return _kept_by_sorting(scores, *given) if partial_k is None else _kept(scores, *given, partial_k)
+
+
 @decides
 def _kept_by_sorting(scores: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
     width = scores.shape[-1]
@@ -142,6 +162,18 @@ def _kept_by_sorting(scores: Tensor, temperature: Tensor, top_k: Tensor, top_p: 
     nucleus = (top_p < 1) & (temperature > 0)
     keep = (ordered > float("-inf")) & ~(tail & nucleus[:, None])
     return torch.empty_like(keep).scatter_(1, ids, keep)
+
+
+@decides
+def _likely(scores: Tensor, temperature: Tensor, min_p: Tensor) -> Tensor:
+    """Returns which ids are at least `min_p` times as likely as the likeliest."""
+    scaled = scores / _divisor(temperature)
+    return scaled >= scaled.amax(-1, keepdim=True) + min_p.log()[:, None]
+
+
+@decides
+def _likely_if_asked(scores: Tensor, temperature: Tensor, min_p: Tensor, partial_k: Tensor) -> Tensor:
+    return _likely(scores, temperature, min_p) if int(partial_k) < 0 else scores > float("-inf")
 
 
 def _kept_by_rank(scores: Tensor, top_k: Tensor, top_p: Tensor, through: bool) -> Tensor:
@@ -164,4 +196,5 @@ def _kept(scores: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor, par
         return scores > float("-inf")
     best = scores.topk(min(largest, scores.shape[-1]))[0]
     last = best.gather(1, (top_k[:, None] - 1).clamp(0, best.shape[1] - 1))
-    return (scores >= last) | (top_k[:, None] == 0)  # ids that tie with the k-th are kept, as upstream does
+    # Ids that tie with the k-th are kept, as upstream does.
+    return ((scores >= last) | (top_k[:, None] == 0)) & (scores > float("-inf"))

@@ -160,7 +160,8 @@ def test_languages(announced: Announced) -> None:
 
 
 def test_sampling_and_frames(announced: Announced) -> None:
-    every = vars(Sampling(0.5, 5, 0.9, 1.1))
+    every = vars(Sampling(temperature=0.5, top_k=5, top_p=0.9, repetition_penalty=1.1, min_p=0.1))
+    assert None not in every.values()
     assert set(announced.model["sampling"]) <= every.keys()
     for name, value in every.items():
         announced.check(name in announced.model["sampling"], name, **{name: value})

@@ -167,3 +167,15 @@ def test_what_cannot_be_served_is_400(server: Running, fields: dict, words: str)
     answer = server.speak(**{**SAY, **fields})
     assert answer.status_code == 400
     assert words in answer.text
+
+
+def test_min_p_leaves_only_what_is_nearly_as_likely_as_the_best(server: Running) -> None:
+    wishes: tuple[dict, ...] = ({}, {"min_p": 0.0}, {"min_p": 1.0}, {"temperature": 0})
+    free, off, strict, greedy = (ask(server, text_temperature=0, **wish).content for wish in wishes)
+    assert free == off != strict == greedy
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.5, "0.1", True])
+def test_a_wrong_min_p_is_told(server: Running, value: object) -> None:
+    answer = server.speak(**SAY, min_p=value)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "min_p")

@@ -104,8 +104,8 @@ def test_a_number_of_frames_is_at_least_one(name: str) -> None:
     "sampling",
     [
         Sampling(),
-        Sampling(temperature=0.0, top_k=0, top_p=1.0, repetition_penalty=1.0),
-        Sampling(temperature=10.0, top_k=50, top_p=0.1, repetition_penalty=0.5),
+        Sampling(temperature=0.0, top_k=0, top_p=1.0, repetition_penalty=1.0, min_p=0.0),
+        Sampling(temperature=10.0, top_k=50, top_p=0.1, repetition_penalty=0.5, min_p=1.0),
     ],
 )
 def test_sampling_in_range_is_fine(sampling: Sampling) -> None:
@@ -127,6 +127,9 @@ def test_sampling_in_range_is_fine(sampling: Sampling) -> None:
         ("repetition_penalty", 0.0),
         ("repetition_penalty", 11.0),
         ("repetition_penalty", NAN),
+        ("min_p", -0.1),
+        ("min_p", 1.1),
+        ("min_p", NAN),
     ],
 )
 def test_sampling_out_of_range_is_refused_by_name(name: str, value: float) -> None:

@@ -108,17 +108,18 @@ def test_looking_back_goes_as_far_as_the_positions_of_the_day() -> None:
 
 
 def test_rows_draw_as_they_wish_and_not_as_they_wished_when_they_were_recorded() -> None:
-    temperature, top_k, top_p = torch.ones(3), torch.full((3,), 20), torch.ones(3)
-    settings = Settings(temperature, top_k, top_p)
+    temperature, top_k, top_p, min_p = torch.ones(3), torch.full((3,), 20), torch.ones(3), torch.zeros(3)
+    settings = Settings(temperature, top_k, top_p, min_p=min_p)
 
     def launch(scores: Tensor, noise: Tensor) -> Tensor:
         return draw(scores, settings, noise, settings.partial_k())
 
     scores, noise = torch.randn(3, 100), torch.randn(3, 100)
-    replay = Replay(launch, [temperature, top_k, top_p])
+    replay = Replay(launch, [temperature, top_k, top_p, min_p])
     replay.capture(scores.clone(), noise.clone())
-    for heat, k, p in ((0.0, 0, 1.0), (0.8, 5, 1.0), (1.2, 0, 1.0), (1.0, 70, 1.0), (1.0, 10, 0.5)):
-        temperature.fill_(heat), top_k.fill_(k), top_p.fill_(p)
+    wishes = [(0.0, 0, 1.0, 0.0), (0.8, 5, 1.0, 0.0), (1.2, 0, 1.0, 0.0), (1.0, 70, 1.0, 0.0), (1.0, 10, 0.5, 0.0)]
+    for heat, k, p, least in (*wishes, (1.0, 5, 1.0, 1.0), (1.0, 0, 0.9, 0.3)):
+        temperature.fill_(heat), top_k.fill_(k), top_p.fill_(p), min_p.fill_(least)
         assert torch.equal(replay(scores, noise), launch(scores, noise))
 
 

@@ -29,29 +29,43 @@ class TopP(IntEnum):
     """The same without the id that crosses p: as many as fit below it."""
 
 
+class SamplingOrder(IntEnum):
+    """In which order the rules are applied, after banned ids and the temperature. A talker states it."""
+
+    MIN_P_LAST = 0
+    """Repetition penalty, top-k, top-p, min-p (Hugging Face)."""
+    MIN_P_FIRST = 1
+    """Repetition penalty, min-p, top-k, top-p: top-p adds up the probabilities of what min-p keeps."""
+    PENALTY_LAST = 2
+    """Top-k, top-p, min-p, repetition penalty: the filters see scores without the penalty."""
+
+
 @dataclass(frozen=True)
 class Settings:
-    """Sampling parameters per row. Temperature 0 is greedy; top-k 0 and top-p 1 keep everything."""
+    """Sampling parameters per row. Temperature 0 is greedy; top-k 0, top-p 1 and min-p 0 keep everything."""
 
     temperature: Tensor  # [B]
     top_k: Tensor  # [B] int64
     top_p: Tensor  # [B]
     rule: TopP = TopP.AFTER_TOP_K
+    min_p: Tensor | None = None  # [B]
+    order: SamplingOrder = SamplingOrder.MIN_P_LAST
 
     def partial_k(self) -> Tensor | None:
-        """Returns the largest top-k if a partial sort of that size serves all rows, and -1 if none does.
+        """Returns the largest top-k if a partial sort of that size is all that the rows need, else -1.
 
         Returns `None` on a GPU, whose kernel needs no sort, and for the rules that count ranks.
         """
         if self.top_k.device.type != "cpu" or self.rule != TopP.AFTER_TOP_K:
             return None
         largest = self.top_k.max()
-        return largest.masked_fill((self.top_p < 1).any() | (largest > MAX_PARTIAL_K), -1)
+        others = self.top_p < 1 if self.min_p is None else (self.top_p < 1) | (self.min_p > 0)
+        return largest.masked_fill(others.any() | (largest > MAX_PARTIAL_K), -1)
 
     @classmethod
-    def of(cls, rows: Rows, rule: TopP = TopP.AFTER_TOP_K) -> Settings:
+    def of(cls, rows: Rows, rule: TopP = TopP.AFTER_TOP_K, order: SamplingOrder = SamplingOrder.MIN_P_LAST) -> Settings:
         """Returns the settings of these rows: all that their requests set."""
-        return cls(**{name: rows.column(name) for name in COLUMNS}, rule=rule)
+        return cls(**{name: rows.column(name) for name in COLUMNS}, rule=rule, order=order)
 
     def columns(self) -> dict[str, Any]:
         """Returns the parameters by name; one that is `None` has no effect on any row."""
@@ -69,7 +83,7 @@ COLUMNS = tuple(parameter.name for parameter in PARAMETERS if parameter.name in 
 
 @dataclass(frozen=True)
 class Rules:
-    """What is applied to logits before the settings: a repetition penalty, and ids that may not be sampled."""
+    """What is applied to logits beside the settings: a repetition penalty, and ids that may not be sampled."""
 
     history: Tensor  # [slots, V] bool: sampled before
     slots: Tensor  # [B], the rows' places in it
@@ -80,7 +94,10 @@ class Rules:
     least_steps: int
 
     def apply(self, scores: Tensor) -> Tensor:
-        scores = penalize(scores, self.history[self.slots], self.penalty)
+        return self.allowed(penalize(scores, self.history[self.slots], self.penalty))
+
+    def allowed(self, scores: Tensor) -> Tensor:
+        """Returns the scores without those of ids that may not be sampled."""
         early = (self.steps < self.least_steps)[:, None]
         return scores.masked_fill(self.banned | (self.late & early), float("-inf"))
 

@@ -55,6 +55,6 @@ void run_predictor(const Predictor *predictor, const float *x, int64_t rows, con
         multiply(predictor->heads[book], predictor->format, 0, normed, rows, hidden, width, scores);
         for (int64_t row = 0; row < rows; row++)
             codes[row * predictor->books + book] =
-                draw(scores + row * width, predictor->codes, settings, row, book + 1, sorting);
+                draw(scores + row * width, scores + row * width, predictor->codes, settings, row, book + 1, sorting);
     }
 }

@@ -20,9 +20,9 @@ _programs: weakref.WeakValueDictionary[int, PredictorProgram] = weakref.WeakValu
 _handles = itertools.count()
 _library = torch.library.Library("rhapsode", "FRAGMENT")
 _PER_ROW = (*COLUMNS, "seeds", "steps")
-_SETTINGS = ", ".join(f"Tensor? {name}" for name in _PER_ROW)
+_SETTINGS = "".join(f"Tensor? {name}, " for name in _PER_ROW) + "int order"
 _library.define(f"predict_codes(Tensor x, {_SETTINGS}, int handle) -> Tensor")
-_library.define(f"draw_code(Tensor scores, {_SETTINGS}, int book) -> Tensor")
+_library.define(f"draw_code(Tensor scores, Tensor seen, {_SETTINGS}, int book) -> Tensor")
 
 
 class PredictorWeights(NamedTuple):
@@ -46,7 +46,7 @@ class _Predictor(ctypes.Structure):
 
 
 class _Settings(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_void_p) for name in _PER_ROW)
+    _fields_ = (*((name, ctypes.c_void_p) for name in _PER_ROW), ("order", ctypes.c_int64))
 
 
 class PredictorProgram:
@@ -73,23 +73,23 @@ class PredictorProgram:
         return made
 
 
-def draw_code(scores: Tensor, settings: Settings, noise: NoiseCounters) -> Tensor:
-    """Draws one id per row of `scores [B, ids]`."""
-    made: Tensor = _ops.rhapsode.draw_code(scores, *_given(settings, noise), noise.book)
+def draw_code(scores: Tensor, seen: Tensor, settings: Settings, noise: NoiseCounters) -> Tensor:
+    """Draws one id per row of `scores [B, ids]`. The filters see the scores `seen`."""
+    made: Tensor = _ops.rhapsode.draw_code(scores, seen, *_given(settings, noise), noise.book)
     return made
 
 
-def _given(settings: Settings, noise: NoiseCounters) -> tuple[Tensor | None, ...]:
-    return *settings.columns().values(), noise.seeds, noise.steps
+def _given(settings: Settings, noise: NoiseCounters) -> tuple[Tensor | int | None, ...]:
+    return *settings.columns().values(), noise.seeds, noise.steps, int(settings.order)
 
 
 def _predict(x: Tensor, *given: Any) -> Tensor:
-    *per_row, handle = given
+    *per_row, order, handle = given
     program, kernels = _programs[handle], library()
     assert kernels is not None
     x, rows = x.contiguous(), len(x)
     held = [tensor if tensor is None else tensor.contiguous() for tensor in per_row]
-    settings = _Settings(*(tensor if tensor is None else tensor.data_ptr() for tensor in held))
+    settings = _Settings(*(tensor if tensor is None else tensor.data_ptr() for tensor in held), order)
     codes, tables, positions = (
         torch.empty(rows, program.books, dtype=torch.int64),
         *torch.empty(2, 2 * rows, dtype=torch.int64),
@@ -102,17 +102,18 @@ def _predict(x: Tensor, *given: Any) -> Tensor:
     return codes
 
 
-def _draw(scores: Tensor, *given: Any) -> Tensor:
-    *per_row, book = given
+def _draw(scores: Tensor, seen: Tensor, *given: Any) -> Tensor:
+    *per_row, order, book = given
     kernels = library()
     assert kernels is not None
-    scores = scores.contiguous()
+    scores, seen = scores.contiguous(), seen.contiguous()
     size = scores.shape[1]
     held = [tensor if tensor is None else tensor.contiguous() for tensor in per_row]
-    settings = _Settings(*(tensor if tensor is None else tensor.data_ptr() for tensor in held))
+    settings = _Settings(*(tensor if tensor is None else tensor.data_ptr() for tensor in held), order)
     space = torch.empty(size)
+    last = (integer(book), pointer(space))
     drawn = [
-        kernels.draw(pointer(row), integer(size), ctypes.byref(settings), integer(i), integer(book), pointer(space))
+        kernels.draw(pointer(row), pointer(seen[i]), integer(size), ctypes.byref(settings), integer(i), *last)
         for i, row in enumerate(scores)
     ]
     return torch.tensor(drawn)

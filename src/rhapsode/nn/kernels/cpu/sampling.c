@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MIN_P_FIRST = 1 }; /* of `SamplingOrder`; in what order the penalty comes, `scores` and `seen` say */
+
 /* Standard Gumbel noise of an id, from Philox 4x32 with ten rounds: see `nn/philox.py`. */
 static float gumbel(int64_t seed, int64_t step, int64_t book, int64_t id) {
     uint32_t counter[4] = {(uint32_t)id, (uint32_t)step, (uint32_t)book, 0};
@@ -60,17 +62,29 @@ static int64_t nucleus(const float *values, int64_t size, float temperature, flo
     return size - 1;
 }
 
-int64_t draw(float *scores, int64_t size, const Settings *settings, int64_t row, int64_t book, float *space) {
+static float likeliest(const float *scores, int64_t size) {
+    float most = -INFINITY;
+    for (int64_t i = 0; i < size; i++)
+        if (scores[i] > most) most = scores[i];
+    return most;
+}
+
+int64_t draw(const float *scores, const float *seen, int64_t size, const Settings *settings, int64_t row, int64_t book,
+             float *space) {
     float temperature = settings->temperature[row], top_p = settings->top_p[row], least = -INFINITY;
+    float reached = -INFINITY; /* what min-p asks for */
     int64_t top_k = settings->top_k[row], chosen = 0, skipped = 0;
+    if (settings->min_p && settings->min_p[row] > 0)
+        reached = likeliest(seen, size) + temperature * logf(settings->min_p[row]);
     if (top_k > 0 && top_k < size) {
-        memcpy(space, scores, size * sizeof(float));
+        memcpy(space, seen, size * sizeof(float));
         least = kth_largest(space, size, top_k);
     }
+    if (settings->order == MIN_P_FIRST && reached > least) least = reached;
     if (top_p < 1 && temperature > 0) {
         int64_t count = 0;
         for (int64_t i = 0; i < size; i++)
-            if (scores[i] >= least && scores[i] > -INFINITY) space[count++] = scores[i];
+            if (seen[i] >= least && seen[i] > -INFINITY) space[count++] = seen[i];
         qsort(space, count, sizeof(float), ascending);
         if (count) {
             int64_t first = nucleus(space, count, temperature, top_p);
@@ -78,10 +92,11 @@ int64_t draw(float *scores, int64_t size, const Settings *settings, int64_t row,
             while (skipped < first && space[first - skipped - 1] == least) skipped++; /* of equal ones the first go */
         }
     }
+    if (reached > least) least = reached, skipped = 0;
     float best = -INFINITY;
     for (int64_t i = 0; i < size; i++) {
-        if (scores[i] < least || scores[i] == -INFINITY) continue;
-        if (scores[i] == least && skipped-- > 0) continue;
+        if (seen[i] < least || seen[i] == -INFINITY) continue;
+        if (seen[i] == least && skipped-- > 0) continue;
         float noisy = scores[i];
         if (temperature > 0) noisy += temperature * gumbel(settings->seeds[row], settings->steps[row], book, i);
         if (noisy > best) best = noisy, chosen = i;

@@ -125,16 +125,24 @@ def _kept_by_rank(
 
 @triton.jit
 def _best(
-    scores, noise, ids, inside, temperature, k, p, width,
-    BITS: tl.constexpr, TOP_P: tl.constexpr, PAIRS: tl.constexpr,
+    scores, seen, noise, ids, inside, temperature, k, p, least, width,
+    BITS: tl.constexpr, TOP_P: tl.constexpr, ORDER: tl.constexpr, PAIRS: tl.constexpr,
 ):  # fmt: skip
-    """Returns the id of the highest sum of score and noise among those that are kept."""
-    keys = tl.where(inside, _ordered(scores, BITS), 0)
+    """Returns the id of the highest sum of score and noise among those that are kept.
+
+    The filters see the scores `seen`. `least` is min-p.
+    """
+    likely = inside
+    if least > 0.0:
+        likely = seen >= tl.max(seen, axis=0) + temperature * tl.log(least)
+    if ORDER == 1:
+        seen = tl.where(likely, seen, float("-inf"))
+    keys = tl.where(inside, _ordered(seen, BITS), 0)
     if TOP_P == 0:
-        keep = _kept_after_top_k(scores, keys, ids, temperature, k, p, width, BITS, PAIRS)
+        keep = _kept_after_top_k(seen, keys, ids, temperature, k, p, width, BITS, PAIRS)
     else:
-        keep = _kept_by_rank(scores, keys, ids, k, p, width, BITS, TOP_P == 1, PAIRS)
-    noisy = tl.where(keep, scores + tl.where(temperature > 0.0, noise * temperature, 0.0), float("-inf"))
+        keep = _kept_by_rank(seen, keys, ids, k, p, width, BITS, TOP_P == 1, PAIRS)
+    noisy = tl.where(keep & likely, scores + tl.where(temperature > 0.0, noise * temperature, 0.0), float("-inf"))
     return tl.argmax(noisy, axis=0)
 
 
@@ -149,11 +157,12 @@ def _gumbel(seed, step, book, ids):
 
 @triton.jit(do_not_specialize=["book", "least_steps", "second_book"])
 def _draw(
-    logits, out, temperatures, top_ks, top_ps, seeds, steps, book,
+    logits, out, temperatures, top_ks, top_ps, min_ps, seeds, steps, book,
     slots, history, penalties, banned, late, least_steps,
-    recent, recent_slots, limits, second_temperatures, second_top_ks, second_top_ps, second_book,
+    recent, recent_slots, limits, second_temperatures, second_top_ks, second_top_ps, second_min_ps, second_book,
     recent_row, recent_column, width, table, embedded,
-    BOOKS: tl.constexpr, BLOCK: tl.constexpr, BITS: tl.constexpr, TOP_P: tl.constexpr, RULES: tl.constexpr,
+    BOOKS: tl.constexpr, BLOCK: tl.constexpr, BITS: tl.constexpr, TOP_P: tl.constexpr, ORDER: tl.constexpr,
+    SECOND_ORDER: tl.constexpr, RULES: tl.constexpr,
     WINDOW: tl.constexpr, WINDOW_BLOCK: tl.constexpr, SECOND_TOP_P: tl.constexpr, RAW: tl.constexpr,
     OTHER: tl.constexpr, EMBED: tl.constexpr, EMBED_BLOCK: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
@@ -168,19 +177,21 @@ def _draw(
     # Settings and noise do not depend on the kernel before: they are there when its logits are.
     step, seed = tl.load(steps + request), tl.load(seeds + request)
     temperature, top_k, top_p = tl.load(temperatures + request), tl.load(top_ks + request), tl.load(top_ps + request)
+    min_p = tl.load(min_ps + request) if min_ps is not None else 0.0
     noise = _gumbel(seed, step, book + nth.to(tl.int32), ids)
     wait_for_previous(OVERLAP)
     raw = tl.load(logits + row * width + ids, mask=inside, other=float("-inf")).to(tl.float32)
     scores = raw
+    allowed = raw
     if RULES:
         slot = tl.load(slots + row)
         sampled = tl.load(history + slot * width + ids, mask=inside, other=0) != 0
         penalty = tl.load(penalties + row)
-        scores = tl.where(sampled, tl.where(scores < 0, scores * penalty, scores / penalty), scores)
-        scores = tl.where(never | (not_yet & (step < least_steps)), float("-inf"), scores)
+        allowed = tl.where(never | (not_yet & (step < least_steps)), float("-inf"), raw)
+        scores = tl.where(sampled, tl.where(allowed < 0, allowed * penalty, allowed / penalty), allowed)
     drawn = _best(
-        scores, noise, ids, inside, temperature, top_k, top_p, width,
-        BITS, TOP_P, not RAW,  # Triton 3.6 fails to compile pairs where the second draw has other scores
+        scores, allowed if ORDER == 2 else scores, noise, ids, inside, temperature, top_k, top_p, min_p, width,
+        BITS, TOP_P, ORDER, not RAW,  # Triton 3.6 fails to compile pairs where the second draw has other scores
     )  # fmt: skip
     if WINDOW > 0:
         place = tl.arange(0, WINDOW_BLOCK)
@@ -188,14 +199,16 @@ def _draw(
         count = tl.sum((tl.load(held, mask=place < WINDOW, other=-1) == drawn).to(tl.int32), axis=0)
         limit = tl.load(limits + request)
         if (limit > 0) & (count >= limit):
-            if RAW:
-                scores = raw
+            scores = raw if RAW else scores
+            seen = allowed if SECOND_ORDER == 2 and not RAW else scores
             if OTHER:
-                scores = tl.where(ids == drawn, float("-inf"), scores)
+                seen = tl.where(ids == drawn, float("-inf"), seen)
             drawn = _best(
-                scores, _gumbel(seed, step, second_book + nth.to(tl.int32), ids), ids, inside,
+                scores, seen, _gumbel(seed, step, second_book + nth.to(tl.int32), ids), ids, inside,
                 tl.load(second_temperatures + request), tl.load(second_top_ks + request),
-                tl.load(second_top_ps + request), width, BITS, SECOND_TOP_P, not RAW,
+                tl.load(second_top_ps + request),
+                tl.load(second_min_ps + request) if second_min_ps is not None else 0.0,
+                width, BITS, SECOND_TOP_P, SECOND_ORDER, not RAW,
             )  # fmt: skip
     tl.store(out + row, drawn.to(tl.int64))
     if EMBED > 0:
@@ -223,7 +236,7 @@ def draw(
     table, embedded = embedding or (out, out)
     second, window = repetition.settings if repetition else settings, repetition.recent.shape[1] if repetition else 0
     _draw[(batch,)](
-        logits, out, settings.temperature, settings.top_k, settings.top_p,
+        logits, out, settings.temperature, settings.top_k, settings.top_p, settings.min_p,
         counters.seeds, counters.steps, counters.book,
         *_rule_arguments(rules, out),
         *_repetition_arguments(repetition, out),
@@ -232,6 +245,8 @@ def draw(
         BLOCK=block,
         BITS=16 if logits.dtype == torch.bfloat16 and rules is None else 32,  # a penalty makes them float32
         TOP_P=int(settings.rule),
+        ORDER=int(settings.order),
+        SECOND_ORDER=int(second.order),
         RULES=rules is not None,
         WINDOW=window,
         WINDOW_BLOCK=power_of_two(max(window, 1)),
@@ -253,13 +268,13 @@ def _rule_arguments(rules: Rules | None, unused: Tensor) -> tuple[Tensor | int, 
     return rules.slots, rules.history.view(torch.uint8), rules.penalty, *flags, rules.least_steps
 
 
-def _repetition_arguments(repetition: Repetition | None, unused: Tensor) -> tuple[Tensor | int, ...]:
+def _repetition_arguments(repetition: Repetition | None, unused: Tensor) -> tuple[Tensor | int | None, ...]:
     if repetition is None:
-        return (*[unused] * 6, 0, 0, 0)
+        return (*[unused] * 7, 0, 0, 0)
     second, noise = repetition.settings, repetition.noise
     assert isinstance(noise, NoiseCounters)
     return (
         repetition.recent, repetition.slots, repetition.limit,
-        second.temperature, second.top_k, second.top_p, noise.book,
+        second.temperature, second.top_k, second.top_p, second.min_p, noise.book,
         *repetition.recent.stride(),
     )  # fmt: skip
