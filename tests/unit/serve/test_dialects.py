@@ -15,7 +15,7 @@ from rhapsode.config import resolve
 from rhapsode.config.server import DIALECTS as NAMES
 from rhapsode.config.server import key_id
 from rhapsode.errors import ConfigError, InvalidRequest
-from rhapsode.serve.dialects import kokoro_fastapi, sglang_omni, vllm_omni
+from rhapsode.serve.dialects import kokoro_fastapi, sglang_omni, vllm_omni, voice_names
 from rhapsode.serve.dialects.answer import TranslatedAnswer
 from rhapsode.serve.dialects.dialect import Call, Row
 from rhapsode.serve.dialects.middleware import DIALECTS, TranslatedSocket, _take_prefix
@@ -253,7 +253,7 @@ def test_a_mix_with_a_name_that_no_voice_has_is_refused(mix: str) -> None:
 
 def test_mixes_of_many_turns_are_not_taken_apart_to_know_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is needed is found on the event loop: 100,000 turns took 1.8 s."""
-    monkeypatch.setattr(kokoro_fastapi, "_parts", lambda mix: pytest.fail("a mix was taken apart"))
+    monkeypatch.setattr(voice_names, "parts_of", lambda mix: pytest.fail("a mix was taken apart"))
     assert kokoro_fastapi._needs_of_dialogue({"turns": [{"voice": "a+b"}] * 2000}) == ["/v1/models"]
     assert kokoro_fastapi._needs_of_dialogue({"turns": [{"voice": "a"}] * 2000}) == []
 
