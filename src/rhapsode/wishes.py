@@ -20,6 +20,7 @@ class Wishes(TypedDict, total=False):
     instructions: str | None
     speed: float
     loudness: float | None
+    volume: float
     channels: int | None
     seed: int | None
     temperature: float | None

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 from websockets.exceptions import InvalidStatus
 
@@ -960,6 +961,18 @@ def kokoro_operations(c: OtherClient) -> None:
     assert c.ask("GET", "/v1/download/a.wav", 404).json()["detail"]["error"] == "not_found"
 
 
+@row(KOKORO, "`volume_multiplier`: samples are multiplied by it; loud ones are limited, not clipped", TRANSLATED)
+def kokoro_volume(c: OtherClient) -> None:
+    def level(**fields: float) -> float:
+        audio = np.frombuffer(c.speak(seed=1, response_format="pcm", **fields).content, "<i2")
+        return float(np.abs(audio.astype(float)).mean())
+
+    assert abs(level(volume_multiplier=0.5) / level() - 0.5) < 0.01
+    assert level(volume_multiplier=3) > 1.2 * level(volume_multiplier=1.0)
+    for wrong in (-1, 11, "loud"):
+        c.speak(400, volume_multiplier=wrong)
+
+
 @row(
     KOKORO,
     "`return_download_link`, with `download_format` and `return_timing`",
@@ -967,7 +980,7 @@ def kokoro_operations(c: OtherClient) -> None:
     "file cannot be written",
 )
 def kokoro_download(c: OtherClient) -> None:
-    assert "x-ignored-fields" not in c.speak(volume_multiplier=1.0, return_download_link=False).headers
+    assert "x-ignored-fields" not in c.speak(return_download_link=False, return_timing=False).headers
     answer = c.speak(return_download_link=True, download_format="wav")
     assert answer.headers["x-download-status"] == "unavailable"
     assert answer.headers["x-ignored-fields"] == "return_download_link, download_format"

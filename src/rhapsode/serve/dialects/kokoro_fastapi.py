@@ -36,8 +36,8 @@ def _ask_fields(fields: Fields, call: Call) -> tuple[Fields, VoiceNames]:
     fields.pop("voice_aliases", None)
     if fields.pop("ssml", None) is True:
         fields["input_type"] = "ssml"
-    if fields.get("volume_multiplier") == 1:
-        del fields["volume_multiplier"]
+    if "volume_multiplier" in fields:
+        fields["volume"] = fields.pop("volume_multiplier")
     if fields.get("return_download_link") is True:
         call.told["X-Download-Status"] = "unavailable"
     for name in ("return_download_link", "return_timing"):
