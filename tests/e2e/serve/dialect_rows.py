@@ -1082,6 +1082,101 @@ def kokoro_errors(c: OtherClient) -> None:
     assert detail["type"] == "invalid_request_error"
 
 
+# --- what their example clients send, body by body ---
+
+
+@row(
+    VLLM,
+    "the bodies of its example clients: a preset, instructions, every `task_type`, batches, `extra_params`",
+    TRANSLATED,
+)
+def vllm_examples(c: OtherClient) -> None:
+    common = {"voice": "LOW", "response_format": "wav"}
+    cloned = {**common, "task_type": "Base", "ref_audio": DATA_URL}
+    bodies = [
+        common,
+        {**common, "instructions": "Speak with excitement"},
+        {**common, "task_type": "VoiceDesign", "instructions": "A warm, friendly female voice"},
+        {**common, "task_type": "CustomVoice", "language": "English", "max_new_tokens": 64},
+        {**cloned, "ref_text": "This is the reference transcript"},
+        {**cloned, "x_vector_only_mode": True},
+        {**common, "task_type": "Base", "speaker_embedding": [0.01] * EMBEDDING_SIZE},
+        {"response_format": "wav", "extra_params": {"seed": 3}, "language": "French"},
+        {"response_format": "pcm", "max_new_tokens": 300, "seed": 42},
+        {"voice": "default", "response_format": "wav", "ref_audio": DATA_URL},
+    ]
+    for body in bodies:
+        content = c.speak(**body).content
+        assert len(content) > 1000 if body["response_format"] == "pcm" else frames(content)[0] > 1000
+    shared = {**cloned, "ref_text": "Words.", "items": [{"input": "First sentence."}, {"input": "Second sentence."}]}
+    answer = c.ask("POST", f"{SPEECH}/batch", json=shared).json()
+    assert (answer["total"], answer["succeeded"], answer["failed"]) == (2, 2, 0)
+    assert [(result["index"], result["status"]) for result in answer["results"]] == [(0, "success"), (1, "success")]
+
+
+@row(
+    VLLM,
+    'the configurations of its WebSocket clients: `speaker`, `language: "Auto"`, `x_vector_only_mode`; word by word',
+    TRANSLATED,
+)
+def vllm_example_sessions(c: OtherClient) -> None:
+    common = {"speaker": "Low", "language": "Auto", "response_format": "wav", "speed": 1.0}
+    cloned = {"ref_audio": DATA_URL, "ref_text": "Words."}
+    configs = [
+        {**common, "task_type": "CustomVoice"},
+        {**common, "task_type": "VoiceDesign", "instructions": "A cheerful young female voice"},
+        {**common, "task_type": "Base", **cloned, "x_vector_only_mode": True},
+        {**cloned, "response_format": "wav", "split_granularity": "sentence", "max_new_tokens": 400},
+    ]
+    words = [{"type": "input.text", "text": word} for word in ("Hello ", "there. ", "How ", "are ", "you?")]
+    for config in configs:
+        events = c.session({"type": "session.config", **config}, *words, {"type": "input.done"})
+        pieces = 2 if "split_granularity" in config else 1
+        assert kinds(events) == ["audio.start", "bytes", "audio.done"] * pieces + ["session.done"]
+        assert not any(event["error"] for event in events if isinstance(event, dict) and event["type"] == "audio.done")
+
+
+@row(
+    SGLANG,
+    "the bodies of its documents: references with a text, sampling, `max_new_tokens`, `initial_codec_chunk_frames`",
+    TRANSLATED,
+)
+def sglang_examples(c: OtherClient) -> None:
+    cloned = {"references": [{"audio_path": DATA_URL, "text": "Words."}]}
+    for body in (
+        {},
+        {"voice": "default", **cloned},
+        {"voice": "default", **cloned, "temperature": 0.8, "top_k": 50, "max_new_tokens": 1024},
+        {"temperature": 0.7, "top_p": 0.9, "max_new_tokens": 2048},
+        {"task_type": "VoiceDesign", "instructions": "A warm, natural young adult voice."},
+        {**cloned, "language": "Chinese", "initial_codec_chunk_frames": 8},
+    ):
+        assert frames(c.speak(**body).content)[0] > 1000
+    answer = c.speak(voice="default", **cloned, stream=True, response_format="pcm")
+    assert answer.headers["x-sample-rate"] == "24000"
+    events = [data for _, data in sse(c.speak(**cloned, stream=True, response_format="wav"))]
+    audio = [json.loads(data)["audio"] for data in events[:-1]]
+    assert all(frames(base64.b64decode(one["data"]))[0] > 0 for one in audio if one)
+
+
+@row(
+    KOKORO,
+    "the bodies of its examples: formats, speeds, voices of the list, unknown ones of Kokoro's, mixes",
+    TRANSLATED,
+)
+def kokoro_examples(c: OtherClient) -> None:
+    for form in ("mp3", "opus", "aac", "flac", "wav"):
+        answer = c.speak(model="kokoro", voice="af_bella", response_format=form, speed=1.0)
+        assert decode(answer.content).duration_s > 0.3
+    for speed in (0.25, 1.0, 4.0):
+        c.speak(model="kokoro", voice="af_heart", response_format="wav", speed=speed, stream=True)
+    listed = c.ask("GET", VOICES).json()["voices"]
+    for voice in (*(one["id"] for one in listed[:3]), "af_bella+af_irulan", "af_sky(0.3)+af_nicole(0.7)"):
+        assert len(c.speak(model="kokoro", voice=voice, response_format="pcm").content) > 1000
+    turns = [{"voice": "af_bella", "text": "Fine."}, {"voice": "not_a_real_voice", "text": "Nope."}]
+    c.ask("POST", "/dev/dialogue", 400, json={"model": "kokoro", "turns": turns, "response_format": "wav"})
+
+
 def table(dialect: str) -> str:
     """The lines of the table in docs/clients.md."""
     lines = [f"| {one.asks} | {one.verdict} |" for one in ROWS if one.dialect == dialect]
