@@ -852,6 +852,31 @@ def kokoro_text(c: OtherClient) -> None:
 
 @row(
     KOKORO,
+    "`ssml` with `<voice>`, and with elements that mean nothing here; `POST /dev/ssml`: SSML as a text with tags",
+    TRANSLATED,
+)
+def kokoro_ssml(c: OtherClient) -> None:
+    fields = {"voice": "af_low", "seed": 1, "response_format": "pcm", "allow_voice_tags": True}
+    document = '<speak>One. <voice name="af_high">Two.</voice> <emphasis>Three.</emphasis></speak>'
+    tags = c.ask("POST", "/dev/ssml", json={"text": document, "voice": "af_low"}).json()
+    assert tags == {"text": "One. [voice:af_high] Two. [voice:af_low] Three."}
+    said = [
+        c.ask("POST", SPEECH, json={"input": text, **more, **fields}).content
+        for text, more in ((document, {"ssml": True}), (tags["text"], {}))
+    ]
+    assert said[0] == said[1]
+    c.ask("POST", SPEECH, 400, json={"input": "<speak>One", "ssml": True, **fields})
+    assert c.ask("POST", "/dev/ssml", json={"text": "No document."}).json() == {"text": "No document."}
+
+
+@row(KOKORO, "`GET /dev/ssml`, `/debug/*`", "not there, because they describe that server itself: a 404")
+def kokoro_inside(c: OtherClient) -> None:
+    for path in ("/dev/ssml", "/debug/threads", "/debug/system"):
+        c.ask("GET", path, 404)
+
+
+@row(
+    KOKORO,
     "`normalization_options` for URLs, mail, telephone numbers, units, symbols and `(s)`: where one is false, these "
     "stay as they are written",
     TRANSLATED,

@@ -12,9 +12,11 @@ from rhapsode.models.kokoro.text.english import american, british
 from rhapsode.models.kokoro.text.espeak import phonemes_of
 from rhapsode.serve.dialects.dialect import ELSEWHERE, Call, Dialect, Fields, Reply, Row
 from rhapsode.serve.dialects.mixes import is_mix
+from rhapsode.serve.dialects.ssml_tags import tagged
 from rhapsode.serve.dialects.voice_names import MODELS, VOICES, VoiceNames, model_of, needs_of
 from rhapsode.serve.dialects.voiced_text import LANGUAGES, MOST_TURNS, read_text, read_turns
 from rhapsode.serve.dialects.voices import given_fields
+from rhapsode.serve.request.names import DEFAULT_VOICE
 from rhapsode.text.clean import well_formed
 from rhapsode.text.front_end import FrontEnd, TextSettings
 from rhapsode.text.normalise.language import LANGUAGES as NORMALISED
@@ -22,8 +24,8 @@ from rhapsode.text.spoken import SpokenRun
 
 SPEECH = "/v1/audio/speech"
 MODEL = "kokoro"
-MOST_PHONEMIZED_CHARS = 5000
-VOICE_TAG = "[voice:"
+MOST_PHONEMIZED_CHARS, MOST_SSML_CHARS = 5000, 100_000
+VOICE_TAG, VOICE_ELEMENT = "[voice:", "<voice"
 
 
 def _ask_fields(fields: Fields, call: Call) -> tuple[Fields, VoiceNames]:
@@ -59,9 +61,10 @@ def _ask_speech(fields: Fields, call: Call) -> Fields:
 
 
 def _needs(fields: Fields) -> list[str]:
-    text = fields.get("input")
-    has_tags = fields.get("allow_voice_tags") is True and isinstance(text, str) and VOICE_TAG in text.lower()
-    return needs_of(fields) or ([MODELS] if has_tags else [])
+    text, is_ssml = fields.get("input"), fields.get("ssml") is True
+    has_tags = is_ssml or fields.get("allow_voice_tags") is True
+    has_voices = has_tags and isinstance(text, str) and (VOICE_ELEMENT if is_ssml else VOICE_TAG) in text.lower()
+    return needs_of(fields) or ([MODELS] if has_voices else [])
 
 
 def _ask_captioned(fields: Fields, call: Call) -> Fields:
@@ -180,6 +183,14 @@ def _phonemize(fields: Fields, call: Call) -> Reply:
     return Reply({"phonemes": phonemes_of(said, language), "tokens": []})
 
 
+def _translate_ssml(fields: Fields, call: Call) -> Reply:
+    """Returns SSML as a text with tags."""
+    text, voice = fields.get("text"), fields.get("voice")
+    if not isinstance(text, str) or len(text) > MOST_SSML_CHARS:
+        raise InvalidRequest(f"'text' must have up to {MOST_SSML_CHARS} characters.", param="text")
+    return Reply({"text": tagged(text, voice if isinstance(voice, str) and voice else DEFAULT_VOICE)})
+
+
 def _refused(status: int, code: str, message: str) -> Reply:
     return Reply({"detail": {"error": code, "message": message, "type": "invalid_request_error"}}, status)
 
@@ -216,6 +227,7 @@ DIALECT = Dialect(
         Row("POST", "/dev/dialogue", SPEECH, ask=_ask_dialogue, needs=_needs_of_dialogue),
         Row("POST", "/dev/phonemize", f"{ELSEWHERE}/phonemize", reply=_phonemize),
         Row("POST", "/dev/generate_from_phonemes", SPEECH, ask=_ask_phonemes, needs=_needs_of_phonemes),
+        Row("POST", "/dev/ssml", f"{ELSEWHERE}/ssml", reply=_translate_ssml),
         Row("GET", VOICES, answer=_list_voices),
         Row("POST", f"{VOICES}/combine", reply=_no_combination),
         Row("GET", MODELS, answer=_list_models),

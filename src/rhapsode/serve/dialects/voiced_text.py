@@ -10,8 +10,10 @@ from typing import Any
 from rhapsode.errors import InvalidRequest
 from rhapsode.serve.dialects.as_written import as_written
 from rhapsode.serve.dialects.dialect import Fields
+from rhapsode.serve.dialects.ssml_tags import is_ours, tagged
 from rhapsode.serve.dialects.tags import TAG, Passage, passages
 from rhapsode.serve.dialects.voice_names import MAX_SPEED, MIN_SPEED, VoiceNames
+from rhapsode.serve.request.names import DEFAULT_VOICE
 
 LANGUAGES = {"a": "en", "b": "en", "e": "es", "f": "fr", "h": "hi", "i": "it", "j": "ja", "p": "pt", "z": "zh"}
 """By the first letter of a voice, which is what `lang_code` is, too."""
@@ -54,6 +56,10 @@ def read_text(
     voice begins, as words are located: segments are joined by line breaks."""
     first = None if voice is None else names.resolved(voice)
     text, rate = fields.get("input"), names.rate(voice)
+    if isinstance(text, str) and fields.get("input_type") == "ssml" and not is_ours(text):
+        del fields["input_type"]
+        fields["input"], has_voices = tagged(text, voice or DEFAULT_VOICE), True
+        text = fields["input"]
     if isinstance(text, str):
         fields["input"] = text = read_options(fields, [text])[0]
     if not isinstance(text, str) or fields.get("input_type") == "ssml" or not TAG.search(text):
