@@ -22,6 +22,7 @@ from rhapsode.serve.dialects.dialect import Call, Row
 from rhapsode.serve.dialects.middleware import DIALECTS, TranslatedSocket, _take_prefix
 from rhapsode.serve.dialects.ssml_tags import tagged
 from rhapsode.serve.dialects.tags import passages
+from rhapsode.serve.request.names import OPENAI_VOICES
 
 PACKAGE = Path(rhapsode.__path__[0])
 HOME = PACKAGE / "serve/dialects"
@@ -366,6 +367,13 @@ def test_a_whole_file_is_asked_for_unless_a_stream_is() -> None:
 )
 def test_names_of_kokoro(name: str, voice: str) -> None:
     assert kokoro_fastapi._ask_speech({"voice": name}, Call({}, ("heart", "af_sky")))["voice"] == voice
+
+
+def test_an_unknown_voice_of_kokoro_is_no_preset_that_would_be_downloaded_by_chance() -> None:
+    presets = set(OPENAI_VOICES) - {"sage"}
+    names = [f"af_{letter}" for letter in "abcdefghijklmn"]
+    found = {kokoro_fastapi._ask_speech({"voice": name}, Call({}, presets))["voice"] for name in names}
+    assert found == {"sage"}
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,9 @@ class VoiceNames:
             return name
         if found["name"] in self._call.voices:
             return found["name"]
-        return OPENAI_VOICES[zlib.crc32(name.encode()) % len(OPENAI_VOICES)]  # which our own route maps to a voice
+        # Our own route maps these to a voice that is here; a preset of such a name may have to be downloaded first.
+        others = [one for one in OPENAI_VOICES if one not in self._call.voices] or OPENAI_VOICES
+        return others[zlib.crc32(name.encode()) % len(others)]
 
 
 def aliases_of(fields: Fields) -> dict[str, tuple[str, float]]:
