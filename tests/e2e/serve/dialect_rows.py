@@ -959,9 +959,9 @@ def kokoro_aliases(c: OtherClient) -> None:
 
 @row(
     KOKORO,
-    "`[word](/sounds/)` in a text",
-    "not there, because models here take phonemes for a whole text, not for one word: the word is spoken as it is "
-    "written",
+    "`[word](/sounds/)` in an English text without other tags, by a model that takes phonemes (Kokoro); otherwise the "
+    "word is spoken as it is written",
+    TRANSLATED,
 )
 def kokoro_sounds(c: OtherClient) -> None:
     fields = {"seed": 1, "response_format": "pcm"}

@@ -76,6 +76,11 @@ def test_a_model_that_takes_phonemes_and_mixes_speaks_them(tmp_path: Path) -> No
             first, mixed = (decode(file.content).samples for file in files)
             assert first.shape[1] > 1000
             assert first.tobytes() != mixed.tobytes()
+            text = {"input": "In [Worcester](/wˈʊstəɹ/), 2 of us.", "voice": "bf_emma", "response_format": "wav"}
+            told = {"phonemes": "ˈɪn wˈʊstəɹ, tˈuː ʌv ˌʌs.", "voice": "bf_emma"}
+            sounds = other.ask("POST", "/v1/audio/speech", json={**text, "seed": 1})
+            same = other.ask("POST", "/v1/audio/speech", json={**text, **told, "input": "Hi.", "seed": 1})
+            assert sounds.content == same.content
             for wrong in ("", " ", "xyz€", 7, None):
                 body = {"phonemes": wrong, "voice": "af_heart"}
                 assert other.ask("POST", "/dev/generate_from_phonemes", 400, json=body).json()["detail"]["message"]

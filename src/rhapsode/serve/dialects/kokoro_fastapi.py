@@ -8,19 +8,14 @@ from typing import Any
 
 from rhapsode.audio.formats import FORMATS
 from rhapsode.errors import InvalidRequest
-from rhapsode.models.kokoro.text.english import american, british
-from rhapsode.models.kokoro.text.espeak import phonemes_of
 from rhapsode.serve.dialects.dialect import ELSEWHERE, Call, Dialect, Fields, Reply, Row
 from rhapsode.serve.dialects.mixes import is_mix
+from rhapsode.serve.dialects.sounds import SOUNDS, phonemes, with_sounds
 from rhapsode.serve.dialects.ssml_tags import tagged
 from rhapsode.serve.dialects.voice_names import MODELS, VOICES, VoiceNames, model_of, needs_of
 from rhapsode.serve.dialects.voiced_text import LANGUAGES, MOST_TURNS, read_text, read_turns
 from rhapsode.serve.dialects.voices import given_fields
 from rhapsode.serve.request.names import DEFAULT_VOICE
-from rhapsode.text.clean import well_formed
-from rhapsode.text.front_end import FrontEnd, TextSettings
-from rhapsode.text.normalise.language import LANGUAGES as NORMALISED
-from rhapsode.text.spoken import SpokenRun
 
 SPEECH = "/v1/audio/speech"
 MODEL = "kokoro"
@@ -55,16 +50,27 @@ def _ask_speech(fields: Fields, call: Call) -> Fields:
         del fields["voice"]
         fields |= names.fields(voice)
     first = voice if isinstance(voice, str) else None
+    told = _told_sounds(fields, call, first or "")
     fields, voices = read_text(fields, names, first, has_voices=has_voices)
     call.kept["voices"] = voices if has_voices else []
-    return fields
+    return {**fields, **told}
+
+
+def _told_sounds(fields: Fields, call: Call, voice: str) -> Fields:
+    """Returns phonemes for an English text with words that have sounds, if the model takes phonemes."""
+    text, code = fields.get("input"), fields.get("lang_code") or voice[:1]
+    if not isinstance(text, str) or SOUNDS not in text or "phonemes" not in model_of(call).get("options", {}):
+        return {}
+    said = with_sounds(text, is_british=code == "b") if LANGUAGES.get(code, "en") == "en" else None
+    return {} if said is None or fields.get("input_type") == "ssml" else {"phonemes": said}
 
 
 def _needs(fields: Fields) -> list[str]:
     text, is_ssml = fields.get("input"), fields.get("ssml") is True
     has_tags = is_ssml or fields.get("allow_voice_tags") is True
     has_voices = has_tags and isinstance(text, str) and (VOICE_ELEMENT if is_ssml else VOICE_TAG) in text.lower()
-    return needs_of(fields) or ([MODELS] if has_voices else [])
+    has_sounds = isinstance(text, str) and SOUNDS in text
+    return needs_of(fields) or ([MODELS] if has_voices or has_sounds else [])
 
 
 def _ask_captioned(fields: Fields, call: Call) -> Fields:
@@ -132,13 +138,13 @@ def _ask_dialogue(fields: Fields, call: Call) -> Fields:
 
 def _ask_phonemes(fields: Fields, call: Call) -> Fields:
     """Returns a request for phonemes, by a model that has an option for them."""
-    phonemes, voice = fields.get("phonemes"), fields.get("voice")
+    given, voice = fields.get("phonemes"), fields.get("voice")
     if "phonemes" not in model_of(call).get("options", {}):
         raise InvalidRequest("this model speaks text, not phonemes: respell words with 'lexicon'.", param="phonemes")
-    if not isinstance(phonemes, str) or not phonemes.strip():
+    if not isinstance(given, str) or not given.strip():
         raise InvalidRequest("'phonemes' must be a text that is not empty.", param="phonemes")
     named = {"voice": VoiceNames({}, call).name(voice)} if isinstance(voice, str) else {"voice": voice}
-    return {"input": phonemes, "phonemes": phonemes, "normalise": False, "response_format": "wav", **named}
+    return {"input": given, "phonemes": given, "normalise": False, "response_format": "wav", **named}
 
 
 def _needs_of_phonemes(fields: Fields) -> list[str]:
@@ -174,13 +180,7 @@ def _phonemize(fields: Fields, call: Call) -> Reply:
         raise InvalidRequest(f"'text' must have 1 to {MOST_PHONEMIZED_CHARS} characters.", param="text")
     if not isinstance(code, str) or code not in LANGUAGES:
         raise InvalidRequest(f"'language' must be one of {', '.join(LANGUAGES)}.", param="language")
-    language = LANGUAGES[code]
-    reader = FrontEnd(TextSettings(language=language, normalise=language in NORMALISED))
-    runs = [*reader.push(well_formed(text)), *reader.close()]
-    said = "".join(run.text for run in runs if isinstance(run, SpokenRun))
-    if language == "en":
-        return Reply({"phonemes": british(said) if code == "b" else american(said), "tokens": []})
-    return Reply({"phonemes": phonemes_of(said, language), "tokens": []})
+    return Reply({"phonemes": phonemes(text, LANGUAGES[code], is_british=code == "b"), "tokens": []})
 
 
 def _translate_ssml(fields: Fields, call: Call) -> Reply:

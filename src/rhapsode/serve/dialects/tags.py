@@ -14,7 +14,7 @@ from rhapsode.text.ssml import MAX_RATE, MIN_RATE, MOST_BREAK_S
 TAG = re.compile(
     r"\[(?:pause:(?P<pause>\d{1,6}(?:\.\d{1,6})?)s|voice:(?P<voice>[^\[\]]{1,1024})"
     r"|rate:\s{0,8}(?P<rate>\d{1,4}(?:\.\d{1,4})?)\s{0,8})\]"
-    r"|\[(?P<word>[^\[\]]{1,200})\]\(/[^/()]{0,200}/\)",
+    r"|\[(?P<word>[^\[\]]{1,200})\]\(/(?P<sounds>[^/()]{0,200})/\)",
     re.IGNORECASE,
 )
 """The last one is a word with its sounds."""
