@@ -197,7 +197,9 @@ class SpeechScript:
             section.voice, section.speaker = segment.voice, speaker
             self._front_end = FrontEnd(settings)
             if self.words is not None:  # words are located in the text of all segments, joined by line breaks
-                self.words.push(f"\n{segment.text}" if index else segment.text)
+                if index:
+                    self.words.next_document()
+                self.words.push(segment.text)
             try:
                 self._add(self._front_end.push(segment.text))
                 self._add(self._front_end.close())

@@ -31,6 +31,7 @@ _REQUEST_FIELDS = {
     "instructions": "instructions",
     "speed": "speed",
     "loudness": "loudness",
+    "volume": "volume",
     "seed": "seed",
     "max_new_tokens": "max_frames",
     "input_type": "input_type",
