@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from rhapsode.audio.leveler import MAX_LOUDNESS, MIN_LOUDNESS
-from rhapsode.engine.validate import MOST_VOLUME
+from rhapsode.checking.request import MOST_VOLUME
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import ModelSpec
 from rhapsode.models.option_schema import options_schema
