@@ -26,13 +26,12 @@ import numpy as np
 import torch
 
 from rhapsode.bench.engine.subject import write_shape
+from rhapsode.checking.reading import settings_of
+from rhapsode.checking.request import checked
 from rhapsode.config import resolve
 from rhapsode.device.pages import page_keys
-from rhapsode.engine import Engine
-from rhapsode.engine.frame_stage import EMITTED, STOPPED
-from rhapsode.engine.pipeline import Source
-from rhapsode.engine.script import SpeechScript, settings_of
-from rhapsode.engine.validate import checked
+from rhapsode.engine import Engine, Source, SpeechScript
+from rhapsode.engine.frame_launch import EMITTED, STOPPED
 from rhapsode.models.registry import Model, find
 from rhapsode.serve.garbage import collect_rarely
 from rhapsode.serve.process.child import TOGETHER, EngineChild
@@ -70,7 +69,7 @@ class EngineCost:
         hop = self.engine.pipeline.workers["vocode"].hop
         self.vocode._launcher = lambda inputs, due, seen: torch.ones(len(inputs), 1, due * hop + 1, dtype=torch.int16)
         for stage in (self.talk, self.vocode):
-            stage.works_inline, stage._timed_frame_s = False, 0.0
+            stage.works_inline = False
         for rows in (1, 16, requests):
             self.talk.pace.observe(rows, 0.001, 1.0)  # as a GPU: everybody is let in
         self.talk.pace.tick = lambda rows, audio_s, other_s: None
@@ -109,13 +108,13 @@ class EngineCost:
             while self.prepare.inbox:
                 self.prepare.wake(*self.prepare.inbox.drain(TOGETHER))
         with self.timed("joined, talker"), self._still():
-            while self.talk._live.sum() < self.count:
+            while self.talk._seats.live.sum() < self.count:
                 self.talk.turn()
         with self.timed("joined, codec"):
             while self.vocode._live.sum() < self.count:
                 self.vocode.turn()
         with self.timed("one frame, the last"):
-            while self.talk._live.any():
+            while self.talk._seats.live.any():
                 self.talk.turn()
         with self.timed("chunk, end"):
             while self.vocode._live.any():

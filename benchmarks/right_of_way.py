@@ -20,6 +20,7 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
+from rhapsode.engine.bell import Bell
 from rhapsode.engine.call_stage import CallStage
 from rhapsode.engine.loop import Loop
 from rhapsode.engine.right_of_way import of_device_loops
@@ -40,7 +41,7 @@ class CountedGpu(TurnStage):
     poll_s = 0.0005
 
     def __init__(self) -> None:
-        super().__init__("gpu")
+        super().__init__("gpu", Bell())
         self.ends_s, self.late_s = time.perf_counter() + FRAME_S, list[float]()
 
     def turn(self) -> bool:
@@ -105,7 +106,7 @@ def main() -> None:
     options = parser.parse_args()
     sys.setswitchinterval(SWITCH_S)
     gpu, stage = CountedGpu(), CallStage("prepare", prepare, workers=1, batch=1)
-    loop = Loop("gpu", [gpu])
+    loop = Loop("gpu", gpu.bell, [gpu])
     loop.start()
     stage.start()
     rounds_ms, late_ms = [], []

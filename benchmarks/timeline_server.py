@@ -113,7 +113,7 @@ def install(timeline: Timeline) -> None:
     def slots(step: str) -> Callable[..., None]:
         def note(stage: Any, launch: Any, *_: Any) -> None:
             for slot in launch.slots.tolist():
-                row = stage._row_of[slot]
+                row = stage._seats._rows[slot]
                 if row is not None:
                     mark(row.job.id, step)
 
@@ -129,9 +129,9 @@ def install(timeline: Timeline) -> None:
     wrap(FrameStage, "receive", lambda stage, work: mark(work.job.id, "prepared"))
     wrap(FrameStage, "_enter", lambda stage, job, *_: mark(job.id, "in the loop"))
     wrap(Prefill, "_launch", noted_launch, rows("prompt done"))
-    wrap(FrameStage, "_launched", slots("frame launched"))
+    wrap(FrameStage, "_run", slots("frame launched"))
     wrap(FrameStage, "_landed", slots("frame landed"))
-    wrap(StreamStage, "_launched", slots("chunk launched"))
+    wrap(StreamStage, "_run", slots("chunk launched"))
     wrap(StreamStage, "_landed", slots("chunk landed"))
     wrap(Job, "deliver", None, lambda job, *_: mark(job.id, "delivered"))
     wrap(Service, "speaking", lambda service, order, request_id, *_: mark(request_id, "parsed"))

@@ -8,19 +8,20 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast, overload
 
 import numpy as np
 
+from rhapsode import loading
 from rhapsode.audio.clip import Audio
 from rhapsode.audio.finish import Finish
+from rhapsode.checking.reading import settings_of
+from rhapsode.checking.request import checked
 from rhapsode.config import Deployment, resolve
 from rhapsode.device.early_start import start_triton
-from rhapsode.engine import Engine, Source, Speech, loading
-from rhapsode.engine.compile import Compilation, begin_compiling, launches_kernels
-from rhapsode.engine.script import settings_of
-from rhapsode.engine.validate import checked
+from rhapsode.engine import Source, Speech
 from rhapsode.errors import IgnoredWarning, InvalidRequest
+from rhapsode.kernel_cache.compilation import Compilation, begin_compiling, launches_kernels
 from rhapsode.marking.marker import Marker
 from rhapsode.models.abilities import without_ignored
 from rhapsode.models.registry import Model, find
@@ -28,6 +29,9 @@ from rhapsode.text.front_end import FrontEnd
 from rhapsode.text.lexicon import Lexicon
 from rhapsode.types import AudioChunk, Outcome, Segment, SpeechRequest, Voice
 from rhapsode.wishes import Wishes, as_voice, make_request
+
+if TYPE_CHECKING:
+    from rhapsode.engine import Engine
 
 log = logging.getLogger("rhapsode")
 
@@ -243,6 +247,8 @@ def open_engine(
             loading.report("kernels")
             compiling.wait(log.info, detail=True)
             compiling = None
+
+    from rhapsode.engine import Engine
 
     try:
         return Engine(model.spec, deployment, source, on_outcome, wait).start()

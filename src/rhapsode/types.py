@@ -131,6 +131,7 @@ class SpeechRequest:
     speed: float = 1.0
     loudness: float | None = None
     """In LUFS, -40 to -10; `None` keeps the loudness of the model. Like speed, it is applied after the model."""
+    volume: float = 1.0  # 0 to 10: samples are multiplied by it, after the loudness
     channels: int | None = None
     """1 is mono, 2 is stereo; `None`: as the model makes. Only `TTS` applies it; the server has a field of its own."""
     seed: int | None = None
@@ -172,8 +173,7 @@ class SpeechQuality:
 
     words: int  # of the text, that the alignment looked for
     unheard: int  # of these words
-    reached_end: bool
-    """Whether the speech reached the end of the text."""
+    reached_end: bool  # whether the speech reached the end of the text
     ended_early: bool = False
     """Whether the speech went on after its last word, and was ended there."""
 

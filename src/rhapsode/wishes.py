@@ -21,6 +21,7 @@ class Wishes(SamplingWishes, total=False):
     instructions: str | None
     speed: float
     loudness: float | None
+    volume: float
     channels: int | None
     seed: int | None
     max_frames: int | None

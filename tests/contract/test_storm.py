@@ -142,7 +142,7 @@ def kept_by(engine: Engine) -> dict[str, object]:
         kept[f"payloads on their way to {name}"] = junction._payloads
     for name, stage in pipeline.stages.items():
         kept[f"messages to {name}"] = stage.inbox
-        for what in ("_rows", "_joining", "_in_flight"):
+        for what in ("_rows", "_joining", "_launches"):
             kept[f"{what} of {name}"] = getattr(stage, what, None)
         if isinstance(stage, FrameStage | BurstStage):
             kept[f"texts of {name}"] = stage._texts.waiting()

@@ -50,20 +50,22 @@ class TalkerHarness:
         sampling: Sampling | None = None,
         seeds: Sequence[int] | None = None,
         piece: int = 1000,
-    ) -> None:
-        """Prefills these prompts together, `piece` positions of each at a time."""
+    ) -> Sequence[bool] | None:
+        """Prefills these prompts together, `piece` positions of each at a time; returns what the last piece did."""
         chosen = (sampling or Sampling()).over(self.talker.defaults.over(WITHOUT_EFFECT))
         made = zip(slots, seeds or [0] * len(slots), strict=True)
         self.table.join(
             [SlotRow(slot=slot, seed=seed, pages=self._pages[slot], sampling=chosen) for slot, seed in made]
         )
         self.state.clear(torch.tensor(slots))
+        begun: Sequence[bool] | None = None
         for start in range(0, max(prompt.length for prompt in prompts), piece):
             going = [(s, p) for s, p in zip(slots, prompts, strict=True) if start < p.length]
             spans = [Span(start, min(start + piece, p.length)) for _, p in going]
-            self.talker.prefill([p for _, p in going], spans, self.rows(*(s for s, _ in going)), self.state)
+            begun = self.talker.prefill([p for _, p in going], spans, self.rows(*(s for s, _ in going)), self.state)
         for slot, prompt in zip(slots, prompts, strict=True):
             self.table.position[slot] = prompt.length
+        return begun
 
     def step(self, *slots: int) -> Step:
         """One frame of each of these slots."""

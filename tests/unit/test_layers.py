@@ -69,10 +69,11 @@ def test_the_engine_knows_no_family(graph: grimp.ImportGraph) -> None:
 
 
 def test_kernels_import_no_modules(whole_graph: grimp.ImportGraph) -> None:
-    """A kernel takes tensors and the records its own package defines."""
+    """A kernel takes tensors, the records its own package defines, and the columns of the sampling table."""
     found = imports_of(whole_graph, "rhapsode.nn.kernels")
     assert "rhapsode.nn.kernels.gpu.launch" in found
-    assert {module for module in found if not within(module, "rhapsode.nn.kernels")} <= {"rhapsode.device.trace"}
+    beyond = {module for module in found if not within(module, "rhapsode.nn.kernels")}
+    assert beyond <= {"rhapsode.device.trace", "rhapsode.sampling_table"}
 
 
 def test_no_files_import_each_other_in_a_circle(whole_graph: grimp.ImportGraph) -> None:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from rhapsode.checking.request import checked
 from rhapsode.config import Limits
-from rhapsode.engine.validate import checked
 from rhapsode.errors import InvalidRequest, UnknownVoice
 from rhapsode.models.registry import families
 from rhapsode.types import Capabilities, SpeechRequest, Voice

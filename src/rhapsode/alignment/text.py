@@ -60,8 +60,9 @@ class WordText:
         self._is_judged = settings.language is not None
         self._known = frozenset(symbols)
         is_normalised = language in LANGUAGES  # else the words are looked for as they are written
-        told = replace(settings, language=language, normalise=is_normalised, phonemes=False)
-        self._front_end = FrontEnd(told)
+        self._told = replace(settings, language=language, normalise=is_normalised, phonemes=False)
+        self._front_end = FrontEnd(self._told)
+        self._start = 0  # where the document that is read begins in all that was written
         self._buffer = RunBuffer()
         self._written = ""
         self._items: list[SoughtItem] = []
@@ -73,6 +74,15 @@ class WordText:
         self.check(text)
         self._written += text
         self._read(self._front_end.push(text))
+
+    def next_document(self) -> None:
+        """Ends a document, such as a segment of a dialogue; another one begins on the next line."""
+        self._read(self._front_end.close())
+        with self._lock:
+            self._items += self._ended(len(self._buffer.text))
+        self._written += "\n"
+        self._start = len(self._written)
+        self._front_end = FrontEnd(self._told)
 
     def close(self) -> None:
         """Ends the text. A last word that was held back, because it could have continued, is now complete."""
@@ -106,10 +116,14 @@ class WordText:
         with self._lock:
             for event in events:
                 if isinstance(event, SpokenRun):
-                    self._buffer.append(event)
-                else:  # a pause or a mark ends the words before it
-                    self._items += self._ended(len(self._buffer.text))
-                    self._items += [event] if isinstance(event, Bookmark | Pause) else []
+                    at = self._start
+                    self._buffer.append(event._replace(start=event.start + at, stop=event.stop + at))
+                    continue
+                self._items += self._ended(len(self._buffer.text))  # a pause or a mark ends the words before it
+                if isinstance(event, Bookmark):
+                    self._items.append(event._replace(at=event.at + self._start))
+                elif isinstance(event, Pause):
+                    self._items.append(event)
             self._items += self._ended(self._last_blank())
 
     def _last_blank(self) -> int:

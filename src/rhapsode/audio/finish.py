@@ -1,4 +1,4 @@
-"""Post-processing of speech between the model and the listener: channels, speed, loudness."""
+"""Post-processing of speech between the model and the listener: channels, speed, loudness, volume."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from rhapsode.audio.chain import Chain, Transform
 from rhapsode.audio.channels import Remix
 from rhapsode.audio.leveler import Leveler
+from rhapsode.audio.limiter import Limiter
 from rhapsode.audio.pacer import Pacer
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ DIALOGUE_LUFS = -20.0
 
 
 class Finish:
-    """Gives speech the channels, the speed and the loudness that a request asks for, then other transforms."""
+    """Gives speech the channels, speed, loudness and volume that a request asks for, then other transforms."""
 
     def __init__(
         self,
@@ -39,14 +40,16 @@ class Finish:
         self._format = (sample_rate, channels)
         self._levelers: dict[int, Leveler] = {}
         self._speaker = 0
+        self._volume = request.volume
+        self._limiter = Limiter(sample_rate) if self._volume > 1 else None
         self._after = Chain(*then)
 
     def write(self, chunks: Sequence[AudioChunk]) -> Samples:
         paced = [self._paced(chunk) for chunk in chunks]
-        return self._after.write(paced[0] if len(paced) == 1 else np.concatenate(paced, axis=1))
+        return self._after.write(self._scaled(paced[0] if len(paced) == 1 else np.concatenate(paced, axis=1)))
 
     def close(self) -> Samples:
-        return self._after.close(self._leveled(self._pacer.close()))
+        return self._after.close(self._scaled(self._leveled(self._pacer.close())))
 
     def words(self, chunks: Sequence[AudioChunk]) -> tuple[WordTime, ...]:
         """Returns the words that come with chunks already written, at the times they are heard."""
@@ -63,6 +66,13 @@ class Finish:
         paced = self._pacer.write(self._remix.write(chunk.samples), chunk.pace, chunk.is_pause)
         leveled = self._leveled(paced)
         return leveled if rest is None else np.concatenate((rest, leveled), axis=1)
+
+    def _scaled(self, samples: Samples) -> Samples:
+        """Brings samples to the requested volume."""
+        if self._volume == 1:
+            return samples
+        scaled = samples * np.float32(self._volume)
+        return scaled if self._limiter is None else self._limiter.write(scaled)
 
     def _leveled(self, samples: Samples) -> Samples:
         """Brings samples of the current voice to the requested loudness."""

@@ -23,9 +23,9 @@ def compile_kernels(
 ) -> None:
     """Compile the GPU kernels of a deployment into Triton's cache (TRITON_CACHE_DIR), without serving it."""
     from rhapsode.config import resolve
-    from rhapsode.engine.compile import compile_kernels as run
-    from rhapsode.engine.pipeline import Source
+    from rhapsode.engine import Source
     from rhapsode.errors import Unavailable
+    from rhapsode.kernel_cache.compilation import compile_kernels as run
     from rhapsode.models.registry import find
 
     flags = {"model": model, "compile_processes": processes}

@@ -18,7 +18,7 @@ PLAIN_EVERY_S = 10.0
 
 def load(open_model: Callable[[], T], quiet: bool = False) -> T:
     """Runs `open_model` in a thread and returns its result. In this thread, imports and weights would delay Ctrl-C."""
-    from rhapsode.engine.loading import LOGGER
+    from rhapsode.loading import LOGGER
 
     steps, show = _Steps(), _Line(quiet)
     logger = logging.getLogger(LOGGER)

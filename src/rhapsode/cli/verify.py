@@ -43,7 +43,7 @@ def verify(
     """Check a checkpoint: files, configuration, tensors, tokenizer, and a sentence in every mode."""
     from rhapsode.cli.loading import load
     from rhapsode.config import resolve
-    from rhapsode.engine.placement import describe_places
+    from rhapsode.models.placement import describe_places
     from rhapsode.models.registry import find
     from rhapsode.verify import report
     from rhapsode.verify.checks import checks

@@ -30,8 +30,12 @@ class SlotMemory:
         page_size: int = 1,
         pages: int | None = None,
         positions_per_slot: int = 0,
+        on_join: Callable[[Tensor], None] | None = None,
     ) -> None:
-        """`pages`: how many in all; None: enough for all positions of every slot. Without layouts there are none."""
+        """`pages`: how many in all; None: enough for all positions of every slot. Without layouts there are none.
+
+        `on_join`: resets, on the device, whatever else belongs to these slots when requests join.
+        """
         self.device = device
         self.page_size = page_size
         self.positions_per_slot = positions_per_slot if layouts else 0
@@ -40,8 +44,7 @@ class SlotMemory:
         self.table = SlotTable(slots, pages_per_slot, device)
         self.kv = tuple(PagedKV(layout, self.pool.total, self.page_size, dtype, device) for layout in layouts)
         self.state = state
-        self.on_join: Callable[[Tensor], None] = lambda slots: None
-        """On the device: resets whatever else belongs to these slots when requests join. Set it before `capture`."""
+        self._on_join = on_join
         self._joins = RowWrites(SlotMemory._join, device)
 
     def pages_for(self, positions: int) -> int:
@@ -79,11 +82,12 @@ class SlotMemory:
                 kv.give_back(start, stop)
 
     def capture(self) -> None:
-        """Captures `join` on a GPU, with what `on_join` does."""
+        """Captures `join` on a GPU, with what belongs to it."""
         scratch = SlotRow(slot=len(self.table.position) - 1)
         self._joins.capture(self, *self.table.columns([scratch]))
 
     def _join(self, integers: Tensor, floats: Tensor) -> None:
         self.table.write(integers, floats)
         self.state.clear(integers[:, 0])
-        self.on_join(integers[:, 0])
+        if self._on_join is not None:
+            self._on_join(integers[:, 0])

@@ -36,17 +36,20 @@ class FrameStream:
         dtype: torch.dtype,
         device: torch.device,
         reach: Reach,
+        *,
+        on_written: Callable[[], None],
+        on_released: Callable[[], None],
+        lead: int = 0,
     ) -> None:
-        self.capacity = capacity
+        """`on_written` wakes the consumer when frames have arrived, `on_released` the producer when there is room.
+
+        `lead`: how many frames the producer may write before the consumer has read any or asks for more; 0: any number.
+        """
+        self.capacity, self.lead = capacity, lead
         self.device = device
-        self.on_written: Callable[[], None] = lambda: None
-        """Called when frames have arrived; the pipeline wakes the consumer with it."""
-        self.on_released: Callable[[], None] = lambda: None
-        """Called when there is room again; the pipeline wakes the producer with it."""
+        self._on_written, self._on_released = on_written, on_released
         self.changes = 0
         """Counts changes on the host, by either side, that the decisions of the other side depend on."""
-        self.lead = 0
-        """How many frames the producer may write before the consumer has read any or asks for more; 0: any number."""
         self._ahead: CudaEvent | None = None
         self._reach = reach
         self._scratch = slots
@@ -122,7 +125,7 @@ class FrameStream:
         self._written[slots] += emitted
         self._promised[slots] -= promised - emitted
         self.changes += 1
-        self.on_written()
+        self._on_written()
 
     def commit_ahead(self, slots: Ints) -> None:
         """Commits a frame of each slot before it is computed, so that the consumer can launch at once: its launch waits
@@ -141,13 +144,13 @@ class FrameStream:
         """Puts a mark after the frames committed so far."""
         self._marks.add(slot, int(self._written[slot]), mark)
         self.changes += 1
-        self.on_written()
+        self._on_written()
 
     def end(self, slot: int) -> None:
         """Ends the stream of a slot: no frame and no mark will follow."""
         self._ended[slot] = True
         self.changes += 1
-        self.on_written()
+        self._on_written()
 
     def written(self, slot: int) -> int:
         """Returns how many frames were committed since the stream was opened."""
@@ -181,7 +184,7 @@ class FrameStream:
         if self.lead and waiting.any():
             self._led[slots[waiting]] = True
             self.changes += 1
-            self.on_released()
+            self._on_released()
 
     def closing(self, slots: Ints) -> Bools:
         """Returns, for each slot, whether all frames up to its next mark, or up to the end of its stream, have arrived.
@@ -236,7 +239,7 @@ class FrameStream:
         """Notes that a launch which read these frames has ended, so that the producer may overwrite them."""
         self._released[slots] += counts
         self.changes += 1
-        self.on_released()
+        self._on_released()
 
     def exhausted(self, slots: Ints) -> Bools:
         """Returns, for each slot, whether its stream has ended and all its frames and marks have been read."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from rhapsode.device.reach import Reach
 from rhapsode.device.stream import FrameStream
 from rhapsode.engine.clock import Ints
-from rhapsode.engine.device_stage import Launch
+from rhapsode.engine.launches import Launch
 from rhapsode.engine.planner import Choice
 
 SHORT_S = 0.16

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rhapsode.config import Deployment
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.state import State
 from rhapsode.device.stream import FrameStream
+from rhapsode.engine.bell import Bell
 from rhapsode.engine.budget import block_pages, fit
 from rhapsode.engine.burst_stage import BurstStage
 from rhapsode.engine.clock import ListenerClock
@@ -55,19 +57,31 @@ class DeviceStages:
         self._chain = [stage for stage in spec.pipeline if stage.kind in (*SOURCES, "stream")]
         self._places = {s.name: Place(torch.device(d), getattr(torch, t)) for s in self._chain for d, t in [place(s)]}
         self.deployment = self._fit(deployment)
+        self.loops = {stage.name: self._loop(stage) for stage in self._chain}
+        """Which loop gives a stage its turns."""
+        self.bells = {name: Bell() for name in self.loops.values()}
+        """What wakes each loop."""
         self._clock = ListenerClock(self.deployment.limits.slots)
         self._talker_pace = Pace()
         self._schedules = {s.name: self._schedule(s) for s in self._chain if s.kind == "stream"}
         self._streams = {s.name: self._stream_into(s) for s in self._chain if s.kind == "stream"}
         self.stages: dict[str, DeviceStage[Any]] = {stage.name: self._build(stage) for stage in self._chain}
-        for stage in (stage for stage in self._chain if stage.kind == "stream"):
-            stream = self._streams[stage.name]
-            stream.on_written = self.stages[stage.name].wake
-            stream.on_released = self.stages[source_of(spec, stage).name].wake
-            stream.lead = self._lead(stage)
 
     def device(self, name: str) -> torch.device:
         return self._places[name].device
+
+    def _loop(self, stage: StageSpec) -> str:
+        """Returns the name of a stage's loop.
+
+        The stages of a GPU share one loop, which launches work and never waits for it. On a CPU a launch does the work
+        itself. So the stages get loops of their own to work in parallel, unless launches run eagerly: then they would
+        wait for Python's lock.
+        """
+        device = self._places[stage.name].device
+        return stage.name if device.type == "cpu" and self.deployment.graphs else str(device)
+
+    def _bell(self, stage: StageSpec) -> Bell:
+        return self.bells[self.loops[stage.name]]
 
     # --- sizes ---
 
@@ -114,7 +128,17 @@ class DeviceStages:
         needed = self._schedules[stage.name].ladder[-1] * reach.granularity + reach.context + burst
         capacity = max(chunks.ring * self._rate_before(stage), needed)
         slots, device = self.deployment.limits.slots, self._places[source.name].device
-        return FrameStream(slots, capacity, maker.frame_shape, maker.frame_dtype, device, reach)
+        return FrameStream(
+            slots,
+            capacity,
+            maker.frame_shape,
+            maker.frame_dtype,
+            device,
+            reach,
+            on_written=self._bell(stage).ring,
+            on_released=self._bell(source).ring,
+            lead=self._lead(stage),
+        )
 
     def _lead(self, stage: StageSpec) -> int:
         """Returns how many frames a talker may be ahead of the first chunk; 0: any number."""
@@ -128,16 +152,17 @@ class DeviceStages:
         worker = self._workers[stage.name]
         if stage.kind == "frame":
             streams = [self._streams[name] for name in stage.stream_to]
-            made_of = (stage.name, worker, streams, self.deployment, self._memory(stage))
+            made_of = (stage.name, self._bell(stage), worker, streams, self.deployment, self._memory(stage))
             talker = FrameStage(*made_of, endless=self._endless, frame_s=self._frame_s(stage))
             self._talker_pace = talker.pace
             return talker
         if stage.kind == "burst":
             streams = [self._streams[name] for name in stage.stream_to]
-            made_of = (stage.name, worker, streams, self.deployment, self._memory(stage))
+            made_of = (stage.name, self._bell(stage), worker, streams, self.deployment, self._memory(stage))
             return BurstStage(*made_of, self._clock, self._frame_s(stage))
         return StreamStage(
             stage.name,
+            self._bell(stage),
             worker,
             self._streams[stage.name],
             self._sink(stage),
@@ -178,7 +203,15 @@ class DeviceStages:
             page_size=page_size,
             pages=pages,
             positions_per_slot=positions,
+            on_join=self._rewind(stage),
         )
+
+    def _rewind(self, stage: StageSpec) -> Callable[[Tensor], None] | None:
+        """Returns what starts a slot's stream anew when a request joins, for stages where it joins with its stream."""
+        if stage.kind != "stream" or traits_of(self._workers[stage.name]).kv:
+            return None
+        source = self._streams[stage.name]
+        return lambda slots: source.rewind(slots.to(source.device))
 
     def _sink(self, stage: StageSpec) -> Sink:
         if stage.stream_to:

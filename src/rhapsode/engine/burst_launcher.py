@@ -17,7 +17,7 @@ from rhapsode.device.sections import section
 from rhapsode.device.upload import upload
 from rhapsode.engine.burst_batch import Candidate, burst_batch, rows_of
 from rhapsode.engine.clock import clock_s
-from rhapsode.engine.device_stage import Launch
+from rhapsode.engine.launches import Launch
 from rhapsode.engine.row import BurstRow
 from rhapsode.models.base import Burst, traits_of
 

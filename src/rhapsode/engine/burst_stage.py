@@ -10,18 +10,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.config import Deployment
-from rhapsode.device.landing import Landing, lag_of
-from rhapsode.device.marks import Silence
+from rhapsode.device.landing import lag_of
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.stream import FrameStream
+from rhapsode.engine.bell import Bell
 from rhapsode.engine.burst_batch import Candidate
 from rhapsode.engine.burst_launcher import BurstLaunch, BurstLauncher
 from rhapsode.engine.changes import Changes
 from rhapsode.engine.clock import ListenerClock, Seconds, clock_s
-from rhapsode.engine.device_stage import DeviceStage, InFlight, Launch
+from rhapsode.engine.device_stage import DeviceStage, soonest
 from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.job import Job
-from rhapsode.engine.next_prompt import ask_for_next
+from rhapsode.engine.launches import Launch
+from rhapsode.engine.next_prompt import ask_for_next, end_streams
 from rhapsode.engine.ring_writer import RingWriter
 from rhapsode.engine.row import UNLIMITED, BurstRow, Progress
 from rhapsode.engine.stage import Drop, Message, Resume, Text, Usage, Work
@@ -44,6 +45,7 @@ class BurstStage(DeviceStage[BurstRow]):
     def __init__(
         self,
         name: str,
+        bell: Bell,
         worker: Burst,
         streams: Sequence[FrameStream],
         deployment: Deployment,
@@ -52,24 +54,20 @@ class BurstStage(DeviceStage[BurstRow]):
         frame_s: float = 0.0,
     ) -> None:
         """`frame_s`: how long a frame plays."""
-        slots = deployment.limits.slots
-        super().__init__(name, worker, deployment, memory, most_rows=slots)
-        self._streams, self._clock, self._frame_s = streams, clock, frame_s
-        self._bursts = BurstLauncher(worker, deployment, memory.device)
-        self._ring = RingWriter(streams, memory.device)
-        self._lag = lag_of(memory.device)
+        super().__init__(name, bell, worker, deployment, memory)
+        self._streams, self._clock, self._frame_s, self._lag = streams, clock, frame_s, lag_of(memory.device)
+        self._bursts, self._ring = BurstLauncher(worker, deployment, memory.device), RingWriter(streams, memory.device)
         self._rows: dict[str, BurstRow] = {}
         """By request: the first of its prompts that is not in the stream; `following` leads to the later ones."""
         self._texts = AppendedTexts(worker, memory)
         self._changes = Changes(lambda: sum(stream.changes for stream in streams), LOOK_S)
-        self._announced = np.zeros(slots + 1, np.bool_)  # the next stages know that frames will come
+        self._announced = np.zeros(deployment.limits.slots + 1, np.bool_)  # the next stages know that frames will come
         self._took_s = self._landed_s = 0.0
         self._launches_total = self._frames_total = 0
 
     @property
     def poll_s(self) -> float | None:
-        polls = (super().poll_s, self._ring.poll_s)
-        return min((s for s in polls if s is not None), default=None)
+        return soonest(self._launches.poll_s, self._ring.poll_s)
 
     def jobs(self) -> list[Job]:
         return [row.job for row in self._rows.values()]
@@ -99,8 +97,9 @@ class BurstStage(DeviceStage[BurstRow]):
         row.follow(before)
         if before is None:
             self._ring.open(row.slot)
-            self._rows[job.id] = self._row_of[row.slot] = row
-            self._live[row.slot], self._announced[row.slot] = True, False
+            self._rows[job.id] = row
+            self._seats.take(row)
+            self._seats.live[row.slot], self._announced[row.slot] = True, False
         else:
             before.following = row
         if not prompt.max_frames:  # context only
@@ -116,7 +115,7 @@ class BurstStage(DeviceStage[BurstRow]):
 
     def _here(self) -> list[BurstRow]:
         """Returns the first row of each request that goes on."""
-        return [row for row in self._rows.values() if self._row_of[row.slot] is row and not row.job.over]
+        return [row for row in self._rows.values() if self._seats.has(row) and not row.job.over]
 
     def _ask_for_next(self, row: BurstRow) -> None:
         if row.progress is Progress.WAITING and row.measured is None:
@@ -137,7 +136,10 @@ class BurstStage(DeviceStage[BurstRow]):
 
     # --- launching ---
 
-    def _launch_next(self) -> bool:
+    def _run_prompts(self) -> bool:
+        return False  # the prompt is what a launch works on
+
+    def _launch(self) -> bool:
         self._extend()
         if self._ring.commit():
             self._changes.note()
@@ -146,7 +148,7 @@ class BurstStage(DeviceStage[BurstRow]):
         moved = self._send_on()
         rows = self._choose() if self._bursts.in_flight <= self._lag else []
         self._announce(rows)
-        for _ in isolate(rows, self._launch, self._fail):
+        for _ in isolate(rows, self._run, self._fail):
             pass
         if moved or rows:
             self._changes.note()
@@ -188,15 +190,18 @@ class BurstStage(DeviceStage[BurstRow]):
                 self._announced[row.slot] = True
                 self.outbox.opened(row.job)
 
-    def _launch(self, rows: Sequence[BurstRow]) -> None:
+    def _run(self, rows: Sequence[BurstRow]) -> None:
         launch, values = self._bursts(rows)
-        self._in_flight.append(InFlight(launch, self._tenure[launch.slots], Landing(values)))
+        self._launches.add(launch, values)
         self._launches_total += not launch.measures
         for row in rows:
             row.progress = Progress.LAUNCHED
             self._ask_for_next(row)
 
     # --- results ---
+
+    def _land(self) -> bool:
+        return self._collect()
 
     def _landed(self, launch: Launch, current: NDArray[np.bool_], values: NDArray[Any]) -> None:
         assert isinstance(launch, BurstLaunch)
@@ -215,7 +220,7 @@ class BurstStage(DeviceStage[BurstRow]):
                 self._fail(row, GenerationFailed("the model's output is not finite."))
         if not launch.measures:
             audio_s = self._frame_s * int(np.maximum(values, 0).sum())
-            listeners = max(int(np.count_nonzero(self._live)), len(launch.rows))
+            listeners = max(int(np.count_nonzero(self._seats.live)), len(launch.rows))
             self.pace.observe(listeners, sum(row.work_s for row in launch.rows), audio_s)
 
     def _measured(self, row: BurstRow, measured: Measured) -> None:
@@ -265,7 +270,8 @@ class BurstStage(DeviceStage[BurstRow]):
             return None
         self._ask_for_next(row)
         if row.following is not None:
-            self._rows[row.job.id] = self._row_of[row.slot] = row.following
+            self._rows[row.job.id] = row.following
+            self._seats.take(row.following)
         elif row.is_last:
             self._end(row)
         return row.following
@@ -280,14 +286,12 @@ class BurstStage(DeviceStage[BurstRow]):
         """Ends the streams of a request after which nothing follows."""
         self._announce([row])
         self._leave(row)
-        for stream in self._streams:
-            if row.job.script.tail_s:
-                stream.mark(row.slot, Silence(row.job.script.tail_s, is_pause=True))
-            stream.end(row.slot)
+        end_streams(row, self._streams)
 
-    def _vacate(self, slot: int) -> None:
-        super()._vacate(slot)
-        self._ring.forget(slot)
+    def _leave(self, row: BurstRow) -> None:
+        if self._seats.has(row):
+            self._seats.vacate(row.slot)
+            self._ring.forget(row.slot)
 
     def _drop(self, job: Job) -> None:
         self._texts.forget(job.id)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -14,8 +13,8 @@ from rhapsode.engine.job import Job
 from rhapsode.engine.loop import in_device_loop
 from rhapsode.engine.right_of_way import of_device_loops
 from rhapsode.engine.stage import Inbox, Outbox, Work
-from rhapsode.engine.wake_ups import hold
 from rhapsode.models.base import traits_of
+from rhapsode.waiting.wake_ups import hold
 
 
 class CallStage:
@@ -40,9 +39,8 @@ class CallStage:
         """
         self.name = name
         self._inside = inside
-        self.inbox = Inbox()
         self._arrived: SimpleQueue[None] = SimpleQueue()
-        self.inbox.on_put = partial(self._arrived.put, None)
+        self.inbox = Inbox(self._wake_one)
         self.outbox = Outbox()
         self._function = function
         traits = traits_of(function)
@@ -61,7 +59,7 @@ class CallStage:
         self._stopping = True
         while any(thread.is_alive() for thread in self._threads):
             for thread in self._threads:
-                self.inbox.on_put()  # wakes one thread, not always this one
+                self._wake_one()  # not always this one
                 thread.join(0.05)
 
     def abort(self, job: Job) -> None:
@@ -81,6 +79,9 @@ class CallStage:
                 self._look_ahead([work.payload for work in works])
         for work in works:
             self._do([work])
+
+    def _wake_one(self) -> None:
+        self._arrived.put(None)
 
     def _run(self) -> None:
         with self._inside():

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Self
 
+from rhapsode.checking.reading import settings_of
+from rhapsode.checking.request import check_length, checked
 from rhapsode.config import Deployment
 from rhapsode.device.gpu_memory import device_bytes
 from rhapsode.engine.admission import CPU_HEADROOM, HEADROOM, Admission
@@ -16,18 +18,18 @@ from rhapsode.engine.alignment import Alignment
 from rhapsode.engine.job import Job, Life
 from rhapsode.engine.load import Load
 from rhapsode.engine.loop import Underway
-from rhapsode.engine.pipeline import Pipeline, Source
-from rhapsode.engine.script import SpeechScript, settings_of
+from rhapsode.engine.pipeline import Pipeline
+from rhapsode.engine.script import SpeechScript
+from rhapsode.engine.source import Source
 from rhapsode.engine.speech import Speech
 from rhapsode.engine.stage import Work
-from rhapsode.engine.validate import check_length, checked
-from rhapsode.engine.waiting import WaitingLine
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.models.base import ModelSpec, traits_of
 from rhapsode.models.describe import describe
 from rhapsode.text.lexicon import Lexicon
 from rhapsode.text.phonemes.table import read_table
 from rhapsode.types import Clip, Outcome, SpeechRequest
+from rhapsode.waiting.line import WaitingLine
 
 log = logging.getLogger("rhapsode.engine")
 

@@ -8,30 +8,30 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from rhapsode.config import Deployment
 from rhapsode.device.landing import lag_of
-from rhapsode.device.marks import Silence
+from rhapsode.device.launcher import Launcher
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.row_writes import RowWrites
-from rhapsode.device.sections import section
 from rhapsode.device.stream import FrameStream
-from rhapsode.engine.device_stage import DeviceStage, Launch, Prepared
+from rhapsode.engine.bell import Bell
+from rhapsode.engine.device_stage import DeviceStage, soonest
+from rhapsode.engine.frame_launch import EMITTED, FIRST, STOPPED, FrameLaunch
 from rhapsode.engine.isolation import failure, isolate
 from rhapsode.engine.job import Job
-from rhapsode.engine.next_prompt import ask_for_next
-from rhapsode.engine.placement import begins
+from rhapsode.engine.launches import Launch
+from rhapsode.engine.next_prompt import ask_for_next, end_streams
+from rhapsode.engine.prefill import Prepared, prefill_for
 from rhapsode.engine.row import FrameRow
 from rhapsode.engine.stage import Drop, Message, Resume, Text, Usage, Work
+from rhapsode.engine.step_counts import StepCounts
 from rhapsode.engine.texts import AppendedTexts
 from rhapsode.engine.turn_order import TurnOrder
 from rhapsode.errors import InvalidRequest
-from rhapsode.models.base import Step, Talker
+from rhapsode.models.base import Talker
+from rhapsode.models.placement import begins
 
-EMITTED, STOPPED = 1, 2  # bits of a row's result: it made a frame, and it has ended
-FIRST = (1,)
-"""The static argument of a launch that makes first frames of rows whose first pass ran with their prompt."""
 MOST_BESIDE = 8
 """With more rows than this, a row's first frame is launched together with the next frames of the others."""
 
@@ -39,11 +39,10 @@ MOST_BESIDE = 8
 class FrameStage(DeviceStage[FrameRow]):
     """Emits one frame per turn for every request that can go on."""
 
-    starts_together = True
-
     def __init__(
         self,
         name: str,
+        bell: Bell,
         talker: Talker,
         streams: Sequence[FrameStream],
         deployment: Deployment,
@@ -53,28 +52,30 @@ class FrameStage(DeviceStage[FrameRow]):
     ) -> None:
         """`endless`: no row stops by itself, for example because random weights would stop at any step."""
         slots = deployment.limits.slots
-        super().__init__(name, talker, deployment, memory, most_rows=slots, defaults=talker.defaults)
+        super().__init__(name, bell, talker, deployment, memory)
         self._streams = streams
-        self._endless, self._frame_s = endless, frame_s
+        self._frame_s = frame_s
         self._lag = lag_of(memory.device)
         self._order = TurnOrder(frame_s)
-        if self._prefill is not None:
-            self._prefill.on_launched = self._order.prompts_launched
+        prefill = prefill_for(talker, deployment, memory, talker.defaults)
+        assert prefill is not None  # `check_worker` has seen it
+        self._prefill = prefill
+        self._on_device = FrameLaunch(talker, streams, memory, endless)
+        self._launcher = Launcher(self._on_device, slots, memory.device, slots if deployment.deterministic else None)
         self._rows: dict[str, FrameRow] = {}
         self._texts = AppendedTexts(talker, memory)
-        self._starts = RowWrites(FrameStage._start_on_device, memory.device)
+        self._starts = RowWrites(FrameLaunch.start, memory.device)
         self._steps_total = self._frames_total = 0
-        # By slot, as vectors: what the host decides with. `_allowed` are the steps for which the text so far is enough.
-        self._steps_launched, self._steps_done, self._limit, self._allowed = np.zeros((4, slots + 1), np.int64)
-        self._has_frames = np.zeros(slots + 1, np.bool_)
+        self._steps = StepCounts(slots)
 
     def start(self) -> None:
         if self._deployment.graphs:
             buffers = [*self._memory.tensors(), *(tensor for stream in self._streams for tensor in stream.tensors())]
             with torch.inference_mode():
-                self._capture_prefill()
+                self._capture_prompts()
                 if not self.works_inline:
-                    self._starts.capture(self, np.array([[len(self._live) - 1, 0, 0] + [0] * len(self._streams)]))
+                    scratch = [self._deployment.limits.slots, 0, 0, *(0 for _ in self._streams)]
+                    self._starts.capture(self._on_device, np.array([scratch]))
                 self._launcher.capture(self._deployment.limits.slots, buffers=buffers)
                 if self._traits.first_step is not None and begins(self._deployment, self._memory.device.type):
                     self._launcher.capture(1, *FIRST)
@@ -97,7 +98,14 @@ class FrameStage(DeviceStage[FrameRow]):
             case Drop(job):
                 self._drop(job)
 
+    @property
+    def poll_s(self) -> float | None:
+        return soonest(self._launches.poll_s, self._prefill.poll_s)
+
     # --- joining ---
+
+    def receive(self, work: Work) -> None:
+        super().receive(self._prefill.prepared(work))
 
     def _enter(self, job: Job, prepared: Any, part: int) -> None:
         if not isinstance(prepared, Prepared):
@@ -114,7 +122,7 @@ class FrameStage(DeviceStage[FrameRow]):
         """Starts to prefill a row, which takes the place of the prompt before it."""
         if before is not None:
             if row.prompt.continues:
-                row.go_on_after(before, int(self._steps_done[row.slot]), self._memory.page_size)
+                row.go_on_after(before, self._steps.done(row.slot), self._memory.page_size)
             if row.prompt.continues:  # still: without room to go on, it got a prompt that starts afresh
                 row.pages, before.pages = before.pages, []
             self._leave(before)
@@ -124,38 +132,28 @@ class FrameStage(DeviceStage[FrameRow]):
         if needed >= most:
             self._fail(row, InvalidRequest(f"the prompt needs {needed} positions, and only {most} fit."))
             return
-        assert self._prefill is not None
         self._prefill.add(row)
 
-    def _joined(self, rows: Sequence[FrameRow]) -> None:
+    def _join(self, rows: Sequence[FrameRow]) -> None:
         """Starts to decode these rows together: it takes a few launches, however many rows there are."""
         slots = np.array([row.slot for row in rows])
         positions = np.array([row.base + row.prompt.length for row in rows])
         steps, later = np.array([row.first_step for row in rows]), np.array([row.part > 0 for row in rows])
         heads = [stream.started(slots, later) for stream in self._streams]
-        self._starts(self, np.stack([slots, positions, steps, *heads], axis=1))
+        self._starts(self._on_device, np.stack([slots, positions, steps, *heads], axis=1))
         for stream in self._streams:
             for row in rows:
                 for mark in row.marks():
                     stream.mark(row.slot, mark)
-        self._steps_launched[slots] = self._steps_done[slots] = 0
-        self._has_frames[slots] = False
-        self._limit[slots] = [row.limit for row in rows]
-        self._allowed[slots] = [row.steps_allowed for row in rows]
-        self._live[slots] = True
+        self._steps.begin(rows)
+        self._seats.live[slots] = True
         for row in rows:
-            self._row_of[row.slot] = row
+            self._seats.take(row)
             if not row.part:
                 self.outbox.opened(row.job)
             self._ask_for_next(row)
             if row.limit <= 0:  # the prompt is context only, or the request has all frames it asked for
                 self._finish(row, of_itself=row.prompt.max_frames == 0)
-
-    def _start_on_device(self, entries: Tensor) -> None:
-        slots, positions, steps, *heads = entries.unbind(1)
-        self._memory.table.write_counters(slots, positions, steps)
-        for stream, head in zip(self._streams, heads, strict=True):
-            stream.write_heads(slots, head)
 
     # --- text that arrives later, and what comes after a prompt ---
 
@@ -163,15 +161,15 @@ class FrameStage(DeviceStage[FrameRow]):
         """Gives the talker the appended text of the prompts that it is speaking."""
         for job_id in self._texts.waiting():
             row = self._rows.get(job_id)
-            if row is None or row.asked or not (self._row_of[row.slot] is row or row.spoken):
+            if row is None or row.asked or not (self._seats.has(row) or row.spoken):
                 continue  # the row is not here yet, or the text is for the next prompt
             for _ in isolate([row], self._texts.give, self._fail):
-                self._allowed[row.slot] = row.steps_allowed
+                self._steps.allow(row)
                 self._go_on(row)
 
     def _resume(self, job: Job) -> None:
         row = self._rows.get(job.id)
-        if row is not None and not row.asked and (self._row_of[row.slot] is row or row.spoken):
+        if row is not None and not row.asked and (self._seats.has(row) or row.spoken):
             self._go_on(row)
 
     def _go_on(self, row: FrameRow) -> None:
@@ -187,56 +185,56 @@ class FrameStage(DeviceStage[FrameRow]):
 
     # --- stepping ---
 
-    def _run_prefill(self) -> bool:
+    def _run_prompts(self) -> bool:
         frame_first = not self.works_inline and self._order.is_frame_due and self._able().any()
-        return not frame_first and super()._run_prefill()
-
-    def _launch_next(self) -> bool:
-        self._extend()
-        has_prompts = self._prefill is not None and self._prefill.is_pending
-        prompts_first = not self.works_inline and has_prompts and not self._order.is_frame_due
-        if len(self._in_flight) > self._lag or prompts_first or (self._lag and self._order.is_early):
+        if frame_first:
             return False
-        launched = super()._launch_next()
-        if not self._in_flight:
+        ready, busy, launched_s = self._prefill.turn(self._fail, speaking=bool(self._seats.live.any()))
+        for seconds in launched_s:
+            self._order.prompts_launched(seconds)
+        if ready:
+            self._join(ready)
+        return busy
+
+    def _launch(self) -> bool:
+        self._extend()
+        prompts_first = not self.works_inline and self._prefill.is_pending and not self._order.is_frame_due
+        if len(self._launches) > self._lag or prompts_first or (self._lag and self._order.is_early):
+            return False
+        launch = self._next()
+        if launch is not None:
+            self._isolated(launch, self._run)
+        if not self._launches:
             self.pace.pause()
-        return launched
+        return launch is not None
 
     def _able(self) -> NDArray[np.bool_]:
         """Returns, for each slot, whether a frame can be launched for it."""
-        able = self._live & (self._steps_launched < np.minimum(self._allowed, self._limit))
+        able = self._seats.live & self._steps.able()
         for stream in self._streams:
             able &= stream.room() > 0
         return able
 
     def _next(self) -> Launch | None:
         slots = np.flatnonzero(self._able())
-        new = slots[self._steps_launched[slots] == 0]
-        if len(new) == 1 and len(slots) <= MOST_BESIDE and self._at(new[0]).prompt.is_begun:
+        new = slots[self._steps.are_new(slots)]
+        if len(new) == 1 and len(slots) <= MOST_BESIDE and self._seats.at(new[0]).first_pass_ran:
             return Launch(new[:, None], FIRST)
         return Launch(slots[:, None]) if len(slots) else None
 
-    def _launched(self, launch: Launch) -> None:
-        self._order.frame_launched(is_first=bool((self._steps_launched[launch.slots] == 0).any()))
-        self._steps_launched[launch.slots] += 1
+    def _run(self, launch: Launch) -> None:
+        """Launches a frame of these rows, and counts it."""
+        values = self._launcher(launch.inputs, *launch.statics)
+        self._order.frame_launched(is_first=bool(self._steps.are_new(launch.slots).any()))
+        self._steps.launch(launch.slots)
         for stream in self._streams:
             stream.promise(launch.slots)
             if launch.statics:
                 stream.commit_ahead(launch.slots)
+        self._launches.add(launch, values)
 
-    def _on_device(self, inputs: Tensor, *statics: int) -> Tensor:
-        slots = inputs[:, 0]
-        with section("talker"):
-            make = self._traits.first_step if statics else self._worker.step
-            assert make is not None
-            step: Step = make(self._memory.rows(slots), self._memory.state)
-        emitted, stopped = step.emitted, step.stopped
-        if self._endless:
-            emitted, stopped = emitted | stopped, torch.zeros_like(stopped)
-        for stream in self._streams:
-            stream.put(slots, step.frames, emitted)
-        self._memory.table.advance(slots)
-        return torch.add(emitted.to(torch.uint8), stopped, alpha=STOPPED)  # true is 1, which is EMITTED
+    def _land(self) -> bool:
+        return self._collect()
 
     def _landed(self, launch: Launch, current: NDArray[np.bool_], values: NDArray[Any]) -> None:
         prompts_s = self._order.frame_landed()
@@ -245,21 +243,19 @@ class FrameStage(DeviceStage[FrameRow]):
         emitted = (flags & EMITTED).astype(np.int64)
         self._steps_total += 1
         self._frames_total += int(emitted.sum())
-        self._steps_done[slots] += 1
         for stream in self._streams:
             stream.landed_ahead() if launch.statics else stream.commit(slots, 1, emitted)
-        first = slots if launch.statics else slots[(emitted > 0) & ~self._has_frames[slots]]
-        self._has_frames[first] = True
+        first, at_limit = self._steps.land(slots, emitted > 0)
         for slot in first.tolist():
-            self._at(slot).job.note_first_frame()
+            self._seats.at(slot).job.note_first_frame()
         stopped = (flags & STOPPED) > 0
-        ended = stopped | (self._steps_done[slots] >= self._limit[slots])
+        ended = stopped | at_limit
         for slot, of_itself in zip(slots[ended].tolist(), stopped[ended].tolist(), strict=True):
-            self._finish(self._at(slot), of_itself)
+            self._finish(self._seats.at(slot), of_itself)
 
     def _finish(self, row: FrameRow, of_itself: bool) -> None:
         row.job.frames = self._streams[0].written(row.slot)
-        self._vacate(row.slot)
+        self._seats.vacate(row.slot)
         if of_itself:
             row.spoken = True
             self._ask_for_next(row)
@@ -276,10 +272,12 @@ class FrameStage(DeviceStage[FrameRow]):
     def _end(self, row: FrameRow) -> None:
         """Ends the streams of a row after which nothing follows, and frees its pages."""
         self._leave(row)
-        for stream in self._streams:
-            if row.job.script.tail_s:
-                stream.mark(row.slot, Silence(row.job.script.tail_s, is_pause=True))
-            stream.end(row.slot)
+        end_streams(row, self._streams)
+
+    def _leave(self, row: FrameRow) -> None:
+        if self._seats.has(row):
+            self._seats.vacate(row.slot)
+        self._prefill.leave(row)
 
     def _drop(self, job: Job) -> None:
         self._texts.forget(job.id)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rhapsode.device.sections import section
+from rhapsode.engine.bell import Bell
 from rhapsode.engine.clock import clock_s
 from rhapsode.engine.isolation import failure
 from rhapsode.engine.job import Job
@@ -37,9 +38,9 @@ class GeneratorStage(TurnStage):
     """Advances one generator per turn: that of the listener who will run out of audio first."""
 
     def __init__(
-        self, name: str, model: Generator, sample_rate: int, unread_timeout_s: float, channels: int = 1
+        self, name: str, bell: Bell, model: Generator, sample_rate: int, unread_timeout_s: float, channels: int = 1
     ) -> None:
-        super().__init__(name)
+        super().__init__(name, bell)
         self._channels = channels
         self._timeout_s = unread_timeout_s
         self._model = model

@@ -12,6 +12,7 @@ from math import inf
 from typing import NamedTuple
 
 from rhapsode.device import compilations
+from rhapsode.engine.bell import Bell
 from rhapsode.engine.clock import clock_s
 from rhapsode.engine.isolation import failure
 from rhapsode.engine.right_of_way import LATE_S, of_device_loops
@@ -51,9 +52,9 @@ def in_device_loop() -> bool:
 class Loop:
     """Runs the turns of its stages until it is stopped; sleeps while none has anything to do."""
 
-    def __init__(self, name: str, stages: Sequence[TurnStage]) -> None:
-        self._stages = stages
-        self._wake = threading.Event()
+    def __init__(self, name: str, bell: Bell, stages: Sequence[TurnStage]) -> None:
+        """`bell`: rung by whatever these stages may have to do something about."""
+        self._bell, self._stages = bell, stages
         self._stopping = False
         context = copy_context()  # such as which kernels are enabled: the loop uses its creator's settings
         self._thread = threading.Thread(target=lambda: context.run(self._run), name=f"rhapsode-{name}", daemon=True)
@@ -63,8 +64,6 @@ class Loop:
         """The longest turn of each stage."""
         self._turns = 0
         self._current: Underway | None = None
-        for stage in stages:
-            stage.inbox.on_put = self._come
 
     def start(self) -> None:
         self._thread.start()
@@ -83,19 +82,14 @@ class Loop:
 
     def stop(self) -> None:
         self._stopping = True
-        self._wake.set()
+        self._bell.ring()
         if self._thread.is_alive():
             self._thread.join()
-
-    def _come(self) -> None:
-        """Wakes the loop. The loop clears the event before its next turns, so it misses no message."""
-        if not self._wake.is_set():
-            self._wake.set()
 
     def _run(self) -> None:
         _here.is_loop = True
         while not self._stopping:
-            self._wake.clear()
+            self._bell.answer()
             busy = False
             for stage in self._stages:
                 busy |= self._timed_turn(stage)
@@ -108,14 +102,14 @@ class Loop:
         The stages rest when there has been neither for a while.
         """
         poll_s = min((stage.poll_s for stage in self._stages if stage.poll_s), default=None)
-        if poll_s is None and not self._wake.wait(REST_S):
+        if poll_s is None and not self._bell.wait(REST_S):
             for stage in self._stages:
                 stage.rest()
         if poll_s is None or all(stage.works_inline for stage in self._stages):
-            self._wake.wait(poll_s)
+            self._bell.wait(poll_s)
             return
         of_device_loops.expect(clock_s() + max(poll_s, LATE_S))
-        self._wake.wait(poll_s)
+        self._bell.wait(poll_s)
         of_device_loops.expect(inf)
 
     def _timed_turn(self, stage: TurnStage) -> bool:

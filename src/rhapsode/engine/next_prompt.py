@@ -1,7 +1,11 @@
-"""Asks for the next prompt of a request, of which several are spoken one after the other."""
+"""What comes after a prompt: the next one of the same request, or the end of its streams."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from rhapsode.device.marks import Silence
+from rhapsode.device.stream import FrameStream
 from rhapsode.engine.row import FrameRow
 from rhapsode.engine.stage import Outbox, Text, Work
 from rhapsode.engine.texts import AppendedTexts
@@ -24,3 +28,11 @@ def ask_for_next(row: FrameRow, outbox: Outbox, texts: AppendedTexts) -> None:
         texts.add(Text(row.job, "", final=True))
     if row.expects:
         outbox.ask_for_part(Work(row.job, payload, row.part + 1))
+
+
+def end_streams(row: FrameRow, streams: Sequence[FrameStream]) -> None:
+    """Ends the streams of a request after which nothing follows."""
+    for stream in streams:
+        if row.job.script.tail_s:
+            stream.mark(row.slot, Silence(row.job.script.tail_s, is_pause=True))
+        stream.end(row.slot)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from rhapsode import loading
 from rhapsode.checkpoints.blame import blaming
 from rhapsode.config import DEFAULT_SLOTS, Deployment, Placement
-from rhapsode.engine import loading
+from rhapsode.engine.bell import Bell
 from rhapsode.engine.call_stage import CallStage
 from rhapsode.engine.generator_stage import GeneratorStage
 from rhapsode.engine.job import Job
 from rhapsode.engine.loop import Loop, Underway
 from rhapsode.engine.pace import SlowestPace
-from rhapsode.engine.placement import begins, place
+from rhapsode.engine.source import Source
 from rhapsode.engine.stage import Resume, Stage, Text, TurnStage, Usage, Work
 from rhapsode.engine.wiring import Junction, check_wiring, check_worker, senders
 from rhapsode.models.base import SOURCES, ModelSpec, StageContext, StageSpec
@@ -24,17 +23,8 @@ from rhapsode.models.companions import find_companions
 from rhapsode.models.deployment_check import stage_problems
 from rhapsode.models.lazy import import_name
 from rhapsode.models.options import parse_settings
+from rhapsode.models.placement import begins, place
 from rhapsode.voices.cache import ReferenceCache
-
-
-@dataclass(frozen=True)
-class Source:
-    """What the stages are built from: the folder of a checkpoint, and its `config.json` as a dictionary."""
-
-    checkpoint: Path | None = None
-    config: Mapping[str, Any] = field(default_factory=dict)
-    endless: bool = False
-    """No request ends by itself, whatever the weights are: a measurement needs fixed frame counts."""
 
 
 class Pipeline:
@@ -59,6 +49,7 @@ class Pipeline:
         self.references = ReferenceCache(deployment.memory.reference_bytes)
         self.stages: dict[str, Stage] = {}
         self._loops: dict[str, list[TurnStage]] = {}
+        self._bells: dict[str, Bell] = {}
         with blaming(source.checkpoint):
             self.workers = {stage.name: self._make(stage) for stage in spec.pipeline}
             before_memory()
@@ -73,7 +64,7 @@ class Pipeline:
         self._merging = [junction for junction in self._junctions.values() if junction.merges]
         self._entries = [self.stages[s.name] for s in spec.pipeline if s.kind != "stream" and not senders(spec, s)]
         self._wire()
-        self._running = [Loop(place, stages) for place, stages in self._loops.items()]
+        self._running = [Loop(name, self._bells[name], stages) for name, stages in self._loops.items()]
 
     def start(self) -> None:
         for name, stage in self.stages.items():
@@ -186,7 +177,8 @@ class Pipeline:
             batch = min(placement.batch or stage.batch, stage.batch)
             return CallStage(stage.name, worker, placement.workers or stage.workers, batch, self._inside(stage))
         timeout_s = self.deployment.limits.unread_timeout_s
-        generator = GeneratorStage(stage.name, worker, self._spec.sample_rate, timeout_s, self._spec.channels)
+        bell = self._bells[stage.name] = Bell()
+        generator = GeneratorStage(stage.name, bell, worker, self._spec.sample_rate, timeout_s, self._spec.channels)
         self._loops[stage.name] = [generator]
         return generator
 
@@ -208,12 +200,7 @@ class Pipeline:
         return inside
 
     def _build_on_device(self) -> None:
-        """Builds the chain of device stages, and decides which of them share a loop.
-
-        The stages of a GPU share one loop, which launches work and never waits for it. On a CPU a launch does the work
-        itself. So the stages get loops of their own to work in parallel, unless launches run eagerly: then they would
-        wait for Python's lock. A launch of a burst may use all cores: it is by far the longest.
-        """
+        """Builds the chain of device stages. A launch of a burst may use all cores: it is by far the longest."""
         loading.report("slots and memory")
         from rhapsode.device.place import use_threads
         from rhapsode.engine.build import DeviceStages
@@ -222,13 +209,12 @@ class Pipeline:
         endless = self.deployment.random_weights or self._source.endless
         chain = DeviceStages(self._spec, self.workers, self._place, self.deployment, endless)
         self.deployment = chain.deployment
-        places = {name: chain.device(name) for name in chain.stages}
-        on_cpu = sum(device.type == "cpu" for device in places.values())
+        on_cpu = sum(chain.device(name).type == "cpu" for name in chain.stages)
         shared = self.deployment.graphs and not any(isinstance(stage, BurstStage) for stage in chain.stages.values())
         use_threads(self.deployment.threads, (on_cpu if shared else 1) if on_cpu else None)
         for name, stage in chain.stages.items():
-            own_loop = places[name].type == "cpu" and self.deployment.graphs
-            self._loops.setdefault(name if own_loop else str(places[name]), []).append(stage)
+            self._loops.setdefault(chain.loops[name], []).append(stage)
+        self._bells.update(chain.bells)
         self.stages.update(chain.stages)
 
     def _wire(self) -> None:

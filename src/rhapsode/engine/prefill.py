@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from rhapsode.config import Deployment
 from rhapsode.device.buckets import padded_positions
+from rhapsode.device.landing import LANDING_S
 from rhapsode.device.launch_times import LaunchTimes
 from rhapsode.device.memory import SlotMemory
+from rhapsode.device.pages import Key, page_keys
 from rhapsode.device.sections import section
 from rhapsode.device.slots import Rows, SlotRow
 from rhapsode.engine.growth import PageGrowth
 from rhapsode.engine.isolation import isolate
 from rhapsode.engine.prompt_batch import prompt_batch
 from rhapsode.engine.row import PromptRow
-from rhapsode.models.base import Prompt, Span
+from rhapsode.engine.stage import Work
+from rhapsode.models.base import Prompt, Span, traits_of
 from rhapsode.sampling_table import WITHOUT_EFFECT
 from rhapsode.types import Sampling
 
 Row = TypeVar("Row", bound=PromptRow)
-RunPrompts = Callable[[Sequence[Prompt], Sequence[Span], Rows, Any], None]
+RunPrompts = Callable[[Sequence[Prompt], Sequence[Span], Rows, Any], Sequence[bool] | None]
 """A worker's `Traits.prefill`."""
+PREFILL_BLOCKS = 4
+"""The most blocks of prompts in one launch, for stages that take pages block by block."""
 
 STALL_S, LEAST_POSITIONS = 0.03, 16
 """While listeners wait for frames, a launch of prompts takes at most this long, but has at least so many positions."""
@@ -33,6 +39,24 @@ MOST_IN_FLIGHT = 2
 """The most launches of prompts in flight on a GPU: what is launched after them, such as a frame, waits for them."""
 JOINS_PER_TURN = 64
 """The most rows that get their pages in one turn: all listeners wait while the host does this."""
+
+
+class Prepared(NamedTuple):
+    """A prompt with the keys of its pages."""
+
+    prompt: Prompt
+    keys: list[Key]
+
+
+class PromptTurn(NamedTuple, Generic[Row]):
+    """What a turn has done."""
+
+    ready: list[Row]
+    """Rows that can step from now on."""
+    busy: bool
+    """There was anything to do."""
+    launched_s: list[float]
+    """How long each of its launches will probably take; 0 if that is not known."""
 
 
 class Prefill(Generic[Row]):
@@ -74,8 +98,7 @@ class Prefill(Generic[Row]):
         self._ready: list[Row] = []  # they wait for the others of their crowd
         self._crowd: set[Row] | None = None  # rows of the current crowd that are not ready
         self._crowd_turns = 0
-        self.on_launched: Callable[[float], None] = lambda seconds: None
-        """Called with the seconds that a launch of prompts probably takes; 0 if unknown."""
+        self._launched_s: list[float] = []
 
     def add(self, row: Row) -> None:
         """Adds a row. One that continues a request, whose listener already hears audio, goes first."""
@@ -98,7 +121,9 @@ class Prefill(Generic[Row]):
         self._memory.join([self._slot_row(row)])
         self._filling.append(row)
 
-    def remove(self, row: Row) -> None:
+    def leave(self, row: Row) -> None:
+        """Forgets a row and frees its pages; calling it twice does no harm."""
+        self.free(row)
         if row in self._waiting:
             self._waiting.remove(row)
         if row in self._filling:
@@ -108,21 +133,32 @@ class Prefill(Generic[Row]):
         if self._crowd is not None:
             self._crowd.discard(row)
 
+    def free(self, row: Row) -> None:
+        """Frees the pages of a row."""
+        self._memory.pool.free(row.pages)
+        row.pages = []
+        if self._growth is not None:
+            self._growth.leave(row)
+
     @property
     def is_pending(self) -> bool:
         """Whether rows with pages wait for launches of their prompts."""
         return bool(self._filling)
 
     @property
-    def in_flight(self) -> int:
-        """How many launches of prompts the device has not ended."""
-        return self._times.in_flight
+    def poll_s(self) -> float | None:
+        return LANDING_S if self._times.in_flight else None
 
-    def turn(self, fail: Callable[[Row, BaseException], None], speaking: bool = False) -> tuple[list[Row], bool]:
-        """Runs one turn; returns the rows that are ready to step, and whether there was anything to do.
+    def prepared(self, work: Work) -> Work:
+        """Returns work with its prompt prepared. Called in the thread that sends it."""
+        if not isinstance(prompt := work.payload, Prompt):
+            return work
+        keys = page_keys(prompt.content, self._memory.page_size, *prompt.brief)
+        return Work(work.job, Prepared(prompt, keys), work.part)
 
-        `speaking`: listeners of other requests wait for the turn.
-        """
+    def turn(self, fail: Callable[[Row, BaseException], None], speaking: bool = False) -> PromptTurn[Row]:
+        """Runs one turn. `speaking`: listeners of other requests wait for it."""
+        self._launched_s = []
         has_joined = self._reserve()
         self._positions = self._budget(speaking)
         batch = self._batch() if self._times.in_flight < MOST_IN_FLIGHT else []
@@ -136,7 +172,8 @@ class Prefill(Generic[Row]):
         self._filling = [row for row in self._filling if row not in filled]
         if self._crowd is not None:
             self._crowd -= filled
-        return (self._starting() if batch or not self._filling else []), bool(batch) or has_joined
+        ready = self._starting() if batch or not self._filling else []
+        return PromptTurn(ready, bool(batch) or has_joined, self._launched_s)
 
     def _budget(self, speaking: bool) -> int:
         """Returns how many positions this turn may run."""
@@ -203,8 +240,10 @@ class Prefill(Generic[Row]):
         memory, size = self._memory, self._size(spans)
         batch = memory.rows([row.slot for row in rows])
         with section("prefill"), self._times.measured(size):
-            self._run([row.prompt for row in rows], spans, batch, memory.state)
-        self.on_launched(self._times.expected_s(size))
+            begun = self._run([row.prompt for row in rows], spans, batch, memory.state)
+        for row, is_begun in zip(rows, begun or (), strict=False):
+            row.first_pass_ran = is_begun
+        self._launched_s.append(self._times.expected_s(size))
         return [span.stop for span in spans]
 
     def _size(self, spans: Sequence[Span]) -> int:
@@ -219,3 +258,25 @@ class Prefill(Generic[Row]):
         for page, key in zip(row.pages[:whole], row.keys[:whole], strict=False):  # without keys nothing is shared
             self._memory.pool.publish(page, key)
         row.filled = stop
+
+
+def prefill_for(
+    worker: object, deployment: Deployment, memory: SlotMemory, defaults: Sampling, growth: PageGrowth | None = None
+) -> Prefill[Any] | None:
+    """Returns the prefill of a stage; None if its worker has no attention over the past.
+
+    With `growth` pages are taken block by block. Without, rows of a crowd start together where the host runs ahead.
+    """
+    run, is_inline = traits_of(worker).prefill, memory.device.type != "cuda"
+    if run is None or not memory.kv:
+        return None
+    return Prefill(
+        run,
+        memory,
+        defaults,
+        deployment.memory.prefill_positions if growth is None else PREFILL_BLOCKS * memory.page_size,
+        alone=deployment.deterministic,
+        together=growth is None and not is_inline and not deployment.deterministic,
+        growth=growth,
+        inline=is_inline,
+    )

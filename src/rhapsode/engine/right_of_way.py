@@ -67,3 +67,9 @@ class RightOfWay:
 
 
 of_device_loops = RightOfWay()
+
+
+def give_way() -> None:
+    """Waits while a device loop of this process has the right to run first. To be called before each small piece of
+    work, by a thread that has much of it."""
+    of_device_loops.give()

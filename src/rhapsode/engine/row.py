@@ -49,6 +49,8 @@ class PromptRow:
     pages: list[int] = field(default_factory=list)
     filled: int = 0
     """How many rows of the prompt have their keys and values computed."""
+    first_pass_ran: bool = False
+    """The pass of the first step through the talker's layers has run with the prompt."""
 
     @property
     def slot(self) -> int:

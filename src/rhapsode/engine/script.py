@@ -8,17 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from rhapsode.alignment.text import WordText
-from rhapsode.engine.dialogue import MOST_PAUSE_S, SEGMENT_PAUSE_S, in_segment, speakers_of
+from rhapsode.checking.dialogue import MOST_PAUSE_S, SEGMENT_PAUSE_S, in_segment, speakers_of
 from rhapsode.errors import InvalidRequest, TextTooLong
 from rhapsode.models.base import Following
 from rhapsode.text.clean import is_speakable
 from rhapsode.text.events import Bookmark, Pause, RateChange, TextEvent
 from rhapsode.text.front_end import FrontEnd, TextSettings
-from rhapsode.text.lexicon import Lexicon
-from rhapsode.text.markup import input_type_of
-from rhapsode.text.normalise.language import LANGUAGES
 from rhapsode.text.spoken import SpokenRun, SpokenText
-from rhapsode.types import ModelInfo, Segment, SpeechRequest, Voice
+from rhapsode.types import Segment, SpeechRequest, Voice
 
 DRAWS = 2**20
 """The distance between the draws of two sections: more than any section has prompts."""
@@ -68,19 +65,6 @@ class Appended(NamedTuple):
     """That section is complete."""
     more: bool = False
     """There may be new text for a section that is not spoken yet."""
-
-
-def settings_of(request: SpeechRequest, info: ModelInfo, lexicon: Lexicon) -> TextSettings:
-    """Returns how the text of a request is read by a model."""
-    language = request.language or (info.languages[0] if len(info.languages) == 1 else None)
-    wanted = info.normalise if request.normalise is None else request.normalise
-    if request.normalise and language is not None and language not in LANGUAGES:
-        known = ", ".join(LANGUAGES)
-        raise InvalidRequest(f"'normalise' works for {known}; not for '{language}'.", param="normalise")
-    phonemes = info.phonemes and language == "en"
-    return TextSettings(
-        input_type_of(request.input_type), language, wanted, lexicon.with_more(request.lexicon), phonemes
-    )
 
 
 class SpeechScript:
@@ -213,7 +197,9 @@ class SpeechScript:
             section.voice, section.speaker = segment.voice, speaker
             self._front_end = FrontEnd(settings)
             if self.words is not None:  # words are located in the text of all segments, joined by line breaks
-                self.words.push(f"\n{segment.text}" if index else segment.text)
+                if index:
+                    self.words.next_document()
+                self.words.push(segment.text)
             try:
                 self._add(self._front_end.push(segment.text))
                 self._add(self._front_end.close())

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
 from typing import Protocol, Self
 
-from rhapsode.engine.wake_ups import WakeUps
 from rhapsode.errors import RhapsodeError, TimedOut
 from rhapsode.types import AudioChunk, Outcome
+from rhapsode.waiting.wake_ups import WakeUps
 
 STALLED_S = 0.02
 """How often to check whether a listener who stopped reading reads again."""

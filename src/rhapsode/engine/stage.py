@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from rhapsode.engine.bell import Bell
 from rhapsode.engine.job import Job
 from rhapsode.engine.pace import Pace
 
@@ -51,13 +52,13 @@ Message = Work | Opened | Text | Resume | Drop
 class Inbox:
     """Messages for one stage, from any thread. It needs no lock, since a deque is thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_put: Callable[[], None]) -> None:
         self._messages: deque[Message] = deque()
-        self.on_put: Callable[[], None] = lambda: None
+        self._on_put = on_put
 
     def put(self, message: Message) -> None:
         self._messages.append(message)
-        self.on_put()
+        self._on_put()
 
     def drain(self, most: int | None = None) -> list[Message]:
         """Removes and returns all messages, or the first `most`."""
@@ -133,9 +134,10 @@ class TurnStage:
     works_inline = True
     """Whether a turn does its work itself, as on a CPU, instead of only launching it. Then long turns are normal."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.inbox = Inbox()
+    def __init__(self, name: str, bell: Bell) -> None:
+        """`bell`: wakes the loop that gives this stage its turns."""
+        self.name, self.bell = name, bell
+        self.inbox = Inbox(bell.ring)
         self.outbox = Outbox()
         self.pace = Pace()
 
@@ -153,10 +155,6 @@ class TurnStage:
     def receive(self, work: Work) -> None:
         work.job.note_prepared()
         self.inbox.put(work)
-
-    def wake(self) -> None:
-        """Wakes the loop if it sleeps."""
-        self.inbox.on_put()
 
     def turn(self) -> bool:
         """Launches what can be launched now; returns whether there was anything to do."""

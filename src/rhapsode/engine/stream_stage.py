@@ -8,28 +8,33 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from rhapsode.config import Deployment
 from rhapsode.device.buckets import batch_sizes
+from rhapsode.device.launcher import Launcher
 from rhapsode.device.marks import SegmentEnd
 from rhapsode.device.memory import SlotMemory
 from rhapsode.device.ragged import LaunchSizes
-from rhapsode.device.sections import section
 from rhapsode.device.slots import SlotRow
 from rhapsode.device.stream import FrameStream
+from rhapsode.engine.bell import Bell
 from rhapsode.engine.block_grid import BlockGrid
 from rhapsode.engine.changes import Changes
-from rhapsode.engine.device_stage import RAGGED_COLUMNS, DeviceStage, Launch, Prepared
-from rhapsode.engine.growth import plan_pages
-from rhapsode.engine.isolation import isolate
+from rhapsode.engine.clock import clock_s
+from rhapsode.engine.device_stage import DeviceStage, soonest
+from rhapsode.engine.growth import PageGrowth, plan_pages
 from rhapsode.engine.job import Job
+from rhapsode.engine.launches import RAGGED_COLUMNS, Launch
+from rhapsode.engine.openings import Openings
 from rhapsode.engine.planner import Choice, Planner, Ready
+from rhapsode.engine.prefill import Prepared, prefill_for
 from rhapsode.engine.row import StreamRow
 from rhapsode.engine.sink import Sink
 from rhapsode.engine.stage import Drop, Message, Opened, Work
+from rhapsode.engine.stream_launch import StreamLaunch
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import StreamWorker, traits_of
+from rhapsode.types import Sampling
 
 MOST_IN_FLIGHT = 4
 """The most launches in flight; the next one waits until one of them has landed."""
@@ -43,6 +48,7 @@ class StreamStage(DeviceStage[StreamRow]):
     def __init__(
         self,
         name: str,
+        bell: Bell,
         worker: StreamWorker,
         source: FrameStream,
         sink: Sink,
@@ -56,39 +62,40 @@ class StreamStage(DeviceStage[StreamRow]):
         frame_s: float = 0.0,
         stream: torch.cuda.Stream | None = None,
     ) -> None:
-        """`ladder`: the sizes of launches, in blocks. `rate`: positions in the worker's own KV cache per frame."""
-        reach, device = worker.reach, memory.device
-        allowed = traits_of(worker).most_rows or deployment.chunks.batch
-        most = min(allowed, deployment.chunks.batch, deployment.limits.slots)
-        given, columns = (name, worker, deployment, memory), 1 if reach.plain else RAGGED_COLUMNS
-        super().__init__(*given, most_rows=most, columns=columns, stream=stream, frame_s=frame_s)
-        self._reach = reach
-        self._source, self._sink = source, sink
+        """`ladder`: the sizes of launches, in blocks. `rate`: positions in the worker's own KV cache per frame.
+        `frame_s`: seconds of audio of one frame, if the pace of this stage is measured by its launches."""
+        reach, device, slots = worker.reach, memory.device, deployment.limits.slots
+        most = min(traits_of(worker).most_rows or slots, deployment.chunks.batch, slots)
+        super().__init__(name, bell, worker, deployment, memory, stream)
+        fixed, columns = most if deployment.deterministic else None, 1 if reach.plain else RAGGED_COLUMNS
+        on_device = StreamLaunch(worker, source, sink, memory, rate)
+        self._launcher = Launcher(on_device, slots, device, fixed, columns)
+        self._growth = PageGrowth(memory) if self._traits.pages is not None else None
+        self._prefill = prefill_for(worker, deployment, memory, Sampling(), self._growth)
+        self._timed_frame_s = frame_s if self.works_inline else 0.0
+        self._reach, self._source, self._sink = reach, source, sink
         self._planner, self._ladder = planner, ladder
-        self._most = most
-        self._rate = rate
-        self._needs_payload = needs_payload
+        self._most, self._rate, self._needs_payload = most, rate, needs_payload
         self._spare = source.capacity - ladder[-1] * reach.granularity - reach.context
         self._rows: dict[str, StreamRow] = {}
         self._joining: dict[str, StreamRow] = {}  # those of `_rows` that have not begun
-        self._grid = BlockGrid(deployment.limits.slots, source, reach)
+        self._grid = BlockGrid(slots, source, reach)
         self._held_back = self._looks = False
         self._changes = Changes(lambda: source.changes + sink.changes, HELD_BACK_S)
         self._captured = deployment.graphs and device.type == "cuda"  # on a CPU the time goes into arithmetic
         rows = [most] if deployment.deterministic else batch_sizes(most)
-        if self._prefill is None:  # rows join when their streams begin
-            memory.on_join = lambda slots: source.rewind(slots.to(source.device))
-        self._sizes = LaunchSizes([n * reach.granularity for n in ladder], rows) if self._captured else None
+        sizes = LaunchSizes([n * reach.granularity for n in ladder], rows) if self._captured else None
+        self._open = Openings(worker, memory, sizes, alone=deployment.deterministic)
 
     @property
     def poll_s(self) -> float | None:
-        polls = (super().poll_s, self._sink.poll_s, HELD_BACK_S if self._held_back else None)
-        return min((s for s in polls if s is not None), default=None)
+        prompts_s = self._prefill.poll_s if self._prefill is not None else None
+        return soonest(self._launches.poll_s, prompts_s, self._sink.poll_s, HELD_BACK_S if self._held_back else None)
 
     def start(self) -> None:
         if self._captured:
             with torch.inference_mode(), self._on_stream():
-                self._capture_prefill()
+                self._capture_prompts()
                 for blocks in self._ladder:
                     for seen in {0, self._grid.kept_ahead}:
                         self._launcher.capture(self._most, blocks * self._reach.granularity, seen)
@@ -98,6 +105,9 @@ class StreamStage(DeviceStage[StreamRow]):
         return [row.job for row in self._rows.values()]
 
     # --- joining ---
+
+    def receive(self, work: Work) -> None:
+        super().receive(self._prefill.prepared(work) if self._prefill is not None else work)
 
     def _take(self, message: Message) -> None:
         self._changes.note()
@@ -126,22 +136,26 @@ class StreamStage(DeviceStage[StreamRow]):
                 self._fail(row, InvalidRequest(f"the voice needs {row.prompt.length} positions, and only {most} fit."))
         else:
             row.payload = payload
-            if self._row_of[row.slot] is row:  # its frames have begun before the payload
-                self._open([row])
+            if self._seats.has(row):  # its frames have begun before the payload
+                self._open([row], self._fail)
 
     def _start_prefill(self, row: StreamRow) -> None:
         """Adds a row to prefill once the stage before has given it pages, so that no two requests block each other."""
         if self._prefill is not None and row.opened and row.arrived:
             self._prefill.add(row)
 
-    def _joined(self, rows: Sequence[StreamRow]) -> None:
-        slots = np.array([row.slot for row in rows])
-        lengths = np.array([row.prompt.length for row in rows])
-        self._memory.table.place(slots, lengths, np.zeros_like(lengths))
-        self._changes.note()
-        for row in rows:
+    def _run_prompts(self) -> bool:
+        if self._prefill is None:
+            return False
+        ready, busy, _ = self._prefill.turn(self._fail, speaking=bool(self._seats.live.any()))
+        if ready:  # from now on they can be given frames
+            lengths = np.array([row.prompt.length for row in ready])
+            self._memory.table.place(np.array([row.slot for row in ready]), lengths, np.zeros_like(lengths))
+            self._changes.note()
+        for row in ready:
             row.prefilled = True
-            self._live[row.slot] = self._row_of[row.slot] is row  # a row that restarts for a new segment is live again
+            self._seats.live[row.slot] = self._seats.has(row)  # a row that restarts for a new segment is live again
+        return busy
 
     def _begin_ready(self) -> None:
         """Starts the rows whose frames will come and whose payload, if one is needed, has arrived."""
@@ -158,43 +172,34 @@ class StreamStage(DeviceStage[StreamRow]):
             self._grid.begin(row.slot, -row.prompt.offset)
             self._grid.forget(row.slot)
             self._planner.open(row.slot, row.job.request.first_chunk_frames)
-            self._row_of[row.slot] = row
-            self._live[row.slot] = True
+            self._seats.take(row)
+            self._seats.live[row.slot] = True
             self.outbox.opened(row.job)
-        self._open(ready)
+        self._open(ready, self._fail)
 
     def _has_all(self, row: StreamRow) -> bool:
         has_all = row.prefilled if self._prefill is not None else row.arrived or not self._needs_payload
         return has_all and not row.job.over
 
-    def _open(self, rows: Sequence[StreamRow]) -> None:
-        """Has the worker prepare these slots with their payloads: one by one in deterministic mode, else together."""
-        rows = [row for row in rows if row.payload is not None]
-        for group in [[row] for row in rows] if self._deployment.deterministic else [rows]:
-            list(isolate(group, self._open_on_device, self._fail))
-
-    def _open_on_device(self, rows: Sequence[StreamRow]) -> None:
-        if self._traits.open is not None:
-            batch = self._memory.rows([row.slot for row in rows])
-            with section("codec"):
-                self._traits.open([row.payload for row in rows], batch, self._memory.state, self._sizes)
-
     # --- working ---
 
-    def _launch_next(self) -> bool:
+    def _launch(self) -> bool:
         self._looks = self._changes.look() or self.works_inline
         if not self._looks:
             self._held_back = True
             return False
         self._begin_ready()
-        passed = self._pass_marks()
-        moved = passed if len(self._in_flight) >= MOST_IN_FLIGHT else super()._launch_next() or passed
-        if moved:
+        moved = self._pass_marks()
+        launch = self._next() if len(self._launches) < MOST_IN_FLIGHT else None
+        if launch is not None:
+            self._source.wait_on_device()
+            self._isolated(launch, self._run)
+        if moved or launch is not None:
             self._changes.note()
-        return moved
+        return moved or launch is not None
 
     def _next(self) -> Launch | None:
-        live = np.flatnonzero(self._live)
+        live = self._seats.live_slots()
         self._held_back = False
         if not len(live):
             return None
@@ -203,7 +208,7 @@ class StreamStage(DeviceStage[StreamRow]):
         blocks = self._grid.whole(live, available, closing)
         blocks = np.minimum(blocks, self._sink.room()[live] // self._reach.granularity)
         if self._growth is not None:
-            blocks = self._growth.serve([self._at(slot) for slot in live.tolist()], blocks, self._fail)
+            blocks = self._growth.serve([self._seats.at(slot) for slot in live.tolist()], blocks, self._fail)
         ready = Ready(live, blocks, closing, available >= self._spare, len(self._joining))
         choice = self._planner.choose(ready, self._most)
         if source.lead:
@@ -214,60 +219,49 @@ class StreamStage(DeviceStage[StreamRow]):
         return self._grid.launch(choice)
 
     def _run(self, launch: Launch) -> None:
-        self._source.wait_on_device()
-        super()._run(launch)
-
-    def _on_device(self, inputs: Tensor, *statics: int) -> Tensor:
-        """Reads frames from the source, runs the worker, and passes its output to the sink."""
-        slots, (due, seen) = inputs[:, 0], statics
-        there, plain = self._source.device, self._reach.plain
-        window = self._source.window(slots.to(there), due, None if plain else inputs[:, 1:4].to(there), seen)
-        with section("codec"):
-            output: Tensor = self._worker.decode(window.to(slots.device), self._memory.rows(slots), self._memory.state)
-        skip, counts, heard = (None, None, None) if plain else (inputs[:, 1], inputs[:, 2], inputs[:, 4])
-        values = self._sink.on_device(slots, output, skip, heard)
-        moved: Tensor | int = due if counts is None else counts
-        self._source.advance(slots.to(there), moved if isinstance(moved, int) else moved.to(there))
-        self._memory.table.advance(slots, moved, self._rate)
-        return values
-
-    def _shows_pace(self, launch: Launch) -> bool:
-        return not self.pace.known or self._grid.is_usual(launch, self._timed_frame_s)
-
-    def _launched(self, launch: Launch) -> None:
+        """Launches the next blocks of these rows, and counts them."""
+        started_s = clock_s()
+        values = self._launcher(launch.inputs, *launch.statics)
+        if self._timed_frame_s and (not self.pace.known or self._grid.is_usual(launch, self._timed_frame_s)):
+            live = int(np.count_nonzero(self._seats.live))
+            self.pace.observe(live, clock_s() - started_s, launch.frames * self._timed_frame_s)
         _, counts = launch.ragged()
         self._source.consume(launch.slots, counts)
         self._sink.launched(launch.slots, launch.heard())
         self._planner.launched(Choice(launch.slots, launch.statics[0] // self._reach.granularity))
         self._grid.launched(launch)
         if self._growth is not None:
-            self._growth.launched([self._at(slot) for slot in launch.slots.tolist()], launch.statics[0] * self._rate)
+            rows = map(self._seats.at, launch.slots.tolist())
+            self._growth.launched(rows, launch.statics[0] * self._rate)
+        self._launches.add(launch, values)
 
     def _landed(self, launch: Launch, current: NDArray[np.bool_], values: NDArray[Any]) -> None:
         skip, counts = launch.ragged()
-        jobs = [self._at(slot).job if here else None for slot, here in zip(launch.slots.tolist(), current, strict=True)]
+        rows = zip(launch.slots.tolist(), current, strict=True)
+        jobs = [self._seats.at(slot).job if here else None for slot, here in rows]
         self._sink.landed(jobs, skip, launch.heard(), values)
         self._source.release(launch.slots[current], counts[current])
 
-    def _collect(self) -> bool:
-        collected = super()._collect()
-        if not (collected or self._looks):
+    def _land(self) -> bool:
+        landed = self._collect()
+        if not (landed or self._looks):
             return False
-        live = np.flatnonzero(self._live)
+        live = self._seats.live_slots()
         ended = live[self._source.exhausted(live)].tolist()
-        for slot in ended:
-            self._live[slot] = False
-            self._free_pages(self._at(slot))
-            self._sink.end(self._at(slot).job)
-        if collected or ended:
+        for row in map(self._seats.at, ended):
+            self._seats.live[row.slot] = False
+            if self._prefill is not None:
+                self._prefill.free(row)
+            self._sink.end(row.job)
+        if landed or ended:
             self._changes.note()
-        return collected or bool(ended)
+        return landed or bool(ended)
 
     def _pass_marks(self) -> bool:
-        live = np.flatnonzero(self._live)
+        live = self._seats.live_slots()
         reached = self._source.at_mark(live).tolist()
         for slot in reached:
-            row, mark = self._at(slot), self._source.pass_mark(slot)
+            row, mark = self._seats.at(slot), self._source.pass_mark(slot)
             is_new = isinstance(mark, SegmentEnd)
             start = int(self._source.consumed(np.array([slot]))[0])
             if is_new or start > row.grid_at:  # no block crosses a mark: a new grid starts after it
@@ -283,14 +277,20 @@ class StreamStage(DeviceStage[StreamRow]):
         self._grid.forget(row.slot)
         self._source.begin_segment(np.array([row.slot]))
         if self._prefill is not None:
-            self._live[row.slot] = False
+            self._seats.live[row.slot] = False
             row.used = row.prompt.length
             self._prefill.again(row)
         else:
             self._memory.state.clear(self._memory.slots([row.slot]))
-            self._open([row])
+            self._open([row], self._fail)
 
     # --- leaving ---
+
+    def _leave(self, row: StreamRow) -> None:
+        if self._seats.has(row):
+            self._seats.vacate(row.slot)
+        if self._prefill is not None:
+            self._prefill.leave(row)
 
     def _drop(self, job: Job) -> None:
         self._joining.pop(job.id, None)

@@ -123,6 +123,8 @@ def check_worker(spec: ModelSpec, stage: StageSpec, worker: Any) -> None:
     for name in possible:
         if name in public and name not in said and getattr(worker, name):
             raise broken(f"and its worker has '{name}', but its traits do not name it: Traits({name}=self.{name})")
+    if stage.kind == "frame" and "prefill" not in said:
+        raise broken("but its worker has no traits 'kv' and 'prefill'")
     if stage.embeds and "embed" not in said:
         raise broken("and embeds, but its worker has no trait 'embed'")
 

@@ -79,8 +79,6 @@ class Prompt:
     offset: int = 0
     """For a stage that works in blocks: frames by which its first block is shorter. If it is a whole block or more, the
     first launches have no frame to work on, only the look-ahead."""
-    is_begun: bool = False
-    """Set by a talker with the trait `first_step`: the pass of that step already ran with the prompt."""
     expected_frames: int | None = None
     """How many frames there usually are, for a stage that takes pages block by block; by default `max_frames`."""
 

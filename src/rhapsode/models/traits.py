@@ -41,10 +41,11 @@ class Traits:
     kv: tuple[KVLayout, ...] = ()
     """Of a talker, or of a converter with attention over the past: the shapes of its KV cache, one for each stack of
     layers. All use the same pages of a slot."""
-    prefill: Callable[[Sequence[Any], Sequence[Span], Rows, Any], None] | None = None
+    prefill: Callable[[Sequence[Any], Sequence[Span], Rows, Any], Sequence[bool] | None] | None = None
     """`(prompts, spans, rows, state)`: before a request's first step, its prompt is run to fill the KV cache. Runs a
     part of each prompt, from the start to the stop of its span. A long prompt takes several calls; the last one ends at
-    the prompt's `length`, and must leave the slot ready for its first step."""
+    the prompt's `length`, and must leave the slot ready for its first step. With the trait `first_step` it returns for
+    which prompts the pass of that step ran with them."""
     capture: Callable[[Rows, int], None] | None = None
     """`(rows, most_positions)`: records the launches of `prefill` for prompts of up to `most_positions` as CUDA graphs.
     Called once, on a GPU, before the first request. `rows` has one slot, which belongs to no request and may be
@@ -56,8 +57,8 @@ class Traits:
     pages: BlockPages | None = None
     first_step: Callable[[Rows, Any], Step] | None = None
     """Of a talker that can run the first step's pass through its layers together with the prompt, if
-    `StageContext.begins`: the first frame then comes sooner. If the padding of a prompt's launch has room for the pass,
-    the talker sets `Prompt.is_begun`; if not, the first step is a usual one. `first_step(rows, state)` does what `step`
+    `StageContext.begins`: the first frame then comes sooner. Where the padding of a prompt's launch has room for the
+    pass, `prefill` says so; elsewhere the first step is a usual one. `first_step(rows, state)` does what `step`
     does after the layers. Every row must emit a frame and none may stop, because the engine hands these frames on
     before it sees them."""
     extend: Callable[[Sequence[int], bool, Rows, Any], None] | None = None

@@ -39,6 +39,8 @@ EXPOSED_HEADERS = (
     "X-Sample-Rate",
     "X-Channels",
     "X-Finish-Reason",
+    "X-Input-Tokens",
+    "X-Output-Tokens",
     "Retry-After",
     "X-Ignored-Fields",
     "X-Word-Timestamps",

@@ -10,8 +10,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
-from rhapsode.engine.waiting import WaitingLine
 from rhapsode.errors import Busy
+from rhapsode.waiting.line import WaitingLine
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -12,10 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from typing import Literal
 
+from rhapsode import loading
 from rhapsode.config import DEFAULT_SLOTS, Deployment
-from rhapsode.engine import Load, loading
-from rhapsode.engine.compile import Compilation
+from rhapsode.engine import Load
 from rhapsode.errors import InvalidRequest, RhapsodeError, Unavailable
+from rhapsode.kernel_cache.compilation import Compilation
 from rhapsode.models.registry import Model
 from rhapsode.serve.garbage import collect_rarely
 from rhapsode.serve.load_error import load_error

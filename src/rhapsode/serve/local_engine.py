@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from rhapsode.engine import Engine, Load, Speech
+from rhapsode.engine import Load, Speech
 from rhapsode.serve.fair_threads import FairThreads
 from rhapsode.text.front_end import QUICK_CHARS
 from rhapsode.types import Clip, SpeechRequest
+
+if TYPE_CHECKING:
+    from rhapsode.engine import Engine
 
 TEXT_THREADS = 4
 TEXT_THREADS_EACH = 1

@@ -15,11 +15,11 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from rhapsode import loading
 from rhapsode.config import Deployment
 from rhapsode.config.server import ServerConfig
-from rhapsode.engine import loading
-from rhapsode.engine.placement import describe_places
 from rhapsode.errors import RhapsodeError
+from rhapsode.models.placement import describe_places
 from rhapsode.serve.app import create_app
 from rhapsode.serve.closing import Closing
 from rhapsode.serve.connection import ConnectionConfig

@@ -7,8 +7,8 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from rhapsode.engine.waiting import WaitingLine
 from rhapsode.errors import Busy
+from rhapsode.waiting.line import WaitingLine
 
 T = TypeVar("T")
 RETRY_S = 5.0

@@ -9,16 +9,20 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from rhapsode import loading
 from rhapsode.config import Deployment
 from rhapsode.device.early_start import start_cuda
-from rhapsode.engine import Engine, Source, loading
-from rhapsode.engine.compile import Compilation, begin_early
-from rhapsode.engine.isolation import StageFailed
+from rhapsode.engine import Source, StageFailed
 from rhapsode.errors import Busy, GenerationFailed, InvalidRequest, RhapsodeError, TimedOut
+from rhapsode.kernel_cache.compilation import Compilation, begin_early
 from rhapsode.models.registry import Model
 from rhapsode.tts import open_engine
 from rhapsode.types import Outcome, SpeechRequest, Voice
+
+if TYPE_CHECKING:
+    from rhapsode.engine import Engine
 
 log = logging.getLogger("rhapsode.serve")
 

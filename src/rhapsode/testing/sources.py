@@ -49,6 +49,8 @@ def _where(engine: Engine, name: str, stage: str | None) -> tuple[Any, str]:
         return worker, name
     if name == "prefill":
         return built._prefill, "_run"
+    if name == "open":
+        return built._open, "_open"
     return built._bursts if name in ("measure", "heard") else built, "_traits"
 
 

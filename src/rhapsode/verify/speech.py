@@ -10,7 +10,7 @@ import numpy as np
 
 from rhapsode.bench.quality import normalise, sound
 from rhapsode.bench.quality.recogniser import Recogniser
-from rhapsode.engine.isolation import StageFailed
+from rhapsode.engine import StageFailed
 from rhapsode.errors import GenerationFailed, MissingDependency, RhapsodeError
 from rhapsode.tts import TTS
 from rhapsode.types import Clip, FinishReason, ModelInfo, Reference, SpeechRequest

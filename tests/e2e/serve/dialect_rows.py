@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 from websockets.exceptions import InvalidStatus
 
@@ -167,13 +168,16 @@ def sample_rates(c: OtherClient) -> None:
     assert c.speak(sample_rate=16_000).headers["x-sample-rate"] == "16000"
 
 
-@row(
-    VLLM,
-    "`x-vllm-omni-input-tokens` and other counts in headers of a whole file",
-    "not there, because what is counted here are characters and frames: `usage` of events and of batches has them",
-)
+@row(VLLM, "`X-VLLM-OMNI-INPUT-TOKENS` and the other counts of a whole file: characters and frames", TRANSLATED)
 def counts_in_headers(c: OtherClient) -> None:
-    assert not [name for name in c.speak().headers if name.startswith("x-vllm-omni")]
+    for more in ({}, {"response_format": "mp3"}):
+        headers = c.speak(**more).headers
+        names = ("input", "output", "total", "input-text", "input-audio")
+        given, made, total, text, audio = (int(headers[f"x-vllm-omni-{name}-tokens"]) for name in names)
+        assert (given, text, audio) == (len("Hello there."), given, 0)
+        assert total == given + made > given
+    streamed = c.speak(stream=True, response_format="pcm").headers
+    assert not [name for name in streamed if name.startswith("x-vllm-omni")]
 
 
 @row(VLLM, "`extra_params`: fields of the model", TRANSLATED)
@@ -270,11 +274,16 @@ def sglang_finish(c: OtherClient) -> None:
 
 @row(
     SGLANG,
-    "`X-Prompt-Tokens`, `X-SGLang-Omni-Input-Tokens` and other counts in headers of a whole file",
-    "not there, because what is counted here are characters and frames: `usage` of events and of batches has them",
+    "`X-Prompt-Tokens`, `X-Completion-Tokens`, `X-SGLang-Omni-Input-Tokens` and the other counts of a whole file: "
+    "characters and frames",
+    TRANSLATED,
 )
 def sglang_counts(c: OtherClient) -> None:
-    assert not [name for name in c.speak().headers if name.endswith("-tokens")]
+    headers = c.speak().headers
+    given, made, total = (int(headers[f"x-sglang-omni-{name}-tokens"]) for name in ("input", "output", "total"))
+    assert (headers["x-prompt-tokens"], headers["x-completion-tokens"]) == (str(given), str(made))
+    assert given == len("Hello there.")
+    assert total == given + made > given
 
 
 @row(
@@ -298,7 +307,8 @@ def inline_reference(c: OtherClient) -> None:
 @row(
     SGLANG,
     "`token_count`, `duration_tokens`: a length to keep to",
-    "not there, because no family here speaks to a given length: ignored, and named in `X-Ignored-Fields`",
+    "not there, because only MOSS-TTS takes a length, which is no family here; as by other models there, it is ignored "
+    "(and named in `X-Ignored-Fields`)",
 )
 def target_length(c: OtherClient) -> None:
     assert c.speak(token_count=120, duration_tokens=120).headers["x-ignored-fields"] == "token_count, duration_tokens"
@@ -459,7 +469,39 @@ def clauses(c: OtherClient) -> None:
         assert said == ["First this,", "then that;", "and so on.", "At 1,000:00."]
 
 
-@row(VLLM, "`streaming_mode` and other fields of a configuration that mean nothing here", TRANSLATED)
+@row(
+    VLLM,
+    '`streaming_mode`: `"token_level"`, `"sentence_commit"` (of its main branch): audio while it is made, without '
+    "`stream_audio`; by token, also while the text arrives",
+    TRANSLATED,
+)
+def streaming_modes(c: OtherClient) -> None:
+    pieces = ["Hello there, ", "this is a text ", "that comes bit by bit. ", "And goes on."]
+    config = {"type": "session.config", "voice": "high", "streaming_mode": "token_level", "response_format": "pcm"}
+    with c.socket() as socket:
+        socket.send(json.dumps(config))
+        for piece in pieces:
+            socket.send(json.dumps({"type": "input.text", "text": piece}))
+        early = receive(socket, "audio.start")  # before the text has ended
+        while not isinstance(early[-1], bytes):
+            early.append(socket.recv(timeout=30))
+        socket.send(json.dumps({"type": "input.done"}))
+        events = [*early, *receive(socket, "session.done")]
+    told = [event for event in events if isinstance(event, dict) and event["type"] == "audio.start"]
+    assert "".join(event["sentence_text"] for event in told[:1]).startswith("Hello there")
+    assert "ignored_fields" not in told[0]
+    with c.socket() as socket:
+        socket.send(json.dumps({**config, "streaming_mode": "sentence_commit"}))
+        for at, text in enumerate(("First one. With two.", " Second.")):
+            socket.send(json.dumps({"type": "input.text", "text": text}))
+            socket.send(json.dumps({"type": "input.commit", "commit_id": f"sentence-{at}"}))
+            events = receive(socket, "input.committed")
+            assert kinds(events) == ["audio.start", "bytes", "audio.done", "input.committed"]
+            assert (events[-1]["commit_id"], events[-1]["sentence_index"]) == (f"sentence-{at}", at)
+            assert sum(isinstance(event, bytes) for event in events) > 1 - at
+
+
+@row(VLLM, "other values of `streaming_mode` and fields of a configuration that mean nothing here", TRANSLATED)
 def odd_configuration(c: OtherClient) -> None:
     config = {**CONFIG, "streaming_mode": "full", "non_streaming_mode": None, "task_type": "Base", "odd": [1]}
     events = c.session(config, {"type": "input.text", "text": "Hi."}, {"type": "input.done"})
@@ -793,8 +835,8 @@ def kokoro_mixes(c: OtherClient) -> None:
 
 @row(
     KOKORO,
-    "`POST /v1/audio/voices/combine`",
-    "not there, because a mix needs no file: a 403 (as there by default) that says to speak with the mix itself",
+    "`POST /v1/audio/voices/combine`: a 403, as there by default, which says to speak with the mix itself",
+    TRANSLATED,
 )
 def kokoro_combination(c: OtherClient) -> None:
     detail = c.ask("POST", f"{VOICES}/combine", 403, json="af_low+af_high").json()["detail"]
@@ -810,13 +852,121 @@ def kokoro_text(c: OtherClient) -> None:
 
 @row(
     KOKORO,
-    "other `normalization_options`, such as `url_normalization`",
-    "not there, because text is read as a whole here: ignored, and named",
+    "`ssml` with `<voice>`, and with elements that mean nothing here; `POST /dev/ssml`: SSML as a text with tags",
+    TRANSLATED,
+)
+def kokoro_ssml(c: OtherClient) -> None:
+    fields = {"voice": "af_low", "seed": 1, "response_format": "pcm", "allow_voice_tags": True}
+    document = '<speak>One. <voice name="af_high">Two.</voice> <emphasis>Three.</emphasis></speak>'
+    tags = c.ask("POST", "/dev/ssml", json={"text": document, "voice": "af_low"}).json()
+    assert tags == {"text": "One. [voice:af_high] Two. [voice:af_low] Three."}
+    said = [
+        c.ask("POST", SPEECH, json={"input": text, **more, **fields}).content
+        for text, more in ((document, {"ssml": True}), (tags["text"], {}))
+    ]
+    assert said[0] == said[1]
+    c.ask("POST", SPEECH, 400, json={"input": "<speak>One", "ssml": True, **fields})
+    assert c.ask("POST", "/dev/ssml", json={"text": "No document."}).json() == {"text": "No document."}
+
+
+@row(KOKORO, "`GET /dev/ssml`, `/debug/*`", "not there, because they describe that server itself: a 404")
+def kokoro_inside(c: OtherClient) -> None:
+    for path in ("/dev/ssml", "/debug/threads", "/debug/system"):
+        c.ask("GET", path, 404)
+
+
+@row(
+    KOKORO,
+    "`normalization_options` for URLs, mail, telephone numbers, units, symbols and `(s)`: where one is false, these "
+    "stay as they are written",
+    TRANSLATED,
 )
 def kokoro_options(c: OtherClient) -> None:
-    answer = c.speak(normalization_options={"normalize": True, "url_normalization": True, "phone_normalization": False})
-    named = ("normalization_options.url_normalization", "normalization_options.phone_normalization")
+    def say(text: str, **options: bool) -> bytes:
+        fields = {"seed": 1, "response_format": "pcm"}
+        answer = c.ask("POST", SPEECH, json={"input": text, "normalization_options": options, **fields})
+        assert "x-ignored-fields" not in answer.headers
+        return answer.content
+
+    texts = {
+        "url_normalization": "See https://example.com/a now.",
+        "email_normalization": "Ask jane@example.com now.",
+        "phone_normalization": "Call (415) 555-2671 now.",
+        "unit_normalization": "A file of 10KB.",
+        "replace_remaining_symbols": "Tom & Jerry.",
+        "optional_pluralization_normalization": "One apple(s).",
+    }
+    for name, text in texts.items():
+        on, off = (say(text, normalize=True, **{name: wanted}) for wanted in (True, False))
+        assert on != off, name
+        assert on == say(text, normalize=True), name
+    answer = c.speak(normalization_options={"odd": True, "url_normalization": "x"})
+    named = ("normalization_options.odd", "normalization_options.url_normalization")
     assert answer.headers["x-ignored-fields"] == ", ".join(named)
+
+
+@row(KOKORO, "`[pause:1.5s]` in a text: silence of this length", TRANSLATED)
+def kokoro_pauses(c: OtherClient) -> None:
+    def size(text: str) -> float:
+        answer = c.ask("POST", SPEECH, json={"input": text, "seed": 1, "response_format": "wav", "stream": False})
+        return frames(answer.content)[0] / int(answer.headers["x-sample-rate"])
+
+    assert abs(size("Yes. [pause:1.5s] No & no.") - size("Yes.  No & no.") - 1.5) < 0.3
+    assert abs(size("[Pause:0.5s]Yes.[pause:1s]") - size("Yes.") - 1.5) < 0.3
+
+
+@row(
+    KOKORO,
+    "`allow_voice_tags`: `[voice:af_low]`, with mixes, and `[rate:1.5]`; an unknown voice is a 400. Otherwise tags are "
+    "text",
+    TRANSLATED,
+)
+def kokoro_tags(c: OtherClient) -> None:
+    def say(text: str, status: int = 200, **more: object) -> bytes:
+        body = {"input": text, "voice": "af_low", "seed": 1, "response_format": "pcm", "loudness": -20, **more}
+        return c.ask("POST", SPEECH, status, json=body).content
+
+    tagged = {"allow_voice_tags": True}
+    plain = say("One. Two.")
+    assert len({plain, say("One. [voice:af_high] Two.", **tagged), say("One. [voice:af_high] Two.")}) == 3
+    assert say("One. [voice: af_high] Two. [voice:low]", **tagged) == say("One. [VOICE:high] Two.", **tagged)
+    assert say("[voice:af_high] One. Two.", **tagged) == say("[voice:high(2)] One. Two.", **tagged)
+    assert len(say("[rate:2] One. Two.", **tagged)) < 0.7 * len(plain)
+    say("One. [voice:not_a_voice] Two.", 400, **tagged)
+    say("One. [voice:not_a_voice] Two.")
+    say("One. [voice:af_high(2)+af_low] Two.", **tagged)
+
+
+@row(KOKORO, "`voice_aliases`: names of the request's own, for voices and mixes, with a `rate`", TRANSLATED)
+def kokoro_aliases(c: OtherClient) -> None:
+    fields = {"seed": 1, "response_format": "pcm"}
+    aliases = {"Narrator": "af_low", "hasty": {"voice": "high", "rate": 2.0}, "both": "af_low(2)+af_low"}
+    for name, same in (
+        ("narrator", {"voice": "low"}),
+        ("HASTY", {"voice": "high", "speed": 2.0}),
+        ("both", {"voice": "low"}),
+    ):
+        assert c.speak(voice=name, voice_aliases=aliases, **fields).content == c.speak(**same, **fields).content
+    turns = {
+        "turns": [{"voice": "Narrator", "text": "Hi."}, {"voice": "hasty", "text": "Oh."}],
+        "voice_aliases": aliases,
+    }
+    c.ask("POST", "/dev/dialogue", json=turns)
+    c.speak(400, voice="other", voice_aliases=aliases)
+    for wrong in ({"a": 1}, {"a": {"voice": "low", "rate": 9}}, ["a"], {"a": {"rate": 1}}):
+        assert c.speak(400, voice="low", voice_aliases=wrong).json()["detail"]["message"]
+
+
+@row(
+    KOKORO,
+    "`[word](/sounds/)` in an English text without other tags, by a model that takes phonemes (Kokoro); otherwise the "
+    "word is spoken as it is written",
+    TRANSLATED,
+)
+def kokoro_sounds(c: OtherClient) -> None:
+    fields = {"seed": 1, "response_format": "pcm"}
+    said = c.ask("POST", SPEECH, json={"input": "In [Worcester](/wˈʊstəɹ/).", **fields}).content
+    assert said == c.ask("POST", SPEECH, json={"input": "In Worcester.", **fields}).content
 
 
 @row(KOKORO, "`GET /health`: `status` is `healthy`", TRANSLATED)
@@ -827,23 +977,38 @@ def kokoro_health(c: OtherClient) -> None:
 
 @row(
     KOKORO,
-    "`POST /dev/unload`, `GET /v1/download/{file}`",
-    "not there, because the deployment unloads models, and nothing is stored: a 403, a 404",
+    "`POST /dev/unload`: a 403, as there by default; `GET /v1/download/{file}`: a 404, as there for a file that is "
+    "gone",
+    TRANSLATED,
 )
 def kokoro_operations(c: OtherClient) -> None:
     assert c.ask("POST", "/dev/unload", 403).json()["detail"]["error"] == "permission_denied"
     assert c.ask("GET", "/v1/download/a.wav", 404).json()["detail"]["error"] == "not_found"
 
 
+@row(KOKORO, "`volume_multiplier`: samples are multiplied by it; loud ones are limited, not clipped", TRANSLATED)
+def kokoro_volume(c: OtherClient) -> None:
+    def level(**fields: float) -> float:
+        audio = np.frombuffer(c.speak(seed=1, response_format="pcm", **fields).content, "<i2")
+        return float(np.abs(audio.astype(float)).mean())
+
+    assert abs(level(volume_multiplier=0.5) / level() - 0.5) < 0.01
+    assert level(volume_multiplier=3) > 1.2 * level(volume_multiplier=1.0)
+    for wrong in (-1, 11, "loud"):
+        c.speak(400, volume_multiplier=wrong)
+
+
 @row(
     KOKORO,
-    "`volume_multiplier`, `return_download_link`, `download_format`, `voice_aliases`, `[voice:...]`",
-    "not there, because `loudness`, segments and the deployment's aliases do it here: ignored, and named",
+    "`return_download_link`, with `download_format` and `return_timing`",
+    "not there, because nothing that was spoken is stored here: `X-Download-Status` is `unavailable`, as there if a "
+    "file cannot be written",
 )
-def kokoro_ignored(c: OtherClient) -> None:
-    assert "x-ignored-fields" not in c.speak(volume_multiplier=1.0, return_download_link=False).headers
-    answer = c.speak(volume_multiplier=2.0, return_download_link=True)
-    assert answer.headers["x-ignored-fields"] == "volume_multiplier, return_download_link"
+def kokoro_download(c: OtherClient) -> None:
+    assert "x-ignored-fields" not in c.speak(return_download_link=False, return_timing=False).headers
+    answer = c.speak(return_download_link=True, download_format="wav")
+    assert answer.headers["x-download-status"] == "unavailable"
+    assert answer.headers["x-ignored-fields"] == "return_download_link, download_format"
 
 
 @row(
@@ -876,6 +1041,17 @@ def kokoro_whole_captions(c: OtherClient) -> None:
     assert answer["timestamps"] == []
 
 
+@row(KOKORO, "the same with `allow_voice_tags`: the `voice` of each word", TRANSLATED, needs_words=True)
+def kokoro_voices_of_words(c: OtherClient) -> None:
+    text = "Hello there. [voice:af_high] [pause:0.5s] Good bye."
+    body = {"input": text, "voice": "af_low", "allow_voice_tags": True, "response_format": "wav"}
+    whole = c.ask("POST", "/dev/captioned_speech", json={**body, "stream": False}).json()["timestamps"]
+    lines = [json.loads(line) for line in c.ask("POST", "/dev/captioned_speech", json=body).text.splitlines()]
+    for words in (whole, [word for line in lines for word in line["timestamps"]]):
+        told = [(word["word"], word["voice"]) for word in words]
+        assert told == [("Hello", "af_low"), ("there", "af_low"), ("Good", "af_high"), ("bye", "af_high")]
+
+
 @row(KOKORO, "the same for a text whose words cannot be found: no `timestamps`", TRANSLATED, needs_words=True)
 def kokoro_wordless_captions(c: OtherClient) -> None:
     body = {"input": "Привет.", "response_format": "wav"}
@@ -885,22 +1061,25 @@ def kokoro_wordless_captions(c: OtherClient) -> None:
     assert all(line["timestamps"] == [] for line in (whole, *lines))
 
 
-@row(KOKORO, "`POST /dev/phonemize`: English as phonemes", TRANSLATED)
+@row(KOKORO, "`POST /dev/phonemize`: English as phonemes; with espeak-ng, five languages more", TRANSLATED)
 def kokoro_phonemes(c: OtherClient) -> None:
     answer = c.ask("POST", "/dev/phonemize", json={"text": "Hello 2 words.", "language": "a"}).json()
-    assert answer.keys() == {"phonemes", "tokens"}
-    assert answer["phonemes"] not in ("", "Hello 2 words.")
+    assert answer == {"phonemes": "həlˈO tˈu wˈɜɹdz.", "tokens": []}
+    british = c.ask("POST", "/dev/phonemize", json={"text": "Hello words.", "language": "b"}).json()
+    assert british["phonemes"] == "həlˈQ wˈɜːdz."
     assert c.ask("POST", "/dev/phonemize", 400, json={"text": "", "language": "a"}).json()["detail"]["message"]
-    c.ask("POST", "/dev/phonemize", 400, json={"text": "Hola.", "language": "e"})
+    c.ask("POST", "/dev/phonemize", 400, json={"text": "Hola.", "language": "j"})
+    c.ask("POST", "/dev/phonemize", 400, json={"text": "Hola.", "language": 7})
 
 
 @row(
     KOKORO,
-    "`POST /dev/generate_from_phonemes`",
-    "not there, because models here read text: a 404 that names `lexicon`",
+    "`POST /dev/generate_from_phonemes`: WAV, by a model that takes phonemes (Kokoro); any other says so in a 400",
+    TRANSLATED,
 )
 def kokoro_from_phonemes(c: OtherClient) -> None:
-    answer = c.ask("POST", "/dev/generate_from_phonemes", 404, json={"phonemes": "həlˈoʊ", "voice": "af_heart"})
+    body = {"phonemes": "həlˈO", "voice": "af_heart"}
+    answer = c.ask("POST", "/dev/generate_from_phonemes", 400, json=body)
     assert "lexicon" in answer.json()["detail"]["message"]
 
 
@@ -926,6 +1105,101 @@ def kokoro_errors(c: OtherClient) -> None:
     detail = c.speak(400, voice="nobody").json()["detail"]
     assert detail.keys() == {"error", "message", "type"}
     assert detail["type"] == "invalid_request_error"
+
+
+# --- what their example clients send, body by body ---
+
+
+@row(
+    VLLM,
+    "the bodies of its example clients: a preset, instructions, every `task_type`, batches, `extra_params`",
+    TRANSLATED,
+)
+def vllm_examples(c: OtherClient) -> None:
+    common = {"voice": "LOW", "response_format": "wav"}
+    cloned = {**common, "task_type": "Base", "ref_audio": DATA_URL}
+    bodies = [
+        common,
+        {**common, "instructions": "Speak with excitement"},
+        {**common, "task_type": "VoiceDesign", "instructions": "A warm, friendly female voice"},
+        {**common, "task_type": "CustomVoice", "language": "English", "max_new_tokens": 64},
+        {**cloned, "ref_text": "This is the reference transcript"},
+        {**cloned, "x_vector_only_mode": True},
+        {**common, "task_type": "Base", "speaker_embedding": [0.01] * EMBEDDING_SIZE},
+        {"response_format": "wav", "extra_params": {"seed": 3}, "language": "French"},
+        {"response_format": "pcm", "max_new_tokens": 300, "seed": 42},
+        {"voice": "default", "response_format": "wav", "ref_audio": DATA_URL},
+    ]
+    for body in bodies:
+        content = c.speak(**body).content
+        assert len(content) > 1000 if body["response_format"] == "pcm" else frames(content)[0] > 1000
+    shared = {**cloned, "ref_text": "Words.", "items": [{"input": "First sentence."}, {"input": "Second sentence."}]}
+    answer = c.ask("POST", f"{SPEECH}/batch", json=shared).json()
+    assert (answer["total"], answer["succeeded"], answer["failed"]) == (2, 2, 0)
+    assert [(result["index"], result["status"]) for result in answer["results"]] == [(0, "success"), (1, "success")]
+
+
+@row(
+    VLLM,
+    'the configurations of its WebSocket clients: `speaker`, `language: "Auto"`, `x_vector_only_mode`; word by word',
+    TRANSLATED,
+)
+def vllm_example_sessions(c: OtherClient) -> None:
+    common = {"speaker": "Low", "language": "Auto", "response_format": "wav", "speed": 1.0}
+    cloned = {"ref_audio": DATA_URL, "ref_text": "Words."}
+    configs = [
+        {**common, "task_type": "CustomVoice"},
+        {**common, "task_type": "VoiceDesign", "instructions": "A cheerful young female voice"},
+        {**common, "task_type": "Base", **cloned, "x_vector_only_mode": True},
+        {**cloned, "response_format": "wav", "split_granularity": "sentence", "max_new_tokens": 400},
+    ]
+    words = [{"type": "input.text", "text": word} for word in ("Hello ", "there. ", "How ", "are ", "you?")]
+    for config in configs:
+        events = c.session({"type": "session.config", **config}, *words, {"type": "input.done"})
+        pieces = 2 if "split_granularity" in config else 1
+        assert kinds(events) == ["audio.start", "bytes", "audio.done"] * pieces + ["session.done"]
+        assert not any(event["error"] for event in events if isinstance(event, dict) and event["type"] == "audio.done")
+
+
+@row(
+    SGLANG,
+    "the bodies of its documents: references with a text, sampling, `max_new_tokens`, `initial_codec_chunk_frames`",
+    TRANSLATED,
+)
+def sglang_examples(c: OtherClient) -> None:
+    cloned = {"references": [{"audio_path": DATA_URL, "text": "Words."}]}
+    for body in (
+        {},
+        {"voice": "default", **cloned},
+        {"voice": "default", **cloned, "temperature": 0.8, "top_k": 50, "max_new_tokens": 1024},
+        {"temperature": 0.7, "top_p": 0.9, "max_new_tokens": 2048},
+        {"task_type": "VoiceDesign", "instructions": "A warm, natural young adult voice."},
+        {**cloned, "language": "Chinese", "initial_codec_chunk_frames": 8},
+    ):
+        assert frames(c.speak(**body).content)[0] > 1000
+    answer = c.speak(voice="default", **cloned, stream=True, response_format="pcm")
+    assert answer.headers["x-sample-rate"] == "24000"
+    events = [data for _, data in sse(c.speak(**cloned, stream=True, response_format="wav"))]
+    audio = [json.loads(data)["audio"] for data in events[:-1]]
+    assert all(frames(base64.b64decode(one["data"]))[0] > 0 for one in audio if one)
+
+
+@row(
+    KOKORO,
+    "the bodies of its examples: formats, speeds, voices of the list, unknown ones of Kokoro's, mixes",
+    TRANSLATED,
+)
+def kokoro_examples(c: OtherClient) -> None:
+    for form in ("mp3", "opus", "aac", "flac", "wav"):
+        answer = c.speak(model="kokoro", voice="af_bella", response_format=form, speed=1.0)
+        assert decode(answer.content).duration_s > 0.3
+    for speed in (0.25, 1.0, 4.0):
+        c.speak(model="kokoro", voice="af_heart", response_format="wav", speed=speed, stream=True)
+    listed = c.ask("GET", VOICES).json()["voices"]
+    for voice in (*(one["id"] for one in listed[:3]), "af_bella+af_irulan", "af_sky(0.3)+af_nicole(0.7)"):
+        assert len(c.speak(model="kokoro", voice=voice, response_format="pcm").content) > 1000
+    turns = [{"voice": "af_bella", "text": "Fine."}, {"voice": "not_a_real_voice", "text": "Nope."}]
+    c.ask("POST", "/dev/dialogue", 400, json={"model": "kokoro", "turns": turns, "response_format": "wav"})
 
 
 def table(dialect: str) -> str:

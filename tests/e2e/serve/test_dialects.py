@@ -9,8 +9,10 @@ import rhapsode.engine.alignment as alignment_module
 from e2e.serve.dialect_rows import KOKORO, ROWS, SGLANG, VLLM, DialectRow, table
 from e2e.serve.other_client import OtherClient
 from e2e.serve.running import Running, in_thread
+from rhapsode.audio.decode import decode
 from spelling.family import SPELLING
 from spelling.hearing import ToneModel
+from tiny import kokoro
 from tiny.dummy import write
 
 DOCS = Path(__file__).parents[3] / "docs/clients.md"
@@ -57,6 +59,31 @@ def test_a_client_finds_what_it_expects(started, row: DialectRow, way: str) -> N
     other = client(started, way, row.dialect, row.needs_words)
     with other.http:
         row.check(other)
+
+
+def test_a_model_that_takes_phonemes_and_mixes_speaks_them(tmp_path: Path) -> None:
+    limits = {"max_concurrency": 2, "real_time": False}
+    with in_thread(str(kokoro.write(tmp_path / "kokoro")), tmp_path, limits=limits) as server:
+        other = OtherClient(f"{server.url}/{KOKORO}")
+        with other.http:
+            said = other.ask("POST", "/dev/phonemize", json={"text": "Hello there.", "language": "a"}).json()[
+                "phonemes"
+            ]
+            bodies = [{"phonemes": said, "voice": voice} for voice in ("am_adam", "am_adam(2)+af_heart")]
+            files = [other.ask("POST", "/dev/generate_from_phonemes", json=body) for body in bodies]
+            assert {file.headers["content-type"] for file in files} == {"audio/wav"}
+            assert "x-ignored-fields" not in files[1].headers
+            first, mixed = (decode(file.content).samples for file in files)
+            assert first.shape[1] > 1000
+            assert first.tobytes() != mixed.tobytes()
+            text = {"input": "In [Worcester](/wˈʊstəɹ/), 2 of us.", "voice": "bf_emma", "response_format": "wav"}
+            told = {"phonemes": "ˈɪn wˈʊstəɹ, tˈuː ʌv ˌʌs.", "voice": "bf_emma"}
+            sounds = other.ask("POST", "/v1/audio/speech", json={**text, "seed": 1})
+            same = other.ask("POST", "/v1/audio/speech", json={**text, **told, "input": "Hi.", "seed": 1})
+            assert sounds.content == same.content
+            for wrong in ("", " ", "xyz€", 7, None):
+                body = {"phonemes": wrong, "voice": "af_heart"}
+                assert other.ask("POST", "/dev/generate_from_phonemes", 400, json=body).json()["detail"]["message"]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -99,16 +99,26 @@ def test_two_models_speak_beside_each_other_while_a_third_waits_until_one_is_fre
         speak(three, "second")
         streams = [threads.submit(speak, three, name, text) for name in ("first", "second") * 3]
         wait_for(lambda: three.metric("rhapsode_slots_in_use") >= 6)
+        loads = three.metric("rhapsode_pool_loads_total", model="third")
+        unloads = three.metric("rhapsode_pool_unloads_total", model="second", why="room")
         began_s = time.monotonic()
         third = threads.submit(speak, three, "third")
         wait_for(lambda: statuses(three)["third"] == "loading")
         listed = next(one for one in three.http.get("/v1/models").json()["data"] if one["id"] == "third")
         assert 0 <= listed["loading_s"] < 60
+        assert three.metric("rhapsode_edge_waiting", model="third") == 1
+        assert three.metric("rhapsode_pool_loaded", model="third") == 0
+        assert three.metric("rhapsode_pool_unloads_total", model="second", why="room") == unloads
         assert third.result().status_code == 200
         assert third.result().headers["x-model-wait-s"]
         assert time.monotonic() - began_s > 0.5, "a model in use was unloaded"
         assert [len(stream.result().content) for stream in streams] == [len(text) * LETTER_BYTES] * 6
     assert statuses(three) == {"first": "loaded", "second": "unloaded", "third": "loaded"}
+    assert three.metric("rhapsode_pool_loads_total", model="third") == loads + 1
+    assert three.metric("rhapsode_pool_unloads_total", model="second", why="room") == unloads + 1
+    assert three.metric("rhapsode_pool_unloads_total", model="first") == 0
+    loaded = [three.metric("rhapsode_pool_loaded", model=name) for name in ("first", "second", "third")]
+    assert loaded == [1, 0, 1]
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from rhapsode.alignment.track import LATEST_S, WordTrack
 from rhapsode.config import resolve
 from rhapsode.errors import GenerationFailed, InvalidRequest
 from rhapsode.text.front_end import TextSettings
-from rhapsode.types import FinishReason
+from rhapsode.types import FinishReason, Segment
 from spelling.family import LETTER_S, RATE, SPELLING, TONE_S, spelled
 from spelling.hearing import DELAY, ToneModel
 
@@ -261,3 +261,23 @@ def test_words_of_a_voice_that_is_told_phonemes_are_looked_for_in_letters() -> N
     text.close()
     words, _ = text.take()
     assert [(word.letters, word.text) for word in words] == [("the", "The"), ("hour", "hour")]
+
+
+@pytest.mark.parametrize("input_type", ["text", "ssml"])
+def test_words_of_several_documents_are_located_in_their_lines(input_type: str) -> None:
+    lines = ["One two.", "Three."] if input_type == "text" else ["<speak>One two.</speak>", "<speak>Three.</speak>"]
+    text = WordText(TextSettings(input_type=input_type, language="en"), ToneModel.symbols, "en")
+    text.push(lines[0])
+    text.next_document()
+    text.push(lines[1])
+    text.close()
+    words, _ = text.take()
+    whole = "\n".join(lines)
+    assert [whole[word.start_char : word.stop_char] for word in words] == ["One", "two", "Three"]
+
+
+def test_a_dialogue_in_ssml_has_words(tts: TTS) -> None:
+    segments = (Segment("<speak>who <mark name='m'/>is it</speak>"), Segment("<speak>me</speak>"))
+    audio = tts.speak(list(segments), input_type="ssml", word_timestamps=True)
+    assert [word.text for word in audio.words] == ["who", "is", "it", "me"]
+    assert audio.words[-1].start_s > audio.words[-2].end_s

@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rhapsode.audio.clip import Audio
+from rhapsode.audio.finish import Finish
 from rhapsode.audio.leveler import Leveler
 from rhapsode.audio.limiter import CEILING, Limiter
 from rhapsode.audio.loudness import integrated_loudness
 from rhapsode.errors import InvalidRequest
+from rhapsode.types import AudioChunk, SpeechRequest
 
 RATE = 24_000
 CLIPS = Path(__file__).parents[3] / "docs" / "listen"
@@ -147,6 +149,22 @@ def test_silence_stays_silent_and_does_not_raise_the_gain(speech):
 def test_a_loudness_that_speech_cannot_have_is_refused(loudness):
     with pytest.raises(InvalidRequest, match="between -40 and -10"):
         Leveler(loudness, RATE)
+
+
+@pytest.mark.parametrize("length", [RATE // 7, 10 * RATE])
+def test_a_volume_multiplies_samples_and_loud_ones_are_limited(tone, length: int):
+    samples = tone(440, 1.0, level=0.5).astype(np.float32)
+
+    def finished(volume: float) -> np.ndarray:
+        finish = Finish(SpeechRequest("Hello.", volume=volume), RATE, 1, 1)
+        pieces = [samples[:, at : at + length] for at in range(0, samples.shape[1], length)]
+        return np.concatenate([*(finish.write([AudioChunk(piece, RATE)]) for piece in pieces), finish.close()], axis=1)
+
+    assert np.array_equal(finished(1.0), samples)
+    assert np.array_equal(finished(0.5), samples * np.float32(0.5))
+    assert np.abs(finished(1.5) - samples * 1.5).max() < 1e-6
+    assert 0.5 < np.abs(finished(8.0)).max() <= CEILING
+    assert not finished(0.0).any()
 
 
 def test_the_limiter_leaves_soft_sound_alone_and_recovers_after_a_peak(tone):

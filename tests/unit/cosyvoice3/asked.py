@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from rhapsode.checking.request import checked
 from rhapsode.checkpoints.folder import read_config
 from rhapsode.config import Limits
-from rhapsode.engine.validate import checked
 from rhapsode.models.base import Following, StageContext
 from rhapsode.models.cosyvoice3.encode import CosyEncode
 from rhapsode.models.cosyvoice3.prepare import CosyPrepare

@@ -10,7 +10,7 @@ import pytest
 
 from rhapsode.device.compile_only import compile_only
 from rhapsode.device.kernel_jobs import JobFolder, KernelJob
-from rhapsode.engine.compile_workers import compile_jobs
+from rhapsode.kernel_cache.workers import compile_jobs
 
 JOB = KernelJob("some.module", "_kernel", {"x": "*bf16"}, {(1,): (4, None)}, {(0,): [["a", 16]]}, {}, ("cuda", 90, 32))
 

@@ -108,11 +108,18 @@ def test_a_launch_takes_tensors_between_its_arrays(recordings: list[Rerun]) -> N
 
 
 def test_a_captured_join_leaves_nothing_of_the_old_request(recordings: list[Rerun]) -> None:
-    memory = SlotMemory(
-        SLOTS, [KVLayout(1, 1, 1)], Table(), CPU, torch.float32, page_size=4, pages=SLOTS, positions_per_slot=16
-    )
     begun: list[int] = []
-    memory.on_join = lambda slots: begun.extend(slots.tolist())
+    memory = SlotMemory(
+        SLOTS,
+        [KVLayout(1, 1, 1)],
+        Table(),
+        CPU,
+        torch.float32,
+        page_size=4,
+        pages=SLOTS,
+        positions_per_slot=16,
+        on_join=lambda slots: begun.extend(slots.tolist()),
+    )
     memory.capture()
     for tensor in (*memory.table.tensors(), *memory.state.tensors()):
         tensor.fill_(7)

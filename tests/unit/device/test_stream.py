@@ -12,8 +12,13 @@ CPU = torch.device("cpu")
 SLOTS = 3
 
 
-def stream(capacity=8, **reach):
-    made = FrameStream(SLOTS, capacity, (1,), torch.int64, CPU, Reach(**reach))
+def nothing() -> None:
+    """Nobody waits."""
+
+
+def stream(capacity=8, on_released=nothing, lead=0, **reach):
+    ends = {"on_written": nothing, "on_released": on_released, "lead": lead}
+    made = FrameStream(SLOTS, capacity, (1,), torch.int64, CPU, Reach(**reach), **ends)
     made.open(np.arange(SLOTS))
     made.begin(np.arange(SLOTS))
     return made
@@ -49,8 +54,8 @@ def test_frames_come_out_in_order_past_the_end_of_the_ring():
 
 
 def test_a_producer_leads_by_no_more_than_it_may_until_its_frames_are_read_or_asked_for():
-    edge, woken = stream(), []
-    edge.lead, edge.on_released = 1, lambda: woken.append(True)
+    woken = []
+    edge = stream(on_released=lambda: woken.append(True), lead=1)
     edge.ask(np.array([0]))
     assert (edge.room()[:2].tolist(), woken) == ([1, 1], [])  # it has not come to its limit
     produce(edge, 0, [5])

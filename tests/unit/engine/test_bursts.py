@@ -15,7 +15,7 @@ from rhapsode.config import resolve
 from rhapsode.device.landing import Landing
 from rhapsode.device.reach import Reach
 from rhapsode.device.state import State
-from rhapsode.engine import Engine, burst_launcher, burst_stage
+from rhapsode.engine import Engine, burst_launcher, burst_stage, launches
 from rhapsode.engine.ring_writer import RingWriter
 from rhapsode.errors import ConfigError, EmptyAudio, GenerationFailed, Runaway
 from rhapsode.models.base import StageSpec
@@ -250,7 +250,7 @@ class LateEvent:
 
 @pytest.fixture
 def late(monkeypatch):
-    monkeypatch.setattr(burst_stage, "Landing", LateLanding)
+    monkeypatch.setattr(launches, "Landing", LateLanding)
     monkeypatch.setattr(burst_stage, "lag_of", lambda device: 1)
     monkeypatch.setattr(RingWriter, "_here", lambda self: LateEvent())
 

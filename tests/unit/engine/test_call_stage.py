@@ -7,14 +7,15 @@ from typing import NamedTuple
 
 import pytest
 
+from rhapsode.engine.bell import Bell
 from rhapsode.engine.call_stage import CallStage
 from rhapsode.engine.job import Job
 from rhapsode.engine.loop import Loop
 from rhapsode.engine.stage import TurnStage, Work
-from rhapsode.engine.wake_ups import held
 from rhapsode.errors import GenerationFailed, InvalidRequest, RhapsodeError
 from rhapsode.models.base import Traits
 from rhapsode.types import SpeechRequest
+from rhapsode.waiting.wake_ups import held
 
 
 class Called(NamedTuple):
@@ -108,7 +109,7 @@ class Brings(TurnStage):
     """A stage of a device loop that sends work to another in its first turn."""
 
     def __init__(self, to: CallStage) -> None:
-        super().__init__("device")
+        super().__init__("device", Bell())
         self._to, self._work = to, [Work(job(), "quick")]
 
     def turn(self) -> bool:
@@ -121,7 +122,8 @@ class Brings(TurnStage):
 
 
 def test_a_device_loop_does_not_even_do_what_is_quick(stage: CallStage, results: Results) -> None:
-    loop = Loop("device", [Brings(stage)])
+    brings = Brings(stage)
+    loop = Loop("device", brings.bell, [brings])
     loop.start()
     try:
         assert results.get(timeout=10) == Called("quick", "rhapsode-call-0")

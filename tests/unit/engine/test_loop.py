@@ -6,6 +6,7 @@ import time
 import torch
 
 from rhapsode.engine import loop as loops
+from rhapsode.engine.bell import Bell
 from rhapsode.engine.loop import Loop
 from rhapsode.engine.stage import TurnStage
 from rhapsode.nn import kernels
@@ -15,7 +16,7 @@ class Once(TurnStage):
     """Does one thing in its first turn."""
 
     def __init__(self, do):
-        super().__init__("once")
+        super().__init__("once", Bell())
         self._do = do
         self.done = threading.Event()
         self.rested = 0
@@ -36,7 +37,7 @@ class Once(TurnStage):
 
 def run(do):
     stage = Once(do)
-    loop = Loop("test", [stage])
+    loop = Loop("test", stage.bell, [stage])
     loop.start()
     assert stage.done.wait(5)
     loop.stop()
@@ -67,12 +68,12 @@ def test_the_longest_turn_of_a_stage_is_known_until_it_is_forgotten():
 def test_stages_rest_once_when_there_has_been_no_work_for_a_while(monkeypatch):
     monkeypatch.setattr(loops, "REST_S", 0.02)
     stage = Once(lambda: None)
-    loop = Loop("test", [stage])
+    loop = Loop("test", stage.bell, [stage])
     loop.start()
     assert stage.done.wait(5)
     time.sleep(0.5)
     assert stage.rested == 1
-    stage.wake()
+    stage.bell.ring()
     time.sleep(0.5)
     loop.stop()
     assert stage.rested == 2

@@ -44,7 +44,7 @@ def prefill():
 
 def starts(prefill, turns):
     """Slots that start, by turn."""
-    return [[row.slot for row in prefill.turn(pytest.fail)[0]] for _ in range(turns)]
+    return [[row.slot for row in prefill.turn(pytest.fail).ready] for _ in range(turns)]
 
 
 def test_a_row_that_comes_alone_starts_at_once(prefill):
@@ -85,8 +85,8 @@ def test_rows_that_leave_hold_up_nobody(prefill):
     for one in rows:
         prefill.add(one)
     assert starts(prefill, 1) == [[]]
-    prefill.remove(rows[2])
-    prefill.remove(rows[0])
+    prefill.leave(rows[2])
+    prefill.leave(rows[0])
     assert starts(prefill, 2) == [[1], []]
 
 

@@ -6,6 +6,7 @@ from math import inf
 
 import pytest
 
+from rhapsode.engine.bell import Bell
 from rhapsode.engine.loop import Loop
 from rhapsode.engine.right_of_way import MOST_S, RightOfWay, of_device_loops
 from rhapsode.engine.stage import TurnStage
@@ -76,7 +77,7 @@ class Sleeper(TurnStage):
     poll_s = 0.02
 
     def __init__(self, works_inline):
-        super().__init__("sleeper")
+        super().__init__("sleeper", Bell())
         self.works_inline, self.expected_s, self.began_s = works_inline, [], []
 
     def turn(self):
@@ -90,7 +91,7 @@ class Sleeper(TurnStage):
 @pytest.mark.parametrize("works_inline", [False, True])
 def test_a_sleeping_loop_says_when_it_will_be_back(works_inline):
     stage = Sleeper(works_inline)
-    loop = Loop("test", [stage])
+    loop = Loop("test", stage.bell, [stage])
     loop.start()
     while len(stage.began_s) < 2:
         expected_s = of_device_loops._expected_s
@@ -107,7 +108,7 @@ class Turns(TurnStage):
     """A stage that notes whether others would wait for its turn."""
 
     def __init__(self, works_inline):
-        super().__init__("turns")
+        super().__init__("turns", Bell())
         self.works_inline, self.taken = works_inline, []
 
     def turn(self):
@@ -121,7 +122,7 @@ class Turns(TurnStage):
 @pytest.mark.parametrize("works_inline", [False, True])
 def test_a_loop_takes_it_for_turns_that_only_launch(works_inline):
     stage = Turns(works_inline)
-    loop = Loop("test", [stage])
+    loop = Loop("test", stage.bell, [stage])
     loop.start()
     while len(stage.taken) < 3:
         time.sleep(0.001)

@@ -34,8 +34,14 @@ def ring(monkeypatch: pytest.MonkeyPatch) -> RingWriter:
     return ring_of()
 
 
+def nothing() -> None:
+    """Nobody waits."""
+
+
 def ring_of() -> RingWriter:
-    ring = RingWriter([FrameStream(2, CAPACITY, (), torch.int64, CPU, Reach())], CPU)
+    ring = RingWriter(
+        [FrameStream(2, CAPACITY, (), torch.int64, CPU, Reach(), on_written=nothing, on_released=nothing)], CPU
+    )
     ring.open(SLOT)
     return ring
 

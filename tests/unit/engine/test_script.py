@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rhapsode.engine.script import MOST_PAUSE_S, SpeechScript, SpokenSection, settings_of
+from rhapsode.checking.dialogue import MOST_PAUSE_S
+from rhapsode.checking.reading import settings_of
+from rhapsode.engine.script import SpeechScript, SpokenSection
 from rhapsode.errors import InvalidRequest, TextTooLong
 from rhapsode.models.base import Following
 from rhapsode.models.registry import find

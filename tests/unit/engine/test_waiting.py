@@ -6,10 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from rhapsode.config import resolve
-from rhapsode.engine import Engine, waiting
-from rhapsode.engine.waiting import WaitingLine
+from rhapsode.engine import Engine
 from rhapsode.errors import Busy
 from rhapsode.types import SpeechRequest
+from rhapsode.waiting import line as waiting_line
+from rhapsode.waiting.line import WaitingLine
 from unit.engine.slow import SLOW, UNTRACED
 
 
@@ -38,7 +39,7 @@ def test_requests_of_one_client_are_admitted_as_they_came():
 
 def test_short_speech_goes_ahead_of_long_speech_that_came_a_little_earlier(monkeypatch):
     now_s = 0.0
-    monkeypatch.setattr(waiting, "clock_s", lambda: now_s)
+    monkeypatch.setattr(waiting_line, "clock_s", lambda: now_s)
     line = WaitingLine()
     for now_s, name, expected_s in (  # noqa: B007 - the clock reads it
         (0.0, "book", 130.0),

@@ -14,9 +14,9 @@ from rhapsode.device import launch_times
 from rhapsode.device.kv import KVLayout
 from rhapsode.device.reach import Reach
 from rhapsode.device.state import State
-from rhapsode.engine import Engine, admission, changes, clock, device_stage, job, pace, sink, turn_order
+from rhapsode.engine import Engine, admission, changes, clock, job, launches, pace, sink, stream_stage, turn_order
 from rhapsode.engine.costs import ChunkCosts
-from rhapsode.engine.frame_stage import EMITTED
+from rhapsode.engine.frame_launch import EMITTED
 from rhapsode.engine.goals import GPU
 from rhapsode.engine.planner import ChunkPlanner
 from rhapsode.engine.schedule import ChunkSchedule
@@ -193,7 +193,7 @@ class VirtualEngine:
     def __init__(self, monkeypatch, gpu, slots, frame_s=FRAME_S, **limits):
         """`frame_s`: how long a frame plays."""
         self.gpu = gpu
-        for module in (changes, clock, pace, turn_order, job, admission, sink, device_stage, launch_times):
+        for module in (changes, clock, pace, turn_order, job, admission, sink, stream_stage, launch_times):
             monkeypatch.setattr(module, "clock_s", lambda: gpu.now_s)
         flags = {"device": "cpu", "graphs": False, "threads": 1}
         limits = {"max_concurrency": slots, "max_queue": 4096, "max_positions": 256, **limits}
@@ -204,16 +204,16 @@ class VirtualEngine:
         self._talk, self._vocode = (self.engine.pipeline.stages[name] for name in ("talk", "vocode"))
         self._landing = deque()
         for stage in (self._talk, self._vocode):
-            stage.works_inline, stage._timed_frame_s = False, 0.0
+            stage.works_inline = False
             stage._launcher = self._launcher(stage.name)
-        self._talk._lag = 1
+        self._talk._lag, self._vocode._timed_frame_s = 1, 0.0
         prefill = self._talk._prefill
         prefill._is_inline, prefill._together, prefill._times = False, True, VirtualTimes(gpu)
         chunks, listeners = self.engine.deployment.chunks, self._vocode._planner._clock
         schedule = ChunkSchedule(chunks, captured=True)
         costs = ChunkCosts(frame_s, self._talk.pace)
         self._vocode._planner = ChunkPlanner(slots, schedule, chunks, GPU, costs, listeners)
-        monkeypatch.setattr(device_stage, "Landing", self._land)
+        monkeypatch.setattr(launches, "Landing", self._land)
         self._hop = round(SAMPLE_RATE * frame_s)
         self._players = []
         self._arrivals = deque()

@@ -12,9 +12,9 @@ import torch
 from safetensors.torch import save_file
 
 from rhapsode.audio.decode import decode
+from rhapsode.checking.request import checked
 from rhapsode.checkpoints.folder import read_config
 from rhapsode.config import Limits
-from rhapsode.engine.validate import checked
 from rhapsode.models.base import StageContext
 from rhapsode.models.fish_s2_pro.codec import FishCodec
 from rhapsode.models.fish_s2_pro.encode import FishEncode

@@ -12,9 +12,9 @@ import torch
 from safetensors.numpy import save_file
 
 from rhapsode.audio.decode import decode
+from rhapsode.checking.request import checked
 from rhapsode.checkpoints.folder import read_config
 from rhapsode.config import Limits
-from rhapsode.engine.validate import checked
 from rhapsode.models.base import ModelSpec, StageContext
 from rhapsode.models.companions import find_companions
 from rhapsode.models.higgs import encode, prepare, talker

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rhapsode.checking.request import checked
 from rhapsode.config import Limits
-from rhapsode.engine.validate import checked
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.higgs import chat
 from rhapsode.models.higgs.prompt import HiggsPrompt, RepetitionWindow, audio_rows

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from rhapsode.audio.clip import Audio
+from rhapsode.checking.request import checked
 from rhapsode.checkpoints.folder import read_config
 from rhapsode.config import Limits
 from rhapsode.device.slots import Rows, SlotTable
-from rhapsode.engine.validate import checked
 from rhapsode.models.base import StageContext, Step
 from rhapsode.models.companions import find_companions
 from rhapsode.models.moss_tts_nano.codec import MossCodec

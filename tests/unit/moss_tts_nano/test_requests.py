@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rhapsode.audio.clip import Audio
+from rhapsode.checking.request import checked
 from rhapsode.config import Limits
-from rhapsode.engine.validate import checked
 from rhapsode.errors import BadAudio, InvalidRequest, RhapsodeError, TextTooLong, UnknownOption
 from rhapsode.models.moss_tts_nano.prompt import MossPrompt
 from rhapsode.models.moss_tts_nano.spec import SPEC

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from rhapsode.checking.request import checked
 from rhapsode.checkpoints.folder import read_config
 from rhapsode.config import Limits
-from rhapsode.engine.validate import checked
 from rhapsode.models.base import StageContext
 from rhapsode.models.describe import describe
 from rhapsode.models.qwen3_tts.encode import QwenEncode
@@ -86,8 +86,8 @@ class Stage(TalkerHarness):
         sampling: Sampling = GREEDY,
         seeds: Sequence[int] | None = None,
         piece: int = 1000,
-    ) -> None:
-        super().join(slots, prompts, sampling, seeds, piece)
+    ) -> Sequence[bool] | None:
+        return super().join(slots, prompts, sampling, seeds, piece)
 
     def step(self, *slots: int) -> Any:
         talker = self.talker

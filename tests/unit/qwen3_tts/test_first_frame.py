@@ -1,7 +1,5 @@
 """A request that starts among few others gets its first frame from the pass that was made with its prompt."""
 
-from dataclasses import replace
-
 import pytest
 
 from contract.families.qwen3_tts import SUBJECTS
@@ -29,8 +27,7 @@ def launches(engine, monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(talker, "_begins", True)
     monkeypatch.setattr(talker._prompts, "_shapes", [(1, 64), (4, 64)])
-    stage = engine.pipeline.stages["talk"]
-    monkeypatch.setattr(stage, "_traits", replace(stage._traits, first_step=first_step))
+    monkeypatch.setattr(engine.pipeline.stages["talk"]._on_device, "_first_step", first_step)
     return made
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from rhapsode.checking.reading import settings_of
 from rhapsode.config import resolve
-from rhapsode.engine import Engine, Source
-from rhapsode.engine.script import SpeechScript, settings_of
+from rhapsode.engine import Engine, Source, SpeechScript
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.dummy.spec import SPEC as DUMMY
 from rhapsode.models.registry import find

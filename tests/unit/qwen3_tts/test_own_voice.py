@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from packaged import FOLDER
+from rhapsode.checking.reading import settings_of
+from rhapsode.checking.request import checked
 from rhapsode.config import Limits
-from rhapsode.engine.script import SpeechScript, settings_of
-from rhapsode.engine.validate import checked
+from rhapsode.engine import SpeechScript
 from rhapsode.models.qwen3_tts.spec import SPEC
 from rhapsode.text.lexicon import Lexicon
 from rhapsode.types import Clip, SpeechRequest, Voice

@@ -84,8 +84,7 @@ def test_a_first_pass_with_the_prompt_is_upstreams(
     case, wanted = CASES[name], golden(name)
     parts = family(case["checkpoint"])
     stage, prompt = BegunStage(parts, monkeypatch), parts.prompt(request(case))
-    stage.join([1], [prompt])
-    assert prompt.is_begun
+    assert stage.join([1], [prompt]) == [True]
     frames = len(wanted["codes"])
     (codes,) = stage.speak([1], frames)
     assert np.array_equal(codes[:frames], wanted["codes"])
@@ -98,12 +97,10 @@ def test_a_first_pass_waits_for_text_and_for_room(family: Families, monkeypatch:
     prompt = parts.prompt(asked)
     stage = BegunStage(parts, monkeypatch)
     monkeypatch.setattr(parts.talker._prompts, "_shapes", [(1, prompt.length)])
-    stage.join([1], [prompt])
-    assert not prompt.is_begun  # the launch is full
+    assert stage.join([1], [prompt]) == [False]  # the launch is full
     open_text = parts.prompt(replace(asked, text="", text_open=True))
     monkeypatch.setattr(parts.talker._prompts, "_shapes", [(1, 64)])
-    stage.join([2], [open_text])
-    assert not open_text.is_begun  # its first token is not known
+    assert stage.join([2], [open_text]) == [False]  # its first token is not known
 
 
 @pytest.mark.parametrize("name", BATCHES)

@@ -65,6 +65,7 @@ def test_what_is_no_number_is_not_sent() -> None:
     [
         replace(REQUEST, speed=1.1),
         replace(REQUEST, loudness=-16.0),
+        replace(REQUEST, volume=0.5),
         replace(REQUEST, input_type="ssml"),
         replace(REQUEST, word_timestamps=True),
         replace(REQUEST, segments=(Segment("Hello."),)),

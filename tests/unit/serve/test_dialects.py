@@ -15,10 +15,14 @@ from rhapsode.config import resolve
 from rhapsode.config.server import DIALECTS as NAMES
 from rhapsode.config.server import key_id
 from rhapsode.errors import ConfigError, InvalidRequest
-from rhapsode.serve.dialects import kokoro_fastapi, sglang_omni, vllm_omni
+from rhapsode.serve.dialects import kokoro_fastapi, sglang_omni, vllm_omni, voice_names
 from rhapsode.serve.dialects.answer import TranslatedAnswer
+from rhapsode.serve.dialects.as_written import KINDS, as_written
 from rhapsode.serve.dialects.dialect import Call, Row
 from rhapsode.serve.dialects.middleware import DIALECTS, TranslatedSocket, _take_prefix
+from rhapsode.serve.dialects.ssml_tags import tagged
+from rhapsode.serve.dialects.tags import passages
+from rhapsode.serve.request.names import OPENAI_VOICES
 
 PACKAGE = Path(rhapsode.__path__[0])
 HOME = PACKAGE / "serve/dialects"
@@ -93,6 +97,7 @@ ODD = [None, True, 7, -1.5, float("nan"), "", "x", "\ud800", [], [[]], [None], {
 FIELDS = [
     *("input", "voice", "speaker", "stream", "stream_format", "response_format", "ref_audio", "references", "items"),
     *("extra_params", "speaker_embedding", "task_type", "model", "lang_code", "normalization_options", "ssml", "turns"),
+    *("voice_aliases", "allow_voice_tags", "phonemes", "return_download_link"),
     *("volume_multiplier", "pause_between_turns", "return_timestamps", "text", "language", "split_granularity"),
 ]
 
@@ -253,7 +258,7 @@ def test_a_mix_with_a_name_that_no_voice_has_is_refused(mix: str) -> None:
 
 def test_mixes_of_many_turns_are_not_taken_apart_to_know_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is needed is found on the event loop: 100,000 turns took 1.8 s."""
-    monkeypatch.setattr(kokoro_fastapi, "_parts", lambda mix: pytest.fail("a mix was taken apart"))
+    monkeypatch.setattr(voice_names, "parts_of", lambda mix: pytest.fail("a mix was taken apart"))
     assert kokoro_fastapi._needs_of_dialogue({"turns": [{"voice": "a+b"}] * 2000}) == ["/v1/models"]
     assert kokoro_fastapi._needs_of_dialogue({"turns": [{"voice": "a"}] * 2000}) == []
 
@@ -263,6 +268,83 @@ def test_a_mix_of_nothing_is_refused(mix: str) -> None:
     read = {f"/v1/audio/voices/{name}/embedding": {"embedding": [0.1]} for name in ("a", "b", "af_b", "af_c")}
     with pytest.raises(InvalidRequest):
         kokoro_fastapi._ask_speech({"voice": mix}, Call({}, read=read))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("One. [pause:1.5s] Two.", [(None, 0.0, 'One. <break time="1500ms"/> Two.')]),
+        ("[PAUSE:1s][pause:.5s]A & <b>", [(None, 1.0, "[pause:.5s]A &amp; &lt;b&gt;")]),
+        ("One. [pause:50s]", [(None, 0.0, "One. " + '<break time="20000ms"/>' * 2 + '<break time="10000ms"/>')]),
+        ("A [voice:b] B [voice: c ] [pause:2s]", [(None, 0.0, "A "), ("b", 0.0, ' B <break time="2000ms"/>')]),
+        (
+            "[voice:b][pause:1s] B [rate:2] C [voice:c]D",
+            [("b", 1.0, ' B <prosody rate="2"> C </prosody>'), ("c", 0.0, '<prosody rate="0.5">D</prosody>')],
+        ),
+        ("A [rate:9] B", [(None, 0.0, 'A <prosody rate="4"> B</prosody>')]),
+        ("In [Worcester](/w\u028a/), \x00[x].", [(None, 0.0, "In Worcester, [x].")]),
+    ],
+)
+def test_tags_become_passages(text: str, told: list[tuple[str | None, float, str]]) -> None:
+    found = passages(text, lambda name: 0.5 if name == "c" else 1.0, has_voices=True)
+    if told[0][0] == "b":
+        assert found[0].voice == "b"
+    assert [(one.voice, one.pause_s, one.document()) for one in found] == [
+        (voice, pause_s, f"<speak>{said}</speak>") for voice, pause_s, said in told
+    ]
+
+
+def test_without_voices_their_tags_are_text() -> None:
+    (one,) = passages("A [voice:b] [rate:2] B", lambda name: 1.0, has_voices=False)
+    assert one.document() == "<speak>A [voice:b] [rate:2] B</speak>"
+
+
+def test_changes_of_the_voice_are_limited() -> None:
+    assert len(passages("[voice:a]x" * 1000, lambda name: 1.0, has_voices=True)) == 1000
+    with pytest.raises(InvalidRequest, match="1000"):
+        passages("[voice:a]x" * 1001, lambda name: 1.0, has_voices=True)
+
+
+@pytest.mark.parametrize(
+    ("document", "text"),
+    [
+        ('<speak>Hi<break time="750ms"/>there</speak>', "Hi [pause:0.750s] there"),
+        (
+            '<speak>A <voice name="b">B <prosody rate="slow">C</prosody></voice> D</speak>',
+            ("A [voice:b] B [rate:0.75] C [rate:1] [voice:a] D"),
+        ),
+        (
+            '<speak><prosody rate="120%">A<voice name="b">B</voice>C</prosody></speak>',
+            ("[rate:1.2] A [voice:b] [rate:1.2] B [voice:a] [rate:1.2] C [rate:1]"),
+        ),
+        ('<?xml version="1.0"?><speak xmlns="u"><p>A<emphasis>B</emphasis></p><sub alias="c">D</sub></speak>', "AB c"),
+        (
+            '<speak>A<break strength="x-strong"/><break time="x"/><desc>no</desc></speak>',
+            "A [pause:1.500s] [pause:0.500s]",
+        ),
+        ("no document", "no document"),
+    ],
+)
+def test_ssml_that_is_not_ours_becomes_tags(document: str, text: str) -> None:
+    assert tagged(document, "a") == text
+
+
+@pytest.mark.parametrize(
+    "document",
+    ["<speak><a></speak>", '<!DOCTYPE x [<!ENTITY a "b">]><speak>&a;</speak>', "<speak>" * 100, "<speak>\ud800"],
+)
+def test_ssml_that_is_none_is_refused(document: str) -> None:
+    with pytest.raises(InvalidRequest):
+        tagged(document, "a")
+
+
+def test_what_stays_as_it_is_written_is_no_more_than_a_lexicon_takes() -> None:
+    text = "See https://a.com/b, www.c.de or 10KB & me@a.com; +44 20 7946 0958."
+    assert as_written(text, KINDS) == {
+        one: one for one in ("https://a.com/b", "www.c.de", "10KB", "&", "me@a.com", "+44 20 7946 0958")
+    } | {"@": "@", "+": "+"}
+    assert as_written(" ".join(f"www.x{at}.de" for at in range(300)), ["url"]) is None
+    assert as_written("https://a.com/" + "/b" * 40, ["url"]) is None
 
 
 @pytest.mark.parametrize("commit_id", ["x" * 300, ["x"], {}, 1.5, 10**300])
@@ -285,6 +367,13 @@ def test_a_whole_file_is_asked_for_unless_a_stream_is() -> None:
 )
 def test_names_of_kokoro(name: str, voice: str) -> None:
     assert kokoro_fastapi._ask_speech({"voice": name}, Call({}, ("heart", "af_sky")))["voice"] == voice
+
+
+def test_an_unknown_voice_of_kokoro_is_no_preset_that_would_be_downloaded_by_chance() -> None:
+    presets = set(OPENAI_VOICES) - {"sage"}
+    names = [f"af_{letter}" for letter in "abcdefghijklmn"]
+    found = {kokoro_fastapi._ask_speech({"voice": name}, Call({}, presets))["voice"] for name in names}
+    assert found == {"sage"}
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,13 @@ def test_nothing_of_the_server_is_imported(tmp_path: Path, module: str) -> None:
     assert printed.strip() == ""
 
 
+@pytest.mark.parametrize("module", ["rhapsode.pool.run", "rhapsode.serve.server"])
+def test_a_process_in_front_of_engines_imports_none(tmp_path: Path, module: str) -> None:
+    engine = ("rhapsode.engine.engine", "rhapsode.engine.pipeline", "torch")
+    printed = python(f"import sys, {module}; print(*(m for m in {engine!r} if m in sys.modules))", tmp_path)
+    assert printed.strip() == ""
+
+
 def test_a_missing_server_package_says_how_to_get_it(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['fastapi'] = None; sys.argv[1:] = ['serve', 'dummy']\n"

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from rhapsode.alignment.words import BookmarkTime, WordTime
-from rhapsode.engine.wake_ups import held
 from rhapsode.errors import Busy, CheckpointError
 from rhapsode.serve.process import link as links
 from rhapsode.serve.process import packing
 from rhapsode.serve.process.link import Link
 from rhapsode.serve.process.messages import Ended, Refused, SpokenChunk, Submit
 from rhapsode.types import AudioChunk, FinishReason, Outcome, Sampling, SpeechRequest, Voice
+from rhapsode.waiting.wake_ups import held
 
 WAIT_S = 20
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rhapsode.config import Deployment, resolve
-from rhapsode.engine.isolation import StageFailed
+from rhapsode.engine import StageFailed
 from rhapsode.errors import Busy, EmptyAudio, GenerationFailed, InvalidRequest, Runaway, TimedOut
 from rhapsode.models.dummy.codec import DummyCodec
 from rhapsode.models.dummy.prompt import DummyPrepare

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rhapsode.checking.request import checked
 from rhapsode.checkpoints.folder import read_config
 from rhapsode.config import Limits
 from rhapsode.device.slots import Rows
-from rhapsode.engine.validate import checked
 from rhapsode.models.base import StageContext, Step
 from rhapsode.models.describe import describe
 from rhapsode.models.options import parse_settings

@@ -12,9 +12,9 @@ import torch
 from safetensors.numpy import save_file
 from torch import Tensor
 
+from rhapsode.checking.request import checked
 from rhapsode.config import Limits
 from rhapsode.device.slots import Rows
-from rhapsode.engine.validate import checked
 from rhapsode.models.base import StageContext, Step
 from rhapsode.models.options import parse_settings
 from rhapsode.models.registry import find

@@ -84,33 +84,32 @@ class QwenTalker:
 
     # --- the prompt ---
 
-    def prefill(self, prompts: Sequence[QwenPrompt], spans: Sequence[Span], rows: Rows, state: QwenState) -> None:
+    def prefill(self, prompts: Sequence[QwenPrompt], spans: Sequence[Span], rows: Rows, state: QwenState) -> list[bool]:
+        """Runs the position of the first step, too, where it fits; returns for which prompts it does."""
         length = self._prompts.shape(spans)[1]
-        runs = [self._with_last(prompt, span, length) for prompt, span in zip(prompts, spans, strict=True)]
+        begun = [self._has_room(prompt, span, length) for prompt, span in zip(prompts, spans, strict=True)]
+        runs = [span._replace(stop=span.stop + more) for span, more in zip(spans, begun, strict=True)]
 
         def inputs(shape: tuple[int, int]) -> tuple[NDArray[Any], ...]:
             content = content_of(prompts, spans, shape, np.full(2 + self._config.groups, -1))
             speakers = np.zeros((shape[0], self._config.speaker_width), np.float32)
-            for i, (prompt, (start, stop, _)) in enumerate(zip(prompts, runs, strict=True)):
+            for i, (prompt, (start, stop, _), has_last) in enumerate(zip(prompts, runs, begun, strict=True)):
                 if prompt.speaker is not None:
                     speakers[i] = prompt.speaker
-                if prompt.is_begun:
+                if has_last:
                     content[i, stop - start - 1] = prompt.last_row(self._config.text.tts_pad_token_id)
             return content, speakers
 
         ended, of_ended = self._prompts.run(prompts, spans, rows, inputs, runs)
         if ended:
             self._ready(state, of_ended.host_slots, *self._first_input(ended, state))
+        return begun
 
-    def _with_last(self, prompt: QwenPrompt, span: Span, length: int) -> Span:
-        """Returns the span, with the first step's position if its input is known and a launch of `length` has room.
-
-        Sets `is_begun` of the prompt accordingly.
-        """
+    def _has_room(self, prompt: QwenPrompt, span: Span, length: int) -> bool:
+        """Returns whether a launch of `length` has room for the first step's position, and its input is known."""
         is_whole, is_known = span.stop == prompt.length and not span.base, bool(prompt.text) or prompt.feed is None
         has_room = span.start < span.stop < span.start + length
-        prompt.is_begun = self._begins and is_whole and is_known and has_room
-        return span._replace(stop=span.stop + 1) if prompt.is_begun else span
+        return self._begins and is_whole and is_known and has_room
 
     def _run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, content: Tensor, speakers: Tensor) -> None:
         hidden = self.hidden(self.embed(content, speakers), rows, where, valid)

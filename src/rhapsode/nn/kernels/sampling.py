@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from rhapsode.device.slots import Rows
 from rhapsode.sampling_table import PARAMETERS
 
 MAX_PARTIAL_K = 64
@@ -40,6 +39,13 @@ class SamplingOrder(IntEnum):
     """Top-k, top-p, min-p, repetition penalty: the filters see scores without the penalty."""
 
 
+class SampledRows(Protocol):
+    """Rows of a launch, with the sampling parameters of their requests."""
+
+    def column(self, name: str) -> Tensor:
+        """Returns a parameter, [B]."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """Sampling parameters per row. Temperature 0 is greedy; top-k 0, top-p 1 and min-p 0 keep everything."""
@@ -63,7 +69,9 @@ class Settings:
         return largest.masked_fill(others.any() | (largest > MAX_PARTIAL_K), -1)
 
     @classmethod
-    def of(cls, rows: Rows, rule: TopP = TopP.AFTER_TOP_K, order: SamplingOrder = SamplingOrder.MIN_P_LAST) -> Settings:
+    def of(
+        cls, rows: SampledRows, rule: TopP = TopP.AFTER_TOP_K, order: SamplingOrder = SamplingOrder.MIN_P_LAST
+    ) -> Settings:
         """Returns the settings of these rows: all that their requests set."""
         return cls(**{name: rows.column(name) for name in COLUMNS}, rule=rule, order=order)
 

@@ -60,10 +60,10 @@ class TranslatedAnswer:
 
     def _told(self) -> dict[str, str]:
         """Returns the headers of the row; one that ours has, too, names both."""
-        ours = self._call.headers
+        ours, row = self._call.headers, self._row
+        told = {**self._call.told, **(row.headers(self._call) if row.headers else {})}
         return {
-            name: f"{ours[name.lower()]}, {value}" if name.lower() in ours else value
-            for name, value in self._call.told.items()
+            name: f"{ours[name.lower()]}, {value}" if name.lower() in ours else value for name, value in told.items()
         }
 
     # --- whole bodies ---

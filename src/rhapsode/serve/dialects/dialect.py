@@ -72,6 +72,8 @@ class Row:
     """Translates a whole JSON body of an answer."""
     event: Callable[[str, bytes, Call], bytes | None] | None = None
     """Translates a server-sent event, given by its kind and its data; None leaves it unchanged."""
+    headers: Callable[[Call], Mapping[str, str]] | None = None
+    """Returns headers that the answer has beside ours, from ours, unless it is an error."""
     stream_type: str = "text/event-stream"
     """The media type of translated events."""
     error: Callable[[int, Fields], Any] | None = None

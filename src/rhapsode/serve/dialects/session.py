@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from rhapsode.errors import InvalidRequest
+from rhapsode.serve.dialects.clauses import MARKS, MOST_CLAUSE_CHARS, clause_ends
 from rhapsode.serve.dialects.dialect import Fields
 
-MARKS, FULL_MARKS = frozenset(",;"), frozenset("\uff0c\uff1b\u3001\u060c\u061b")
-"""What ends a clause if a blank follows, and what ends one in any case."""
-RUN = re.compile(r"[,;\uff0c\uff1b\u3001\u060c\u061b\"')\]}\u2019\u201d\u00bb\u300d\u300f\uff09\u3011]+")
-"""A mark with those beside it, and with the quotes and brackets that end there."""
-LETTER = re.compile(r"[^\W_]")
-MOST_CLAUSE_CHARS = 2**15
-"""A longer text is cut at sentences only, in one piece: no server takes one."""
 WAV_HEADER_BYTES = 44
 MOST_ID_CHARS = 256
 BYTES_PER_SAMPLE = 2
@@ -26,6 +19,8 @@ IDLE = "timeout"
 """The code of the error after which our session closes, because the client sent nothing for too long."""
 FULL = "queue_full"
 """The code of the error if too many utterances wait already."""
+BY_TOKEN, BY_COMMIT = "token_level", "sentence_commit"
+"""Modes of streaming: audio is sent while it is made; by token, also while the text arrives."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +133,11 @@ class SegmentSession:
         fields = self._rules.ask(dict(given))
         split = fields.get("split_granularity", self._rules.split_granularity)
         fields["split_granularity"] = OUR_GRANULARITY.get(split, split) if isinstance(split, str) else split
+        if (mode := fields.get("streaming_mode")) in (BY_TOKEN, BY_COMMIT):
+            del fields["streaming_mode"]
+            fields.setdefault("stream_audio", True)
+            if mode == BY_TOKEN and "split_granularity" not in given:
+                fields["split_granularity"] = "none"  # what the model speaks best, if it takes text while it speaks
         has_words = fields.get("word_timestamps") is True
         if has_words:
             fields["audio_transport"] = "base64"
@@ -275,18 +275,6 @@ class SegmentSession:
         self._utterances += 1
         self._before = self._next = self._commits = 0
         return self._named("session.done", **told)
-
-
-def clause_ends(text: str) -> Iterator[int]:
-    """Yields where clauses with something to say end; the end of the text may be that of one, too."""
-    said, at = False, 0
-    for run in RUN.finditer(text):
-        said = said or LETTER.search(text, at, run.start()) is not None
-        at = run.end()
-        mark = next((char for char in run[0] if char in MARKS or char in FULL_MARKS), "")
-        if said and (mark in FULL_MARKS or (mark and text[at : at + 1].isspace())):
-            said = False
-            yield at
 
 
 def words_in_ms(word: Fields) -> Fields:

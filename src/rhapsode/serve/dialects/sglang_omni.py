@@ -67,6 +67,16 @@ def _ask_speech(fields: Fields, call: Call) -> Fields:
     return {**fields, "stream_format": form}
 
 
+def _counts(call: Call) -> dict[str, str]:
+    """Returns the counts of a whole file, under both kinds of names."""
+    if "x-output-tokens" not in call.headers:
+        return {}
+    given, made = call.headers["x-input-tokens"], call.headers["x-output-tokens"]
+    counts = {"Input": given, "Output": made, "Total": str(int(given) + int(made))}
+    named = {f"X-SGLang-Omni-{name}-Tokens": count for name, count in counts.items()}
+    return {"X-Prompt-Tokens": given, "X-Completion-Tokens": made, **named}
+
+
 def _event(kind: str, data: bytes, call: Call) -> bytes | None:
     if not call.kept["is_chunked"]:
         return _plain_event(kind, data)
@@ -199,7 +209,7 @@ SESSION = SessionRules(
 )
 DIALECT = Dialect(
     rows=(
-        Row("POST", SPEECH, ask=_ask_speech, event=_event),
+        Row("POST", SPEECH, ask=_ask_speech, event=_event, headers=_counts),
         Row("POST", f"{SPEECH}/batch", ask=_ask_batch, answer=_answer_batch),
         Row("GET", f"{SPEECH}/{{request_id}}", answer=_outcome, error=_no_outcome),
         Row("WS", f"{SPEECH}/stream"),

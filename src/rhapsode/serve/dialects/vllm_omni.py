@@ -51,6 +51,15 @@ def _usage(usage: Fields) -> Fields:
     return {**usage, "input_token_details": {"text_tokens": usage["input_tokens"], "audio_tokens": 0}}
 
 
+def _counts(call: Call) -> dict[str, str]:
+    """Returns the counts of a whole file."""
+    if "x-output-tokens" not in call.headers:
+        return {}
+    given, made = call.headers["x-input-tokens"], call.headers["x-output-tokens"]
+    counts = {"INPUT": given, "OUTPUT": made, "TOTAL": int(given) + int(made), "INPUT-TEXT": given, "INPUT-AUDIO": 0}
+    return {f"X-VLLM-OMNI-{name}-TOKENS": str(count) for name, count in counts.items()}
+
+
 def _event(kind: str, data: bytes, call: Call) -> bytes | None:
     match kind:
         case "speech.audio.delta":  # a field more, without reading the audio
@@ -107,7 +116,7 @@ SESSION = SessionRules(
 )
 DIALECT = Dialect(
     rows=(
-        Row("POST", SPEECH, ask=_ask_speech, answer=_answer_with_words, event=_event),
+        Row("POST", SPEECH, ask=_ask_speech, answer=_answer_with_words, event=_event, headers=_counts),
         Row("POST", f"{SPEECH}/batch", ask=_ask_batch, answer=_answer_batch),
         Row("WS", f"{SPEECH}/stream"),
         Row("DELETE", f"{VOICES}/{{voice}}", answer=deleted, error=_not_deleted),

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rhapsode.engine.dialogue import check_count
+from rhapsode.checking.dialogue import check_count
 from rhapsode.serve.elevenlabs.body import ElevenLabsVoice, with_bit_rate
 from rhapsode.serve.elevenlabs.formats import ElevenLabsFormat
 from rhapsode.serve.elevenlabs.premade import own_voice

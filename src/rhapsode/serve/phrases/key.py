@@ -15,7 +15,7 @@ from rhapsode.config import Deployment
 from rhapsode.models.registry import Model
 from rhapsode.types import SpeechRequest
 
-AFTER_THE_MODEL = {"speed", "loudness", "channels", "first_chunk_frames", "real_time", "text_open"}
+AFTER_THE_MODEL = {"speed", "loudness", "volume", "channels", "first_chunk_frames", "real_time", "text_open"}
 """Fields of a request that change how speech is delivered, not what the model says."""
 _OF_THE_MODEL = {"model", "device", "dtype", "weights", "deterministic", "options", "companions", "random_weights"}
 

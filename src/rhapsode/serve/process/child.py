@@ -17,21 +17,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from math import ceil
 from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rhapsode.config import Deployment
-from rhapsode.engine import Engine, Speech
-from rhapsode.engine.hang import HangWatch
-from rhapsode.engine.placement import describe_places
-from rhapsode.engine.right_of_way import of_device_loops
-from rhapsode.engine.wake_ups import held
+from rhapsode.engine import Speech, give_way
 from rhapsode.errors import Busy, GenerationFailed, RhapsodeError
+from rhapsode.models.placement import describe_places
 from rhapsode.models.registry import find
 from rhapsode.serve.fair_threads import FairThreads
 from rhapsode.serve.garbage import collect_rarely
 from rhapsode.serve.load_error import load_error
 from rhapsode.serve.local_engine import is_quick, text_threads
 from rhapsode.serve.observe.log_lines import configure
+from rhapsode.serve.process.hang import HangWatch
 from rhapsode.serve.process.heartbeat import beat_s
 from rhapsode.serve.process.link import MANY, Link
 from rhapsode.serve.process.messages import (
@@ -54,6 +52,10 @@ from rhapsode.serve.process.messages import (
 from rhapsode.serve.process.speeches import SentSpeech
 from rhapsode.serve.warm_up import load_aligner, open_warm, start_early
 from rhapsode.types import Clip, SpeechRequest
+from rhapsode.waiting.wake_ups import held
+
+if TYPE_CHECKING:
+    from rhapsode.engine import Engine
 
 log = logging.getLogger("rhapsode.serve")
 
@@ -150,7 +152,7 @@ class EngineChild:
         for start in range(0, len(messages), TOGETHER):
             with held():
                 for message in messages[start : start + TOGETHER]:
-                    of_device_loops.give()
+                    give_way()
                     try:
                         self._take(message)
                     except Exception:

@@ -11,11 +11,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+from rhapsode.checking.request import check_length, checked
 from rhapsode.config import Deployment
 from rhapsode.device.early_start import has_gpu
-from rhapsode.engine import Load, Speech, check_length
-from rhapsode.engine.validate import checked
-from rhapsode.engine.wake_ups import held
+from rhapsode.engine import Load, Speech
 from rhapsode.errors import Aborted, InvalidRequest, RhapsodeError, Unavailable
 from rhapsode.models.base import ModelSpec
 from rhapsode.serve.process.heartbeat import Heartbeat
@@ -42,6 +41,7 @@ from rhapsode.serve.process.question import Question
 from rhapsode.serve.process.spawn import SpawnedProcess, spawn
 from rhapsode.serve.process.speeches import ReceivedSpeech
 from rhapsode.types import Clip, FinishReason, ModelInfo, Outcome, SpeechRequest
+from rhapsode.waiting.wake_ups import held
 
 log = logging.getLogger("rhapsode.serve")
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from rhapsode.engine.wake_ups import hold
 from rhapsode.serve.process.packing import Inflow, Parts, packed, send, send_now
+from rhapsode.waiting.wake_ups import hold
 
 MANY = 64
 """More messages than this are serialised by the link's own thread, in several writes: the thread that sends them has

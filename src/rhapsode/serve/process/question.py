@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from rhapsode.engine.wake_ups import WakeUps
 from rhapsode.errors import RhapsodeError
+from rhapsode.waiting.wake_ups import WakeUps
 
 
 class Question:

@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from rhapsode.engine import Speech
-from rhapsode.engine.speech import Controls
+from rhapsode.engine import Controls, Speech
 from rhapsode.errors import RhapsodeError
 from rhapsode.serve.process.messages import Ended, SpokenChunk
 from rhapsode.types import AudioChunk, FinishReason, ModelInfo, Outcome

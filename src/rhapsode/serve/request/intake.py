@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from rhapsode.audio.formats import FORMATS
+from rhapsode.checking.dialogue import check_count, check_speakers, in_segment
+from rhapsode.checking.request import check_embedding, check_length, check_speakable
 from rhapsode.config import Deployment
-from rhapsode.engine.dialogue import check_count, check_speakers, in_segment
-from rhapsode.engine.validate import check_embedding, check_length, check_speakable
 from rhapsode.errors import InvalidRequest, UnknownVoice
 from rhapsode.models.abilities import can_clone, unable
 from rhapsode.serve.middleware.leniency import unknown_fields
@@ -31,6 +31,7 @@ _REQUEST_FIELDS = {
     "instructions": "instructions",
     "speed": "speed",
     "loudness": "loudness",
+    "volume": "volume",
     "seed": "seed",
     "max_new_tokens": "max_frames",
     "input_type": "input_type",

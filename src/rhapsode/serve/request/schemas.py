@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from rhapsode.audio.leveler import MAX_LOUDNESS, MIN_LOUDNESS
+from rhapsode.checking.request import MOST_VOLUME
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.base import ModelSpec
 from rhapsode.models.option_schema import options_schema
@@ -93,6 +94,9 @@ class VoiceFields(Strict):
     )
     loudness: Annotated[float, Field(ge=MIN_LOUDNESS, le=MAX_LOUDNESS, allow_inf_nan=False)] | None = Field(
         None, description="In LUFS, also while streaming; -16 is usual for podcasts. The model's own by default."
+    )
+    volume: Annotated[float, Field(ge=0, le=MOST_VOLUME, allow_inf_nan=False)] | None = Field(
+        None, description="What samples are multiplied by; 1 by default. Loud ones are limited, not clipped."
     )
     sample_rate: Annotated[int, Field(ge=8_000, le=192_000)] | None = Field(
         None, description="The model's own by default; 24000 for pcm."

@@ -77,7 +77,13 @@ class SpeechResponse(CancellableResponse):
 
     async def _whole(self, order: Order, playback: Playback, send: Send) -> None:
         body = await playback.whole()
-        headers = {**self._described(playback), "X-Finish-Reason": str(playback.outcome.finish_reason)}
+        usage = self._service.usage(order.request, playback.outcome)
+        headers = {
+            **self._described(playback),
+            "X-Finish-Reason": str(playback.outcome.finish_reason),
+            "X-Input-Tokens": str(usage["input_tokens"]),
+            "X-Output-Tokens": str(usage["output_tokens"]),
+        }
         if order.request.word_timestamps:
             body = await asyncio.to_thread(self._with_words, body, order, playback)
             headers["Content-Type"] = "application/json"

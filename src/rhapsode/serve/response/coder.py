@@ -68,7 +68,7 @@ class FullCoder:
         self._finish = Finish(request, speech.sample_rate, speech.channels, channels, then)
         self._encoder = Encoder(output.format, rate, channels, whole=output.is_whole, marks=marks)
         is_unchanged = is_same_rate and channels == speech.channels
-        is_plain = request.speed == 1.0 and request.loudness is None and marks is None
+        is_plain = request.speed == request.volume == 1.0 and request.loudness is None and marks is None
         self.is_cheap = output.format.coding is not None and is_unchanged and is_plain
 
     def write(self, chunks: Sequence[AudioChunk]) -> bytes:
@@ -95,7 +95,7 @@ class PlainCoder:
         change the speed or the loudness within the text."""
         if output.format is not PCM or output.is_whole or marks is not None:
             return False
-        is_as_made = request.speed == 1.0 and request.loudness is None and not request.segments
+        is_as_made = request.speed == request.volume == 1.0 and request.loudness is None and not request.segments
         is_untimed = request.input_type == "text" and not request.word_timestamps
         is_unchanged = (output.sample_rate, output.channels) == (speech.sample_rate, speech.channels)
         return is_as_made and is_untimed and is_unchanged

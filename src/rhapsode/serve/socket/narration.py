@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from rhapsode.engine import check_length
+from rhapsode.checking.request import check_length
 from rhapsode.serve.budget import Account
 from rhapsode.serve.listener import Listener, listener
 from rhapsode.serve.request.intake import Order

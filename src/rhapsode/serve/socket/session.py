@@ -13,7 +13,7 @@ from typing import Any
 
 from fastapi import WebSocket, WebSocketDisconnect
 
-from rhapsode.engine import check_length
+from rhapsode.checking.request import check_length
 from rhapsode.errors import Busy, InvalidRequest, RhapsodeError, TimedOut, Unavailable
 from rhapsode.serve.client import client_of
 from rhapsode.serve.request.intake import Order

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from rhapsode.engine.wake_ups import WakeUps, held
+from rhapsode.waiting.wake_ups import WakeUps, held
 
 
 def test_many_wake_ups_are_one_call_into_the_event_loop(monkeypatch):

@@ -15,7 +15,7 @@ from typing import Any
 
 from rhapsode.config import Deployment
 from rhapsode.device.early_start import has_gpu
-from rhapsode.engine.pipeline import Source
+from rhapsode.engine import Source
 from rhapsode.models.base import ModelSpec
 
 PAGES = 64
@@ -36,7 +36,7 @@ class Compilation:
         self._folder = tempfile.TemporaryDirectory(prefix="rhapsode-compile-", ignore_cleanup_errors=True)
         given = json.dumps(_lean(deployment, source), default=str)
         (Path(self._folder.name) / "deployment.json").write_text(given, "utf-8")
-        command = [sys.executable, "-m", "rhapsode.engine.compile_workers", self._folder.name, str(self._processes)]
+        command = [sys.executable, "-m", "rhapsode.kernel_cache.workers", self._folder.name, str(self._processes)]
         # Whether there is a GPU is asked without CUDA, which must not start before the fork.
         self._running = subprocess.Popen(command, env={**os.environ, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"})
 
@@ -67,7 +67,7 @@ class Compilation:
 
     def _report_lines(self) -> Iterator[str]:
         """Yields a line for each process: where its time went."""
-        from rhapsode.engine.compile_workers import PlanReport, WorkerReport
+        from rhapsode.kernel_cache.workers import PlanReport, WorkerReport
 
         folder = Path(self._folder.name)
         if (imports := folder / "imports.json").exists():

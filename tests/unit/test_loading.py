@@ -4,8 +4,8 @@ import logging
 import threading
 import time
 
+from rhapsode import loading
 from rhapsode.device import compilations
-from rhapsode.engine import loading
 
 
 def fields(caplog) -> list[dict]:

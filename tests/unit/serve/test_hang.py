@@ -9,10 +9,11 @@ import pytest
 from rhapsode.config import resolve
 from rhapsode.device.landing import Landing
 from rhapsode.engine import Engine
-from rhapsode.engine.hang import HangWatch
+from rhapsode.engine.bell import Bell
 from rhapsode.engine.loop import Loop, Underway
 from rhapsode.engine.stage import Drop, TurnStage
 from rhapsode.models.dummy.spec import SPEC
+from rhapsode.serve.process.hang import HangWatch
 from rhapsode.types import SpeechRequest
 
 MOST, MOST_INLINE = 3, 9
@@ -22,7 +23,7 @@ class Stuck(TurnStage):
     """A stage whose turns last until they are let go."""
 
     def __init__(self, inline: bool) -> None:
-        super().__init__("stuck")
+        super().__init__("stuck", Bell())
         self.works_inline = inline
         self.begun, self.let_go = threading.Semaphore(0), threading.Semaphore(0)
 
@@ -44,7 +45,7 @@ def looks(watch: HangWatch, most: int = 50) -> int | None:
 @pytest.mark.parametrize(("inline", "most"), [(False, MOST), (True, MOST_INLINE)])
 def test_a_turn_that_does_not_end_is_found(inline: bool, most: int) -> None:
     stage = Stuck(inline)
-    loop = Loop("stuck", [stage])
+    loop = Loop("stuck", stage.bell, [stage])
     watch = HangWatch(loop.unfinished, MOST, MOST_INLINE)
     loop.start()
     assert looks(watch) is None  # a loop that sleeps has not hung
@@ -60,7 +61,7 @@ def test_a_turn_that_does_not_end_is_found(inline: bool, most: int) -> None:
 
 def test_turns_that_follow_each_other_are_not_one_long_turn() -> None:
     stage = Stuck(False)
-    loop = Loop("stuck", [stage])
+    loop = Loop("stuck", stage.bell, [stage])
     watch = HangWatch(loop.unfinished, MOST, MOST_INLINE)
     loop.start()
     for _ in range(20):

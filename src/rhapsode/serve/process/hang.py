@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from rhapsode.engine.loop import Underway
+from rhapsode.engine import Underway
 
 
 class HangWatch:

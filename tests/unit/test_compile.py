@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from rhapsode.config import Deployment
-from rhapsode.engine.compile import Compilation, begin_early, compile_kernels, deciding, processes_of
-from rhapsode.engine.compile_workers import PlanReport, WorkerReport
+from rhapsode.engine import Source
 from rhapsode.engine.engine import Engine
-from rhapsode.engine.pipeline import Source
+from rhapsode.kernel_cache.compilation import Compilation, begin_early, compile_kernels, deciding, processes_of
+from rhapsode.kernel_cache.workers import PlanReport, WorkerReport
 from rhapsode.models.registry import find
 
 

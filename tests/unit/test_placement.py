@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from rhapsode.config import Deployment, resolve
-from rhapsode.engine.placement import place
 from rhapsode.models.base import StageSpec
+from rhapsode.models.placement import place
 from rhapsode.models.registry import families
 from unit.command import python
 
@@ -67,7 +67,7 @@ def test_encoders_of_references_want_the_accelerator_and_prepare_does_not(family
 def test_placing_a_stage_on_the_cpu_needs_no_torch(tmp_path) -> None:
     code = (
         "import sys; from rhapsode.config import Deployment; from rhapsode.models.base import StageSpec;"
-        "from rhapsode.engine.placement import place;"
+        "from rhapsode.models.placement import place;"
         "print(place(StageSpec('a', 'call', 'm:f'), Deployment()), 'torch' in sys.modules)"
     )
     assert python(code, tmp_path).split(")")[-1].strip() == "False"

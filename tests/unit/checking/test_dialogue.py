@@ -5,8 +5,8 @@ import pytest
 
 from rhapsode.audio.finish import Finish
 from rhapsode.audio.loudness import integrated_loudness
+from rhapsode.checking.dialogue import check_speakers, speakers_of
 from rhapsode.config import resolve
-from rhapsode.engine.dialogue import check_speakers, speakers_of
 from rhapsode.engine.script import SpeechScript
 from rhapsode.errors import InvalidRequest
 from rhapsode.text.front_end import TextSettings
@@ -116,7 +116,7 @@ def test_a_dialogue_has_a_limited_number_of_voices() -> None:
 
 
 def test_a_family_whose_voice_cannot_change_says_so() -> None:
-    from rhapsode.engine.validate import checked
+    from rhapsode.checking.request import checked
     from rhapsode.models.cosyvoice3.spec import SPEC
     from rhapsode.models.describe import describe
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from time import perf_counter as clock_s
 from typing import Generic, Protocol, TypeVar
-
-from rhapsode.engine.clock import clock_s
 
 MOST_AHEAD_S = 10.0
 """How much later a request may have come and still go ahead of one that asks for more."""

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from rhapsode.audio.leveler import check_loudness
+from rhapsode.checking.dialogue import MOST_PAUSE_S, check_count, check_speakers, in_segment, speakers_of
 from rhapsode.config import Limits
-from rhapsode.engine.dialogue import MOST_PAUSE_S, check_count, check_speakers, in_segment, speakers_of
 from rhapsode.errors import InvalidRequest, TextTooLong, UnknownVoice, did_you_mean
 from rhapsode.models.abilities import can_clone, unable, who_can
 from rhapsode.models.base import ModelSpec
@@ -21,6 +21,7 @@ from rhapsode.types import ModelInfo, Reference, Sampling, Segment, SpeechReques
 from rhapsode.voices.mix import is_mix, parse_mix, spell_mix
 
 SPEED_RANGE = (0.25, 4.0)
+MOST_VOLUME = 10.0
 LARGEST_FLOAT32 = 3.4e38
 MOST_ENTRIES = 256
 """The most words in the lexicon of one request."""
@@ -30,6 +31,7 @@ _TYPES: dict[str, type] = {
     "text": str,
     "speed": float,
     "loudness": float,
+    "volume": float,
     "channels": int,
     "seed": int,
     "max_frames": int,
@@ -59,6 +61,8 @@ def checked(request: SpeechRequest, spec: ModelSpec, info: ModelInfo, limits: Li
         raise InvalidRequest(f"speed must be between {low} and {high}.", param="speed")
     if request.loudness is not None:
         check_loudness(request.loudness)
+    if not 0 <= request.volume <= MOST_VOLUME:
+        raise InvalidRequest(f"volume must be between 0 and {MOST_VOLUME:g}.", param="volume")
     if request.channels not in (None, 1, 2):
         raise InvalidRequest("channels must be 1 (mono) or 2 (stereo).", param="channels")
     if request.seed is not None and not 0 <= request.seed < 2**63:

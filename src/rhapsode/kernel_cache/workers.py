@@ -1,4 +1,4 @@
-"""Processes that compile the kernels of a deployment together, started as `python -m rhapsode.engine.compile_workers`.
+"""Processes that compile the kernels of a deployment together, started as `python -m rhapsode.kernel_cache.workers`.
 
 One process imports everything and forks the others, so that the imports are paid once. One of these, the planner,
 builds the model on the GPU and goes through all launches; the others compile the kernels it meets, and need no GPU. The
@@ -23,8 +23,7 @@ from typing import Any
 
 from rhapsode.config import Deployment
 from rhapsode.device.kernel_jobs import JobFolder, KernelJob
-from rhapsode.engine.engine import Engine
-from rhapsode.engine.pipeline import Source
+from rhapsode.engine import Engine, Source
 from rhapsode.errors import ConfigError
 from rhapsode.models.base import ModelSpec
 from rhapsode.models.lazy import import_name

@@ -1,0 +1,1 @@
+"""Checks requests before any stage works on them, in whichever process they arrive."""
