@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from rhapsode.checking.request import checked
 from rhapsode.config import Limits
-from rhapsode.engine.validate import checked
 from rhapsode.models.base import Following, StageContext
 from rhapsode.models.chatterbox.encode import ChatterboxEncode
 from rhapsode.models.chatterbox.info import describe

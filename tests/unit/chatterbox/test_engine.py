@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from rhapsode.config import resolve
-from rhapsode.engine import Engine
-from rhapsode.engine.pipeline import Source
+from rhapsode.engine import Engine, Source
 from rhapsode.models.chatterbox import sound
 from rhapsode.models.registry import find
 from rhapsode.testing.subject import speak

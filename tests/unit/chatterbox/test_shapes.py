@@ -11,8 +11,7 @@ from rhapsode.bench.engine.subject import SHAPES, write_shape
 from rhapsode.checkpoints.outline import TensorOutline
 from rhapsode.checkpoints.weight_norm import fold_weight_norm
 from rhapsode.config import resolve
-from rhapsode.engine import Engine
-from rhapsode.engine.pipeline import Source
+from rhapsode.engine import Engine, Source
 from rhapsode.errors import CheckpointError
 from rhapsode.models.chatterbox.config import read
 from rhapsode.models.chatterbox.t3.sizes import T3Sizes
