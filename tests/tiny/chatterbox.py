@@ -57,7 +57,7 @@ NANO = TinyT3("nano", "t3_nano_v1", 320, 6563, gpt2=True, ffn=256, hidden=64)
 ENDING = {
     "original": replace(ORIGINAL, end_gain=3.0),
     "multilingual": replace(MULTILINGUAL, end_gain=3.0),
-    "turbo": replace(TURBO, end_gain=3.0),
+    "turbo": replace(TURBO, end_gain=6.0),
     "nano": replace(NANO, end_gain=3.0),
 }
 """They soon decide to end."""
