@@ -114,7 +114,7 @@ def test_of_the_hub_only_configuration_files_are_fetched_before_the_family_is_kn
     monkeypatch.setattr(hub, "fetch", lambda name, files, *_, **__: asked.append(files) or tmp_path)
     checkpoint(tmp_path, config__json="{}", madeup3__yaml="a: 1\n")
     assert find("owner/name").spec.name == "by-yaml"
-    weights = {"talker_*.safetensors", "talker_*.pt"}
+    weights = {"talker_*.safetensors", "talker_*.pt", "t3_*.safetensors", "t3_*.pt"}
     assert set(asked[0]) == {"madeup3.yaml", "cosyvoice3.yaml", "params.json", "config.json", *weights}
     assert set(asked[1]) == {*hub.FILES, "madeup3.yaml", "llm.pt"}
 

@@ -156,7 +156,8 @@ def _recognise(folder: Path, model: str) -> Model:
     layouts = {layout.config: layout for layout, _ in known}
     configs = {name: _content(layout, folder) for name, layout in layouts.items() if layout.files_in(folder)}
     if not configs:
-        raise CheckpointError(f"{folder} holds no {' or '.join(layouts)}: it is not a checkpoint's folder.")
+        usual_first = sorted(layouts, key=lambda name: name != "config.json")
+        raise CheckpointError(f"{folder} holds no {' or '.join(usual_first)}: it is not a checkpoint's folder.")
     for name, config in configs.items():
         if not isinstance(config.get("architectures", []), list | None):
             raise CheckpointError(
