@@ -7,11 +7,14 @@ it runs on any torch device and inside a CUDA graph.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from rhapsode.nn import kernels
+
+Draw = Callable[[Tensor, Tensor, int, int], Tensor]
 
 MASK = 0xFFFFFFFF
 """The lower 32 bits."""
@@ -55,6 +58,11 @@ def normal(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> Tensor:
     first, second = map(unit_interval, _words(seeds, steps, codebook, (n + 1) // 2)[:2])
     radius, angle = (-2.0 * first.log()).sqrt_(), second * (2.0 * math.pi)
     return torch.cat((radius * angle.cos(), radius * angle.sin()), dim=1)[:, :n]
+
+
+def each_step(draw: Draw, seeds: Tensor, steps: Tensor, n: int) -> Tensor:
+    """Returns the `n` numbers that `uniform` or `normal` draws at each of the steps `[B, T]`, `[B, T, n]`."""
+    return draw(seeds[:, None].expand_as(steps).flatten(), steps.flatten(), 0, n).view(*steps.shape, n)
 
 
 def _words(seeds: Tensor, steps: Tensor, codebook: int, n: int) -> tuple[Tensor, ...]:

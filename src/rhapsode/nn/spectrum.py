@@ -8,6 +8,21 @@ import torch
 from torch import Tensor, nn
 
 
+def from_polar(x: Tensor, most: float | None = None) -> Tensor:
+    """Maps `[B, bins * 2, T]` of magnitudes' logarithms and angles' arcsines to columns of a spectrum.
+
+    Magnitudes are at most `most`.
+    """
+    loud, phase = x.chunk(2, dim=1)
+    loud, phase = loud.exp().clamp(max=most) if most is not None else loud.exp(), phase.sin()
+    return torch.cat((loud * phase.cos(), loud * phase.sin()), dim=1)
+
+
+def reflected(place: Tensor, end: Tensor) -> Tensor:
+    """Returns the places in a signal of `end` samples that mirror those after its end; others stay."""
+    return torch.where(place < end, place, 2 * end - 2 - place).clamp(min=0)
+
+
 class Spectrum(nn.Module):
     """Transforms under a Hann window of `n_fft` samples, an even number of hops.
 

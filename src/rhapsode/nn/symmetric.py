@@ -59,19 +59,13 @@ def lookahead_frames(rates: Sequence[int]) -> int:
     return -(-(lags(rates)[-1].rows + HALF) // prod(rates))
 
 
-class SymmetricState(State):
-    """The tails of all layers in one buffer, which kernels copy in one launch, and the frames given so far."""
+class FrameCounts(State):
+    """The frames given so far, from which layers know which of their rows exist."""
 
-    def __init__(self, net: SymmetricVocoder, slots: int) -> None:
-        like = vocoder_parts(net.chain).begin.conv.weight
-        self.given = buffer(slots, dtype=torch.int64, device=like.device)
-        self.present = buffer(slots, dtype=torch.int64, device=like.device)
+    def __init__(self, slots: int, device: torch.device) -> None:
+        self.given = buffer(slots, dtype=torch.int64, device=device)
+        self.present = buffer(slots, dtype=torch.int64, device=device)
         """How many of the given frames exist: absent frames follow the end."""
-        self.layers = [TailState(slots, like, tail.channels, tail.rows) for tail in net.tails()]
-        self.tails = join_tails(self.layers)  # [slots + 1, all tails]
-
-    def tensors(self) -> Iterator[Tensor]:
-        yield from (self.given, self.present, self.tails)
 
     def advance(self, slots: Tensor, present: Tensor, lag: Tensor) -> Tensor:
         """Counts the frames of `present [B, n]`, and returns the rows of each layer's new input that exist.
@@ -87,6 +81,19 @@ class SymmetricState(State):
         rate, late = lag[:, :1], lag[:, 1:]
         first = late - given * rate  # the row of frame 0
         return torch.stack([first, first + end * rate], dim=2).clamp(-_FAR, _FAR).to(torch.int32)
+
+
+class SymmetricState(FrameCounts):
+    """The tails of all layers in one buffer, which kernels copy in one launch, and the frames given so far."""
+
+    def __init__(self, net: SymmetricVocoder, slots: int) -> None:
+        like = vocoder_parts(net.chain).begin.conv.weight
+        super().__init__(slots, like.device)
+        self.layers = [TailState(slots, like, tail.channels, tail.rows) for tail in net.tails()]
+        self.tails = join_tails(self.layers)  # [slots + 1, all tails]
+
+    def tensors(self) -> Iterator[Tensor]:
+        yield from (self.given, self.present, self.tails)
 
 
 class SymmetricVocoder(nn.Module):
@@ -126,19 +133,28 @@ class SymmetricVocoder(nn.Module):
         """
         begin, blocks, last_act, last = vocoder_parts(self.chain)
         bounds, tails = iter(state.advance(slots, present, self.lag)), iter(state.layers)
-        x = begin(_existing(x, next(bounds)), slots, next(tails))
+        x = begin(existing(x, next(bounds)), slots, next(tails))
         for act, up, units in blocks:
-            x = up(_existing(act(x), next(bounds)), slots, next(tails))
+            x = up(existing(act(x), next(bounds)), slots, next(tails))
             for unit in units:
-                inner = _existing(unit.act1(x), next(bounds))
+                inner = existing(unit.act1(x), next(bounds))
                 inner = unit.conv2(unit.act2(unit.conv1(inner, slots, next(tails))))
-                x = extend(x, slots, next(tails))[..., : x.shape[2]] + inner
-        held = extend(_existing(last_act(x), next(bounds)), slots, next(tails))
+                x = delayed(x, slots, next(tails)) + inner
+        held = extend(existing(last_act(x), next(bounds)), slots, next(tails))
         return convolve(held[..., : x.shape[2] + last.tail], last.conv.weight, last.conv.bias)
 
 
-def _existing(x: Tensor, bounds: Tensor) -> Tensor:
+def exists(bounds: Tensor, length: int) -> Tensor:
+    """Returns which of `length` rows are inside of `bounds [B, 2]`, `[B, length]`."""
+    row = torch.arange(length, device=bounds.device)
+    return (row >= bounds[:, :1]) & (row < bounds[:, 1:])
+
+
+def existing(x: Tensor, bounds: Tensor) -> Tensor:
     """Sets the rows of `x [B, C, T]` outside of `bounds [B, 2]` to zero."""
-    row = torch.arange(x.shape[2], device=x.device)
-    exists = (row >= bounds[:, :1]) & (row < bounds[:, 1:])
-    return torch.where(exists[:, None], x, 0)
+    return torch.where(exists(bounds, x.shape[2])[:, None], x, 0)
+
+
+def delayed(x: Tensor, slots: Tensor, state: TailState) -> Tensor:
+    """Returns `x [B, C, T]` as many rows later as the state holds."""
+    return extend(x, slots, state)[..., : x.shape[2]]

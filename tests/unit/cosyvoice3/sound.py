@@ -20,9 +20,9 @@ from rhapsode.models.cosyvoice3.flow.parts import flow_net
 from rhapsode.models.cosyvoice3.flow.prompt import flow_prompt
 from rhapsode.models.cosyvoice3.flow.settings import FlowSettings
 from rhapsode.models.cosyvoice3.flow.worker import CosyFlow
-from rhapsode.models.cosyvoice3.vocoder.net import HiftNet
 from rhapsode.models.cosyvoice3.vocoder.parts import hift_net
-from rhapsode.models.cosyvoice3.vocoder.settings import HiftSettings
+from rhapsode.models.cosyvoice3.vocoder.settings import hift_settings
+from rhapsode.nn.hift.net import HiftNet
 from tiny import cosyvoice3_sound as tiny_sound
 from tiny.cosyvoice3_sound import TinySound
 
@@ -89,7 +89,7 @@ def flow(dtype: str = "float64", upstream: bool = False) -> FlowNet:
 def hift(dtype: str = "float64", upstream: bool = False) -> HiftNet:
     tiny = UPSTREAM if upstream else TinySound()
     tensors = golden_tensors("hift") if upstream else tiny_sound.hift_tensors(tiny)
-    settings = HiftSettings.of(tiny_sound.hift_section(tiny) | (UPSTREAM_HIFT if upstream else {}))
+    settings = hift_settings(tiny_sound.hift_section(tiny) | (UPSTREAM_HIFT if upstream else {}))
     return hift_net(settings, context(dtype), lambda: in_memory(tensors))
 
 

@@ -16,7 +16,7 @@ from rhapsode.errors import CheckpointError, UnknownModel
 from rhapsode.models.cosyvoice3.config import read
 from rhapsode.models.cosyvoice3.flow.settings import FlowSettings
 from rhapsode.models.cosyvoice3.tokenizer import CosyTokenizer
-from rhapsode.models.cosyvoice3.vocoder.settings import HiftSettings
+from rhapsode.models.cosyvoice3.vocoder.settings import hift_settings
 from rhapsode.models.registry import find
 from tiny.cosyvoice3 import CHUNK, CODES, EMBEDDING, MELS, RATE
 from unit.cosyvoice3.asked import Family
@@ -151,6 +151,6 @@ def test_the_shape_for_measurements_has_the_published_sizes() -> None:
     assert shape.spec.name == "cosyvoice3"
     assert len(tokenizer("four")) == 4  # a token a byte
     assert (config.layers.num_hidden_layers, config.layers.hidden_size, config.speech_rows) == (24, 896, 6761)
-    flow, vocoder = FlowSettings.of(config.flow), HiftSettings.of(config.vocoder)
-    assert (flow.dit.depth, flow.dit.inner, flow.chunk_tokens, flow.spk_embed_dim) == (22, 1024, 25, 192)
+    flow, vocoder = FlowSettings.of(config.flow), hift_settings(config.vocoder)
+    assert (flow.dit.depth, flow.transformer.inner, flow.chunk_tokens, flow.spk_embed_dim) == (22, 1024, 25, 192)
     assert (vocoder.base_channels, vocoder.hop) == (512, 480)

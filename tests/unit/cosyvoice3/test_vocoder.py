@@ -10,10 +10,10 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 from fuzzing import fuzzed
 from rhapsode.device.slots import Rows, SlotRow, SlotTable
 from rhapsode.errors import CheckpointError
-from rhapsode.models.cosyvoice3.vocoder.net import HiftNet
 from rhapsode.models.cosyvoice3.vocoder.parts import hift_net
-from rhapsode.models.cosyvoice3.vocoder.settings import HiftSettings
-from rhapsode.models.cosyvoice3.vocoder.source import counter_noise
+from rhapsode.models.cosyvoice3.vocoder.settings import hift_settings
+from rhapsode.nn.hift.net import HiftNet
+from rhapsode.nn.hift.source import counter_noise
 from tiny.cosyvoice3_sound import TinySound, hift_section, hift_tensors
 from unit.cosyvoice3.sound import context, golden, hift, in_memory
 
@@ -135,4 +135,4 @@ def test_tensors_are_loaded_strictly_by_name(name, said):
     else:
         tensors[name] = np.zeros(1, np.float32)
     with pytest.raises(CheckpointError, match=f"{said} the tensor '{name}'"):
-        hift_net(HiftSettings.of(hift_section(TINY)), context(), lambda: in_memory(tensors))
+        hift_net(hift_settings(hift_section(TINY)), context(), lambda: in_memory(tensors))

@@ -16,7 +16,7 @@ from rhapsode.models.cosyvoice3.flow.parts import flow_net, flow_worker
 from rhapsode.models.cosyvoice3.flow.prompt import flow_prompt
 from rhapsode.models.cosyvoice3.flow.settings import FlowSettings
 from rhapsode.models.cosyvoice3.vocoder.parts import hift_net
-from rhapsode.models.cosyvoice3.vocoder.settings import HiftSettings
+from rhapsode.models.cosyvoice3.vocoder.settings import hift_settings
 from rhapsode.models.cosyvoice3.vocoder.worker import CosyVocoder
 from rhapsode.types import Capabilities, Sampling
 from tiny import cosyvoice3_sound as tiny_sound
@@ -114,7 +114,7 @@ def whole_flow(context):
 
 
 def vocoder(context):
-    settings, tensors = HiftSettings.of(tiny_sound.hift_section(TINY)), tiny_sound.hift_tensors(TINY)
+    settings, tensors = hift_settings(tiny_sound.hift_section(TINY)), tiny_sound.hift_tensors(TINY)
     return CosyVocoder(hift_net(settings, context, lambda: in_memory(tensors)), still)
 
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from rhapsode.models.cosyvoice3.vocoder.conv import HiftSnake
 from rhapsode.nn.derived import derive
+from rhapsode.nn.hift.block import HiftSnake
 from rhapsode.nn.snake import Snake, SnakeBeta
 
 

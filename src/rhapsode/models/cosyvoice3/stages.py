@@ -17,7 +17,7 @@ from rhapsode.models.cosyvoice3.flow.worker import CosyFlow
 from rhapsode.models.cosyvoice3.prompt import CosyPrompt
 from rhapsode.models.cosyvoice3.spec import CosySettings
 from rhapsode.models.cosyvoice3.vocoder.parts import hift_net, hift_tensors
-from rhapsode.models.cosyvoice3.vocoder.settings import HiftSettings
+from rhapsode.models.cosyvoice3.vocoder.settings import hift_settings
 from rhapsode.models.cosyvoice3.vocoder.worker import CosyVocoder
 from rhapsode.models.parts import checkpoint_of
 
@@ -50,7 +50,7 @@ def flow(context: StageContext) -> CosyFlow | WholeFlow:
 
 def vocoder(context: StageContext) -> CosyVocoder:
     """Returns the worker of the vocoder stage."""
-    file, settings = checkpoint_of(context) / "hift.pt", HiftSettings.of(_config(context).vocoder)
+    file, settings = checkpoint_of(context) / "hift.pt", hift_settings(_config(context).vocoder)
     return CosyVocoder(hift_net(settings, context, lambda: hift_tensors(_present(file))))
 
 

@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from rhapsode.device.slots import Rows, SlotRow, SlotTable
-from rhapsode.models.cosyvoice3.vocoder.net import HiftNet
-from rhapsode.models.cosyvoice3.vocoder.source import counter_noise
+from rhapsode.nn.hift.net import HiftNet
+from rhapsode.nn.hift.source import counter_noise
 from unit.cosyvoice3.sound import hift
 
-fused = pytest.importorskip("rhapsode.models.cosyvoice3.vocoder.fused", reason="needs Triton")
+fused = pytest.importorskip("rhapsode.nn.fused.hift", reason="needs Triton")
 
 LEAST_DB = {torch.float32: 90, torch.float16: 45}
 

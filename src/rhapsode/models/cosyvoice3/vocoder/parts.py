@@ -11,11 +11,11 @@ from rhapsode.checkpoints.files import read_file
 from rhapsode.checkpoints.weight_norm import fold_weight_norm
 from rhapsode.checkpoints.weights import Tensors, TensorsInMemory
 from rhapsode.models.base import StageContext
-from rhapsode.models.cosyvoice3.vocoder.net import HiftNet
-from rhapsode.models.cosyvoice3.vocoder.settings import HiftSettings
-from rhapsode.models.cosyvoice3.vocoder.source import F0Net
 from rhapsode.models.parts import fill
 from rhapsode.nn import kernels
+from rhapsode.nn.hift.net import HiftNet
+from rhapsode.nn.hift.settings import HiftSettings
+from rhapsode.nn.hift.source import F0Net
 
 F0 = "f0_predictor."
 
@@ -41,7 +41,7 @@ def hift_net(settings: HiftSettings, context: StageContext, tensors: Callable[[]
     net.spectrum.to(dtype)
     net.f0_predictor = f0
     if context.dtype in ("bfloat16", "float16") and kernels.on(net.conv_post.weight):
-        from rhapsode.models.cosyvoice3.vocoder.fused import fuse  # which needs Triton
+        from rhapsode.nn.fused.hift import fuse  # which needs Triton
 
         fuse(net, torch.float16)
     return net

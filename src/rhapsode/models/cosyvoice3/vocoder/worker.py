@@ -6,8 +6,8 @@ from torch import Tensor
 
 from rhapsode.device.reach import Reach, Window
 from rhapsode.device.slots import Rows
-from rhapsode.models.cosyvoice3.vocoder.net import HiftNet, HiftState
-from rhapsode.models.cosyvoice3.vocoder.source import SourceNoise, counter_noise
+from rhapsode.nn.hift.net import HiftNet, HiftState
+from rhapsode.nn.hift.source import SourceNoise, counter_noise
 
 
 class CosyVocoder:

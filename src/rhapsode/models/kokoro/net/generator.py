@@ -13,7 +13,7 @@ from rhapsode.models.kokoro.config import KokoroConfig
 from rhapsode.models.kokoro.net.blocks import SnakeBlock
 from rhapsode.models.kokoro.net.source import PitchSource
 from rhapsode.nn.ragged import Ragged
-from rhapsode.nn.spectrum import Spectrum
+from rhapsode.nn.spectrum import Spectrum, from_polar, reflected
 from rhapsode.nn.time_conv import channels_last
 
 SLOPE, LAST_SLOPE = 0.1, 0.01
@@ -58,8 +58,7 @@ class SpectrumGenerator(nn.Module):
         half, size = self.spectrum.n_fft // 2, samples.shape[1]
         place = torch.arange(-half, size + half, device=samples.device).abs()
         end = ragged.lengths[:, None] * self.config.hop
-        place = torch.where(place < end, place, (2 * end - 2 - place).clamp(min=0)).clamp(max=size - 1)
-        columns = self.spectrum.analyse(samples.gather(1, place))
+        columns = self.spectrum.analyse(samples.gather(1, reflected(place, end).clamp(max=size - 1)))
         real, imaginary = columns.chunk(2, dim=1)
         imaginary = imaginary.clone()
         imaginary[:, 0], imaginary[:, -1], imaginary[..., 0] = 0, 0, 0
@@ -92,10 +91,8 @@ class SpectrumGenerator(nn.Module):
     def _samples(self, spectrum: Tensor, ragged: Ragged) -> Tensor:
         """Inverts the transform; what it needs is computed in float32 at least."""
         wide = spectrum.float() if spectrum.dtype in (torch.float16, torch.bfloat16) else spectrum
-        loud, phase = wide.chunk(2, dim=1)
-        loud, phase = loud.exp(), phase.sin()
         overlap = (self.spectrum.before, self.spectrum.overlap - 2 - self.spectrum.before)
-        columns = F.pad(torch.cat((loud * phase.cos(), loud * phase.sin()), dim=1), overlap)
+        columns = F.pad(from_polar(wide), overlap)
         place = torch.arange(columns.shape[2], device=wide.device) - overlap[0]
         exists = (place >= 0) & (place <= ragged.lengths[:, None] * self.columns)
         samples = self.spectrum.synthesise(columns.masked_fill(~exists[:, None], 0), exists)

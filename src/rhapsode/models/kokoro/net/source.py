@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from rhapsode.nn.philox import normal
+from rhapsode.nn.harmonics import HarmonicMixer
+from rhapsode.nn.philox import each_step, normal
 
 LOUDNESS = 0.1
 VOICED_NOISE = 0.003
@@ -21,37 +22,21 @@ def seeded_noise(seeds: Tensor, steps: int, hop: int) -> Tensor:
     It depends on the seed of a row and the number of the sample: not on the batch, nor on the length.
     """
     counts = torch.arange(steps, device=seeds.device).expand(len(seeds), -1)
-    drawn = normal(seeds[:, None].expand_as(counts).flatten(), counts.flatten(), 0, hop)
-    return drawn.view(len(seeds), steps * hop)
+    return each_step(normal, seeds, counts, hop).flatten(1)
 
 
-class PitchSource(nn.Module):
+class PitchSource(HarmonicMixer):
     """One value of the pitch is held for `hop` samples; the phase goes on linearly between their middles."""
 
     def __init__(self, harmonics: int, hop: int, sample_rate: int) -> None:
-        super().__init__()
-        self.l_linear = nn.Linear(harmonics, 1)
+        super().__init__(harmonics, LOUDNESS, VOICED_NOISE)
         self.hop, self.sample_rate = hop, sample_rate
-
-    @property
-    def harmonics(self) -> int:
-        return self.l_linear.in_features
-
-    def mixed(self, noise: Tensor) -> Tensor:
-        """Returns the noise of all harmonics, `[B, n, harmonics]`, as the mixture has it, `[B, n]`."""
-        return noise @ self.l_linear.weight[0]
-
-    def mixed_at_once(self, noise: Tensor) -> Tensor:
-        """Returns what `mixed` makes of independent noise for each harmonic, from one `[B, n]`: a weighted sum of
-        normal numbers is a normal number."""
-        return noise * torch.linalg.vector_norm(self.l_linear.weight)
 
     def forward(self, f0: Tensor, noise: Tensor) -> Tensor:
         """Maps pitches `[B, T]` and mixed noise `[B, T * hop]` to samples `[B, T * hop]`."""
         sines = (self._turns(f0) * (2 * math.pi)).to(noise.dtype).sin_() * LOUDNESS
         voiced = (f0 > LOWEST_HZ).to(noise.dtype).repeat_interleave(self.hop, dim=1)
-        loudness = VOICED_NOISE * voiced + LOUDNESS / 3 * (1 - voiced)
-        return (self.l_linear(sines * voiced[..., None])[..., 0] + loudness * noise).tanh()
+        return self.mix(sines, voiced, noise)
 
     def _turns(self, f0: Tensor) -> Tensor:
         """Returns the phase of each sample, in turns below 1: float64, as it is a sum over the whole utterance."""

@@ -1,5 +1,6 @@
-"""Runs the vocoder's upsampling network by fused kernels: channels last, activations in the epilogues of convolutions.
+"""Runs the upsampling network of a causal HiFT vocoder by fused kernels.
 
+Tensors have channels last, and activations are in the epilogues of convolutions.
 `HiftNet` is the reference. Convolutions take float16, which has as many digits as the TF32 that cuDNN uses; sums and
 the residual streams are float32.
 """
@@ -11,10 +12,11 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from rhapsode.models.cosyvoice3.vocoder.conv import AheadConv, HiftBlock
-from rhapsode.models.cosyvoice3.vocoder.net import HiftNet, HiftState
 from rhapsode.nn.fused.pack import float32, snake_weights
 from rhapsode.nn.fused.vocoder import MAX_FRAMES
+from rhapsode.nn.hift.block import HiftBlock
+from rhapsode.nn.hift.conv import AheadConv
+from rhapsode.nn.hift.net import HiftNet, HiftState
 from rhapsode.nn.kernels.gpu.branches import MOST_BRANCHES, snaked_sum, upsampled_mean
 from rhapsode.nn.kernels.gpu.conv import ConvWeights, conv
 from rhapsode.nn.kernels.gpu.tails import Tails, TailSpec

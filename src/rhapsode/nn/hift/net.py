@@ -1,4 +1,4 @@
-"""The vocoder as one network: mel frames to samples, any number of frames at a time, exactly as in one pass.
+"""A causal HiFT vocoder: mel frames to samples, any number of frames at a time, exactly as in one pass.
 
 Each stage makes several columns from a frame. It computes the columns of the new frames and the first column of the
 next frame, which the overlap of the last samples needs; that column is computed again with its own frame.
@@ -14,13 +14,13 @@ from torch import Tensor, nn
 
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.models.cosyvoice3.vocoder.conv import AheadConv, HiftBlock, states_of
-from rhapsode.models.cosyvoice3.vocoder.settings import F0_LOOKAHEAD, HiftSettings
-from rhapsode.models.cosyvoice3.vocoder.source import F0Net, HarmonicSource, SourceNoise
-from rhapsode.nn.spectrum import Spectrum
-from rhapsode.nn.streaming import Streaming, TailState, extend
-
-LOUDEST = 100.0
+from rhapsode.nn.hift.block import AheadBlock
+from rhapsode.nn.hift.conv import AheadConv, states_of
+from rhapsode.nn.hift.modules import HiftModules
+from rhapsode.nn.hift.settings import F0_LOOKAHEAD, HiftSettings
+from rhapsode.nn.hift.source import F0Net, HarmonicSource, SourceNoise
+from rhapsode.nn.spectrum import reflected
+from rhapsode.nn.streaming import TailState, extend
 
 
 class HiftState(State):
@@ -52,39 +52,24 @@ class HiftColumns(Protocol):
     def __call__(self, x: Tensor, source: Tensor, slots: Tensor, state: HiftState) -> Tensor: ...
 
 
-class HiftNet(Streaming):
-    """A causal HiFT vocoder. It uses `fused` where kernels run (see `fused.py`); the modules are the reference."""
+class HiftNet(HiftModules):
+    """A causal HiFT vocoder. It uses `fused` where kernels run (`nn.fused.hift`); the modules are the reference."""
 
     f0_predictor: F0Net
     """Set after both networks are filled, because this one has another dtype."""
 
     def __init__(self, settings: HiftSettings) -> None:
-        super().__init__()
-        self.settings = settings
+        super().__init__(settings, AheadBlock)
         self.fused: HiftColumns | None = None
         self.m_source = HarmonicSource(settings)
-        self.spectrum = Spectrum(settings.n_fft, settings.hop_len)
-        base, bins = settings.base_channels, settings.n_fft + 2
-        self.conv_pre = nn.Conv1d(settings.in_channels, base, settings.conv_pre_look_right + 1)
-        sizes = [base >> (i + 1) for i in range(len(settings.upsample_rates))]
+        self.conv_pre = nn.Conv1d(settings.in_channels, settings.base_channels, settings.conv_pre_look_right + 1)
         kernels = settings.upsample_kernel_sizes
-        self.ups = nn.ModuleList(AheadConv(2 * n, n, kernel) for n, kernel in zip(sizes, kernels, strict=True))
-        strides = zip(sizes, settings.source_kernels, settings.source_strides, strict=True)
-        self.source_downs = nn.ModuleList(nn.Conv1d(bins, *sizes) for sizes in strides)
-        source_shapes = (settings.source_resblock_kernel_sizes, settings.source_resblock_dilation_sizes)
-        shapes = list(zip(settings.resblock_kernel_sizes, settings.resblock_dilation_sizes, strict=True))
-        self.source_resblocks = nn.ModuleList(HiftBlock(*one) for one in zip(sizes, *source_shapes, strict=True))
-        self.resblocks = nn.ModuleList(HiftBlock(n, *shape) for n in sizes for shape in shapes)
-        self.conv_post = AheadConv(sizes[-1], bins, 7)
+        self.ups = nn.ModuleList(AheadConv(2 * n, n, kernel) for n, kernel in zip(self.sizes, kernels, strict=True))
         widest = settings.source_strides[0]
         self.before = (widest - 1) * settings.hop_len + settings.n_fft // 2
         """Source samples before a frame that its columns depend on."""
         self.after = widest * settings.hop_len + settings.n_fft // 2
         """Source samples of the next frame that its first column depends on."""
-
-    def blocks_of(self, stage: int) -> nn.ModuleList:
-        count = len(self.settings.resblock_kernel_sizes)
-        return self.resblocks[stage * count : (stage + 1) * count]
 
     def state(self, slots: int) -> HiftState:
         return HiftState(slots, self)
@@ -105,16 +90,12 @@ class HiftNet(Streaming):
             x = self.fused(x, source, slots, state)
         else:
             x = self.conv_post(F.leaky_relu(self._upsample(x, source, slots, state)), slots, state.post, 2)
-        loud, phase = x.chunk(2, dim=1)
-        loud, phase = loud.exp().clamp(max=LOUDEST), phase.sin()
-        columns = torch.cat((loud * phase.cos(), loud * phase.sin()), dim=1)
-        columns = extend(columns, slots, state.columns, 2)  # one before, and two after
+        columns = extend(self.columns_of(x), slots, state.columns, 2)  # one before, and two after
         place = torch.arange(-1, columns.shape[2] - 1, device=slots.device)
         exists = (place >= 0) | (state.frames[slots] > 0)[:, None]
         exists = exists & (place <= known[:, None] * settings.columns)
         state.frames[slots] += due
-        samples = self.spectrum.synthesise(columns, exists)
-        return samples.clamp(-settings.audio_limit, settings.audio_limit)
+        return self.samples_of(columns, exists)
 
     def _source(self, frames: Tensor, known: Tensor, rows: Rows, state: HiftState, noise: SourceNoise) -> Tensor:
         """Returns the columns of the source's spectrum, from `stride - 1` before the first frame on."""
@@ -124,7 +105,7 @@ class HiftNet(Streaming):
         samples = self.m_source(f0, drawn, slots, state.phase, 1)  # [B, (due + 1) * hop]
         # Both ends of the whole signal are reflected, as one pass does.
         place, end = torch.arange(samples.shape[1], device=slots.device), known[:, None] * hop
-        samples = samples.gather(1, torch.where(place < end, place, 2 * end - 2 - place).clamp(min=0))
+        samples = samples.gather(1, reflected(place, end))
         half, first = settings.n_fft // 2, (state.frames[slots] == 0)[:, None]
         joined = extend(samples[:, None], slots, state.source, hop)[:, 0]
         before = joined[:, self.before - half : self.before]

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.models.cosyvoice3.vocoder.conv import AheadConv, states_of
-from rhapsode.models.cosyvoice3.vocoder.settings import F0_LOOKAHEAD, HiftSettings
-from rhapsode.nn.philox import uniform
+from rhapsode.nn.harmonics import noise_size
+from rhapsode.nn.hift.conv import AheadConv, states_of
+from rhapsode.nn.hift.settings import F0_LOOKAHEAD, HiftSettings
+from rhapsode.nn.philox import each_step, uniform
 from rhapsode.nn.streaming import ChainState, Streaming, convolve
 
 SourceNoise = Callable[[Rows, int, int], Tensor]
@@ -23,8 +24,7 @@ SourceNoise = Callable[[Rows, int, int], Tensor]
 def counter_noise(rows: Rows, frames: int, values: int) -> Tensor:
     """Returns noise of the counter RNG: it depends on the request's seed and the position of the frame."""
     steps = rows.steps[:, None] + torch.arange(frames, device=rows.slots.device)
-    seeds = rows.seeds[:, None].expand_as(steps)
-    return uniform(seeds.flatten(), steps.flatten(), 0, values).view(*steps.shape, values)
+    return each_step(uniform, rows.seeds, steps, values)
 
 
 class F0Net(Streaming):
@@ -79,7 +79,7 @@ class HarmonicSource(Streaming):
         # The order of the factors is upstream's: large phases in float32 depend on it. A frame holds one value.
         sines = (turns[:, 1:].to(f0.dtype) * 2 * math.pi * settings.hop).sin() * settings.nsf_alpha
         voiced = (f0 > settings.nsf_voiced_threshold).to(f0.dtype)[..., None]
-        loudness = settings.nsf_sigma * voiced + settings.nsf_alpha / 3 * (1 - voiced)
+        loudness = noise_size(voiced, settings.nsf_alpha, settings.nsf_sigma)
         noise = noise.unflatten(2, (settings.hop, -1)) * loudness[..., None]
         mixed = self.l_linear(((sines * voiced)[:, :, None] + noise).to(dtype))  # [B, T, hop, 1]
         return mixed.flatten(1).tanh()
