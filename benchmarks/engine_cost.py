@@ -84,7 +84,7 @@ class EngineCost:
         engine, rng = self.engine, random.Random(number)
         given = (engine.spec, engine.info, engine.deployment.limits)
         requests = [checked(self._request(rng), *given) for _ in range(self.count)]  # as the server sends them
-        submits = [Submit(f"speech-{number}-{i}", request) for i, request in enumerate(requests)]
+        submits = [Submit(f"speech-{number}-{i}", request, f"client-{i}") for i, request in enumerate(requests)]
         for i in range(0, self.count, MANY):
             self.outer.sendall(b"".join(packed(submits[i : i + MANY])))
         messages: list[Any] = []
@@ -111,13 +111,13 @@ class EngineCost:
             while self.talk._seats.live.sum() < self.count:
                 self.talk.turn()
         with self.timed("joined, codec"):
-            while self.vocode._live.sum() < self.count:
+            while self.vocode._seats.live.sum() < self.count:
                 self.vocode.turn()
         with self.timed("one frame, the last"):
             while self.talk._seats.live.any():
                 self.talk.turn()
         with self.timed("chunk, end"):
-            while self.vocode._live.any():
+            while self.vocode._seats.live.any():
                 self.vocode.turn()
         with self.timed("left"):
             while engine._jobs or self.talk.inbox or self.vocode.inbox:

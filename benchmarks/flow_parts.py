@@ -89,7 +89,7 @@ def voxcpm2(found: MeasuredModel, batches: Sequence[int]) -> Iterator[Part]:
     talker, codec = (make_worker(found, name) for name in ("talk", "vocode"))
     for rows in batches:
         batch, state = prepare(talker, rows)
-        patch, condition = state.patch[batch.slots], talker.net.condition(*talker.hidden(batch, state))
+        patch, condition = state.patch[batch.slots], talker.net.condition(*talker.both_hidden(batch, state))
         schedule, scale = state.schedule[batch.slots], state.cfg_value[batch.slots]
         steps, noise, audio_s = talker.net.dit.schedules.max_steps, talker.noise(batch), 0.16 * rows
 
@@ -97,7 +97,7 @@ def voxcpm2(found: MeasuredModel, batches: Sequence[int]) -> Iterator[Part]:
             return talker.net.dit(*given)
 
         yield f"all, a patch of {rows}", audio_s, lambda i, b=batch, s=state: talker.step(anew(b), s)
-        yield f"language models, a patch of {rows}", audio_s, lambda i, b=batch, s=state: talker.hidden(anew(b), s)
+        yield f"language models, a patch of {rows}", audio_s, lambda i, b=batch, s=state: talker.both_hidden(anew(b), s)
         yield f"LocDiT, a patch of {rows}", audio_s, dit
         yield f"LocEnc, a patch of {rows}", audio_s, lambda i, p=patch: talker.net.sounds(p)
     for rows in batches:

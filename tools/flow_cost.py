@@ -45,7 +45,9 @@ def costs(depth: int) -> list[tuple[float, float]]:
         with torch.inference_mode(), FlopCounterMode(display=False) as counter:
             net.block(FlowBlock(*given, torch.zeros(1, size, 80), torch.zeros(1, 80), start), rows)
         counts = {str(op): count for op, count in counter.get_flop_counts()["Global"].items()}
-        attended = 2 * 2 * 2 * 10 * depth * sizes.inner * size * (chunk + 1) * size  # both products of both halves
+        attended = (
+            2 * 2 * 2 * 10 * depth * settings.transformer.inner * size * (chunk + 1) * size
+        )  # both products of both halves
         found.append((float(sum(counts.values()) - attended), float(attended)))
     return found
 

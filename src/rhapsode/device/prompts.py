@@ -42,20 +42,6 @@ class PromptRuns:
         run = self._replay or self._on(rows)
         run(_padded_slots(rows, batch), *_places(spans, batch, length), *inputs)
 
-    def prefill(
-        self,
-        prompts: Sequence[Any],
-        spans: Spans,
-        rows: Rows,
-        inputs: Callable[[tuple[int, int]], tuple[Input, ...]],
-        ready: Callable[[Sequence[Any], Tensor], None],
-    ) -> None:
-        """Does all of a worker's `prefill`: runs a piece of each prompt (see `run`), and calls `ready` with the prompts
-        that have ended and their slots."""
-        ended, of_ended = self.run(prompts, spans, rows, inputs)
-        if ended:
-            ready(ended, of_ended.slots)
-
     def run(
         self,
         prompts: Sequence[Any],

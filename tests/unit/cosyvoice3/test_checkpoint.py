@@ -152,5 +152,5 @@ def test_the_shape_for_measurements_has_the_published_sizes() -> None:
     assert len(tokenizer("four")) == 4  # a token a byte
     assert (config.layers.num_hidden_layers, config.layers.hidden_size, config.speech_rows) == (24, 896, 6761)
     flow, vocoder = FlowSettings.of(config.flow), hift_settings(config.vocoder)
-    assert (flow.dit.depth, flow.dit.inner, flow.chunk_tokens, flow.spk_embed_dim) == (22, 1024, 25, 192)
+    assert (flow.dit.depth, flow.transformer.inner, flow.chunk_tokens, flow.spk_embed_dim) == (22, 1024, 25, 192)
     assert (vocoder.base_channels, vocoder.hop) == (512, 480)

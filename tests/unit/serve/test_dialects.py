@@ -15,7 +15,7 @@ from rhapsode.config import resolve
 from rhapsode.config.server import DIALECTS as NAMES
 from rhapsode.config.server import key_id
 from rhapsode.errors import ConfigError, InvalidRequest
-from rhapsode.serve.dialects import kokoro_fastapi, sglang_omni, vllm_omni, voice_names
+from rhapsode.serve.dialects import kokoro_fastapi, sglang_omni, sounds, vllm_omni, voice_names
 from rhapsode.serve.dialects.answer import TranslatedAnswer
 from rhapsode.serve.dialects.as_written import KINDS, as_written
 from rhapsode.serve.dialects.dialect import Call, Row
@@ -292,6 +292,44 @@ def test_tags_become_passages(text: str, told: list[tuple[str | None, float, str
     assert [(one.voice, one.pause_s, one.document()) for one in found] == [
         (voice, pause_s, f"<speak>{said}</speak>") for voice, pause_s, said in told
     ]
+
+
+def test_a_turn_without_a_voice_has_tags_too() -> None:
+    fields = {"turns": [{"text": "A [pause:1s] B"}, {"text": "C", "voice": "low"}]}
+    asked = kokoro_fastapi._ask_dialogue(fields, Call({}, ("low",)))
+    assert asked["segments"] == [
+        {"input": '<speak>A <break time="1000ms"/> B</speak>', "pause_s": 0.0},
+        {"input": "<speak>C</speak>", "voice": "low", "pause_s": 0.0},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({}, {"phonemes": "A wˈʊ."}),
+        ({"lang_code": "b"}, {"phonemes": "A wˈʊ."}),
+        ({"lang_code": "e"}, {}),
+        ({"lang_code": ["a"]}, {}),
+        ({"input": "[W](/wˈʊ/) [pause:1s]"}, {}),
+        ({"input": "<speak>[W](/wˈʊ/)</speak>", "ssml": True}, {}),
+    ],
+)
+def test_words_with_sounds_are_phonemes_for_models_that_take_these(
+    monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], told: dict[str, str]
+) -> None:
+    monkeypatch.setattr(sounds, "american", str)
+    monkeypatch.setattr(sounds, "british", str)
+    read = {"/v1/models": {"data": [{"id": "one", "options": {"phonemes": {}}}]}}
+    asked = kokoro_fastapi._ask_speech({"input": "A [W](/wˈʊ/).", **fields}, Call({}, read=read))
+    assert {name: value for name, value in asked.items() if name == "phonemes"} == told
+
+
+def test_options_that_cannot_be_obeyed_are_named() -> None:
+    text = " ".join(f"www.x{at}.de" for at in range(300))
+    options = {"url_normalization": False, "email_normalization": True, "unit_normalization": 1}
+    asked = kokoro_fastapi._ask_speech({"input": text, "normalization_options": options}, Call({}))
+    named = {"normalization_options.url_normalization": False, "normalization_options.unit_normalization": 1}
+    assert asked == {"input": text, **named}
 
 
 def test_without_voices_their_tags_are_text() -> None:

@@ -95,7 +95,7 @@ class Stage(TalkerHarness):
 
     def step(self, *slots: int) -> Step:
         talker = self.talker
-        hidden, stop = talker.hidden, talker.net.stop
+        hidden, stop = talker.both_hidden, talker.net.stop
 
         def kept_hidden(rows: Rows, state: Any) -> tuple[Tensor, Tensor]:
             base, residual = hidden(rows, state)
@@ -107,11 +107,11 @@ class Stage(TalkerHarness):
             self.stop.append(stop(base))
             return self.stop[-1]
 
-        talker.hidden, talker.net.stop = kept_hidden, kept_stop
+        talker.both_hidden, talker.net.stop = kept_hidden, kept_stop
         try:
             return super().step(*slots)
         finally:
-            talker.hidden, talker.net.stop = hidden, stop
+            talker.both_hidden, talker.net.stop = hidden, stop
 
 
 def inject(stage: Stage, noise_of: dict[int, np.ndarray]) -> None:

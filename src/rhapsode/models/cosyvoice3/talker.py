@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.device.prompts import PromptRuns, content_of
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.device.upload import upload
-from rhapsode.models.base import Span, StageContext, Step, Traits
+from rhapsode.models.base import StageContext, Step, Traits
 from rhapsode.models.cosyvoice3 import parts
 from rhapsode.models.cosyvoice3.config import CosyConfig, read
 from rhapsode.models.cosyvoice3.prompt import NEVER, CosyPrompt
 from rhapsode.models.parts import checkpoint_of
-from rhapsode.nn.attention import PagedAttention
+from rhapsode.models.prompted_stack import PromptedStack
 from rhapsode.nn.kernels.sampling import NOTHING, Repetition, Settings, TopP
 from rhapsode.nn.sampling import Gumbel, draw
 from rhapsode.types import Sampling
@@ -50,18 +47,18 @@ class CosyState(State):
         self.ended = buffer(slots, dtype=torch.bool, device=device)  # a step after the end must not count
 
 
-class CosyTalker:
+class CosyTalker(PromptedStack[CosyConfig, CosyPrompt, CosyState]):
+    state_type = CosyState
     frame_shape = (1,)
     frame_dtype = torch.int64
 
     def __init__(self, context: StageContext) -> None:
-        self._config = config = read(context.config, checkpoint_of(context))
-        self._device, self._dtype = torch.device(context.device), getattr(torch, context.dtype)
+        config = read(context.config, checkpoint_of(context))
         self.net = parts.talker(config, context)
+        super().__init__(config, context, [self.net.body], self._embed_ids, np.zeros(1, np.int64))
         sampling = config.sampling
         self.defaults = Sampling(temperature=1.0, top_k=sampling.top_k, top_p=sampling.top_p, repetition_penalty=1.0)
         self._gumbel = Gumbel([config.speech_rows] * 2, self._device)  # of the two draws
-        self._prompts = PromptRuns(self._run_prompts, self._device)
         ids = torch.arange(config.speech_rows, device=self._device)
         special = ids >= config.codes
         self._banned = torch.stack((special & False, special, special & (ids != config.fill), ids == config.sos))
@@ -70,38 +67,20 @@ class CosyTalker:
         self._is_silent = torch.isin(ids, torch.tensor(SILENT_TOKENS, device=self._device))
 
     def traits(self) -> Traits:
-        return Traits(kv=(self.net.body.config.kv(),), prefill=self.prefill, capture=self.capture, extend=self.extend)
-
-    def state(self, slots: int) -> CosyState:
-        return CosyState(slots, self._config, self._dtype, self._device)
+        return replace(super().traits(), extend=self.extend)
 
     # --- the prompt ---
 
-    def prefill(self, prompts: Sequence[CosyPrompt], spans: Sequence[Span], rows: Rows, state: CosyState) -> None:
-        def inputs(shape: tuple[int, int]) -> tuple[NDArray[Any], ...]:
-            return (content_of(prompts, spans, shape, np.zeros(1, np.int64)),)
+    def _embed_ids(self, ids: Tensor) -> Tensor:
+        return self.net.embed(ids[..., 0])
 
-        self._prompts.prefill(prompts, spans, rows, inputs, lambda ended, slots: self._ready(ended, slots, rows, state))
-
-    def _run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, ids: Tensor) -> None:
-        self.hidden(self.net.embed(ids[..., 0]), rows, where, valid)
-
-    def capture(self, rows: Rows, most_positions: int) -> None:
-        def blank(batch: int, length: int) -> tuple[NDArray[Any], ...]:
-            return (np.zeros((batch, length, 1), np.int64),)
-
-        self._prompts.capture(rows, most_positions, blank)
-
-    def _ready(self, prompts: Sequence[CosyPrompt], slots: Tensor, rows: Rows, state: CosyState) -> None:
-        """Fills the state that the first step reads, for prompts that are prefilled."""
-        fresh = [i for i, prompt in enumerate(prompts) if not prompt.continues]
+    def ready(self, prompts: Sequence[CosyPrompt], rows: Rows, state: CosyState) -> None:
+        fresh, slots = self.some(prompts, rows.slots, lambda prompt: not prompt.continues)
         if fresh:
-            # An assignment would wait for the GPU.
-            state.recent.index_fill_(0, slots[self._upload(np.array(fresh))], NOTHING)
-        spoken = [i for i, prompt in enumerate(prompts) if len(prompt.last)]
-        if not spoken:
+            state.recent.index_fill_(0, slots, NOTHING)  # an assignment would wait for the GPU
+        said, slots = self.some(prompts, rows.slots, lambda prompt: len(prompt.last))
+        if not said:
             return
-        slots, said = slots[self._upload(np.array(spoken))], [prompts[i] for i in spoken]
         state.next[slots] = self.net.embed(self._upload(np.concatenate([prompt.last for prompt in said]))[:, 0])
         state.first_step[slots] = rows.table.step[slots]
         settings = np.array([[p.fill_after, p.least_frames, *_rules(p)] for p in said], np.int64)
@@ -134,11 +113,6 @@ class CosyTalker:
         state.next[slots] = self.net.embed_speech(spoken)
         return Step(spoken[:, None], ~stopped & (silent <= MOST_SILENT), stopped)
 
-    def hidden(self, x: Tensor, rows: Rows, positions: Tensor, valid: Tensor | None = None) -> Tensor:
-        """Runs the body over `x [B, T, hidden]` at `positions [B, T]`; the result is normed."""
-        backend = PagedAttention(rows.kv[0], rows, positions, valid)
-        return self.net.body(x, self.net.body.rotary(positions, x.dtype), backend)
-
     def _draw(self, logits: Tensor, count: Tensor, rows: Rows, state: CosyState) -> Tensor:
         """Draws a token per row. A token that repeats too often is replaced by a draw from all other tokens."""
         slots = rows.slots
@@ -150,9 +124,6 @@ class CosyTalker:
         limit = (temperature > 0).to(torch.int64) * self._config.sampling.limit  # a greedy request stays greedy
         again = Repetition(state.recent, slots, limit, every, second, other=True)
         return draw(logits, Settings.of(rows, TopP.THROUGH), first, repetition=again)
-
-    def _upload(self, values: NDArray[Any]) -> Tensor:
-        return upload(values, self._device)
 
 
 def _rules(prompt: CosyPrompt) -> tuple[int, int]:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.device.prompts import PromptRuns, content_of
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.device.upload import upload
-from rhapsode.models.base import Span, StageContext, Step, Traits
+from rhapsode.models.base import StageContext, Step
 from rhapsode.models.fish_s2_pro import parts
 from rhapsode.models.fish_s2_pro.config import FishConfig, read
 from rhapsode.models.fish_s2_pro.prompt import FishPrompt
 from rhapsode.models.fish_s2_pro.tokenizer import read_tokens
 from rhapsode.models.parts import checkpoint_of
-from rhapsode.nn.attention import PagedAttention
+from rhapsode.models.prompted_stack import PromptedStack
 from rhapsode.nn.kernels.sampling import NOTHING, Repetition, Settings, TopP
 from rhapsode.nn.sampling import Gumbel, Noise, draw
 from rhapsode.types import Sampling
@@ -39,54 +35,28 @@ class FishState(State):
         self.first_step = buffer(slots, dtype=torch.int64, device=device)  # of this generation
 
 
-class FishTalker:
+class FishTalker(PromptedStack[FishConfig, FishPrompt, FishState]):
+    state_type = FishState
     frame_dtype = torch.int64
     defaults = Sampling(temperature=0.8, top_k=30, top_p=0.8, repetition_penalty=1.0)
     """The defaults of upstream's server. As there, the repetition penalty has no effect."""
 
     def __init__(self, context: StageContext) -> None:
-        self._config = config = read(context.config)
-        self._device, self._dtype = torch.device(context.device), getattr(torch, context.dtype)
+        config = read(context.config)
         self.net = parts.talker(config, read_tokens(checkpoint_of(context), config), context)
+        super().__init__(config, context, [self.net.slow], self.net.embed, np.zeros(1 + config.books, np.int64))
         self.frame_shape = (config.books,)
         self._end = config.codes  # the last of the head's rows
         # The last one is for the second draw of the first code.
         self._gumbel = Gumbel([config.codes + 1, *[config.codes] * (config.books - 1), config.codes + 1], self._device)
-        self._prompts = PromptRuns(self._run_prompts, self._device)
-
-    def traits(self) -> Traits:
-        return Traits(kv=(self.net.slow.config.kv(),), prefill=self.prefill, capture=self.capture)
-
-    def state(self, slots: int) -> FishState:
-        return FishState(slots, self._config, self._dtype, self._device)
 
     # --- the prompt ---
 
-    def prefill(self, prompts: Sequence[FishPrompt], spans: Sequence[Span], rows: Rows, state: FishState) -> None:
-        blank = np.zeros(1 + self._config.books, np.int64)
-
-        def inputs(shape: tuple[int, int]) -> tuple[NDArray[Any], ...]:
-            return (content_of(prompts, spans, shape, blank),)
-
-        self._prompts.prefill(prompts, spans, rows, inputs, lambda ended, slots: self._ready(ended, slots, rows, state))
-
-    def _run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, columns: Tensor) -> None:
-        self.hidden(self.net.embed(columns), rows, where, valid)
-
-    def capture(self, rows: Rows, most_positions: int) -> None:
-        def blank(batch: int, length: int) -> tuple[NDArray[Any], ...]:
-            return (np.zeros((batch, length, 1 + self._config.books), np.int64),)
-
-        self._prompts.capture(rows, most_positions, blank)
-
-    def _ready(self, prompts: Sequence[FishPrompt], slots: Tensor, rows: Rows, state: FishState) -> None:
-        """Fills the state that the first step reads, for prompts that are prefilled."""
-        spoken = [i for i, prompt in enumerate(prompts) if len(prompt.last)]
+    def ready(self, prompts: Sequence[FishPrompt], rows: Rows, state: FishState) -> None:
+        spoken, slots = self.some(prompts, rows.slots, lambda prompt: len(prompt.last))
         if not spoken:
             return
-        slots = slots[self._upload(np.array(spoken))]
-        last = self._upload(np.concatenate([prompts[i].last for i in spoken]))
-        state.next[slots] = self.net.embed(last)
+        state.next[slots] = self.net.embed(self._upload(np.concatenate([prompt.last for prompt in spoken])))
         state.recent[slots] = torch.full_like(state.recent[slots], NOTHING)
         state.first_step[slots] = rows.table.step[slots]
 
@@ -108,11 +78,6 @@ class FishTalker:
         state.next[slots] = following
         return Step(frame, ~stopped, stopped)
 
-    def hidden(self, x: Tensor, rows: Rows, positions: Tensor, valid: Tensor | None = None) -> Tensor:
-        """Runs the slow model over `x [B, T, hidden]` at `positions [B, T]`; the result is normed."""
-        backend = PagedAttention(rows.kv[0], rows, positions, valid)
-        return self.net.slow(x, self.net.slow.rotary(positions, x.dtype), backend)
-
     def _settings(self, rows: Rows) -> Settings:
         return Settings.of(rows, TopP.BELOW)
 
@@ -128,6 +93,3 @@ class FishTalker:
 
     def _choose(self, settings: Settings, noise: tuple[Noise, ...]) -> Callable[[int, Tensor], Tensor]:
         return lambda book, logits: draw(logits, settings, noise[book])
-
-    def _upload(self, values: NDArray[Any]) -> Tensor:
-        return upload(values, self._device)

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.device.prompts import PromptRuns, Spans, content_of
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.device.upload import upload
 from rhapsode.models.base import StageContext, Step, Traits
 from rhapsode.models.higgs import parts
 from rhapsode.models.higgs.config import HiggsConfig, read_v2, read_v3
 from rhapsode.models.higgs.net import is_audio, pattern_of
 from rhapsode.models.higgs.prompt import HiggsPrompt, audio_rows, text_columns
 from rhapsode.models.higgs.spec import MOST_WINDOW
+from rhapsode.models.prompted_stack import PromptedStack
 from rhapsode.nn.attention import PagedAttention
 from rhapsode.nn.delay import Delay
 from rhapsode.nn.kernels.sampling import NOTHING, Repetition, Settings
@@ -39,7 +38,7 @@ class HiggsState(State):
         self.limit = buffer(slots, dtype=torch.int64, device=device)
 
 
-class HiggsTalker:
+class HiggsTalker(PromptedStack[HiggsConfig, HiggsPrompt, HiggsState]):
     """The talker of v2 and v3, as far as they agree. `repeats`: whether it has repetition-aware sampling."""
 
     frame_dtype = torch.int64
@@ -47,19 +46,17 @@ class HiggsTalker:
     repeats = False
 
     def __init__(self, config: HiggsConfig, context: StageContext) -> None:
-        self._config = config
-        self._device, self._dtype = torch.device(context.device), getattr(torch, context.dtype)
         self.net = parts.talker(config, context)
+        super().__init__(config, context, [self.net.body], self.net.embed, text_columns([0], config.books)[0])
         self.pattern = pattern_of(config)
         self.frame_shape = (config.books,)
         self._delay = Delay(self.pattern, self._device)
         # Second draws have noise of their own.
         draws = config.books * (2 if self.repeats else 1)
         self._gumbel = Gumbel([self.pattern.vocabulary] * draws, self._device)
-        self._prompts = PromptRuns(self._run_prompts, self._device)
 
     def traits(self) -> Traits:
-        return Traits(kv=(self.net.body.config.kv(),), prefill=self.prefill, capture=self.capture, extend=self.extend)
+        return replace(super().traits(), extend=self.extend)
 
     def state(self, slots: int) -> HiggsState:
         one, zero = torch.ones(slots + 1, device=self._device), torch.zeros(slots + 1, device=self._device)
@@ -68,37 +65,21 @@ class HiggsTalker:
 
     # --- the prompt ---
 
-    def prefill(self, prompts: Sequence[HiggsPrompt], spans: Spans, rows: Rows, state: HiggsState) -> None:
-        def inputs(shape: tuple[int, int]) -> tuple[NDArray[Any], ...]:
-            return (content_of(prompts, spans, shape, self._blank()),)
-
-        self._prompts.prefill(prompts, spans, rows, inputs, lambda ended, slots: self._ready(ended, slots, state))
-
-    def _run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, columns: Tensor) -> None:
+    def run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, *inputs: Tensor) -> None:
+        (columns,) = inputs
         backend = PagedAttention(rows.kv[0], rows, where, valid)
         self.net.run(self.net.embed(columns), where, backend, is_audio(columns))
 
-    def capture(self, rows: Rows, most_positions: int) -> None:
-        def blank(batch: int, length: int) -> tuple[NDArray[Any], ...]:
-            return (np.tile(self._blank(), (batch, length, 1)),)
-
-        self._prompts.capture(rows, most_positions, blank)
-
-    def _blank(self) -> NDArray[np.int64]:
-        return text_columns([0], self._config.books)[0]
-
-    def _ready(self, prompts: Sequence[HiggsPrompt], slots: Tensor, state: HiggsState) -> None:
-        """Fills the state that the first step reads, for prompts that are prefilled."""
-        spoken = [i for i, prompt in enumerate(prompts) if len(prompt.last)]
-        if not spoken:
+    def ready(self, prompts: Sequence[HiggsPrompt], rows: Rows, state: HiggsState) -> None:
+        chosen, slots = self.some(prompts, rows.slots, lambda prompt: len(prompt.last))
+        if not chosen:
             return
-        slots, chosen = slots[upload(np.array(spoken), self._device)], [prompts[i] for i in spoken]
-        state.next[slots] = self.net.embed(upload(np.concatenate([prompt.last for prompt in chosen]), self._device))
+        state.next[slots] = self.net.embed(self._upload(np.concatenate([prompt.last for prompt in chosen])))
         self._delay.begin(slots, state.delay)
         if self.repeats:
             windows = np.array([(max(1, p.repetition.rows), p.repetition.limit) for p in chosen], np.int64)
-            state.window[slots], state.limit[slots] = upload(windows, self._device).unbind(1)
-            state.recent[slots] = upload(np.stack([self._recent(prompt) for prompt in chosen]), self._device)
+            state.window[slots], state.limit[slots] = self._upload(windows).unbind(1)
+            state.recent[slots] = self._upload(np.stack([self._recent(prompt) for prompt in chosen]))
 
     def _recent(self, prompt: HiggsPrompt) -> NDArray[np.int64]:
         """Returns the last audio rows of a prompt in the layout of the ring: rows of references count, too."""

@@ -10,16 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.device.prompts import PromptRuns, Spans, content_of
-from rhapsode.device.row_writes import RowWrites
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.models.base import StageContext, Step, Traits
+from rhapsode.models.base import StageContext, Step
 from rhapsode.models.moss_tts_nano import parts
 from rhapsode.models.moss_tts_nano.config import MossConfig, read
 from rhapsode.models.moss_tts_nano.net import Choose, Decide
 from rhapsode.models.moss_tts_nano.prompt import MossPrompt
-from rhapsode.nn.attention import PagedAttention
+from rhapsode.models.written_stack import WrittenStack
 from rhapsode.nn.kernels.sampling import Rules, Settings
 from rhapsode.nn.sampling import Gumbel, Noise, draw
 from rhapsode.types import Sampling
@@ -38,74 +36,38 @@ class MossState(State):
         self.top_p = buffer(slots, device=device)
 
 
-class MossTalker:
+class MossTalker(WrittenStack[MossConfig, MossPrompt, MossState]):
+    state_type = MossState
     frame_dtype = torch.int64
     defaults = Sampling(temperature=0.8, top_k=25, top_p=0.95, repetition_penalty=1.2)
     """The defaults of upstream's command line and servers; no file of the checkpoint has them."""
 
     def __init__(self, context: StageContext) -> None:
-        self._config = config = read(context.config)
-        self._device, self._dtype = torch.device(context.device), getattr(torch, context.dtype)
+        config = read(context.config)
         self.net = parts.talker(config, context)
+        super().__init__(config, context, [self.net.transformer], self.net.embed, _blank_row(config))
         self.frame_shape = (config.books,)
         self._gumbel = Gumbel([2] + [config.codes] * config.books, self._device)
         self._book = torch.arange(config.books, device=self._device)
         self._no_code = torch.zeros(config.codes, dtype=torch.bool, device=self._device)
-        self._prompts = PromptRuns(self._run_prompts, self._device)
-        self._ready = RowWrites(self._write_first, self._device)
-
-    def traits(self) -> Traits:
-        return Traits(
-            kv=(self.net.transformer.config.kv(),),
-            prefill=self.prefill,
-            capture=self.capture,
-            capture_ready=self.capture_ready,
-        )
-
-    def state(self, slots: int) -> MossState:
-        return MossState(slots, self._config, self._dtype, self._device)
 
     # --- the prompt ---
 
-    def prefill(self, prompts: Sequence[MossPrompt], spans: Spans, rows: Rows, state: MossState) -> None:
-        def inputs(shape: tuple[int, int]) -> tuple[NDArray[Any], ...]:
-            return (content_of(prompts, spans, shape, self._blank_row()),)
-
-        ended, of_ended = self._prompts.run(prompts, spans, rows, inputs)
-        if ended:
-            self._ready(state, of_ended.host_slots, *self._first_input(ended))
-
-    def _run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, content: Tensor) -> None:
-        self.hidden(self.net.embed(content), rows, where, valid)
-
-    def capture(self, rows: Rows, most_positions: int) -> None:
-        def blank(batch: int, length: int) -> tuple[NDArray[Any], ...]:
-            return (np.tile(self._blank_row(), (batch, length, 1)),)
-
-        self._prompts.capture(rows, most_positions, blank)
-
-    def _blank_row(self) -> NDArray[np.int64]:
-        row = np.full(1 + self._config.books, self._config.tokens.audio_pad_token_id, np.int64)
-        row[0] = self._config.tokens.im_start_token_id
-        return row
-
-    def _first_input(self, prompts: Sequence[MossPrompt]) -> tuple[NDArray[Any], ...]:
-        """Returns what the first step needs of these prompts, as columns for `_write_first`."""
+    def first_input(self, prompts: Sequence[MossPrompt], state: MossState) -> tuple[NDArray[Any], ...]:
         temperature, top_k, top_p = zip(*(prompt.ending for prompt in prompts), strict=True)
         integers = np.column_stack([[prompt.books for prompt in prompts], top_k]).astype(np.int64)
         floats = np.column_stack([temperature, top_p]).astype(np.float32)
         return np.stack([prompt.last for prompt in prompts]), integers, floats
 
-    def _write_first(self, state: MossState, slots: Tensor, last: Tensor, integers: Tensor, floats: Tensor) -> None:
+    def write_first(self, state: MossState, slots: Tensor, last: Tensor, integers: Tensor, floats: Tensor) -> None:
         """Fills the state that the first step reads. A following prompt starts with an empty history, too."""
         state.next[slots] = self.net.embed(last)
         state.history.index_fill_(0, slots, False)
         state.books[slots], state.top_k[slots] = integers.unbind(1)
         state.temperature[slots], state.top_p[slots] = floats.unbind(1)
 
-    def capture_ready(self, rows: Rows, state: MossState) -> None:
-        blank = self._blank_row()[None], np.zeros((1, 2), np.int64), np.zeros((1, 2), np.float32)
-        self._ready.capture(state, rows.host_slots, *blank)
+    def blank_input(self, state: MossState) -> tuple[NDArray[Any], ...]:
+        return self._blank[None], np.zeros((1, 2), np.int64), np.zeros((1, 2), np.float32)
 
     # --- the step ---
 
@@ -121,11 +83,6 @@ class MossTalker:
         state.history.view(-1).index_fill_(0, drawn.flatten(), 1)  # 1, not True: a trace takes no bool here
         state.next[slots] = following
         return Step(frame, ~stopped, stopped)
-
-    def hidden(self, x: Tensor, rows: Rows, positions: Tensor, valid: Tensor | None = None) -> Tensor:
-        """Runs the global transformer over `x [B, T, hidden]` at `positions [B, T]`."""
-        backend = PagedAttention(rows.kv[0], rows, positions, valid)
-        return self.net.transformer(x, self.net.transformer.rotary(positions, x.dtype), backend)
 
     def _decide(self, noise: Noise, rows: Rows, state: MossState) -> Decide:
         slots = rows.slots
@@ -147,3 +104,9 @@ class MossTalker:
             return draw(logits, settings, noise[1 + book], partial_k, rules)
 
         return choose
+
+
+def _blank_row(config: MossConfig) -> NDArray[np.int64]:
+    row = np.full(1 + config.books, config.tokens.audio_pad_token_id, np.int64)
+    row[0] = config.tokens.im_start_token_id
+    return row

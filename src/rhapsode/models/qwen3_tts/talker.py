@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.device.prompts import PromptRuns, content_of
-from rhapsode.device.row_writes import RowWrites
+from rhapsode.device.packed import Input
+from rhapsode.device.prompts import Spans, content_of
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.device.upload import upload
-from rhapsode.models.base import Span, StageContext, Step, Traits
+from rhapsode.models.base import StageContext, Step, Traits
 from rhapsode.models.qwen3_tts import parts
 from rhapsode.models.qwen3_tts.config import SUPPRESSED, QwenConfig, read
 from rhapsode.models.qwen3_tts.prompt import SPEAKER, TEXT, QwenPrompt
-from rhapsode.nn.attention import PagedAttention
+from rhapsode.models.written_stack import WrittenStack
 from rhapsode.nn.kernels.linear import fused_linear
 from rhapsode.nn.kernels.sampling import NoiseCounters, Rules, Settings
 from rhapsode.nn.sampling import Gumbel, Noise, draw, draw_embedded
@@ -48,14 +48,15 @@ class QwenState(State):
         self.top_p = buffer(slots, device=device)
 
 
-class QwenTalker:
+class QwenTalker(WrittenStack[QwenConfig, QwenPrompt, QwenState]):
+    state_type = QwenState
     frame_dtype = torch.int64
 
     def __init__(self, context: StageContext) -> None:
-        self._config = config = read(context.config, context.checkpoint)
-        self._device, self._dtype = torch.device(context.device), getattr(torch, context.dtype)
-        self._begins = context.begins
+        config = read(context.config, context.checkpoint)
         self.net = parts.talker(config, context)
+        super().__init__(config, context, [self.net.model], self.embed, np.full(2 + config.groups, -1))
+        self._begins = context.begins
         self.frame_shape = (config.groups,)
         self.defaults = defaults(config)
         vocab, codes = config.talker.vocab_size, config.predictor.vocab_size
@@ -63,35 +64,23 @@ class QwenTalker:
         self._eos = config.tokens.codec_eos_token_id
         ids = torch.arange(vocab, device=self._device)
         self._is_eos = ids == self._eos  # [vocab]
-        self._prompts = PromptRuns(self._run_prompts, self._device)
-        self._ready = RowWrites(self._write_first, self._device)
         self._suppressed = (ids >= vocab - SUPPRESSED) & ~self._is_eos
         if context.random_weights:  # their speech would end at random; measurements need a fixed length
             self._suppressed |= self._is_eos
 
     def traits(self) -> Traits:
-        return Traits(
-            kv=(self.net.model.config.kv(),),
-            prefill=self.prefill,
-            capture=self.capture,
-            capture_ready=self.capture_ready,
-            first_step=self.first_step,
-            extend=self.extend,
-        )
-
-    def state(self, slots: int) -> QwenState:
-        return QwenState(slots, self._config, self._dtype, self._device)
+        return replace(super().traits(), first_step=self.first_step, extend=self.extend)
 
     # --- the prompt ---
 
-    def prefill(self, prompts: Sequence[QwenPrompt], spans: Sequence[Span], rows: Rows, state: QwenState) -> list[bool]:
+    def prefill(self, prompts: Sequence[QwenPrompt], spans: Spans, rows: Rows, state: QwenState) -> list[bool]:
         """Runs the position of the first step, too, where it fits; returns for which prompts it does."""
         length = self._prompts.shape(spans)[1]
         begun = [self._has_room(prompt, span, length) for prompt, span in zip(prompts, spans, strict=True)]
-        runs = [span._replace(stop=span.stop + more) for span, more in zip(spans, begun, strict=True)]
+        runs = [(start, stop + more, base) for (start, stop, base), more in zip(spans, begun, strict=True)]
 
         def inputs(shape: tuple[int, int]) -> tuple[NDArray[Any], ...]:
-            content = content_of(prompts, spans, shape, np.full(2 + self._config.groups, -1))
+            content = content_of(prompts, spans, shape, self._blank)
             speakers = np.zeros((shape[0], self._config.speaker_width), np.float32)
             for i, (prompt, (start, stop, _), has_last) in enumerate(zip(prompts, runs, begun, strict=True)):
                 if prompt.speaker is not None:
@@ -100,29 +89,23 @@ class QwenTalker:
                     content[i, stop - start - 1] = prompt.last_row(self._config.text.tts_pad_token_id)
             return content, speakers
 
-        ended, of_ended = self._prompts.run(prompts, spans, rows, inputs, runs)
-        if ended:
-            self._ready(state, of_ended.host_slots, *self._first_input(ended, state))
+        self.run_pieces(prompts, spans, rows, state, inputs, runs)
         return begun
 
-    def _has_room(self, prompt: QwenPrompt, span: Span, length: int) -> bool:
+    def _has_room(self, prompt: QwenPrompt, span: tuple[int, int, int], length: int) -> bool:
         """Returns whether a launch of `length` has room for the first step's position, and its input is known."""
-        is_whole, is_known = span.stop == prompt.length and not span.base, bool(prompt.text) or prompt.feed is None
-        has_room = span.start < span.stop < span.start + length
-        return self._begins and is_whole and is_known and has_room
+        start, stop, base = span
+        is_whole, is_known = stop == prompt.length and not base, bool(prompt.text) or prompt.feed is None
+        return self._begins and is_whole and is_known and start < stop < start + length
 
-    def _run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, content: Tensor, speakers: Tensor) -> None:
-        hidden = self.hidden(self.embed(content, speakers), rows, where, valid)
+    def run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, *inputs: Tensor) -> None:
+        hidden = self.hidden(self.embed(*inputs), rows, where, valid)
         if self._begins:
             last = valid.sum(1, keepdim=True).clamp(min=1) - 1
             rows.state.begun[rows.slots] = torch.take_along_dim(hidden, last[..., None], dim=1)[:, 0]
 
-    def capture(self, rows: Rows, most_positions: int) -> None:
-        self._prompts.capture(rows, most_positions, self._blank_prompts)
-
-    def _blank_prompts(self, batch: int, length: int) -> tuple[NDArray[Any], ...]:
-        content = np.full((batch, length, 2 + self._config.groups), -1, np.int64)
-        return content, np.zeros((batch, self._config.speaker_width), np.float32)
+    def blank_inputs(self, batch: int, length: int) -> tuple[Input, ...]:
+        return *super().blank_inputs(batch, length), np.zeros((batch, self._config.speaker_width), np.float32)
 
     def embed(self, content: Tensor, speakers: Tensor) -> Tensor:
         """Embeds prompt positions: `content [B, T, 2 + G]` with `speakers [B, hidden]` to [B, T, hidden]."""
@@ -130,8 +113,7 @@ class QwenTalker:
         here = content[..., SPEAKER] != 0
         return x + here[..., None] * speakers[:, None].to(x.dtype)
 
-    def _first_input(self, prompts: Sequence[QwenPrompt], state: QwenState) -> tuple[NDArray[Any], ...]:
-        """Returns what the first step needs of these prompts, as columns for `_write_first`."""
+    def first_input(self, prompts: Sequence[QwenPrompt], state: QwenState) -> tuple[NDArray[Any], ...]:
         texts = [prompt.text[: state.text.shape[1]] for prompt in prompts]  # no step reads further
         counts = np.array([len(text) for text in texts])
         padded = np.zeros((len(texts), self._text_width(counts.max(), state)), np.int32)
@@ -146,19 +128,16 @@ class QwenTalker:
         most = state.text.shape[1]
         return min(SHORT_TEXT, most) if tokens <= SHORT_TEXT else most
 
-    def _write_first(
+    def write_first(
         self, state: QwenState, slots: Tensor, text: Tensor, integers: Tensor, last: Tensor, floats: Tensor
     ) -> None:
-        """Fills the state that the first step reads."""
         state.text[slots, : text.shape[1]] = text
         state.previous[slots] = self.net.codec(last)
         state.text_count[slots], state.top_k[slots] = integers.unbind(1)
         state.temperature[slots], state.top_p[slots] = floats.unbind(1)
 
-    def capture_ready(self, rows: Rows, state: QwenState) -> None:
-        self._ready.capture(
-            state,
-            rows.host_slots,
+    def blank_input(self, state: QwenState) -> tuple[NDArray[Any], ...]:
+        return (
             np.zeros((1, self._text_width(0, state)), np.int32),
             np.zeros((1, 2), np.int64),
             np.full((1, self._config.groups), -1, np.int64),
@@ -207,11 +186,6 @@ class QwenTalker:
         token = token.masked_fill(steps >= state.text_count[slots], self._config.text.tts_pad_token_id)
         return state.previous[slots] + torch.nn.functional.embedding(token, self.net.text_table)
 
-    def hidden(self, x: Tensor, rows: Rows, positions: Tensor, valid: Tensor | None = None) -> Tensor:
-        """Runs the backbone over `x [B, T, hidden]` at `positions [B, T]`."""
-        backend = PagedAttention(rows.kv[0], rows, positions, valid)
-        return self.net.model(x, self.net.model.rotary(positions, x.dtype), backend)
-
     def logits(self, hidden: Tensor) -> Tensor:
         """Returns the logits of the first code, [B, vocabulary]."""
         return fused_linear(hidden, self.net.codec_head.weight)
@@ -249,9 +223,6 @@ class QwenTalker:
             first,
             lambda book, logits, table: draw_embedded(logits, settings, noise[book], table, partial_k),
         )
-
-    def _upload(self, values: NDArray[Any]) -> Tensor:
-        return upload(values, self._device)
 
 
 def defaults(config: QwenConfig) -> Sampling:

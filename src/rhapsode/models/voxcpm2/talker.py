@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,12 +10,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rhapsode.device.buckets import batch_sizes
-from rhapsode.device.prompts import PromptRuns, Spans, content_of
+from rhapsode.device.packed import Input
+from rhapsode.device.prompts import Spans
 from rhapsode.device.replay import Replay
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.device.upload import upload
-from rhapsode.models.base import StageContext, Step, Traits
+from rhapsode.models.base import StageContext, Step
+from rhapsode.models.prompted_stack import PromptedStack
 from rhapsode.models.voxcpm2 import parts
 from rhapsode.models.voxcpm2.config import VoxConfig, read
 from rhapsode.models.voxcpm2.prompt import ID, VoxPrompt
@@ -40,36 +40,26 @@ class VoxState(State):
         self.min_len = buffer(slots, dtype=torch.int64, device=device)
 
 
-class VoxTalker:
+class VoxTalker(PromptedStack[VoxConfig, VoxPrompt, VoxState]):
+    state_type = VoxState
     defaults = Sampling(temperature=1.0, top_k=0, top_p=1.0, repetition_penalty=1.0)
     """Only the temperature has an effect: it scales the noise that a patch starts from."""
 
     def __init__(self, context: StageContext) -> None:
-        self._config = config = read(context.config)
-        self._device, self._dtype = torch.device(context.device), getattr(torch, context.dtype)
+        config = read(context.config)
         self.net = parts.talker(config, context)
+        blank = np.zeros(1 + int(np.prod(config.patch_shape)), np.float32)
+        super().__init__(config, context, [self.net.base_lm, self.net.residual_lm], self._embed, blank)
         self.frame_shape = config.patch_shape
         self.frame_dtype = torch.promote_types(self._dtype, torch.float32)
-        self._prompts = PromptRuns(self._run_prompts, self._device)
         self._encode_patches = Replay(lambda patches: self.net.sounds(patches))
-
-    def traits(self) -> Traits:
-        kv = (self.net.base_lm.config.kv(), self.net.residual_lm.config.kv())
-        return Traits(kv=kv, prefill=self.prefill, capture=self.capture)
-
-    def state(self, slots: int) -> VoxState:
-        return VoxState(slots, self._config, self._dtype, self._device)
 
     # --- the prompt ---
 
-    def prefill(self, prompts: Sequence[VoxPrompt], spans: Spans, rows: Rows, state: VoxState) -> None:
-        blank = np.zeros(1 + int(np.prod(self.frame_shape)), np.float32)
-
-        def inputs(shape: tuple[int, int]) -> tuple[NDArray[Any] | Tensor, ...]:
-            content = content_of(prompts, spans, shape, blank)
-            return content[..., ID].astype(np.int64), self._sounds(content)
-
-        self._prompts.prefill(prompts, spans, rows, inputs, lambda ended, slots: self._ready(ended, slots, state))
+    def inputs(self, prompts: Sequence[VoxPrompt], spans: Spans, shape: tuple[int, int]) -> tuple[Input, ...]:
+        (content,) = super().inputs(prompts, spans, shape)
+        assert isinstance(content, np.ndarray)
+        return content[..., ID].astype(np.int64), self._sounds(content)
 
     def _sounds(self, content: NDArray[np.float32]) -> Tensor:
         """Embeds the patches of a prompt for the language models, [B, T, hidden]; positions of tokens are zero."""
@@ -93,7 +83,8 @@ class VoxTalker:
         assert encoded is not None
         return encoded[:count]
 
-    def _run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, ids: Tensor, sounds: Tensor) -> None:
+    def run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, *inputs: Tensor) -> None:
+        ids, sounds = inputs
         self.net.hidden(self._embed(ids, sounds), ids < 0, rows, where, valid)
 
     def _embed(self, ids: Tensor, sounds: Tensor) -> Tensor:
@@ -101,16 +92,16 @@ class VoxTalker:
         return torch.where((ids < 0)[..., None], sounds, tokens)
 
     def capture(self, rows: Rows, most_positions: int) -> None:
-        def blank(batch: int, length: int) -> tuple[NDArray[Any] | Tensor, ...]:
-            ids, hidden = np.zeros((batch, length), np.int64), self._config.lm.hidden_size
-            return ids, torch.zeros(batch, length, hidden, dtype=self._dtype, device=self._device)
-
-        self._prompts.capture(rows, most_positions, blank)
+        super().capture(rows, most_positions)
         for size in reversed(batch_sizes(MOST_PATCHES)):
             self._encode_patches.capture(torch.zeros(size, *self.frame_shape, device=self._device))
 
-    def _ready(self, prompts: Sequence[VoxPrompt], slots: Tensor, state: VoxState) -> None:
-        """Fills the state that the first step reads."""
+    def blank_inputs(self, batch: int, length: int) -> tuple[Input, ...]:
+        ids, hidden = np.zeros((batch, length), np.int64), self._config.lm.hidden_size
+        return ids, torch.zeros(batch, length, hidden, dtype=self._dtype, device=self._device)
+
+    def ready(self, prompts: Sequence[VoxPrompt], rows: Rows, state: VoxState) -> None:
+        slots = rows.slots
         last = np.stack([prompt.last for prompt in prompts])[:, None]  # [B, 1, 1 + patch * feat]
         ids = self._upload(last[..., ID].astype(np.int64))
         state.next[slots] = self._embed(ids, self._sounds(last))[:, 0]
@@ -125,7 +116,7 @@ class VoxTalker:
 
     def step(self, rows: Rows, state: VoxState) -> Step:
         slots = rows.slots
-        base, residual = self.hidden(rows, state)
+        base, residual = self.both_hidden(rows, state)
         stop = self.net.stop(base)
         schedule = state.schedule[slots]
         patch = self.net.dit(
@@ -143,7 +134,7 @@ class VoxTalker:
         state.sounding[slots] = torch.ones_like(stopped)  # a Python value would be copied from the host
         return Step(patch, torch.ones_like(stopped), stopped)
 
-    def hidden(self, rows: Rows, state: VoxState) -> tuple[Tensor, Tensor]:
+    def both_hidden(self, rows: Rows, state: VoxState) -> tuple[Tensor, Tensor]:
         """Returns the outputs of the two language models, [B, hidden] each."""
         x, sounding = state.next[rows.slots][:, None], state.sounding[rows.slots][:, None]
         base, residual = self.net.hidden(x, sounding, rows, rows.positions[:, None])
@@ -158,6 +149,3 @@ class VoxTalker:
         rows' own numbers would wait for the GPU."""
         schedules = self.net.dit.schedules
         return schedules.max_steps if schedule.is_cuda else schedules.step_counts[int(schedule.max())]
-
-    def _upload(self, values: NDArray[Any]) -> Tensor:
-        return upload(values, self._device)

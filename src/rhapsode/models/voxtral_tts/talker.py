@@ -10,11 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rhapsode.device.prompts import PromptRuns, content_of
-from rhapsode.device.row_writes import RowWrites
 from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
-from rhapsode.models.base import Span, StageContext, Step, Traits
+from rhapsode.models.base import StageContext, Step
 from rhapsode.models.parts import checkpoint_of
 from rhapsode.models.voxtral_tts import parts
 from rhapsode.models.voxtral_tts.config import EMPTY, END, OFFSET, VoxtralConfig, read
@@ -22,7 +20,7 @@ from rhapsode.models.voxtral_tts.info import has_encoder
 from rhapsode.models.voxtral_tts.prompt import CODES, ID, NONE, ROW, VoxtralPrompt
 from rhapsode.models.voxtral_tts.tokenizer import Tekken
 from rhapsode.models.voxtral_tts.voices import read_voices
-from rhapsode.nn.attention import PagedAttention
+from rhapsode.models.written_stack import WrittenStack
 from rhapsode.nn.flow import initial_noise
 from rhapsode.types import Sampling
 
@@ -35,16 +33,18 @@ class VoxtralState(State):
         self.cfg_alpha = buffer(slots, device=device)
 
 
-class VoxtralTalker:
+class VoxtralTalker(WrittenStack[VoxtralConfig, VoxtralPrompt, VoxtralState]):
+    state_type = VoxtralState
     defaults = Sampling(temperature=1.0, top_k=0, top_p=1.0, repetition_penalty=1.0)
     """Only the temperature has an effect: it scales the noise of the flow head."""
     frame_dtype = torch.int64
 
     def __init__(self, context: StageContext) -> None:
-        self._config = config = read(context.config)
-        self._device, self._dtype = torch.device(context.device), getattr(torch, context.dtype)
-        self._wide = torch.promote_types(self._dtype, torch.float32)
+        config = read(context.config)
         self.net = parts.talker(config, context)
+        blank = np.full(CODES + config.codes.books, NONE, np.int64)
+        super().__init__(config, context, [self.net], self.embed, blank)
+        self._wide = torch.promote_types(self._dtype, torch.float32)
         self.frame_shape = (config.codes.books,)
         folder = checkpoint_of(context)
         counts = Tekken(folder).voice_tokens if context.random_weights else {}
@@ -54,39 +54,8 @@ class VoxtralTalker:
         self._banned = (codes == EMPTY) | (codes >= config.codes.semantic_rows)
         if context.random_weights:  # their speech would end at random; measurements need a fixed length
             self._banned |= codes == END
-        self._prompts = PromptRuns(self._run_prompts, self._device)
-        self._ready = RowWrites(self._write_first, self._device)
-
-    def traits(self) -> Traits:
-        return Traits(
-            kv=(self.net.config.kv(),), prefill=self.prefill, capture=self.capture, capture_ready=self.capture_ready
-        )
-
-    def state(self, slots: int) -> VoxtralState:
-        return VoxtralState(slots, self._config, self._dtype, self._device)
 
     # --- the prompt ---
-
-    def prefill(self, prompts: Sequence[VoxtralPrompt], spans: Sequence[Span], rows: Rows, state: VoxtralState) -> None:
-        def inputs(shape: tuple[int, int]) -> tuple[NDArray[Any], ...]:
-            return (content_of(prompts, spans, shape, self._blank()),)
-
-        ended, of_ended = self._prompts.run(prompts, spans, rows, inputs)
-        if ended:
-            self._ready(state, of_ended.host_slots, *self._first_input(ended))
-
-    def _run_prompts(self, rows: Rows, where: Tensor, valid: Tensor, content: Tensor) -> None:
-        self.hidden(self.embed(content), rows, where, valid)
-
-    def _blank(self) -> NDArray[np.int64]:
-        """Returns an empty position, for padding."""
-        return np.full(CODES + self._config.codes.books, NONE, np.int64)
-
-    def capture(self, rows: Rows, most_positions: int) -> None:
-        def blank(batch: int, length: int) -> tuple[NDArray[Any], ...]:
-            return (np.tile(self._blank(), (batch, length, 1)),)
-
-        self._prompts.capture(rows, most_positions, blank)
 
     def embed(self, content: Tensor) -> Tensor:
         """Embeds prompt positions: `content [B, T, 3 + books]` to [B, T, dim]."""
@@ -100,18 +69,16 @@ class VoxtralTalker:
             x = torch.where(codes[..., :1] >= 0, frames, x)
         return x
 
-    def _first_input(self, prompts: Sequence[VoxtralPrompt]) -> tuple[NDArray[Any], ...]:
-        """Returns what the first step needs of these prompts, as columns for `_write_first`."""
+    def first_input(self, prompts: Sequence[VoxtralPrompt], state: VoxtralState) -> tuple[NDArray[Any], ...]:
         last = np.array([prompt.last for prompt in prompts], np.int64)
         return last, np.array([prompt.cfg_alpha for prompt in prompts], np.float32)
 
-    def _write_first(self, state: VoxtralState, slots: Tensor, last: Tensor, cfg_alpha: Tensor) -> None:
-        """Fills the state that the first step reads."""
+    def write_first(self, state: VoxtralState, slots: Tensor, last: Tensor, cfg_alpha: Tensor) -> None:
         state.next[slots] = self.net.text(last)
         state.cfg_alpha[slots] = cfg_alpha
 
-    def capture_ready(self, rows: Rows, state: VoxtralState) -> None:
-        self._ready.capture(state, rows.host_slots, np.zeros(1, np.int64), np.zeros(1, np.float32))
+    def blank_input(self, state: VoxtralState) -> tuple[NDArray[Any], ...]:
+        return np.zeros(1, np.int64), np.zeros(1, np.float32)
 
     # --- the step ---
 
@@ -125,11 +92,6 @@ class VoxtralTalker:
         frame = torch.cat((semantic[:, None], acoustic), dim=1)
         state.next[slots] = self.net.frame(frame)
         return Step(frame, ~stopped, stopped)
-
-    def hidden(self, x: Tensor, rows: Rows, positions: Tensor, valid: Tensor | None = None) -> Tensor:
-        """Runs the backbone over `x [B, T, dim]` at `positions [B, T]`."""
-        backend = PagedAttention(rows.kv[0], rows, positions, valid)
-        return self.net(x, self.net.rotary(positions, x.dtype), backend)
 
     def semantic(self, hidden: Tensor) -> Tensor:
         """Returns the most likely semantic code, [B]; nothing is sampled."""

@@ -50,7 +50,7 @@ def _ask_speech(fields: Fields, call: Call) -> Fields:
         del fields["voice"]
         fields |= names.fields(voice)
     first = voice if isinstance(voice, str) else None
-    told = _told_sounds(fields, call, first or "")
+    told = _told_sounds(fields, call, names.resolved(first) if first else "")
     fields, voices = read_text(fields, names, first, has_voices=has_voices)
     call.kept["voices"] = voices if has_voices else []
     return {**fields, **told}
@@ -61,8 +61,10 @@ def _told_sounds(fields: Fields, call: Call, voice: str) -> Fields:
     text, code = fields.get("input"), fields.get("lang_code") or voice[:1]
     if not isinstance(text, str) or SOUNDS not in text or "phonemes" not in model_of(call).get("options", {}):
         return {}
-    said = with_sounds(text, is_british=code == "b") if LANGUAGES.get(code, "en") == "en" else None
-    return {} if said is None or fields.get("input_type") == "ssml" else {"phonemes": said}
+    is_english = isinstance(code, str) and LANGUAGES.get(code, "en") == "en"
+    is_told = is_english and fields.get("input_type") != "ssml"
+    said = with_sounds(text, is_british=code == "b") if is_told else None
+    return {} if said is None else {"phonemes": said}
 
 
 def _needs(fields: Fields) -> list[str]:

@@ -42,8 +42,10 @@ def read_options(fields: Fields, texts: Sequence[str]) -> list[str]:
     entries = as_written("\n".join(texts), [AS_WRITTEN[name] for name in off]) if off else {}
     if entries:
         fields["lexicon"] = entries
-    obeyed = () if entries is None else AS_WRITTEN
-    others = {name: value for name, value in options.items() if name not in obeyed or not isinstance(value, bool)}
+    obeyed = [
+        name for name in AS_WRITTEN if isinstance(options.get(name), bool) and not (entries is None and name in off)
+    ]
+    others = {name: value for name, value in options.items() if name not in obeyed}
     fields |= {f"normalization_options.{name}": value for name, value in others.items()}  # named as ignored
     is_english = fields.get("language") in (None, "en")
     return [PLURAL.sub("s", text) for text in texts] if is_plural and is_english else list(texts)
@@ -93,7 +95,7 @@ def read_turns(fields: Fields, turns: Sequence[Fields], pause: Any, names: Voice
     for turn, text in zip(turns, texts, strict=True):
         voice = turn.get("voice") or turn.get("voice_id")
         first = pause if segments else 0
-        if not is_tagged or not isinstance(text, str) or not isinstance(voice, str):
+        if not is_tagged or not isinstance(text, str) or not isinstance(voice, str | None):
             named = names.name(voice) if isinstance(voice, str) else voice
             segments.append({"input": text, "voice": named, "pause_s": first})
             continue

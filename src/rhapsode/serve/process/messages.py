@@ -33,7 +33,7 @@ class Start(NamedTuple):
 
 
 class Submit(NamedTuple):
-    """Starts a request, which the server has checked (`validate.checked`)."""
+    """Starts a request, which the server has checked (`checking.request.checked`)."""
 
     request_id: str
     request: SpeechRequest

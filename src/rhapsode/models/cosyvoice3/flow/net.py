@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from rhapsode.device.slots import Rows
 from rhapsode.models.cosyvoice3.flow.conditions import FlowConditions, repeated
-from rhapsode.models.cosyvoice3.flow.dit import DiT, FlowHistory
-from rhapsode.models.cosyvoice3.flow.history import OnePassHistory, PagedHistory
 from rhapsode.models.cosyvoice3.flow.settings import MAX_FRAMES, TIMESTEPS, FlowSettings
+from rhapsode.nn.dit.history import DiTHistory, OnePassHistory, PagedHistory
+from rhapsode.nn.dit.net import DiT
 from rhapsode.nn.flow import cosine_times, euler_steps, solve
 from rhapsode.nn.pre_lookahead import LOOKBEHIND
 
@@ -60,7 +60,7 @@ class FlowNet(nn.Module):
         ahead = self.settings.pre_lookahead_len
         here = block.known[:, LOOKBEHIND : block.known.shape[1] - ahead]
         valid = repeated(here, self.settings.token_mel_ratio)
-        return self._solve(block, PagedHistory(rows, block.start, valid, self.settings.dit))
+        return self._solve(block, PagedHistory(rows, block.start, valid, self.settings.transformer))
 
     def one_pass(self, block: FlowBlock, *, masked: bool) -> Tensor:
         """Returns the mel frames of whole sequences, without history; unless `masked`, all frames attend to all."""
@@ -69,9 +69,10 @@ class FlowNet(nn.Module):
         chunk = self.settings.dit.static_chunk_size if masked else None
         return self._solve(block, OnePassHistory(lengths, block.mel.shape[1], chunk))
 
-    def _solve(self, block: FlowBlock, history: FlowHistory) -> Tensor:
+    def _solve(self, block: FlowBlock, history: DiTHistory) -> Tensor:
         mu = self.conditions.tokens(block.tokens, block.known)
-        fixed = self.dit.input_embed.conditions(block.mel.to(mu.dtype), mu, block.speaker.to(mu.dtype))
+        speaker = block.speaker.to(mu.dtype)[:, None].expand_as(mu)
+        fixed = self.dit.input_embed.conditions(torch.cat((block.mel.to(mu.dtype), mu, speaker), dim=-1))
         where = block.start[:, None] + torch.arange(mu.shape[1], device=mu.device)
         noise = self.noise[where.clamp(max=len(self.noise) - 1)]
         rotary = self.dit.angles(history.positions)

@@ -10,13 +10,15 @@ from torch import Tensor
 from rhapsode.checkpoints.rotary_halves import RotaryHalves, RotaryRows
 from rhapsode.checkpoints.weights import Tensors
 from rhapsode.models.base import StageContext
-from rhapsode.models.cosyvoice3.flow import dit, modulation
 from rhapsode.models.cosyvoice3.flow.conditions import FlowConditions
+from rhapsode.models.cosyvoice3.flow.names import DIT_IGNORE, DIT_NAMES, NORM_IGNORE, NORM_NAMES
 from rhapsode.models.cosyvoice3.flow.net import FlowNet, fixed_noise
 from rhapsode.models.cosyvoice3.flow.settings import MOST_PROMPT_S, TIMESTEPS, FlowSettings
 from rhapsode.models.cosyvoice3.flow.whole import WholeFlow
 from rhapsode.models.cosyvoice3.flow.worker import CosyFlow
 from rhapsode.models.parts import fill
+from rhapsode.nn.dit.modulation import DiTModulation
+from rhapsode.nn.dit.net import DiT
 from rhapsode.nn.flow import cosine_times, euler_steps
 
 PREFIX = "decoder.estimator."
@@ -41,7 +43,7 @@ def flow_net(
 
     `noise [frames, mel]` replaces the fixed noise.
     """
-    dtype: torch.dtype = getattr(torch, context.dtype)
+    config, dtype = settings.transformer, getattr(torch, context.dtype)
     full = torch.promote_types(dtype, torch.float32)
     first_head = RotaryRows(settings.dit.dim_head, settings.dit.dim_head)
     pairs = {f"{PREFIX}transformer_blocks.*.attn.to_{one}.*": first_head for one in "qk"}
@@ -54,16 +56,10 @@ def flow_net(
 
     small = fill(lambda: FlowConditions(settings), context, source, ignore=(f"{PREFIX}*",), dtype=full)
     norms = fill(
-        lambda: modulation.FlowModulation(settings.dit),
-        context,
-        source,
-        prefix=PREFIX,
-        ignore=modulation.IGNORE,
-        names=modulation.NAMES,
-        dtype=full,
+        lambda: DiTModulation(config), context, source, prefix=PREFIX, ignore=NORM_IGNORE, names=NORM_NAMES, dtype=full
     )
     transformer = fill(
-        lambda: dit.DiT(settings), context, source, prefix=PREFIX, ignore=dit.IGNORE, names=dit.NAMES, dtype=dtype
+        lambda: DiT(config), context, source, prefix=PREFIX, ignore=DIT_IGNORE, names=DIT_NAMES, dtype=dtype
     )
     with torch.inference_mode():
         times = [step.time for step in euler_steps(cosine_times(TIMESTEPS, torch.float32))]

@@ -8,6 +8,7 @@ from typing import Any
 
 from rhapsode.checkpoints.folder import parse, section
 from rhapsode.errors import CheckpointError
+from rhapsode.nn.dit.config import DiTConfig
 
 WHERE = "the section 'flow'"
 TIMESTEPS = 10
@@ -33,11 +34,6 @@ class DiTSettings:
     def __post_init__(self) -> None:
         if self.static_chunk_size < 1:
             raise CheckpointError(f"'static_chunk_size' of {WHERE} must be above 0: this flow works in chunks.")
-
-    @property
-    def inner(self) -> int:
-        """Channels of all heads together."""
-        return self.heads * self.dim_head
 
 
 @dataclass(frozen=True)
@@ -75,6 +71,16 @@ class FlowSettings:
     def __post_init__(self) -> None:
         if self.dit.static_chunk_size % self.token_mel_ratio:
             raise CheckpointError(f"a chunk of {WHERE} must be whole tokens of {self.token_mel_ratio} mel frames each.")
+
+    @property
+    def transformer(self) -> DiTConfig:
+        """The shape of the transformer. It is told the prompt, the tokens and the speaker.
+
+        The published weights were trained with a rotary embedding of the first head alone.
+        """
+        dit, mel = self.dit, self.output_size
+        shape = (dit.dim, dit.depth, dit.heads, dit.dim_head, dit.dim * dit.ff_mult)
+        return DiTConfig(mel, 3 * mel, *shape, TIMESTEPS, rotated=1)
 
     @property
     def chunk_tokens(self) -> int:

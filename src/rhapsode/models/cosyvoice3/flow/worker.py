@@ -14,10 +14,10 @@ from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
 from rhapsode.device.upload import upload
 from rhapsode.models.base import BlockPages, Span, Traits
-from rhapsode.models.cosyvoice3.flow.history import page_layouts
 from rhapsode.models.cosyvoice3.flow.net import FlowBlock, FlowNet
 from rhapsode.models.cosyvoice3.flow.prompt import FlowPrompt
 from rhapsode.models.cosyvoice3.flow.settings import FlowSettings
+from rhapsode.nn.dit.history import page_layouts
 from rhapsode.nn.pre_lookahead import LOOKBEHIND
 
 PREFILL_ROWS = (1, 2, 4)
@@ -53,7 +53,9 @@ class CosyFlow:
 
     def traits(self) -> Traits:
         pages = BlockPages(self.page_size, self.most_positions)
-        return Traits(kv=page_layouts(self._settings.dit), prefill=self.prefill, capture=self.capture, pages=pages)
+        return Traits(
+            kv=page_layouts(self._settings.transformer), prefill=self.prefill, capture=self.capture, pages=pages
+        )
 
     def state(self, slots: int) -> FlowState:
         return FlowState(slots, self._settings, self._net.noise)

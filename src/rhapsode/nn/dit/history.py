@@ -1,4 +1,4 @@
-"""What the flow keeps of earlier frames: keys, values and convolution inputs, for every Euler step and both halves.
+"""What a flow keeps of earlier frames: keys, values and convolution inputs, for every Euler step and both halves.
 
 All of it is stored in pages, by position. So requests share the pages of frames that they have in common, such as those
 of a voice, and the state of a request grows with its audio.
@@ -6,25 +6,40 @@ of a voice, and the state of a request grows with its audio.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from rhapsode.device.kv import KVLayout, PagedKV
 from rhapsode.device.slots import Rows
-from rhapsode.models.cosyvoice3.flow.dit import KERNEL
-from rhapsode.models.cosyvoice3.flow.settings import TIMESTEPS, DiTSettings
 from rhapsode.nn.attention import AttentionBackend, PagesAttention
+from rhapsode.nn.dit.config import DiTConfig
+from rhapsode.nn.dit.position_conv import KERNEL
 from rhapsode.nn.kernels.attention import KVPages
 
 HALVES = 2
 """Conditional and unconditional: a doubled batch, whose second half has pages of its own."""
 
 
-def page_layouts(settings: DiTSettings) -> tuple[KVLayout, KVLayout]:
+class DiTHistory(Protocol):
+    """What the transformer needs of earlier frames, for each Euler step."""
+
+    positions: Tensor
+    """Positions of the frames, counted from the start of the prompt, `[2 * B or 1, T]`."""
+
+    def extend(self, step: int, conv: int, x: Tensor) -> Tensor:
+        """Prepends the inputs that position convolution 0 or 1 had before `x [2 * B, T, dim]`."""
+
+    def attention(self, step: int) -> AttentionBackend:
+        """Returns the attention of one Euler step, for all layers: over the new frames and those before them."""
+
+
+def page_layouts(config: DiTConfig) -> tuple[KVLayout, KVLayout]:
     """Returns the layouts of keys and values, and of the inputs of the two position convolutions."""
-    attended = KVLayout(TIMESTEPS * settings.depth * HALVES, settings.heads, settings.dim_head)
-    return attended, KVLayout(TIMESTEPS * HALVES, 1, settings.dim)
+    attended = KVLayout(config.steps * config.depth * HALVES, config.heads, config.head_dim)
+    return attended, KVLayout(config.steps * HALVES, 1, config.dim)
 
 
 class PagedHistory:
@@ -33,7 +48,7 @@ class PagedHistory:
     The frames of a launch attend to each other and to all before them. So a launch works on one chunk of each row.
     """
 
-    def __init__(self, rows: Rows, start: Tensor, valid: Tensor, settings: DiTSettings) -> None:
+    def __init__(self, rows: Rows, start: Tensor, valid: Tensor, config: DiTConfig) -> None:
         attended, convolved = rows.kv
         length, size = valid.shape[1], attended.page_size
         tables, most = rows.table.pages, rows.table.pages.shape[1] * size
@@ -51,8 +66,9 @@ class PagedHistory:
         self._last = last[:, None].expand(-1, length).repeat(HALVES, 1)
         self._slots = torch.cat([rows.slots + half * len(tables) for half in range(HALVES)])
         self._tables = torch.cat([tables + half * pages for half in range(HALVES)])
-        self._attended = _by_step(attended, settings.depth)
-        self._convolved = [kept.flatten(1, 4) for kept in _by_step(convolved, 1)]  # [steps, cells, dim] each
+        self._attended = _by_step(attended, config.steps, config.depth)
+        tails = _by_step(convolved, config.steps, 1)
+        self._convolved = [kept.flatten(1, 4) for kept in tails]  # [steps, cells, dim] each
 
     def extend(self, step: int, conv: int, x: Tensor) -> Tensor:
         kept, before = self._convolved[conv][step], KERNEL - 1
@@ -66,9 +82,9 @@ class PagedHistory:
         return PagesAttention(pages, self.positions, self._valid, self._last)
 
 
-def _by_step(kv: PagedKV, layers: int) -> list[Tensor]:
+def _by_step(kv: PagedKV, steps: int, layers: int) -> list[Tensor]:
     """Returns keys and values as `[steps, layers, halves * pages, page_size, heads, D]`."""
-    shape = (TIMESTEPS, layers, HALVES * kv.keys.shape[1], *kv.keys.shape[2:])
+    shape = (steps, layers, HALVES * kv.keys.shape[1], *kv.keys.shape[2:])
     return [kv.keys.view(shape), kv.values.view(shape)]
 
 

@@ -1,4 +1,4 @@
-"""Adaptive layer norms of the flow: all Euler times are known, so their parameters are computed once.
+"""Adaptive layer norms of a diffusion transformer: all Euler times are known, so their parameters are computed once.
 
 That replaces most weights of the adaptive norms by a small table.
 """
@@ -11,18 +11,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rhapsode.models.cosyvoice3.flow.settings import DiTSettings
+from rhapsode.nn.dit.config import DiTConfig
 from rhapsode.nn.flow import sinusoids
 
 TIME_CHANNELS, TIME_SCALE = 256, 1000.0
 
 
-class FlowTables(NamedTuple):
+class DiTTables(NamedTuple):
     """Precomputed parameters, which the transformer reads in place of the weights of its adaptive norms."""
 
     blocks: Tensor  # [steps, depth, 6, dim]: shift, scale and gate of attention, then of the feed-forward network
     final: Tensor  # [steps, 2, dim]: scale and shift of the last norm
-    inv_freq: Tensor  # [dim_head / 2], of the rotary embedding
+    inv_freq: Tensor  # [head_dim / 2], of the rotary embedding
 
 
 class LayerModulation(nn.Module):
@@ -36,20 +36,20 @@ class LayerModulation(nn.Module):
         return self.attn_norm["linear"](hidden)
 
 
-class FlowModulation(nn.Module):
+class DiTModulation(nn.Module):
     """The time embedding and the linear layers of all adaptive norms, by the checkpoint's names."""
 
     inv_freq: Tensor
 
-    def __init__(self, settings: DiTSettings) -> None:
+    def __init__(self, config: DiTConfig) -> None:
         super().__init__()
-        dim = settings.dim
+        dim = config.dim
         self.time_mlp = nn.Sequential(nn.Linear(TIME_CHANNELS, dim), nn.SiLU(), nn.Linear(dim, dim))
-        self.transformer_blocks = nn.ModuleList(LayerModulation(dim) for _ in range(settings.depth))
+        self.transformer_blocks = nn.ModuleList(LayerModulation(dim) for _ in range(config.depth))
         self.norm_out = nn.ModuleDict({"linear": nn.Linear(dim, 2 * dim)})
-        self.register_buffer("inv_freq", torch.empty(settings.dim_head // 2))
+        self.register_buffer("inv_freq", torch.empty(config.head_dim // 2))
 
-    def tables(self, times: Tensor) -> FlowTables:
+    def tables(self, times: Tensor) -> DiTTables:
         """Returns the tables for the times at which the steps start, `[steps]`; scales are `1 + scale`."""
         waves = sinusoids(times.to(self.inv_freq) * TIME_SCALE, TIME_CHANNELS, TIME_CHANNELS // 2 - 1)
         hidden = F.silu(self.time_mlp(torch.cat(waves, dim=-1)))  # [steps, dim]
@@ -57,10 +57,4 @@ class FlowModulation(nn.Module):
         stacked, final = torch.stack(blocks, dim=1), self.norm_out["linear"](hidden).unflatten(-1, (2, -1))
         for scale in (stacked[:, :, 1], stacked[:, :, 4], final[:, 0]):
             scale += 1
-        return FlowTables(stacked, final, self.inv_freq)
-
-
-NAMES = {"time_mlp": "time_embed.time_mlp", "inv_freq": "rotary_embed.inv_freq"}
-"""What the checkpoint calls these tensors."""
-IGNORE = ("input_embed.*", "proj_out.*", "transformer_blocks.*.attn.*", "transformer_blocks.*.ff.*")
-"""Tensors of the transformer itself, which `DiT` loads."""
+        return DiTTables(stacked, final, self.inv_freq)

@@ -1,0 +1,1 @@
+"""Diffusion transformers over frames, which predict velocities for a flow with guidance."""
