@@ -306,9 +306,9 @@ def inline_reference(c: OtherClient) -> None:
 
 @row(
     SGLANG,
-    "`token_count`, `duration_tokens`: a length to keep to",
-    "not there, because only MOSS-TTS takes a length, which is no family here; as by other models there, it is ignored "
-    "(and named in `X-Ignored-Fields`)",
+    "`token_count`, `duration_tokens`, on a model that takes no length: ignored, and named in `X-Ignored-Fields` (only "
+    "MOSS-TTS takes one there, which is no family here)",
+    TRANSLATED,
 )
 def target_length(c: OtherClient) -> None:
     assert c.speak(token_count=120, duration_tokens=120).headers["x-ignored-fields"] == "token_count, duration_tokens"
@@ -816,9 +816,9 @@ def kokoro_mix(c: OtherClient) -> None:
 
 @row(
     KOKORO,
-    "mixes of presets: `af_heart(2)+af_sky(1)`, `af_heart-af_sky`, also in the turns of a dialogue",
-    "not there, because these models' presets are no numbers: the heaviest voice speaks, and `X-Ignored-Fields` names "
-    "`voice`; a model that mixes presets gets the mix",
+    "mixes of presets: `af_heart(2)+af_sky(1)`, `af_heart-af_sky`, also in the turns of a dialogue, by Kokoro; by a "
+    "model whose presets are no numbers the heaviest voice speaks, and `X-Ignored-Fields` names `voice`",
+    TRANSLATED,
 )
 def kokoro_mixes(c: OtherClient) -> None:
     fields = {"seed": 1, "response_format": "pcm"}
@@ -869,7 +869,7 @@ def kokoro_ssml(c: OtherClient) -> None:
     assert c.ask("POST", "/dev/ssml", json={"text": "No document."}).json() == {"text": "No document."}
 
 
-@row(KOKORO, "`GET /dev/ssml`, `/debug/*`", "not there, because they describe that server itself: a 404")
+@row(KOKORO, "`GET /dev/ssml`, `/debug/*`", "not there, because they are pages about that server itself: a 404")
 def kokoro_inside(c: OtherClient) -> None:
     for path in ("/dev/ssml", "/debug/threads", "/debug/system"):
         c.ask("GET", path, 404)
@@ -1000,9 +1000,9 @@ def kokoro_volume(c: OtherClient) -> None:
 
 @row(
     KOKORO,
-    "`return_download_link`, with `download_format` and `return_timing`",
-    "not there, because nothing that was spoken is stored here: `X-Download-Status` is `unavailable`, as there if a "
-    "file cannot be written",
+    "`return_download_link`, with `download_format` and `return_timing`: `X-Download-Status` is `unavailable`, as "
+    "there if a file cannot be written (nothing that was spoken is stored here)",
+    TRANSLATED,
 )
 def kokoro_download(c: OtherClient) -> None:
     assert "x-ignored-fields" not in c.speak(return_download_link=False, return_timing=False).headers

@@ -88,7 +88,7 @@ class Stream:
     def __init__(self, net: SymmetricHift, slots: list[int], seed: int = 7) -> None:
         self.net, self.slots, self.state = net, slots, net.state(max(slots) + 1)
         self.table = SlotTable(max(slots) + 1, 0, torch.device("cpu"))
-        self.table.join([SlotRow(slot, seed) for slot in slots])
+        self.table.join([SlotRow(slot=slot, seed=seed) for slot in slots])
 
     def spoken(self, mel: torch.Tensor, cuts: list[int]) -> torch.Tensor:
         """The samples of `mel [B, T, C]`, in chunks of these sizes."""
@@ -142,7 +142,7 @@ def _f0(net: SymmetricHift, x: torch.Tensor) -> torch.Tensor:
 
 def _source(net: SymmetricHift, f0: torch.Tensor) -> torch.Tensor:
     settings, table = net.settings, SlotTable(1, 0, torch.device("cpu"))
-    table.join([SlotRow(0, 7)])
+    table.join([SlotRow(slot=0, seed=7)])
     rows = Rows(torch.tensor([0]), table)
     each = f0.repeat_interleave(settings.hop, dim=1)[..., None] * torch.arange(1, settings.harmonics + 1)
     turns = (each / settings.sampling_rate).cumsum(1) % 1
@@ -225,7 +225,7 @@ def test_a_traced_chunk_is_the_chunk(net: SymmetricHift) -> None:
 
     trace = Trace(launch, (mel, present, slots), (*state.tensors(), *table.tensors()))
     state.clear(slots)
-    table.join([SlotRow(1, 7)])
+    table.join([SlotRow(slot=1, seed=7)])
     frames = F.pad(mel_of(24, 3), (0, 0, 0, net.lookahead + 3), value=9.0)
     chunks = []
     for start in range(0, 24 + net.lookahead, 3):
