@@ -1,5 +1,6 @@
 """A request becomes prompts: one for each sentence, all in one voice, and what a variant lacks is refused."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,12 @@ def test_how_long_speech_may_be_follows_from_its_text(original: Family) -> None:
 def test_a_sentence_that_is_too_long_is_refused(original: Family) -> None:
     with pytest.raises(TextTooLong, match=r"has \d+ tokens; this model takes at most 120"):
         list(original.prompts(SpeechRequest("Zyx9 " * 50)))
+
+
+def test_a_sentence_of_turbo_needs_room_for_its_speech(turbo: Family) -> None:
+    draft = turbo.prepare(SpeechRequest("Hello.", options=ChatterboxOptions()))
+    with pytest.raises(TextTooLong, match="of 800 tokens leaves no room"):
+        turbo.encode([replace(draft, ids=[5] * 800)])
 
 
 # --- what a variant lacks ---

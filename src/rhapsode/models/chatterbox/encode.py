@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from rhapsode.errors import TextTooLong
 from rhapsode.models.base import StageContext, Traits
 from rhapsode.models.chatterbox.config import read
 from rhapsode.models.chatterbox.prepare import ChatterboxDraft, RequestVoice
@@ -54,7 +55,12 @@ class ChatterboxEncode:
             rows, most = self._layout.context(voice_rows, voice.cond_tokens), 0
         else:
             rows = self._layout.rows(voice_rows, voice.cond_tokens, draft.ids)
-            most = min(MOST_TOKENS, MORE + PER_TEXT_TOKEN * len(draft.ids), self._layout.room(rows))
+            room = self._layout.room(rows)
+            if room < 1:
+                raise TextTooLong(
+                    f"a sentence of {len(draft.ids)} tokens leaves no room for its speech.", param="input"
+                )
+            most = min(MOST_TOKENS, MORE + PER_TEXT_TOKEN * len(draft.ids), room)
         return T3Prompt(
             max_frames=most,
             length=len(rows),

@@ -64,7 +64,7 @@ SPEC = ModelSpec(
     settings_decide=True,
     options=ChatterboxOptions,
     settings=ChatterboxSettings,
-    needs=("t3_*.safetensors|t3_*.pt", "s3gen*.safetensors|s3gen.pt"),
+    needs=("t3_*.safetensors|t3_*.pt", "s3gen*.safetensors|s3gen.pt", "ve.safetensors|ve.pt"),
     files=("conds.pt", "s3gen.pt", "ve.pt"),
     pipeline=(
         StageSpec("prepare", "call", f"{_PACKAGE}.prepare:ChatterboxPrepare", next=("encode",), workers=2),
