@@ -38,6 +38,6 @@ class ChunkCosts:
         if not self.talker.known:
             return 0.0
         frame_s = self.talker.at(listeners) * self.block_s
-        return (
-            frame_s if self.inline else frame_s + min(joining * PROMPT_S, most_prompts_s)
-        )  # on a CPU prompts take turns
+        if self.inline:  # on a CPU prompts take turns
+            return frame_s
+        return frame_s + min(joining * PROMPT_S, most_prompts_s)

@@ -39,6 +39,8 @@ class ChunkGoals:
     """Launches may take this part of the time until a listener runs out of audio, so that others are served, too."""
     newcomer_s: float = 0.04
     """While another listener has heard nothing yet, the launch of a later chunk takes no longer than this."""
+    dry_s: float = 0.08
+    """On a CPU the talker's next frame goes first while a listener without a block that is ready has less than this."""
     least_s: float = 0.08
     least_blocks: int = 2
     """Lack of time makes no chunk shorter than `least_s`: below it, a launch costs the same, however short the chunk

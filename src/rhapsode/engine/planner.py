@@ -229,7 +229,7 @@ class ChunkPlanner:
         """
         goals, talker = self._goals, self._costs.talker
         if self._costs.inline:
-            dry = heard.begun & (heard.left_s < 2 * goals.newcomer_s) & (heard.left_s > 0) & (ready.blocks == 0)
+            dry = heard.begun & (heard.left_s < goals.dry_s) & (heard.left_s > 0) & (ready.blocks == 0)
             return bool(dry.any()) and not self._in_need(heard)[rows].any()
         if not talker.is_working or self._steps[0] != talker.steps:
             return False

@@ -1,10 +1,15 @@
 """The planner of chunks: who is served next, and with how much."""
 
+import ast
+import inspect
+from types import ModuleType
+
 import numpy as np
 import pytest
 
 from rhapsode.config import ChunkConfig
 from rhapsode.engine import clock as clocks
+from rhapsode.engine import planner, relay, schedule
 from rhapsode.engine.clock import ListenerClock
 from rhapsode.engine.costs import ChunkCosts
 from rhapsode.engine.goals import CPU, DETERMINISTIC, GPU
@@ -372,3 +377,10 @@ class TestRelay:
         planner, _ = self.relay(one_block=True)
         choice = self.choose(planner, [4, 1, 9], most=2)
         assert (choice.slots.tolist(), choice.blocks) == ([0, 1], 1)
+
+
+@pytest.mark.parametrize("module", [planner, relay, schedule], ids=lambda module: module.__name__)
+def test_what_is_tuned_is_a_goal(module: ModuleType) -> None:
+    """A number in the plan itself would be one that no deployment sees."""
+    literals = (node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.Constant))
+    assert {node.value for node in literals if type(node.value) in (int, float)} <= {0, 1}
