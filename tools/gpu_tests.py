@@ -59,7 +59,11 @@ PARTS = (
     Part("contract: Higgs v2 and v3", RULES, ("higgs-v2", "higgs-v3")),
     Part("contract: CosyVoice3", RULES, ("cosyvoice3",)),
 )
-CPU_FAMILIES = {"hibari": "a generator that runs on CPUs", "kokoro": "not run on a GPU yet"}
+CPU_FAMILIES = {
+    "hibari": "a generator that runs on CPUs",
+    "kokoro": "not run on a GPU yet",
+    "chatterbox": "not run on a GPU yet",
+}
 """Families without a part, and why."""
 
 

@@ -261,7 +261,7 @@ def open_engine(
 def check(model: Model, deployment: Deployment, request: SpeechRequest) -> None:
     """Raises if a request is invalid for a model; the model need not be loaded."""
     model.check_checkpoint()
-    info = model.info()
+    info = model.info(deployment.options)
     asked = without_ignored(request, info)[0]
     checked(asked, model.spec, info, deployment.limits)
     if asked.input_type == "ssml":  # any other text can be read

@@ -43,5 +43,16 @@ class IncrementalCodec(DummyCodec):
         return super().decode(Window(frames, window.due, PLAIN, present), rows, state)
 
 
+class ShortenedCodec(IncrementalCodec):
+    """The same, but the last frame of a segment is not heard."""
+
+    def __init__(self, context: StageContext) -> None:
+        super().__init__(context)
+        self.reach = replace(self.reach, unheard=1)
+
+
 *BEFORE, VOCODE = SPEC.pipeline
-INCREMENTAL = replace(SPEC, pipeline=(*BEFORE, replace(VOCODE, factory=f"{__name__}:IncrementalCodec")))
+INCREMENTAL, SHORTENED = (
+    replace(SPEC, pipeline=(*BEFORE, replace(VOCODE, factory=f"{__name__}:{codec}")))
+    for codec in ("IncrementalCodec", "ShortenedCodec")
+)

@@ -50,6 +50,24 @@ def test_describing_a_checkpoint_fetches_no_weights(hub: Hub, tmp_path: Path) ->
     assert "model.bin" not in hub.sent
 
 
+def test_a_family_is_recognised_by_the_name_of_a_file_that_is_not_fetched(hub: Hub, tmp_path: Path) -> None:
+    (hub.folder / "config.json").unlink()
+    (hub.folder / "model.safetensors").rename(hub.folder / "talker_large.safetensors")
+    code = (
+        "from dataclasses import replace\n"
+        "from rhapsode.models import registry\n"
+        "from rhapsode.models.base import Layout\n"
+        "from rhapsode.models.dummy.spec import SPEC\n"
+        "spec = replace(SPEC, layouts=(Layout('talker_*.safetensors'),))\n"
+        "registry.families = lambda: ({spec.name: spec}, ())\n"
+        "print(registry.described('owner/name')[0].name)"
+    )
+    given = {**environment(), **place(hub, tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=given, capture_output=True, timeout=100, check=True)
+    assert done.stdout.decode().strip() == "dummy"
+    assert 0 < hub.sent["talker_large.safetensors"] < 1000
+
+
 def test_a_download_says_its_size_first_and_goes_on_after_ctrl_c(hub: Hub, tmp_path: Path) -> None:
     hub.slow = "model.safetensors"
     command = [sys.executable, "-c", FETCH]

@@ -24,14 +24,15 @@ PARAMS = replace(
     ),
 )
 YAML = replace(DUMMY, name="by-yaml", layouts=(Layout("madeup3.yaml"),), files=("llm.pt",))
+WEIGHTS = replace(DUMMY, name="by-weights", layouts=(Layout("talker_*.safetensors"), Layout("talker_*.pt")))
 BOTH = replace(DUMMY, name="by-both", layouts=(Layout(where={"model_type": ("a", "b"), "size": ("7",)}),))
 
 
 @pytest.fixture(autouse=True)
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three families more than there are."""
+    """Four families more than there are."""
     found, broken = families()
-    more = {spec.name: spec for spec in (YAML, PARAMS, BOTH)}
+    more = {spec.name: spec for spec in (YAML, PARAMS, BOTH, WEIGHTS)}
     monkeypatch.setattr(registry, "families", lambda: ({**more, **found}, broken))
 
 
@@ -56,6 +57,18 @@ def test_a_file_that_exists_may_be_enough(tmp_path: Path) -> None:
 def test_what_a_file_says_counts_for_more_than_that_another_exists(tmp_path: Path) -> None:
     known = '{"architectures": ["RhapsodeDummy"]}'
     assert find(checkpoint(tmp_path, config__json=known, madeup3__yaml="a: 1\n")).spec is DUMMY
+
+
+@pytest.mark.parametrize("name", ["talker_small.safetensors", "talker_large.pt"])
+def test_the_name_of_a_weight_file_is_enough_where_there_is_no_configuration(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"\xff\x00 not JSON")
+    found = find(str(tmp_path))
+    assert (found.spec.name, found.config) == ("by-weights", {})
+
+
+def test_a_configuration_counts_for_more_than_the_name_of_a_weight_file(tmp_path: Path) -> None:
+    (tmp_path / "talker_small.pt").touch()
+    assert find(checkpoint(tmp_path, config__json='{"architectures": ["RhapsodeDummy"]}')).spec is DUMMY
 
 
 @pytest.mark.parametrize(
@@ -89,7 +102,7 @@ def test_a_checkpoint_that_nothing_runs_is_told_what_was_found_and_what_is_known
 def test_a_folder_without_any_known_file_is_told_which_were_looked_for(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
         find(str(tmp_path))
-    for name in ("config.json", "params.json", "madeup3.yaml"):
+    for name in ("config.json", "params.json", "madeup3.yaml", "talker_*.safetensors"):
         assert name in caught.value.message
 
 
@@ -97,10 +110,12 @@ def test_of_the_hub_only_configuration_files_are_fetched_before_the_family_is_kn
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(hub, "list_files", lambda *_: None)
     monkeypatch.setattr(hub, "fetch", lambda name, files, *_, **__: asked.append(files) or tmp_path)
     checkpoint(tmp_path, config__json="{}", madeup3__yaml="a: 1\n")
     assert find("owner/name").spec.name == "by-yaml"
-    assert set(asked[0]) == {"madeup3.yaml", "cosyvoice3.yaml", "params.json", "config.json"}
+    weights = {"talker_*.safetensors", "talker_*.pt", "t3_*.safetensors", "t3_*.pt"}
+    assert set(asked[0]) == {"madeup3.yaml", "cosyvoice3.yaml", "params.json", "config.json", *weights}
     assert set(asked[1]) == {*hub.FILES, "madeup3.yaml", "llm.pt"}
 
 

@@ -55,7 +55,15 @@ def unpickle(path: Path) -> Any:
 
 def _pickled(path: Path) -> dict[str, Tensor]:
     content = unpickle(path)
-    tensors = content.get("state_dict", content) if isinstance(content, Mapping) else content
+    tensors = _inside(content)
     if not isinstance(tensors, Mapping) or not all(isinstance(t, Tensor) for t in tensors.values()):
         raise CheckpointError(f"{path} must hold tensors by name.")
     return dict(tensors)
+
+
+def _inside(content: Any) -> Any:
+    """Returns the tensors of a pickle, which may be inside a mapping, and there in a list of one."""
+    for key in ("state_dict", "model"):
+        if isinstance(content, Mapping) and isinstance(content.get(key), Mapping | list):
+            content = content[key]
+    return content[0] if isinstance(content, list) and len(content) == 1 else content

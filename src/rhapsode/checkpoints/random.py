@@ -36,7 +36,9 @@ def _fill(name: str, value: Tensor, generator: torch.Generator) -> Tensor:
     if not value.is_floating_point():
         return value.zero_()
     path, _, leaf = name.rpartition(".")
-    if leaf in ("cluster_usage", "initialized") or (value.ndim < 2 and "norm" in path and leaf == "weight"):
+    if leaf in ("cluster_usage", "initialized", "running_var") or (
+        value.ndim < 2 and "norm" in path and leaf == "weight"
+    ):
         return value.fill_(1.0)
     if leaf == "alpha" and value.ndim > 1:  # the frequency of a Snake activation: near 0 its inverse would be huge
         return value.fill_(1.0)

@@ -87,16 +87,28 @@ def open_weights(folder: Path) -> Tensors:
     return TensorsInMemory(folder / PICKLED, read_file(folder / PICKLED))
 
 
+def open_file(file: Path) -> Tensors:
+    """Returns the tensors of one file: a safetensors file is read as far as it is asked for, a pickle at once."""
+    if not file.is_file():
+        raise CheckpointError(f"{file.parent} holds no {file.name}.")
+    if file.suffix == ".safetensors":
+        return Weights(file.parent, only=file.name)
+    return TensorsInMemory(file, read_file(file))
+
+
 class Weights:
     """The tensors of a folder's safetensors files.
 
-    With `every`, all such files in the folder are read, whatever their names are, as Mistral's checkpoints need it.
+    With `every`, all such files in the folder are read, whatever their names are, as Mistral's checkpoints need it;
+    with `only`, the file of this name.
     """
 
-    def __init__(self, folder: Path, *, every: bool = False) -> None:
+    def __init__(self, folder: Path, *, every: bool = False, only: str | None = None) -> None:
         self.folder = folder
         self._open: dict[str, Any] = {}
-        if every:
+        if only is not None:
+            self._file_of = self._single(only)
+        elif every:
             self._file_of = self._every()
         else:
             self._file_of = self._single() if (folder / SINGLE).is_file() else self._sharded()
@@ -118,8 +130,8 @@ class Weights:
         tensor: Tensor = self._handle(self._file_of[name]).get_tensor(name)
         return tensor
 
-    def _single(self) -> dict[str, str]:
-        return dict.fromkeys(self._handle(SINGLE).keys(), SINGLE)
+    def _single(self, file: str = SINGLE) -> dict[str, str]:
+        return dict.fromkeys(self._handle(file).keys(), file)
 
     def _every(self) -> dict[str, str]:
         files = sorted(path.name for path in self.folder.glob("*.safetensors"))

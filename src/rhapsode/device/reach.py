@@ -21,8 +21,13 @@ class Reach:
     incremental: bool = False
     """The worker keeps the look-ahead that it has seen as state, so it gets every frame once: the first window of a
     segment has `due + lookahead` frames, and each later one the `due` frames that follow those."""
+    unheard: int = 0
+    """The last frames of a segment: others need them as context, but what is made of them is not heard. There are at
+    most `lookahead` of them, so that none is heard before it is known to be one of the last."""
 
     def __post_init__(self) -> None:
+        if self.unheard > self.lookahead:
+            raise ValueError(f"{self.unheard} frames cannot be unheard with a look-ahead of {self.lookahead}")
         if self.incremental and (self.lookbehind or self.granularity > 1):
             raise ValueError("an incremental worker re-reads no frames and works on single frames")
 

@@ -55,7 +55,8 @@ class BlockGrid:
         skip = self._source.consumed(slots) - self._at[slots]
         counts = np.clip(due - skip, 0, available)
         ahead = np.minimum(available - counts, self._reach.lookahead)
-        return Launch(np.stack([slots, skip, counts, ahead], axis=1), (due, seen))
+        heard = np.clip(available - self._reach.unheard, 0, counts)
+        return Launch(np.stack([slots, skip, counts, ahead, heard], axis=1), (due, seen))
 
     def is_usual(self, launch: Launch, frame_s: float) -> bool:
         """Returns whether a launch costs what it does with many listeners: chunks are short then, and a talker works

@@ -48,7 +48,7 @@ class Engine:
         """`before_memory` is called after the weights are loaded and before the free memory is measured."""
         source = source or Source()
         self.spec = spec
-        self.info = describe(spec, source.checkpoint, source.config)
+        self.info = describe(spec, source.checkpoint, source.config, deployment.options)
         self.lexicon = Lexicon.read(deployment.lexicon)
         self.alignment = Alignment(deployment, self.info)
         self._on_outcome = on_outcome

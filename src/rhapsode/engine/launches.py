@@ -15,6 +15,9 @@ from rhapsode.device.landing import LANDING_S, Landing
 from rhapsode.engine.clock import Ints
 from rhapsode.engine.seats import Seats
 
+RAGGED_COLUMNS = 5
+"""Columns of the inputs of a stage that works on other numbers of frames in each row."""
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -32,6 +35,10 @@ class Launch:
         if self.inputs.shape[1] == 1:
             return np.zeros_like(self.slots), np.full_like(self.slots, self.statics[0])
         return self.inputs[:, 1], self.inputs[:, 2]
+
+    def heard(self) -> Ints:
+        """Returns how many of these frames of each row are heard: the others are the last ones of a segment."""
+        return self.ragged()[1] if self.inputs.shape[1] == 1 else self.inputs[:, RAGGED_COLUMNS - 1]
 
     @property
     def frames(self) -> int:

@@ -100,7 +100,7 @@ class ListenerSink:
 
     def landed(self, jobs: Sequence[Job | None], skip: Ints, counts: Ints, values: NDArray[Any]) -> None:
         for job, first, count, row in zip(jobs, skip.tolist(), counts.tolist(), values, strict=True):
-            if job is not None:
+            if job is not None and count:
                 # A copy of its own: a slow listener must not keep the whole batch in memory.
                 job.deliver(unpacked(row, first * self._hop, (first + count) * self._hop))
                 if job.speech.full:

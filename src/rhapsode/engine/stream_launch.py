@@ -24,11 +24,11 @@ class StreamLaunch:
         """Works on `due` frames of each row; `statics` are `due` and the look-ahead that the worker has seen."""
         slots, (due, seen) = inputs[:, 0], statics
         there, plain = self._source.device, self._worker.reach.plain
-        window = self._source.window(slots.to(there), due, None if plain else inputs[:, 1:].to(there), seen)
+        window = self._source.window(slots.to(there), due, None if plain else inputs[:, 1:4].to(there), seen)
         with section("codec"):
             output: Tensor = self._worker.decode(window.to(slots.device), self._memory.rows(slots), self._memory.state)
-        counts = None if plain else inputs[:, 2]
-        values = self._sink.on_device(slots, output, None if plain else inputs[:, 1], counts)
+        skip, counts, heard = (None, None, None) if plain else (inputs[:, 1], inputs[:, 2], inputs[:, 4])
+        values = self._sink.on_device(slots, output, skip, heard)
         moved: Tensor | int = due if counts is None else counts
         self._source.advance(slots.to(there), moved if isinstance(moved, int) else moved.to(there))
         self._memory.table.advance(slots, moved, self._positions_per_frame)

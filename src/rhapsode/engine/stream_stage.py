@@ -24,7 +24,7 @@ from rhapsode.engine.clock import clock_s
 from rhapsode.engine.device_stage import DeviceStage, soonest
 from rhapsode.engine.growth import PageGrowth, plan_pages
 from rhapsode.engine.job import Job
-from rhapsode.engine.launches import Launch
+from rhapsode.engine.launches import RAGGED_COLUMNS, Launch
 from rhapsode.engine.openings import Openings
 from rhapsode.engine.planner import Choice, Planner, Ready
 from rhapsode.engine.prefill import Prepared, prefill_for
@@ -67,7 +67,7 @@ class StreamStage(DeviceStage[StreamRow]):
         reach, device, slots = worker.reach, memory.device, deployment.limits.slots
         most = min(traits_of(worker).most_rows or slots, deployment.chunks.batch, slots)
         super().__init__(name, bell, worker, deployment, memory, stream)
-        fixed, columns = most if deployment.deterministic else None, 1 if reach.plain else 4
+        fixed, columns = most if deployment.deterministic else None, 1 if reach.plain else RAGGED_COLUMNS
         on_device = StreamLaunch(worker, source, sink, memory, rate)
         self._launcher = Launcher(on_device, slots, device, fixed, columns)
         self._growth = PageGrowth(memory) if self._traits.pages is not None else None
@@ -227,7 +227,7 @@ class StreamStage(DeviceStage[StreamRow]):
             self.pace.observe(live, clock_s() - started_s, launch.frames * self._timed_frame_s)
         _, counts = launch.ragged()
         self._source.consume(launch.slots, counts)
-        self._sink.launched(launch.slots, counts)
+        self._sink.launched(launch.slots, launch.heard())
         self._planner.launched(Choice(launch.slots, launch.statics[0] // self._reach.granularity))
         self._grid.launched(launch)
         if self._growth is not None:
@@ -239,7 +239,7 @@ class StreamStage(DeviceStage[StreamRow]):
         skip, counts = launch.ragged()
         rows = zip(launch.slots.tolist(), current, strict=True)
         jobs = [self._seats.at(slot).job if here else None for slot, here in rows]
-        self._sink.landed(jobs, skip, counts, values)
+        self._sink.landed(jobs, skip, launch.heard(), values)
         self._source.release(launch.slots[current], counts[current])
 
     def _land(self) -> bool:

@@ -14,11 +14,23 @@ from rhapsode.models.spec import ModelSpec
 from rhapsode.types import ModelInfo
 
 
-def describe(spec: ModelSpec, checkpoint: Path | None, config: Mapping[str, Any]) -> ModelInfo:
-    """Returns what a checkpoint can do; without one, or where the family does not tell, what its spec says."""
+def describe(
+    spec: ModelSpec, checkpoint: Path | None, config: Mapping[str, Any], options: Mapping[str, Any] | None = None
+) -> ModelInfo:
+    """Returns what a checkpoint can do; without one, or where the family does not tell, what its spec says.
+
+    `options` are those of a deployment.
+    """
     info = spec.info()
     if spec.describe is None or (checkpoint is None and spec.published):
         return info
+    settings = (_settings(spec, options or {}),) if spec.settings_decide else ()
     with blaming(checkpoint):
-        described: ModelInfo = import_name(spec.describe)(info, checkpoint, config)
+        described: ModelInfo = import_name(spec.describe)(info, checkpoint, config, *settings)
     return replace(described, options=spec.options_of(described.can), name=packaged_name(checkpoint))
+
+
+def _settings(spec: ModelSpec, options: Mapping[str, Any]) -> Any:
+    from rhapsode.models.options import parse_settings  # its error messages need the registry, which needs this file
+
+    return parse_settings(spec, options)

@@ -42,9 +42,9 @@ class Model:
     config: Mapping[str, Any] = field(default_factory=dict)
     """The content of the checkpoint's configuration file."""
 
-    def info(self) -> ModelInfo:
-        """Returns what the checkpoint can do; without one, what the family can do."""
-        return describe(self.spec, self.checkpoint, self.config)
+    def info(self, options: Mapping[str, Any] | None = None) -> ModelInfo:
+        """Returns what the checkpoint can do; without one, what the family can do. `options`: of a deployment."""
+        return describe(self.spec, self.checkpoint, self.config, options)
 
     def check_checkpoint(self) -> None:
         """Raises if the family needs a checkpoint and there is none."""
@@ -104,14 +104,14 @@ def _installed(spec: ModelSpec) -> Model:
     return Model(spec) if folder is None else _recognise(folder, spec.name)
 
 
-def described(model: str) -> tuple[ModelSpec, ModelInfo]:
+def described(model: str, options: Mapping[str, Any] | None = None) -> tuple[ModelSpec, ModelInfo]:
     """Returns the family of a model and what it can do. Of a checkpoint on the hub, no weights are downloaded."""
     if model in families()[0] or PACKAGED.get(model) or as_folder(model) or not hub.is_id(model):
         found = find(model)
-        return found.spec, found.info()
+        return found.spec, found.info(options)
     found = _recognise_remote(model)
     with hub.outlined(model, _files(found.spec), found.spec.unread) as folder:
-        return found.spec, replace(found, checkpoint=folder).info()
+        return found.spec, replace(found, checkpoint=folder).info(options)
 
 
 def missing(spec: ModelSpec) -> list[str]:
@@ -132,9 +132,10 @@ def how_to_get(spec: ModelSpec) -> str:
 
 
 def _recognise_remote(model: str) -> Model:
-    """Fetches configuration files alone: a checkpoint that no family runs is not downloaded."""
+    """Fetches configuration files and the names of weight files: a checkpoint that no family runs is not downloaded."""
     layouts = [layout for spec in families()[0].values() for layout in spec.layouts if layout.on_hub]
-    return _recognise(hub.fetch(model, _config_files(layouts)), model)
+    with hub.outlined(model, _config_files(layouts), ()) as folder:
+        return _recognise(folder, model)
 
 
 def _config_files(layouts: Iterable[Layout]) -> tuple[str, ...]:
@@ -152,10 +153,11 @@ def _recognise(folder: Path, model: str) -> Model:
     """Returns the checkpoint in a folder with the family that runs it."""
     known = [(layout, spec) for spec in families()[0].values() for layout in spec.layouts]
     known.sort(key=lambda pair: not (pair[0].where or pair[0].keys))  # layouts that only ask for a file are tried last
-    files = _config_files(layout for layout, _ in known)
-    configs = {name: read_config(folder, name) for name in files if (folder / name).is_file()}
+    layouts = {layout.config: layout for layout, _ in known}
+    configs = {name: _content(layout, folder) for name, layout in layouts.items() if layout.files_in(folder)}
     if not configs:
-        raise CheckpointError(f"{folder} holds no {' or '.join(files)}: it is not a checkpoint's folder.")
+        usual_first = sorted(layouts, key=lambda name: name != "config.json")
+        raise CheckpointError(f"{folder} holds no {' or '.join(usual_first)}: it is not a checkpoint's folder.")
     for name, config in configs.items():
         if not isinstance(config.get("architectures", []), list | None):
             raise CheckpointError(
@@ -169,6 +171,10 @@ def _recognise(folder: Path, model: str) -> Model:
     raise UnknownModel(
         f"no family here runs {model}. It holds {', '.join(found)}. Known: {', '.join(str(one) for one, _ in known)}."
     )
+
+
+def _content(layout: Layout, folder: Path) -> dict[str, Any]:
+    return {} if layout.is_weights else read_config(folder, layout.config)
 
 
 def _matches(layout: Layout, config: Mapping[str, Any]) -> bool:

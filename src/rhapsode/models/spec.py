@@ -11,6 +11,8 @@ from rhapsode.errors import ConfigError, did_you_mean
 from rhapsode.types import Capabilities, ModelInfo, Sampling
 from rhapsode.voices.cache import ReferenceCache
 
+WEIGHT_FILES = (".safetensors", ".pt", ".pth")
+"""How the names of files with tensors end."""
 SOURCES = ("frame", "burst")
 """The kinds of stages that make frames of prompts."""
 
@@ -48,13 +50,24 @@ class Layout:
     """How a checkpoint is recognised: a file that it holds, and values that keys of this file have."""
 
     config: str = "config.json"
-    """JSON or YAML; its content is `StageContext.config`."""
+    """JSON or YAML; its content is `StageContext.config`. Or a shell pattern for the names of weight files, where a
+    checkpoint has no configuration: it is enough that there is one, and the configuration is empty."""
     where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Each key has one of these values, or is a list with one of them. Empty: it is enough that the file exists."""
     keys: tuple[str, ...] = ()
     """Keys that the file has, with any value."""
     on_hub: bool = True
     """Checkpoints on the hub may have it: without it, the file is looked for in folders only."""
+
+    @property
+    def is_weights(self) -> bool:
+        """Whether a checkpoint is recognised by the name of a weight file."""
+        return self.config.endswith(WEIGHT_FILES)
+
+    def files_in(self, folder: Path) -> list[Path]:
+        """Returns the files of a folder by which this layout recognises it, in the order of their names."""
+        found = sorted(folder.glob(self.config)) if self.is_weights else [folder / self.config]
+        return [file for file in found if file.is_file()]
 
     def __str__(self) -> str:
         values = [f"{key}: {' or '.join(values)}" for key, values in self.where.items()]
@@ -120,6 +133,8 @@ class ModelSpec:
     """`package.module:function` that says what one checkpoint can do: `function(info, folder, config)` gets the
     `ModelInfo` of this spec and returns that of the checkpoint. A family that has no checkpoints (nothing in
     `published`) may say what it can do here; its folder is `None`."""
+    settings_decide: bool = False
+    """What a checkpoint can do depends on the deployment's settings: `describe` gets them as a fourth argument."""
     options: type = NoOptions
     """What a request may set: a frozen dataclass."""
     option_needs: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""A bidirectional LSTM over a padded batch: the backward pass begins at the end of each item."""
+"""LSTMs: one that is bidirectional over a padded batch, and a stack that reads whole items."""
 
 from __future__ import annotations
 
@@ -56,3 +56,23 @@ class BiLSTM(Derived):
         start = x.new_zeros(1 + both, len(x), self.hidden)
         out: Tensor = torch.lstm(x, (start, start), weights, True, 1, 0.0, False, both, True)[0]
         return out
+
+
+class LSTMStack(nn.Module):
+    """Several layers, forwards only. Their tensors have the names that torch's LSTM gives them."""
+
+    def __init__(self, inputs: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        self.hidden, self.layers = hidden, layers
+        for layer in range(layers):
+            shapes = ((4 * hidden, hidden if layer else inputs), (4 * hidden, hidden), (4 * hidden,), (4 * hidden,))
+            for name, shape in zip(_WEIGHTS, shapes, strict=True):
+                self.register_parameter(f"{name[:-1]}{layer}", nn.Parameter(torch.empty(shape)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns the last hidden state of the last layer, `[B, hidden]`, for `x [B, T, inputs]`."""
+        names = [f"{name[:-1]}{layer}" for layer in range(self.layers) for name in _WEIGHTS]
+        weights: list[Tensor] = [self.get_parameter(name) for name in names]
+        start = x.new_zeros(self.layers, len(x), self.hidden)
+        out: Tensor = torch.lstm(x, (start, start), weights, True, self.layers, 0.0, False, False, True)[0]
+        return out[:, -1]

@@ -46,7 +46,7 @@ class Host:
         on_load: Callable[[], None] = lambda: None,
     ) -> None:
         self.model = model
-        self.info = model.info()
+        self.info = model.info(deployment.options)
         self.deployment = deployment
         self.error: RhapsodeError | None = None
         """The error of the last attempt to load the model, if it failed."""

@@ -13,6 +13,7 @@ import pytest
 from e2e.serve.running import Running, in_thread
 from rhapsode.models.cosyvoice3.reference import SPEAKER, SPEECH_TOKENIZER
 from tiny import (
+    chatterbox,
     cosyvoice3,
     dummy,
     fish_s2_pro,
@@ -59,6 +60,10 @@ def cosyvoice(*, encoders: tuple[str, ...] = (SPEAKER, SPEECH_TOKENIZER), speake
     return write
 
 
+def chatterbox_of(tiny: chatterbox.TinyT3) -> Callable[[Path], Any]:
+    return lambda folder: chatterbox.write(folder, tiny)
+
+
 def hibari_with_another_voice(home: Path) -> None:
     """The packaged voice once more, where a downloaded one would be."""
     from hibari.voices import VOICES, voice_path
@@ -88,6 +93,7 @@ KINDS: dict[str, Callable[[Path], Any] | None] = {
     "cosyvoice3 without encoders and speakers": cosyvoice(encoders=(), speakers=False),
     "cosyvoice3 without a speech tokenizer": cosyvoice(encoders=(SPEAKER,)),
     "cosyvoice3 without a speaker encoder": cosyvoice(encoders=(SPEECH_TOKENIZER,)),
+    **{f"chatterbox {name}": chatterbox_of(tiny) for name, tiny in chatterbox.ENDING.items()},
     "hibari": None,
     "hibari offline": None,
     "hibari with another voice": hibari_with_another_voice,
@@ -98,6 +104,7 @@ SLOW = {
     "cosyvoice3 without encoders",
     "cosyvoice3 without a speech tokenizer",
     "cosyvoice3 without a speaker encoder",
+    "chatterbox nano",
     "hibari offline",
     "hibari with another voice",
 }

@@ -14,8 +14,8 @@ from rhapsode.serve.request.effect import FRAMES, NEEDS
 from rhapsode.types import Clip, Sampling
 from tiny import qwen3_tts
 
-SAMPLE = encode(Clip(qwen3_tts.reference_audio(6_000)[None], 24_000), "wav")
-DATA_URL = f"data:audio/wav;base64,{base64.b64encode(SAMPLE).decode()}"
+USUAL_SAMPLES, SAMPLES = 6_000, {"chatterbox": 125_000}
+"""Of a recording at 24 kHz; by the beginning of a kind's name, where its models need a longer one."""
 NAMED = {"name": "Zoe", "consent": "the speaker agrees"}
 SPEECH, VOICES = "/v1/audio/speech", "/v1/audio/voices"
 
@@ -23,8 +23,11 @@ SPEECH, VOICES = "/v1/audio/speech", "/v1/audio/voices"
 class Announced:
     """A server, and what it says of itself."""
 
-    def __init__(self, server: Running) -> None:
+    def __init__(self, server: Running, kind: str) -> None:
         self.server = server
+        samples = SAMPLES.get(kind.partition(" ")[0], USUAL_SAMPLES)
+        self.sample = encode(Clip(qwen3_tts.reference_audio(samples)[None], 24_000), "wav")
+        self.data_url = f"data:audio/wav;base64,{base64.b64encode(self.sample).decode()}"
         self.model = server.http.get("/v1/models").json()["data"][0]
         body = server.http.get("/openapi.json").json()["paths"][SPEECH]["post"]["requestBody"]
         self.fields = body["content"]["application/json"]["schema"]["properties"]
@@ -49,7 +52,7 @@ class Announced:
         named = {"ref_audio", "references", "speaker_embedding", "voice"} & fields.keys()
         if self.model["default_voice"] or named:
             return {}
-        return {"ref_audio": DATA_URL} if self.can("clone") else {"speaker_embedding": [0.1] * self.size}
+        return {"ref_audio": self.data_url} if self.can("clone") else {"speaker_embedding": [0.1] * self.size}
 
     def beside(self) -> dict[str, Any]:
         """What this checkpoint needs beside a reference."""
@@ -68,13 +71,13 @@ class Announced:
 )
 def announced(request, tmp_path_factory) -> Iterator[Announced]:
     with served(request.param, tmp_path_factory.mktemp("kind")) as server:
-        yield Announced(server)
+        yield Announced(server, request.param)
 
 
 def test_abilities(announced: Announced) -> None:
     probes = {
-        "ref_audio": {"ref_audio": DATA_URL, **announced.beside()},
-        "prompt_audio": {"prompt_audio": DATA_URL, "prompt_text": "the ref"},
+        "ref_audio": {"ref_audio": announced.data_url, **announced.beside()},
+        "prompt_audio": {"prompt_audio": announced.data_url, "prompt_text": "the ref"},
         "speaker_embedding": {"speaker_embedding": [0.1] * announced.size},
     }
     for field, fields in probes.items():
@@ -87,7 +90,7 @@ def test_abilities(announced: Announced) -> None:
     assert ("instructions" in announced.fields) == announced.can("instructions")
     several = announced.model["references"]
     if several:
-        references = [{"audio": DATA_URL, "text": "the ref"}]
+        references = [{"audio": announced.data_url, "text": "the ref"}]
         assert announced.speak(references=references * min(several, 2), **announced.beside())[0] == 200
         assert announced.speak(references=references * (several + 1), **announced.beside())[0] == 400
 
@@ -97,7 +100,7 @@ def test_what_a_reference_needs_is_announced_and_needed(announced: Announced) ->
     assert not (beside and announced.can("clone"))
     for name in beside:
         fewer = {other: value for other, value in beside.items() if other != name}
-        status, error = announced.speak(ref_audio=DATA_URL, **fewer)
+        status, error = announced.speak(ref_audio=announced.data_url, **fewer)
         assert (status, error["param"]) == (400, "ref_audio")
         assert f"'{name}'" in error["message"]
         assert ".onnx" in error["message"]
@@ -127,7 +130,7 @@ def test_voices(announced: Announced) -> None:
 
 def test_uploads(announced: Announced) -> None:
     form = {**NAMED, "text": "the ref"}
-    sample = {"audio_sample": ("a.wav", SAMPLE, "audio/wav")}
+    sample = {"audio_sample": ("a.wav", announced.sample, "audio/wav")}
     answer = announced.server.http.post(VOICES, data=form, files=sample)
     able = announced.can("clone") or announced.can("continuation")
     assert answer.status_code == (201 if able else 400), answer.text

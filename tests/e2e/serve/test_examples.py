@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from e2e.serve.running import LETTER_S, Running, heard, in_thread
+from rhapsode.audio.encode import encode
 from rhapsode.config import resolve
-from tiny import kokoro, voxtral_tts
-from tiny.qwen3_tts import HIDDEN, Tiny, write
+from rhapsode.types import Clip
+from tiny import chatterbox, kokoro, voxtral_tts
+from tiny.qwen3_tts import HIDDEN, Tiny, reference_audio, write
 from unit.command import environment
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -71,6 +73,14 @@ def test_preset_voices_of_voxtral(tmp_path: Path) -> None:
     told = run("voxtral_voices.py", str(tmp_path / "tiny"), "cheerful_female", "fr_male", cwd=tmp_path)
     assert told.count("24000 Hz") == 2
     assert heard((tmp_path / "fr_male.wav").read_bytes(), "wav").duration_s > 0.05
+
+
+def test_a_voice_cloned_by_chatterbox(tmp_path: Path) -> None:
+    chatterbox.write(tmp_path / "tiny", chatterbox.ENDING["original"])
+    (tmp_path / "me.wav").write_bytes(encode(Clip(reference_audio(20_000)[None], 24_000), "wav"))
+    told = run("chatterbox_clone.py", str(tmp_path / "tiny"), "me.wav", cwd=tmp_path)
+    assert told.count("24000 Hz") == 2
+    assert heard((tmp_path / "excited.wav").read_bytes(), "wav").duration_s > 0.05
 
 
 @pytest.mark.parametrize("example", ["livekit_agent.py", "pipecat_bot.py"])

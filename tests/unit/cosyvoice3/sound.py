@@ -14,7 +14,6 @@ from rhapsode.device.memory import SlotMemory
 from rhapsode.device.reach import Window
 from rhapsode.device.slots import SlotRow
 from rhapsode.models.base import ModelSpec, Span, StageContext
-from rhapsode.models.cosyvoice3.flow.conditions import LOOKBEHIND
 from rhapsode.models.cosyvoice3.flow.net import FlowBlock, FlowNet
 from rhapsode.models.cosyvoice3.flow.parts import flow_net
 from rhapsode.models.cosyvoice3.flow.prompt import flow_prompt
@@ -23,6 +22,7 @@ from rhapsode.models.cosyvoice3.flow.worker import CosyFlow
 from rhapsode.models.cosyvoice3.vocoder.parts import hift_net
 from rhapsode.models.cosyvoice3.vocoder.settings import hift_settings
 from rhapsode.nn.hift.net import HiftNet
+from rhapsode.nn.pre_lookahead import LOOKBEHIND
 from tiny import cosyvoice3_sound as tiny_sound
 from tiny.cosyvoice3_sound import TinySound
 

@@ -44,3 +44,16 @@ def test_a_codec_is_faster_once_no_talker_works_beside_it(edge):
     assert is_usual(edge, 1)
     edge.end(1)
     assert not is_usual(edge, 1)
+
+
+def test_frames_are_unheard_only_at_the_end(edge):
+    grid = BlockGrid(SLOTS, edge, Reach(lookahead=2, incremental=True, unheard=2))
+    assert grid.launch(Choice(BOTH, 6)).heard().tolist() == [6, 6]
+    edge.end(0)
+    assert grid.launch(Choice(BOTH, 8)).heard().tolist() == [6, 6]
+    assert grid.launch(Choice(BOTH, 7)).heard().tolist() == [6, 6]
+
+
+def test_no_more_frames_can_be_unheard_than_are_looked_ahead_at():
+    with pytest.raises(ValueError, match="3 frames cannot be unheard with a look-ahead of 2"):
+        Reach(lookahead=2, unheard=3)

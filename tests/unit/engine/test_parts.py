@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from contract.chain import CHAIN
-from contract.incremental import INCREMENTAL
+from contract.incremental import INCREMENTAL, SHORTENED
 from rhapsode.config import resolve
 from rhapsode.engine import Engine
 from rhapsode.errors import GenerationFailed, InvalidRequest, TimedOut
@@ -78,6 +78,16 @@ def say(engine, *lines, how=None, seed=SEED):
 def test_segments_sound_as_if_each_were_a_request_of_its_own(engine):
     alone = [say(engine, text, seed=SEED + i) for i, text in enumerate(TEXTS)]
     assert np.array_equal(say(engine, *TEXTS, how="segment"), np.concatenate(alone, axis=1))
+
+
+@pytest.mark.parametrize("chunks", [{}, {"first": 3, "largest": 5, "ring": 12}, {"largest": 1, "ring": 4}], ids=str)
+def test_the_last_frame_of_a_segment_may_be_context_that_is_not_heard(chunks):
+    with engine_of(INCREMENTAL) as whole, engine_of(SHORTENED, chunks=chunks) as shortened:
+        hop = whole.pipeline.workers["vocode"].hop
+        alone = [say(whole, text, seed=SEED + i)[:, :-hop] for i, text in enumerate(TEXTS)]
+        assert np.array_equal(say(shortened, *TEXTS, how="segment"), np.concatenate(alone, axis=1))
+        together = say(whole, *TEXTS)
+        assert np.array_equal(say(shortened, *TEXTS), together[:, :-hop])
 
 
 def test_without_segments_later_stages_go_on_from_what_they_heard(engine):

@@ -10,9 +10,10 @@ import pytest
 from rhapsode.errors import InvalidRequest
 from rhapsode.models.kokoro.text import espeak
 from rhapsode.models.kokoro.text.english import american, british
-from rhapsode.models.kokoro.text.pieces import PieceStream, Token, passages, tokens_of
+from rhapsode.models.kokoro.text.pieces import Token, passages, plain, tokens_of
 from rhapsode.text.front_end import FrontEnd, TextSettings
 from rhapsode.text.phonemes.guess import guessed
+from rhapsode.text.pieces import PieceStream
 from rhapsode.text.spoken import SpokenRun
 from unit.kokoro.golden import INDEX, TEXT
 
@@ -93,7 +94,7 @@ def test_unknown_words_are_guessed_by_their_letters(word: str, said: str) -> Non
 
 
 def pieces(*texts: str, most: int = MOST, **how: Any) -> list[str]:
-    stream, found = PieceStream(**how), list[str]()
+    stream, found = PieceStream(plain=plain, **how), list[str]()
     for text in (*texts, None):
         if text is None:
             stream.close()

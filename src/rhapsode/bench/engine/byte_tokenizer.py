@@ -9,6 +9,8 @@ from typing import Any
 
 from rhapsode.checkpoints.folder import read_json
 
+SPACE = "[SPACE]"
+"""A token of its own for families whose tokenizer has one for a space."""
 WORDS = ("assistant", "user")  # families split prompts at these, and expect one token each
 
 
@@ -53,11 +55,12 @@ def description() -> dict[str, Any]:
                 merges.append([joined, symbol])
             joined += symbol
             vocab.setdefault(joined, len(vocab))
+    plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [],
+        "added_tokens": [{"id": len(vocab), "content": SPACE, "special": True, **plain}],
         "normalizer": None,
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": True},
         "post_processor": None,

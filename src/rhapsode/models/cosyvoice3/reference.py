@@ -19,6 +19,8 @@ from rhapsode.models.cosyvoice3.config import CosyConfig
 from rhapsode.models.cosyvoice3.presets import check_tokens
 from rhapsode.models.cosyvoice3.prompt import CosyVoice, Ids
 from rhapsode.models.cosyvoice3.spec import ENCODERS
+from rhapsode.nn.kaldi import kaldi_fbank
+from rhapsode.nn.whisper_mel import whisper_mel
 from rhapsode.types import Clip
 from rhapsode.voices.cache import ReferenceCache, content_key
 
@@ -90,7 +92,7 @@ class CosyReferenceEncoder:
         """Returns the speech tokens of a recording."""
 
         def make() -> NDArray[Any]:
-            mel = frontend.whisper_mel(_at(clip, frontend.RATE))[None]
+            mel = whisper_mel(_at(clip, frontend.RATE))[None]
             return self._tokenizer(mel.numpy(), np.array([mel.shape[2]], np.int32)).reshape(-1).astype(np.int64)
 
         self._check(self._tokenizer, "option 'reference_tokens'")
@@ -103,7 +105,7 @@ class CosyReferenceEncoder:
         """Returns the speaker vector of a recording."""
 
         def make() -> NDArray[Any]:
-            fbank = frontend.kaldi_fbank(_at(clip, frontend.RATE))[None]
+            fbank = kaldi_fbank(_at(clip, frontend.RATE))[None]
             return self._speaker(fbank.numpy()).reshape(-1).astype(np.float32)
 
         self._check(self._speaker, "'speaker_embedding'")

@@ -17,11 +17,12 @@ from rhapsode.models.kokoro.renderer import PhonemeSentence
 from rhapsode.models.kokoro.spec import KokoroOptions
 from rhapsode.models.kokoro.text.english import american, british
 from rhapsode.models.kokoro.text.espeak import DIALECTS, check_language, phonemes_of
-from rhapsode.models.kokoro.text.pieces import PieceStream, passages, tokens_of
+from rhapsode.models.kokoro.text.pieces import passages, plain, tokens_of
 from rhapsode.models.kokoro.trim import Edges
 from rhapsode.models.kokoro.voices import VoiceStyles
 from rhapsode.models.parts import checkpoint_of
 from rhapsode.text.clean import well_formed
+from rhapsode.text.pieces import PieceStream
 from rhapsode.types import SpeechRequest
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ class KokoroPrepare:
         voice = request.voice.name or self._first_voice
         language = request.language or _language_of(request.text, voice)
         by_sentence = options.cut == "sentence"
-        rest = PieceStream(by_sentence=by_sentence, language=language, first_chars=options.first_piece_chars)
+        first = options.first_piece_chars
+        rest = PieceStream(by_sentence=by_sentence, language=language, first_chars=first, plain=plain)
         if options.phonemes is not None:
             rest.close()
             return KokoroPiece(request, voice, str, rest, said=self._given(options.phonemes))

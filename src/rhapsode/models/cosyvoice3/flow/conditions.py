@@ -6,31 +6,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rhapsode.models.cosyvoice3.flow.settings import FlowSettings
-
-LOOKBEHIND = 2
-"""Tokens before a token that its condition depends on."""
+from rhapsode.nn.pre_lookahead import PreLookahead
 
 
 def repeated(x: Tensor, times: int) -> Tensor:
     """Returns `x [B, n, ...]` with each entry repeated `times` times in a row."""
     return x.unsqueeze(2).expand(-1, -1, times, *x.shape[2:]).flatten(1, 2)
-
-
-class PreLookahead(nn.Module):
-    """Adds to each token the result of two convolutions: one over the tokens after it, then one over those before."""
-
-    def __init__(self, inputs: int, channels: int, lookahead: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv1d(inputs, channels, lookahead + 1)
-        self.conv2 = nn.Conv1d(channels, inputs, LOOKBEHIND + 1)
-
-    def forward(self, x: Tensor, known: Tensor) -> Tensor:
-        """Maps `x [B, behind + n + ahead, C]` to `[B, n, C]`; tokens that are not `known` are zero in every layer."""
-        x = x * known[..., None]
-        ahead = self.conv1.kernel_size[0] - 1
-        hidden = F.leaky_relu(self.conv1(x.transpose(1, 2)))
-        hidden = hidden * known[:, None, : known.shape[1] - ahead]
-        return self.conv2(hidden).transpose(1, 2) + x[:, LOOKBEHIND : x.shape[1] - ahead]
 
 
 class FlowConditions(nn.Module):

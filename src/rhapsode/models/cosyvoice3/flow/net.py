@@ -8,11 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from rhapsode.device.slots import Rows
-from rhapsode.models.cosyvoice3.flow.conditions import LOOKBEHIND, FlowConditions, repeated
+from rhapsode.models.cosyvoice3.flow.conditions import FlowConditions, repeated
 from rhapsode.models.cosyvoice3.flow.settings import MAX_FRAMES, TIMESTEPS, FlowSettings
 from rhapsode.nn.dit.history import DiTHistory, OnePassHistory, PagedHistory
 from rhapsode.nn.dit.net import DiT
 from rhapsode.nn.flow import cosine_times, euler_steps, solve
+from rhapsode.nn.pre_lookahead import LOOKBEHIND
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
 from rhapsode.device.upload import upload
 from rhapsode.models.base import Traits
-from rhapsode.models.cosyvoice3.flow.conditions import LOOKBEHIND
 from rhapsode.models.cosyvoice3.flow.net import FlowBlock, FlowNet
 from rhapsode.models.cosyvoice3.flow.prompt import FlowPrompt
+from rhapsode.nn.pre_lookahead import LOOKBEHIND
 
 
 class WholeFlowState(State):

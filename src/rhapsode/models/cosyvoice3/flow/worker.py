@@ -14,11 +14,11 @@ from rhapsode.device.slots import Rows
 from rhapsode.device.state import State, buffer
 from rhapsode.device.upload import upload
 from rhapsode.models.base import BlockPages, Span, Traits
-from rhapsode.models.cosyvoice3.flow.conditions import LOOKBEHIND
 from rhapsode.models.cosyvoice3.flow.net import FlowBlock, FlowNet
 from rhapsode.models.cosyvoice3.flow.prompt import FlowPrompt
 from rhapsode.models.cosyvoice3.flow.settings import FlowSettings
 from rhapsode.nn.dit.history import page_layouts
+from rhapsode.nn.pre_lookahead import LOOKBEHIND
 
 PREFILL_ROWS = (1, 2, 4)
 """Rows of captured prefill launches."""

@@ -1,0 +1,1 @@
+"""Chatterbox: original, multilingual, Turbo and Nano."""

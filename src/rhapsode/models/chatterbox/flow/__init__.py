@@ -1,0 +1,1 @@
+"""The flow: speech tokens to mel frames."""

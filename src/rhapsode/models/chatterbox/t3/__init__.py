@@ -1,0 +1,1 @@
+"""T3: text and a voice to speech tokens."""

@@ -1,0 +1,1 @@
+"""Text: punctuation, languages and tokens."""
