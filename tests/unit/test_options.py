@@ -12,9 +12,10 @@ from rhapsode.errors import ConfigError, InvalidRequest, UnknownOption
 from rhapsode.models.base import ModelSpec, NoOptions
 from rhapsode.models.dummy.spec import SPEC as DUMMY
 from rhapsode.models.dummy.spec import DummyOptions, DummySettings
-from rhapsode.models.options import parse_options, parse_settings
+from rhapsode.models.options import parse_options
 from rhapsode.models.qwen3_tts.spec import SPEC as QWEN
 from rhapsode.models.registry import families
+from rhapsode.models.settings import parse_settings
 from rhapsode.types import SpeechRequest
 
 

@@ -22,8 +22,8 @@ from rhapsode.models.base import SOURCES, ModelSpec, StageContext, StageSpec
 from rhapsode.models.companions import find_companions
 from rhapsode.models.deployment_check import stage_problems
 from rhapsode.models.lazy import import_name
-from rhapsode.models.options import parse_settings
 from rhapsode.models.placement import begins, place
+from rhapsode.models.settings import parse_settings
 from rhapsode.voices.cache import ReferenceCache
 
 

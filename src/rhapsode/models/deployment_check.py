@@ -11,8 +11,8 @@ from rhapsode.checkpoints import hub
 from rhapsode.checkpoints.folder import as_folder
 from rhapsode.config import Deployment
 from rhapsode.errors import ConfigError, RhapsodeError, did_you_mean
-from rhapsode.models.options import parse_settings
 from rhapsode.models.registry import check_family, described, families
+from rhapsode.models.settings import parse_settings
 from rhapsode.models.spec import ModelSpec
 from rhapsode.text.lexicon import Lexicon
 from rhapsode.types import ModelInfo

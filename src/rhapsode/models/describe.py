@@ -10,6 +10,7 @@ from typing import Any
 from rhapsode.checkpoints.blame import blaming
 from rhapsode.models.lazy import import_name
 from rhapsode.models.packaged import packaged_name
+from rhapsode.models.settings import parse_settings
 from rhapsode.models.spec import ModelSpec
 from rhapsode.types import ModelInfo
 
@@ -24,13 +25,7 @@ def describe(
     info = spec.info()
     if spec.describe is None or (checkpoint is None and spec.published):
         return info
-    settings = (_settings(spec, options or {}),) if spec.settings_decide else ()
+    settings = (parse_settings(spec, options or {}),) if spec.settings_decide else ()
     with blaming(checkpoint):
         described: ModelInfo = import_name(spec.describe)(info, checkpoint, config, *settings)
     return replace(described, options=spec.options_of(described.can), name=packaged_name(checkpoint))
-
-
-def _settings(spec: ModelSpec, options: Mapping[str, Any]) -> Any:
-    from rhapsode.models.options import parse_settings  # its error messages need the registry, which needs this file
-
-    return parse_settings(spec, options)

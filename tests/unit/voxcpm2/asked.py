@@ -16,7 +16,7 @@ from rhapsode.config import Limits
 from rhapsode.device.slots import Rows
 from rhapsode.models.base import StageContext, Step
 from rhapsode.models.describe import describe
-from rhapsode.models.options import parse_settings
+from rhapsode.models.settings import parse_settings
 from rhapsode.models.voxcpm2.codec import VoxCodec
 from rhapsode.models.voxcpm2.encode import VoxEncode
 from rhapsode.models.voxcpm2.prepare import VoxPrepare

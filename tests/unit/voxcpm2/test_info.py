@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from rhapsode.errors import ConfigError
-from rhapsode.models.options import parse_settings
 from rhapsode.models.registry import find
+from rhapsode.models.settings import parse_settings
 from rhapsode.models.voxcpm2.spec import SPEC
 from tiny.voxcpm2 import PATCH, Tiny, write
 from unit.command import python

@@ -16,8 +16,8 @@ from rhapsode.checking.request import checked
 from rhapsode.config import Limits
 from rhapsode.device.slots import Rows
 from rhapsode.models.base import StageContext, Step
-from rhapsode.models.options import parse_settings
 from rhapsode.models.registry import find
+from rhapsode.models.settings import parse_settings
 from rhapsode.models.voxtral_tts.codec import VoxtralCodec
 from rhapsode.models.voxtral_tts.encode import VoxtralEncode
 from rhapsode.models.voxtral_tts.prepare import VoxtralPrepare

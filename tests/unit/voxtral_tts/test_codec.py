@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rhapsode.device.reach import Window
 from rhapsode.errors import CheckpointError, ConfigError, GenerationFailed
 from rhapsode.models.base import StageContext
-from rhapsode.models.options import parse_settings
 from rhapsode.models.registry import find
+from rhapsode.models.settings import parse_settings
 from rhapsode.models.voxtral_tts import parts
 from rhapsode.models.voxtral_tts.codec_net import VoxtralCodecDecoder
 from rhapsode.models.voxtral_tts.config import read_codec

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from rhapsode.models.base import Layout, ModelSpec, Range, Ranged, StageSpec
-from rhapsode.models.chatterbox.variants import PATTERNS
 from rhapsode.types import Capabilities
 
 PRESET = "builtin"
 """The name of the voice in a checkpoint's `conds.pt`; upstream has no name for it."""
+
+
+PATTERNS = ("t3_*.safetensors", "t3_*.pt")
+"""The weight files by which a checkpoint is recognised."""
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from rhapsode.errors import CheckpointError, ConfigError, did_you_mean
-
-PATTERNS = ("t3_*.safetensors", "t3_*.pt")
+from rhapsode.models.chatterbox.spec import PATTERNS
 
 
 class Kind(StrEnum):
