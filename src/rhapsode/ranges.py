@@ -23,7 +23,7 @@ class Range:
         return not is_low and (self.most is None or value <= self.most)
 
     def __str__(self) -> str:
-        """The end of a sentence: "it must be ..."."""
+        """Returns the range in words, as after "must be": `between 0 and 10`, `above 0`, `at least 2`."""
         least = "0 (off)" if self.off else f"{self.least:g}"
         if self.above:
             return f"above {least}" if self.most is None else f"above {least} and at most {self.most:g}"

@@ -14,7 +14,10 @@ Encode = Callable[[str], list[int]]
 
 
 def added_tokens(folder: Path) -> dict[str, int]:
-    """Returns the ids of added tokens by name, from both tokenizer files; `tokenizer.json` takes precedence."""
+    """Returns the ids of a checkpoint's added tokens by their texts.
+
+    They are in `tokenizer_config.json` or in `tokenizer.json`; where both have a token, the latter counts.
+    """
     found: dict[str, int] = {}
     settings, whole = folder / "tokenizer_config.json", folder / "tokenizer.json"
     try:

@@ -61,8 +61,11 @@ class BurstLauncher:
         return burst_batch(candidates, self._most_rows, most, self._deployment.chunks.comfort_s)
 
     def __call__(self, rows: Sequence[BurstRow]) -> tuple[BurstLaunch, Tensor]:
-        """Launches these rows. Returns the launch, and what is copied to the host: durations `[B, positions]`, or
-        `[B]` how many frames are to be heard, -1 where some are not finite."""
+        """Launches the prompts of these rows, and returns the launch and what the host needs of it.
+
+        After `measure` that is the durations, `[B, positions]`. After `burst` it is the number of frames to be heard of
+        each prompt, `[B]`, or -1 where a frame has numbers that are not finite.
+        """
         measures, started_s = self._measures(rows[0].measured is not None), clock_s()
         length, padded = self._padded(rows)
         seeds = upload(np.array([(row.job.seed + row.draw) % 2**63 for row in padded]), self._device)

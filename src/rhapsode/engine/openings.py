@@ -13,6 +13,8 @@ from rhapsode.models.base import traits_of
 
 
 class Openings:
+    """Calls the worker's trait `open`, for several requests together or one by one."""
+
     def __init__(self, worker: object, memory: SlotMemory, sizes: LaunchSizes | None, *, alone: bool) -> None:
         """`alone`: one by one, so that what is launched depends on no other request."""
         self._open, self._memory, self._sizes, self._alone = traits_of(worker).open, memory, sizes, alone

@@ -14,7 +14,7 @@ Row = TypeVar("Row", bound=PromptRow)
 
 
 class Seats(Generic[Row]):
-    """Every slot has at most one row."""
+    """The row of each slot; a slot has at most one."""
 
     def __init__(self, slots: int) -> None:
         self._rows: list[Row | None] = [None] * (slots + 1)
@@ -26,7 +26,7 @@ class Seats(Generic[Row]):
         self._rows[row.slot] = row
 
     def has(self, row: Row) -> bool:
-        """Returns whether this row, and not one before or after it, has its slot."""
+        """Returns whether a row still has its slot: an earlier or a later prompt of the same request may have it."""
         return self._rows[row.slot] is row
 
     def at(self, slot: int) -> Row:
@@ -44,10 +44,10 @@ class Seats(Generic[Row]):
         return np.flatnonzero(self.live)
 
     def tenures(self, slots: Ints) -> Ints:
-        """Returns the number of each slot's owner, by which the late result of an earlier owner is recognised."""
+        """Returns how many owners each slot has had. A result that arrives late is compared with it (`still`)."""
         return self._tenure[slots]
 
     def still(self, slots: Ints, tenures: Ints) -> NDArray[np.bool_]:
-        """Returns, for each slot, whether it has the same owner as then."""
+        """Returns, for each slot, whether it has the owner of these `tenures`, and that one is live."""
         same: NDArray[np.bool_] = self.live[slots] & (self._tenure[slots] == tenures)
         return same

@@ -12,7 +12,7 @@ _WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 
 
 class BiLSTM(Derived):
-    """One layer, both directions. Its tensors have the names that torch's LSTM gives them.
+    """One LSTM layer that reads each item forwards and backwards. Its tensors are named as those of `torch.nn.LSTM`.
 
     Nothing is packed: padding comes after an item, so the forward pass reaches it last. The backward pass gets each
     item reversed, with its padding still at the end. So a launch depends on no length that the host must know.

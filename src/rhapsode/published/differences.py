@@ -92,7 +92,10 @@ def _aligned(ours: Wave, theirs: Wave) -> tuple[Wave, Wave]:
 
 
 def _mel_distance(one: Wave, other: Wave, ours: SpeechTrace, theirs: SpeechTrace) -> float | None:
-    """Returns the mean difference of log-mel spectrograms over the length that both have, in dB."""
+    """Returns by how many dB two recordings differ in a mel band of a window, on average over the shorter one's length.
+
+    `None`: they have different rates, or are shorter than a window.
+    """
     samples = min(len(one), len(other))
     if ours.sample_rate != theirs.sample_rate or samples < round(WINDOW_S * ours.sample_rate):
         return None

@@ -16,7 +16,7 @@ _CLAUSE_END = re.compile(r"[,;:—–](?=\s)|[，；：、]")
 
 
 class PieceStream:
-    """Push text, pop pieces of it. A piece ends with its line, or with its sentence where `by_sentence` is set.
+    """Takes text as it arrives, and gives it back in pieces: sentences with `by_sentence`, else lines.
 
     It is a `TextFeed`, but a prompt takes no text from it while the prompt is spoken: each piece gets a prompt.
     """

@@ -58,9 +58,10 @@ class Settings:
     order: SamplingOrder = SamplingOrder.MIN_P_LAST
 
     def partial_k(self) -> Tensor | None:
-        """Returns the largest top-k if a partial sort of that size is all that the rows need, else -1.
+        """Returns how many ids a CPU has to sort to find those that top-k keeps: the largest top-k of the rows.
 
-        Returns `None` on a GPU, whose kernel needs no sort, and for the rules that count ranks.
+        -1: that is not enough, because a row has another filter or a large top-k, so all ids are sorted. `None`:
+        nothing is sorted here, on a GPU and for the rules that count ranks.
         """
         if self.top_k.device.type != "cpu" or self.rule != TopP.AFTER_TOP_K:
             return None
